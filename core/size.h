@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAPO_SIZE_H
+#define CAPO_SIZE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * capo_size_parse() - a size as people write it, to bytes
+ * @text: digits, optionally a fraction, then nothing, B, or K/M/G/T with optional iB or B, any case; powers of 1024,
+ *        as nccl-tests and NCCL's own variables read them. "max" and "inf" are UINT64_MAX.
+ * @out:  set only on success
+ *
+ * Return: 0; -EINVAL when it is not a size; -ERANGE when it does not fit 64 bits.
+ */
+int capo_size_parse(const char *text, uint64_t *out);
+
+/** capo_size_print() - shortest exact or three-digit form: "1 MiB", "25.0 MiB", "900 B". @text: at least 16 bytes.
+ * Returns @text. */
+char *capo_size_print(uint64_t bytes, char *text, size_t room);
+
+#endif

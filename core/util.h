@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The few macros everybody may use. */
+#ifndef CAPO_UTIL_H
+#define CAPO_UTIL_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define _cleanup_(f)  __attribute__((cleanup(f)))
+#define N_ELEMENTS(a) (sizeof(a) / sizeof((a)[0]))
+#define CAPO_EXPORT   __attribute__((visibility("default")))
+#define likely(x)     __builtin_expect(!!(x), 1)
+#define unlikely(x)   __builtin_expect(!!(x), 0)
+
+/* Hand a pointer over: take the value, leave NULL behind. */
+#define steal(p)                                \
+        ({                                      \
+                __typeof__(*(p)) taken_ = *(p); \
+                *(p) = NULL;                    \
+                taken_;                         \
+        })
+
+static inline void capo_freep(void *p)
+{
+        free(*(void **)p);
+}
+
+static inline void capo_fclosep(FILE **f)
+{
+        if (*f)
+                fclose(*f);
+}
+
+static inline void capo_closep(int *fd)
+{
+        if (*fd >= 0)
+                close(*fd);
+}
+
+#define _cleanup_free_   _cleanup_(capo_freep)
+#define _cleanup_fclose_ _cleanup_(capo_fclosep)
+#define _cleanup_close_  _cleanup_(capo_closep)
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Settings. core/env.def is the one list; the struct below, the parser, `capo env` and docs/env.md are made from it.
+ * Read once, at load; everything else gets a const pointer to the result.
+ */
+#ifndef CAPO_ENV_H
+#define CAPO_ENV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef const char *capo_env_STR; /* "" when unset; points into the environment or the default */
+typedef int64_t capo_env_INT;
+typedef uint64_t capo_env_SIZE; /* bytes; K, M, G suffixes are powers of 1024 */
+typedef bool capo_env_BOOL;     /* 1/0, yes/no, on/off, true/false */
+
+struct capo_env {
+#define ENV(field, type, name, def, help) capo_env_##type field;
+#include "core/env.def"
+#undef ENV
+};
+
+/**
+ * capo_env_read() - read all settings from the process environment
+ * @env: filled completely; a value that does not parse gets its default
+ *
+ * For each value that does not parse one warning line names variable, value and the default used.
+ *
+ * Return: the number of values that did not parse.
+ */
+int capo_env_read(struct capo_env *env);
+
+/** capo_env_print() - one line per setting: name, value in force, default, meaning. @markdown: as the table of
+ * docs/env.md, without the values in force. */
+void capo_env_print(FILE *out, bool markdown);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One-line messages: `capo: what happened: cause`, lower case, values plain so that a double-click selects them.
+ *
+ *   capo_error  the thing the user asked for cannot be done
+ *   capo_warn   it goes on, but not as asked; or something was lost
+ *   capo_info   worth one line in a healthy run; silenced by CAPO_QUIET=1
+ *   capo_debug  for people who work on capo; CAPO_VERBOSE=1
+ *
+ * All keep errno, write with one write(2) to stderr, and never allocate: they are safe in somebody else's process.
+ * The _once forms speak at most once per call place and process.
+ */
+#ifndef CAPO_MSG_H
+#define CAPO_MSG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum capo_level { CAPO_ERROR, CAPO_WARN, CAPO_INFO, CAPO_DEBUG };
+
+void capo_msg(enum capo_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** capo_msg_set_level() - the last level that is printed; CAPO_INFO until told otherwise. */
+void capo_msg_set_level(enum capo_level last);
+
+#define capo_error(...) capo_msg(CAPO_ERROR, __VA_ARGS__)
+#define capo_warn(...)  capo_msg(CAPO_WARN, __VA_ARGS__)
+#define capo_info(...)  capo_msg(CAPO_INFO, __VA_ARGS__)
+#define capo_debug(...) capo_msg(CAPO_DEBUG, __VA_ARGS__)
+
+#define capo_warn_once(...)                                  \
+        do {                                                 \
+                static atomic_flag said_ = ATOMIC_FLAG_INIT; \
+                if (!atomic_flag_test_and_set(&said_))       \
+                        capo_warn(__VA_ARGS__);              \
+        } while (0)
+
+#endif

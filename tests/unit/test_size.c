@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <criterion/criterion.h>
+
+#include "core/size.h"
+#include "core/util.h"
+
+Test(size, parse)
+{
+        static const struct {
+                const char *text;
+                int r;
+                uint64_t bytes;
+        } rows[] = {
+                {"0", 0, 0},
+                {"17", 0, 17},
+                {"8B", 0, 8},
+                {"1K", 0, 1024},
+                {"1k", 0, 1024},
+                {"25MiB", 0, 25ull << 20},
+                {"4G", 0, 4ull << 30},
+                {"1.5M", 0, 3ull << 19},
+                {"4294967296", 0, 4294967296ull},
+                {"18446744073709551615", 0, UINT64_MAX},
+                {"max", 0, UINT64_MAX},
+                {"18446744073709551616", -ERANGE, 0},
+                {"99999999T", -ERANGE, 0},
+                {"", -EINVAL, 0},
+                {"-1", -EINVAL, 0},
+                {"1X", -EINVAL, 0},
+                {"1Kx", -EINVAL, 0},
+                {"K", -EINVAL, 0},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                uint64_t v = 0;
+
+                cr_assert_eq(capo_size_parse(rows[i].text, &v), rows[i].r, "\"%s\"", rows[i].text);
+                cr_assert_eq(v, rows[i].bytes, "\"%s\" gave %lu", rows[i].text, v);
+        }
+}
+
+Test(size, print)
+{
+        char t[32];
+
+        cr_assert_str_eq(capo_size_print(900, t, sizeof t), "900 B");
+        cr_assert_str_eq(capo_size_print(25 << 20, t, sizeof t), "25 MiB");
+        cr_assert_str_eq(capo_size_print(3 << 19, t, sizeof t), "1.5 MiB");
+        cr_assert_str_eq(capo_size_print(UINT64_MAX, t, sizeof t), "16 EiB");
+}
