@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The seam between the recorder (shim/) and the plugins (tuner/) where both live in libcapo.so. In the plugin library
+ * on its own there is no recorder and capo_seam is NULL: every use tests it. No function here blocks, allocates on a
+ * path a job takes per call, or fails; all may be called from any thread.
+ */
+#ifndef CAPO_SEAM_H
+#define CAPO_SEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The outermost NCCL call, or open group, that the calling thread is in. */
+struct capo_seam_call {
+        uint64_t comm_uid; /* capo_log_comm.uid; 0 when the group spans communicators */
+        uint32_t seq; /* capo_record.seq of the call; of the group's first member for a group: equal on all ranks */
+        uint32_t n_members; /* collectives in the group so far; 1 for a call by itself */
+        uint8_t call;       /* enum capo_call_id of the call or of the group's first member */
+};
+
+/* What NCCL told a plugin about a communicator at its init. Unknown numbers are -1, unknown hash 0, unknown name NULL.
+ */
+struct capo_seam_comm {
+        uint64_t comm_hash;
+        int n_ranks, rank, n_nodes, min_local, max_local;
+        const char *name;      /* commName, copied */
+        const char *rule_when; /* text of the profile rule matched, or NULL; copied */
+        bool tuned;            /* a profile rule applies to this communicator */
+};
+
+/* One collective that NCCL put on its way, as the profiler plugin's Coll event has it. */
+struct capo_seam_ran {
+        uint64_t comm_hash;
+        uint64_t count;     /* as in the event: bytes for AllGather and Broadcast from 2.22 on */
+        uint8_t call;       /* enum capo_call_id */
+        uint8_t algo_proto; /* as capo_record.algo_proto */
+        uint8_t channels;
+};
+
+struct capo_seam {
+        /* the plugins ask the recorder */
+        bool (*current)(
+                struct capo_seam_call *out); /* false: not inside a wrapped call (another thread, or no recorder) */
+        /* the plugins tell the recorder */
+        void (*comm)(const struct capo_seam_comm
+                             *comm);    /* from a plugin's init, on the thread that inits the communicator */
+        void (*decided)(uint16_t rule); /* 1 + row, or sweep candidate: goes into the call being recorded */
+        void (*ran)(
+                const struct capo_seam_ran *ran); /* goes into the call or group member being recorded on this thread */
+        void (*kernel)(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns,
+                       uint64_t end_ns); /* GPU global timer, of the
+        nth `ran` of that communicator: first channel start, last stop */
+        void (*rules)(const char *text); /* payload of a RULES frame: digest, path, rows */
+};
+
+extern const struct capo_seam *capo_seam;
+
+#endif
