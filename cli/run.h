@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting a command under capo: what `capo run` and the verbs built on it (`capo sweep`) share. */
+#ifndef CAPO_RUN_H
+#define CAPO_RUN_H
+
+#include <stdbool.h>
+
+struct capo_run {
+        const char *dir;     /* NULL: capo-logs/<job id or time> */
+        const char *trace;   /* NULL: not set */
+        const char *sample;  /* NULL: not set */
+        const char *names;   /* file with names of communicators */
+        const char *profile; /* file, name or "auto"; NULL: no tuner is loaded at all */
+        const char *layout;  /* ranks per node; NULL: from the launcher */
+        bool quiet;
+};
+
+/**
+ * capo_run_option() - take one of the options every starting verb has
+ * @argc, @argv, @i: *@i is moved past the value when the option has one
+ *
+ * Return: 1 taken; 0 not one of them; -EINVAL after saying what is wrong.
+ */
+int capo_run_option(struct capo_run *run, int argc, char **argv, int *i);
+
+/** capo_run_option_help() - the lines for --help. */
+const char *capo_run_option_help(void);
+
+/**
+ * capo_run_setenv() - set a variable for the command and remember to forward it through launchers
+ */
+void capo_run_setenv(const char *name, const char *value);
+
+/**
+ * capo_run_exec() - set LD_PRELOAD and CAPO_*, and become @command
+ *
+ * Does not return when all went well. Return: the exit status to use: 127 when there is no such command, 126 when it
+ * cannot be run (the shell's numbers), 1 when capo's library is not to be found or the profile is not usable.
+ */
+int capo_run_exec(const struct capo_run *run, char **command);
+
+#endif
