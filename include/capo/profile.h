@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles: what to choose, for which communicator, at which size. docs/profile-format.md is the format for people;
+ * this is the same thing in memory. Made by capo_profile_load (a JSON profile, or NVIDIA's example-tuner CSV) or built
+ * with the functions below and written with capo_profile_write.
+ *
+ * A profile is rules; a rule has a `when` and, per collective, rows by rising size. Of all rules whose `when` holds and
+ * that list the collective, the most specific decides (core/match.h has the order); there is no falling through by
+ * size, because the last row of a list reaches "max".
+ *
+ * Sizes are bytes as NCCL gives them to a tuner: all-gather and reduce-scatter the total over all ranks, else
+ * count x element size (NCCL src/include/info.h; nccl-tests prints the same number in its first column).
+ */
+#ifndef CAPO_PROFILE_H
+#define CAPO_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "capo/record.h"
+
+#define CAPO_PROFILE_VERSION 1
+
+/* ncclFunc_t of the five calls a tuner is asked about: same numbers in every release since 2.4. */
+enum capo_coll {
+        CAPO_COLL_BROADCAST = 0,
+        CAPO_COLL_REDUCE = 1,
+        CAPO_COLL_ALLGATHER = 2,
+        CAPO_COLL_REDUCESCATTER = 3,
+        CAPO_COLL_ALLREDUCE = 4,
+        CAPO_COLLS = 5,
+};
+
+/** capo_coll_word() - the key of the collective in a profile: "allreduce", ... @coll < CAPO_COLLS. */
+const char *capo_coll_word(enum capo_coll coll);
+/** capo_coll_find() - by that word, case and '_' ignored; -1 when there is none. */
+int capo_coll_find(const char *word);
+/** capo_coll_of_call() - CAPO_CALL_ALLREDUCE, ... to its collective; -1 for calls no tuner is asked about. */
+int capo_coll_of_call(unsigned call);
+
+/* Both ends included. CAPO_ANY matches all, also a value that is not known; any other range needs a known value. */
+struct capo_range {
+        double min, max;
+};
+#define CAPO_ANY ((struct capo_range){-1, -1})
+
+/* One thing NCCL's cost table shows about links, at any size: core/match.h says how. */
+enum capo_link { CAPO_LINK_ANY = 0, CAPO_LINK_NVLINK, CAPO_LINK_OTHER };
+
+/*
+ * When a rule holds. Texts are owned by the profile (capo_profile_keep), NULL = any. The last five can change from
+ * call to call; the others are settled when the communicator is made.
+ */
+struct capo_when {
+        struct capo_range nodes, ranks;
+        struct capo_range min_local, max_local; /* ranks on the node with the fewest and the most */
+        struct capo_range nccl;                 /* NCCL_VERSION_CODE: 22809 is 2.28.9; "2.28-2.30" is 22800 to 23099 */
+        const char *layout;                     /* "3+5" (order-free; kept sorted), "even", "uneven" */
+        const char *fragment; /* key "class": allocation class exported by `capo run`, compared as text */
+        const char *comm;     /* communicator name, fnmatch(3) pattern */
+
+        struct capo_range pipe_ops; /* NCCL's numPipeOps: collectives fused or grouped into one question */
+        struct capo_range ring_gbs; /* bus bandwidth the cost table implies for Ring/Simple; questions >= 16 MiB only */
+        struct capo_range tree_gbs;
+        uint8_t link;    /* enum capo_link */
+        int8_t reg_buff; /* -1 any; 0, 1. May differ between ranks: see docs/profile-format.md */
+};
+
+struct capo_row {
+        uint64_t from, upto; /* both included; from = previous upto + 1 in JSON, free in CSV */
+        uint8_t algo, proto; /* enum capo_algo, capo_proto; both 0: leave to NCCL */
+        uint8_t channels;    /* 1 .. CAPO_CHANNELS_MAX; 0: NCCL's own number */
+        uint8_t coll;        /* enum capo_coll */
+        uint32_t line;       /* in the file; 0 when built */
+        uint32_t samples;    /* behind us; 0 not known */
+        float us;        /* measured or modelled time of this choice, at the largest size measured in the row; NAN */
+        float spread_us; /* its standard deviation; NAN not known */
+        float gain;      /* (NCCL's default - us) / default: 0.12 is 12 % faster; NAN not known */
+};
+#define CAPO_CHANNELS_MAX 64 /* MAXCHANNELS since NCCL 2.25; more overflows nothing but helps nobody */
+
+/* A value of NCCL's model constants to overwrite (tuner v5 and later). Index 2 is unused where a table has two. */
+struct capo_constant {
+        uint8_t table; /* enum capo_constant_table */
+        uint8_t index[3];
+        double value; /* us for latencies, GB/s for bandwidths */
+        uint32_t line;
+};
+enum capo_constant_table {
+        CAPO_CONST_BASE_LATENCY,  /* [algo 7][proto 3] */
+        CAPO_CONST_HW_LATENCY,    /* [link 3][algo 7][proto 3] */
+        CAPO_CONST_LL_BW,         /* [gpu 4][scale 3], and so on below */
+        CAPO_CONST_RING_LL128_BW, /* per channel */
+        CAPO_CONST_TREE_LL128_BW,
+        CAPO_CONST_TREE_BW,
+        CAPO_CONST_NVLS_TREE_BW,
+        CAPO_CONST_TABLES,
+};
+
+enum capo_basis { CAPO_BASIS_MEASURED, CAPO_BASIS_MODELLED };
+
+struct capo_rule {
+        struct capo_when when;
+        uint8_t basis; /* enum capo_basis */
+        uint32_t line, column;
+        /* rows first[c] .. first[c] + count[c] - 1 of the profile's rows are this rule's for collective c */
+        uint32_t first[CAPO_COLLS], count[CAPO_COLLS];
+        struct capo_constant *constants;
+        uint32_t n_constants;
+        uint32_t room_constants;
+};
+
+/* A line of "provenance" or "platform": a key and its value as JSON text ("\"me\"", "40", "[1, 2]"). */
+struct capo_note {
+        const char *key, *json;
+};
+enum capo_section { CAPO_PROVENANCE, CAPO_PLATFORM, CAPO_SECTIONS };
+
+struct capo_profile {
+        char *file;       /* path it was read from, or the name given to capo_profile_new */
+        const char *name; /* key "name"; "" when absent */
+        char digest[33];  /* XXH3 128 bits of the file's bytes, hexadecimal; "" when built */
+        bool csv;         /* read from CSV: rows may overlap, the first in the file that fits wins */
+
+        struct capo_rule *rules;
+        uint32_t n_rules, room_rules;
+        struct capo_row *rows; /* all rows; capo_record.rule is 1 + index here (65535: beyond) */
+        uint32_t n_rows, room_rows;
+        struct capo_note *notes[CAPO_SECTIONS];
+        uint32_t n_notes[CAPO_SECTIONS];
+        void *arena; /* texts */
+};
+
+/* What went wrong, ready to print: "file:line:column: expected ..., found ...". */
+struct capo_fault {
+        char text[512];
+};
+
+/**
+ * capo_profile_load() - read a profile, JSON or CSV (told apart by the first character that is not blank: '{' is JSON)
+ * @path:  a file; "-" is standard input
+ * @out:   set only on success; free with capo_profile_free
+ * @fault: may be NULL
+ *
+ * Return: 0; -errno of open or read; -EINVAL what is in it is wrong; -EFBIG larger than CAPO_PROFILE_BYTES_MAX;
+ * -ENOMEM. fault->text is set for each.
+ */
+int capo_profile_load(const char *path, struct capo_profile **out, struct capo_fault *fault);
+#define CAPO_PROFILE_BYTES_MAX (256u << 20)
+
+/** capo_profile_parse() - the same from memory. @text need not end in 0; @file is the name used in faults. */
+int capo_profile_parse(const char *text, size_t size, const char *file, struct capo_profile **out,
+                       struct capo_fault *fault);
+
+/** capo_profile_free() - NULL is fine. */
+void capo_profile_free(struct capo_profile *profile);
+void capo_profile_freep(struct capo_profile **profile);
+
+/* ---- building one ---- */
+
+/** capo_profile_new() - an empty profile called @name. NULL: no memory. */
+struct capo_profile *capo_profile_new(const char *name);
+
+/** capo_profile_keep() - copy of @text that lives as long as @profile; NULL for NULL or no memory. */
+const char *capo_profile_keep(struct capo_profile *profile, const char *text);
+
+/** capo_profile_note() - add a text to a section ("date" -> "2026-11-20"); it is quoted and escaped here.
+ * capo_profile_note_number() - add a number. Both: 0 or -ENOMEM. */
+int capo_profile_note(struct capo_profile *profile, enum capo_section section, const char *key, const char *text);
+int capo_profile_note_number(struct capo_profile *profile, enum capo_section section, const char *key, double value);
+
+/** capo_profile_rule() - append a rule that matches everything; set its `when` in place. The pointer is good until the
+ * next rule is added. NULL: no memory. */
+struct capo_rule *capo_profile_rule(struct capo_profile *profile, enum capo_basis basis);
+
+/**
+ * capo_profile_row() - append a row to the last rule
+ * @row: algo and proto both 0 is "leave to NCCL"; from and line are ignored; us, spread_us, gain: NAN when not known
+ *
+ * Rows of one collective are added together and by rising @row->upto, the last one with UINT64_MAX.
+ *
+ * Return: 0; -EINVAL out of order, no rule yet, or only one of algo and proto given; -ENOMEM.
+ */
+int capo_profile_row(struct capo_profile *profile, const struct capo_row *row);
+
+/** capo_profile_constant() - append a constant to the last rule. 0; -EINVAL no rule or index out of range; -ENOMEM. */
+int capo_profile_constant(struct capo_profile *profile, const struct capo_constant *constant);
+
+/** capo_profile_write() - as JSON; equal profiles give equal bytes. Return: 0, or -errno of the stream. */
+int capo_profile_write(const struct capo_profile *profile, FILE *out);
+
+/** capo_profile_write_csv() - as NVIDIA's example-tuner CSV (10 fields). What the format cannot say (conditions other
+ * than nodes, ranks, pipe_ops, reg_buff; "leave to NCCL" rows; constants) is left out, each named once through
+ * @left_out (may be NULL). Return: number of things left out, or -errno. */
+int capo_profile_write_csv(const struct capo_profile *profile, FILE *out, FILE *left_out);
+
+/** capo_when_print() - the condition in one line, "nodes=2 layout=3+5", "always" when it has none. Returns @text. */
+char *capo_when_print(const struct capo_when *when, char *text, size_t room);
+
+/** capo_layout_canonical() - "5 + 3" to "3+5"; "even", "uneven" (also spelled "min<max") as they are. Return: 0;
+ * -EINVAL when @text is none of that, -ENOSPC when it does not fit. */
+int capo_layout_canonical(const char *text, char *out, size_t room);
+
+#endif
