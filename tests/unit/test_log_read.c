@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reader against whole, cut, damaged, newer and foreign files, and a mutation run that must not crash it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <criterion/criterion.h>
+
+#include "core/log_read.h"
+#include "core/util.h"
+#include "tests/golden/gen_log.h"
+
+static char path[64], why[256];
+
+static void make_path(void)
+{
+        int fd;
+
+        strcpy(path, "/tmp/capo-test-log-XXXXXX");
+        fd = mkstemp(path);
+        cr_assert_geq(fd, 0);
+        close(fd);
+}
+
+static void drop_path(void)
+{
+        unlink(path);
+}
+
+TestSuite(log_read, .init = make_path, .fini = drop_path);
+
+/* A log with one frame of each kind; frame k (0..) starts at where[k]. */
+static unsigned write_sample(uint64_t *where)
+{
+        uint32_t t[3] = {0, 10, 4000000000u}, host[3] = {5, 6, 7}, seq[3] = {1, 2, 3}, gpu[3] = {0, 900, 0};
+        uint16_t shape[3] = {0, 1, 0};
+        struct capo_log_shape shapes[2] = {{.bytes = 64, .id = 0, .call = CAPO_CALL_ALLREDUCE, .comm = 1},
+                                           {.bytes = 1ull << 33, .id = 1, .call = CAPO_CALL_SEND, .peer = 3}};
+        struct gen_hist hist = {0};
+        struct gen_log g;
+        unsigned n = 0;
+
+        gen_hist_add(&hist, 1000, 2);
+        gen_hist_add(&hist, 3000000, 1);
+        gen_log_open(&g, path, 42);
+        where[n++] = ftell(g.file);
+        gen_log_text(&g, CAPO_FRAME_INFO, "host\tnode-a\nrank\t0\n");
+        where[n++] = ftell(g.file);
+        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .n_ranks = 8, .rank = 2, .uid = 99}, "dp");
+        where[n++] = ftell(g.file);
+        gen_log_shapes(&g, shapes, 2);
+        where[n++] = ftell(g.file);
+        gen_log_block(&g, 1000, 1, 3, t, host, seq, shape, gpu, NULL);
+        where[n++] = ftell(g.file);
+        gen_log_cell(&g, (struct capo_log_cell){.bytes = 64, .count = 3, .call = CAPO_CALL_ALLREDUCE}, &hist, NULL);
+        where[n++] = ftell(g.file);
+        gen_log_site(&g, (struct capo_log_site){.id = 1, .count = 3}, "f\nmain\n");
+        where[n++] = ftell(g.file);
+        gen_log_frame(&g, CAPO_FRAME_END, &(struct capo_log_end){.calls = 3, .clean = 1}, sizeof(struct capo_log_end));
+        where[n] = ftell(g.file);
+        gen_log_close(&g);
+        return n;
+}
+
+static void poke(uint64_t at, unsigned char xor)
+{
+        int fd = open(path, O_RDWR);
+        unsigned char b;
+
+        cr_assert_eq(pread(fd, &b, 1, (off_t)at), 1);
+        b ^= xor;
+        cr_assert_eq(pwrite(fd, &b, 1, (off_t)at), 1);
+        close(fd);
+}
+
+/* Reads all; returns a bit per frame type seen. */
+static unsigned read_all(struct capo_log_health *health)
+{
+        struct capo_log *log = NULL;
+        struct capo_log_frame f;
+        unsigned seen = 0;
+        int r;
+
+        cr_assert_eq(capo_log_open(path, &log, why, sizeof why), 0, "%s", why);
+        while ((r = capo_log_next(log, &f)) > 0)
+                seen |= 1u << f.type;
+        cr_assert_eq(r, 0);
+        *health = *capo_log_health(log);
+        capo_log_close(log);
+        return seen;
+}
+
+Test(log_read, a_whole_log)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        const struct capo_log_shape *shapes = NULL;
+        struct capo_log_hist_view host, gpu;
+        struct capo_log_columns columns;
+        struct capo_log_comm comm;
+        struct capo_log_cell cell;
+        struct capo_log_site site;
+        struct capo_log_end end;
+        struct capo_log_frame f;
+        struct capo_record record;
+        uint64_t where[16];
+        const char *text;
+        size_t at = 0, n = 0;
+
+        write_sample(where);
+        cr_assert_eq(capo_log_open(path, &log, why, sizeof why), 0, "%s", why);
+        cr_assert_eq(capo_log_header(log)->pid, 42);
+
+        cr_assert_eq(capo_log_next(log, &f), 1);
+        cr_assert_eq(f.type, CAPO_FRAME_INFO);
+        text = capo_log_next_line(&f, &at, &n);
+        cr_assert(n == 11 && !memcmp(text, "host\tnode-a", n));
+        text = capo_log_next_line(&f, &at, &n);
+        cr_assert(n == 6 && !memcmp(text, "rank\t0", n));
+        cr_assert_null(capo_log_next_line(&f, &at, &n));
+
+        cr_assert_eq(capo_log_next(log, &f), 1);
+        cr_assert_eq(capo_log_comm(&f, &comm, &text), 0);
+        cr_assert(comm.n_ranks == 8 && comm.name_size == 2 && !memcmp(text, "dp", 2));
+
+        cr_assert_eq(capo_log_next(log, &f), 1);
+        cr_assert_eq(capo_log_shapes(&f, &shapes), 2);
+        cr_assert_eq(shapes[1].bytes, 1ull << 33);
+        struct capo_log_shape second = shapes[1];
+
+        cr_assert_eq(capo_log_next(log, &f), 1);
+        cr_assert_eq(capo_log_block(&f, &columns), 0);
+        cr_assert_eq(columns.n, 3);
+        cr_assert_null(columns.aux);
+        capo_log_record(&columns, 1, &second, &record);
+        cr_assert(record.t_begin == 1010 && record.t_end == 1016 && record.seq == 2 && record.gpu_ns == 900 &&
+                  record.bytes == 1ull << 33 && record.peer == 3);
+
+        cr_assert_eq(capo_log_next(log, &f), 1);
+        cr_assert_eq(capo_log_cell(&f, &cell, &host, &gpu), 0);
+        cr_assert(host.head.n == 2 && host.head.count == 3 && host.pairs[0].count == 2 && gpu.head.n == 0);
+
+        cr_assert_eq(capo_log_next(log, &f), 1);
+        cr_assert_eq(capo_log_site(&f, &site, &text), 0);
+        cr_assert(site.text_size == 7 && !memcmp(text, "f\nmain\n", 7));
+
+        cr_assert_eq(capo_log_next(log, &f), 1);
+        cr_assert_eq(capo_log_end(&f, &end), 0);
+        cr_assert_eq(end.calls, 3);
+        cr_assert_eq(capo_log_next(log, &f), 0);
+        cr_assert_eq(capo_log_next(log, &f), 0, "stays at the end");
+
+        cr_assert_eq(capo_log_frame_at(log, where[1], &f), 0);
+        cr_assert_eq(f.type, CAPO_FRAME_COMM);
+        cr_assert_eq(capo_log_health(log)->n_damages, 0);
+        cr_assert_eq(capo_log_health(log)->cut_bytes, 0);
+}
+
+Test(log_read, every_cut_is_survived)
+{
+        struct capo_log_health health;
+        uint64_t where[16];
+        unsigned n = write_sample(where);
+
+        for (uint64_t size = where[n] - 1; size >= where[0]; size--) {
+                unsigned whole = 0, seen;
+
+                cr_assert_eq(truncate(path, (off_t)size), 0);
+                for (unsigned k = 0; k < n; k++) /* the zeros behind a payload may be missing */
+                        whole += size + 7 >= where[k + 1] && size > where[k];
+                seen = (unsigned)__builtin_popcount(read_all(&health));
+                cr_assert(seen == whole || seen + 1 == whole, "size %lu: %u frames of %u", size, seen, whole);
+                cr_assert_eq(health.n_damages, 0, "a cut is not damage");
+                if (health.cut_bytes)
+                        cr_assert_eq(health.cut_at + health.cut_bytes, size);
+        }
+}
+
+Test(log_read, one_bad_frame_is_stepped_over)
+{
+        struct capo_log_health health;
+        uint64_t where[16];
+        unsigned n = write_sample(where);
+
+        for (unsigned k = 0; k + 1 < n; k++) {
+                for (unsigned in = 0; in < 3; in++) { /* type, size, payload */
+                        static const unsigned at[] = {1, 6, 20};
+                        unsigned seen;
+
+                        write_sample(where);
+                        poke(where[k] + at[in], 0x40);
+                        seen = read_all(&health);
+                        cr_assert_eq(__builtin_popcount(seen), (int)n - 1, "frame %u byte %u: %x", k, at[in], seen);
+                        cr_assert_eq(health.n_damages, 1);
+                        cr_assert_eq(health.damages[0].offset, where[k]);
+                        cr_assert_eq(health.bytes_lost, where[k + 1] - where[k]);
+                }
+        }
+        write_sample(where);
+        poke(where[n - 1] + 20, 1);
+        read_all(&health);
+        cr_assert_eq(health.n_damages, 1, "the last frame too");
+}
+
+Test(log_read, unknown_frames_are_skipped)
+{
+        struct capo_log_health health;
+        struct gen_log g;
+
+        gen_log_open(&g, path, 1);
+        gen_log_frame(&g, 4711, "something of the future", 23);
+        gen_log_text(&g, CAPO_FRAME_INFO, "a\tb\n");
+        gen_log_close(&g);
+        cr_assert_eq(read_all(&health), 1u << CAPO_FRAME_INFO);
+        cr_assert_eq(health.unknown_frames, 1);
+        cr_assert_eq(health.n_damages, 0);
+}
+
+Test(log_read, headers_that_are_refused)
+{
+        static const struct {
+                unsigned at;
+                unsigned char xor ;
+                int r;
+                const char *says;
+        } rows[] = {
+                {0, 1, -EBADMSG, "is not a capo log"},
+                {8, 1, -EBADMSG, "byte order"},
+                {12, 2, 0, ""},                                        /* version 3, but readable from 1 on: fine */
+                {14, 2, -EPROTO, "needs a capo that reads version 3"}, /* min_reader 3 */
+                {16, 1, -EBADMSG, "header of 73 bytes"},
+                {19, 1, -EBADMSG, "header of"},
+        };
+        struct capo_log *log = NULL;
+        uint64_t where[16];
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                write_sample(where);
+                poke(rows[i].at, rows[i].xor);
+                why[0] = 0;
+                cr_assert_eq(capo_log_open(path, &log, why, sizeof why), rows[i].r, "row %zu: %s", i, why);
+                cr_assert(strstr(why, rows[i].says), "row %zu: %s", i, why);
+                capo_log_close(log);
+                log = NULL;
+        }
+        struct capo_log_header swapped = {.order = __builtin_bswap32(CAPO_LOG_ORDER)};
+        struct gen_log g;
+
+        memcpy(swapped.magic, CAPO_LOG_MAGIC, 8);
+        gen_log_open_with(&g, path, &swapped);
+        gen_log_close(&g);
+        cr_assert_eq(capo_log_open(path, &log, why, sizeof why), -EPROTO);
+        cr_assert(strstr(why, "other byte order"));
+        cr_assert_eq(truncate(path, 0), 0);
+        cr_assert_eq(capo_log_open(path, &log, why, sizeof why), -EBADMSG);
+        cr_assert_str_eq(why, "is empty");
+        cr_assert_eq(capo_log_open("/nonexistent/x", &log, why, sizeof why), -ENOENT);
+        cr_assert_eq(capo_log_open("/tmp", &log, why, sizeof why), -EBADMSG);
+        cr_assert_null(log);
+}
+
+Test(log_read, a_payload_that_lies_is_refused)
+{
+        struct capo_log_block b = {.n = 1u << 31, .columns = 3};
+        struct capo_log_frame f = {.payload = &b, .size = sizeof b, .type = CAPO_FRAME_BLOCK};
+        struct {
+                struct capo_log_cell cell;
+                struct capo_log_hist hist;
+        } c = {.cell.hists = 1, .hist.n = UINT32_MAX};
+        struct capo_log_hist_view host, gpu;
+        struct capo_log_columns columns;
+        struct capo_log_comm comm = {.name_size = 10};
+        struct capo_log_cell cell;
+        const char *name;
+
+        cr_assert_eq(capo_log_block(&f, &columns), -EBADMSG);
+        f = (struct capo_log_frame){.payload = &c, .size = sizeof c};
+        cr_assert_eq(capo_log_cell(&f, &cell, &host, &gpu), -EBADMSG);
+        f = (struct capo_log_frame){.payload = &comm, .size = sizeof comm + 9};
+        cr_assert_eq(capo_log_comm(&f, &comm, &name), -EBADMSG);
+        f.size = 3;
+        cr_assert_eq(capo_log_comm(&f, &comm, &name), -EBADMSG);
+}
