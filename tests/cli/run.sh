@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# capo run: the command's own exit status, the environment it gets, the folder it makes.
+set -u
+capo=$(realpath "$1")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+bad=0
+fail() { echo "$*"; bad=1; }
+cd "$dir" || exit 1
+
+"$capo" run --quiet -- sh -c 'exit 37'
+[ $? = 37 ] || fail "exit status is not the command's"
+"$capo" run --quiet -- sh -c 'kill -TERM $$'
+[ $? = 143 ] || fail "death by signal is not passed on"
+"$capo" run --quiet -- ./no-such-command 2>err
+[ $? = 127 ] || fail "missing command: not 127"
+[ "$(wc -l <err)" = 1 ] || fail "missing command: not one line"
+: >plain
+"$capo" run --quiet -- ./plain 2>/dev/null
+[ $? = 126 ] || fail "not executable: not 126"
+"$capo" run 2>/dev/null
+[ $? = 2 ] || fail "no command: not 2"
+"$capo" run --trace some -- true 2>/dev/null
+[ $? = 2 ] || fail "--trace some: not 2"
+
+got=$("$capo" run --quiet --dir logs/x --trace all --sample 3 -- sh -c 'echo "$CAPO_DIR $CAPO_TRACE $CAPO_GPU_SAMPLE ${LD_PRELOAD##*/}"')
+[ "$got" = "$(pwd -P)/logs/x all 3 libcapo.so" ] || [ "$got" = "$PWD/logs/x all 3 libcapo.so" ] || fail "environment: $got"
+[ "$(stat -c %a logs/x)" = 700 ] || fail "mode of the folder: $(stat -c %a logs/x)"
+[ -z "$(ls -A logs/x)" ] || fail "a process that calls nothing left files: $(ls -A logs/x)"
+got=$(LD_PRELOAD=/lib/x86_64-linux-gnu/libdl.so.2 "$capo" run --quiet -- sh -c 'echo $LD_PRELOAD' 2>/dev/null)
+case $got in */libcapo.so:/lib/x86_64-linux-gnu/libdl.so.2) ;; *) fail "an earlier LD_PRELOAD is lost: $got" ;; esac
+SLURM_JOB_ID=77 SLURM_STEP_ID=1 "$capo" run --quiet -- true
+[ -d capo-logs/77.1 ] || fail "job id is not in the folder's name"
+if [ "$(id -u)" != 0 ]; then
+        mkdir ro && chmod 500 ro
+        "$capo" run --dir ro/x -- true 2>/dev/null && fail "an unwritable folder is accepted"
+fi
+
+# Open MPI's launcher is told what to pass on; a stand-in for it shows its arguments.
+mkdir bin && cat >bin/mpirun <<'EOF'
+#!/bin/sh
+[ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit; }
+echo "$@"
+EOF
+chmod +x bin/mpirun
+got=$(PATH=$PWD/bin:$PATH "$capo" run --quiet --dir logs -- mpirun -n 2 prog)
+case $got in *"-x CAPO_DIR"*"-x LD_PRELOAD -n 2 prog") ;; *) fail "Open MPI: $got" ;; esac
+exit $bad
