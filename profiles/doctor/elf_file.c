@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "core/util.h"
+#include "profiles/doctor/elf_file.h"
+
+int capo_elf_open(const char *path, struct capo_elf_file *elf)
+{
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        const Elf64_Ehdr *head;
+        struct stat st;
+        void *map;
+
+        if (fd < 0 || fstat(fd, &st))
+                return -errno;
+        if (!S_ISREG(st.st_mode) || (size_t)st.st_size < sizeof *head)
+                return -ENOEXEC;
+        map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map == MAP_FAILED)
+                return -errno;
+        head = map;
+        if (memcmp(head->e_ident, ELFMAG, SELFMAG) || head->e_ident[EI_CLASS] != ELFCLASS64 ||
+            head->e_ident[EI_DATA] != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB)) {
+                munmap(map, (size_t)st.st_size);
+                return -ENOEXEC;
+        }
+        *elf = (struct capo_elf_file){map, (size_t)st.st_size};
+        return 0;
+}
+
+void capo_elf_close(struct capo_elf_file *elf)
+{
+        if (elf->bytes)
+                munmap((void *)(uintptr_t)elf->bytes, elf->size);
+        elf->bytes = NULL;
+}
+
+/* @n objects of @size bytes at @offset lie within the file. */
+static const void *range(const struct capo_elf_file *elf, uint64_t offset, uint64_t n, uint64_t size)
+{
+        if (offset > elf->size || (size && n > (elf->size - offset) / size))
+                return NULL;
+        return elf->bytes + offset;
+}
+
+bool capo_elf_is_static(const struct capo_elf_file *elf)
+{
+        const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
+        const Elf64_Phdr *ph = range(elf, head->e_phoff, head->e_phnum, sizeof *ph);
+
+        if (!ph || (head->e_type != ET_EXEC && head->e_type != ET_DYN))
+                return false;
+        for (unsigned i = 0; i < head->e_phnum; i++) {
+                if (ph[i].p_type == PT_INTERP)
+                        return false;
+        }
+        return true;
+}
+
+static bool defines(const struct capo_elf_file *elf, unsigned table, const char *name)
+{
+        const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
+        const Elf64_Shdr *sections = range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
+
+        for (unsigned i = 0; sections && i < head->e_shnum; i++) {
+                const Elf64_Shdr *s = &sections[i], *str;
+                const Elf64_Sym *symbols;
+                const char *strings;
+                size_t n = s->sh_size / sizeof *symbols;
+
+                if (s->sh_type != table || s->sh_link >= head->e_shnum)
+                        continue;
+                str = &sections[s->sh_link];
+                symbols = range(elf, s->sh_offset, n, sizeof *symbols);
+                strings = range(elf, str->sh_offset, str->sh_size, 1);
+                if (!symbols || !strings)
+                        continue;
+                for (size_t k = 0; k < n; k++) {
+                        if (symbols[k].st_shndx == SHN_UNDEF || symbols[k].st_name >= str->sh_size)
+                                continue;
+                        if (!strncmp(strings + symbols[k].st_name, name, str->sh_size - symbols[k].st_name))
+                                return true;
+                }
+        }
+        return false;
+}
+
+bool capo_elf_exports(const struct capo_elf_file *elf, const char *name)
+{
+        return defines(elf, SHT_DYNSYM, name);
+}
+
+bool capo_elf_contains(const struct capo_elf_file *elf, const char *name)
+{
+        return defines(elf, SHT_SYMTAB, name);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The few questions the doctor asks an ELF file; the file is mapped, never run or loaded. */
+#ifndef CAPO_ELF_FILE_H
+#define CAPO_ELF_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct capo_elf_file {
+        const unsigned char *bytes; /* mapped read-only */
+        size_t size;
+};
+
+/** capo_elf_open() - Return: 0; -errno; -ENOEXEC when it is not a 64-bit ELF file of this machine's byte order. */
+int capo_elf_open(const char *path, struct capo_elf_file *elf);
+void capo_elf_close(struct capo_elf_file *elf);
+
+/** capo_elf_is_static() - an executable without a dynamic loader: LD_PRELOAD is not looked at. */
+bool capo_elf_is_static(const struct capo_elf_file *elf);
+
+/** capo_elf_exports() - a defined dynamic symbol of that name. */
+bool capo_elf_exports(const struct capo_elf_file *elf, const char *name);
+
+/** capo_elf_contains() - a defined symbol of that name in the static symbol table: code linked in, perhaps not
+ * exported. */
+bool capo_elf_contains(const struct capo_elf_file *elf, const char *name);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiles/doctor/doctor.h"
+
+void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, const char *topic, const char *format,
+                      ...)
+{
+        struct capo_finding *rows = realloc(f->rows, (f->n + 1) * sizeof *rows);
+        struct capo_finding row = {.level = level};
+        va_list args;
+
+        if (!rows)
+                return;
+        f->rows = rows;
+        va_start(args, format);
+        if (vasprintf(&row.text, format, args) < 0)
+                row.text = NULL;
+        va_end(args);
+        row.topic = strdup(topic);
+        if (!row.text || !row.topic) {
+                free(row.text);
+                free(row.topic);
+                return;
+        }
+        f->rows[f->n++] = row;
+}
+
+void capo_findings_finish(struct capo_findings *f)
+{
+        for (size_t i = 0; i < f->n; i++) {
+                free(f->rows[i].topic);
+                free(f->rows[i].text);
+        }
+        free(f->rows);
+        *f = (struct capo_findings){0};
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which plugins NCCL would load, by the search rules of its release (misc/tuner.cc, plugin/plugin_open.cc of 2.19.1
+ * to 2.30.7): tuners before 2.21 only by NCCL_TUNER_PLUGIN; from 2.21 on the variable's value, then
+ * libnccl-tuner-<value>.so, then libnccl-tuner.so; when nothing opened, the net plugin's file, which may export a tuner
+ * of its own, as aws-ofi-nccl does.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/util.h"
+#include "profiles/doctor/doctor.h"
+#include "profiles/doctor/elf_file.h"
+
+/* The file that dlopen(name) would open, without opening it: a path, LD_LIBRARY_PATH, or the usual folders. */
+static bool find_library(const char *name, char *path, size_t room)
+{
+        static const char *const usual[] = {
+                "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib",
+                "/opt/amazon/ofi-nccl/lib",  "/opt/amazon/ofi-nccl/lib64"};
+        const char *dirs = getenv("LD_LIBRARY_PATH");
+
+        if (strchr(name, '/')) {
+                snprintf(path, room, "%s", name);
+                return !access(path, R_OK);
+        }
+        while (dirs && *dirs) {
+                size_t n = strcspn(dirs, ":");
+
+                if (snprintf(path, room, "%.*s/%s", (int)n, dirs, name) < (int)room && !access(path, R_OK))
+                        return true;
+                dirs += n;
+                dirs += *dirs == ':';
+        }
+        for (size_t i = 0; i < N_ELEMENTS(usual); i++) {
+                if (snprintf(path, room, "%s/%s", usual[i], name) < (int)room && !access(path, R_OK))
+                        return true;
+        }
+        return false;
+}
+
+/* The value itself, then lib nccl-<kind>-<value>.so; or the default name when the variable is unset. */
+static bool find_plugin(const char *kind, const char *value, char *path, size_t room)
+{
+        char name[600];
+
+        if (value && *value) {
+                if (find_library(value, path, room))
+                        return true;
+                snprintf(name, sizeof name, "libnccl-%s-%s.so", kind, value);
+                return find_library(name, path, room);
+        }
+        snprintf(name, sizeof name, "libnccl-%s.so", kind);
+        return find_library(name, path, room);
+}
+
+/* "v2, v3 and so on" of the symbols <stem>_v1.. the file exports; empty when none. */
+static bool exported_versions(const char *path, const char *stem, char *text, size_t room)
+{
+        _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+        size_t n = 0;
+
+        *text = 0;
+        if (capo_elf_open(path, &elf))
+                return false;
+        for (int v = 1; v <= 12; v++) {
+                char symbol[64];
+
+                snprintf(symbol, sizeof symbol, "%s_v%d", stem, v);
+                if (capo_elf_exports(&elf, symbol) && n < room)
+                        n += (size_t)snprintf(text + n, room - n, "%sv%d", n ? ", " : "", v);
+        }
+        return n;
+}
+
+static void say_named(struct capo_findings *f, const char *variable, const char *kind, const char *stem,
+                      const char *path, bool found)
+{
+        char versions[64];
+        const char *value = getenv(variable);
+
+        if (!found) {
+                capo_finding_add(f, CAPO_FINDING_WARN, "plugins",
+                                 "%s=%s is set, but neither that file nor libnccl-%s-%s.so is found here", variable,
+                                 value, kind, value);
+        } else if (!exported_versions(path, stem, versions, sizeof versions)) {
+                capo_finding_add(f, CAPO_FINDING_WARN, "plugins", "%s=%s: %s exports no %s_v*: NCCL will not use it",
+                                 variable, value, path, stem);
+        } else {
+                capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
+                                 "%s=%s: %s (%s) would be loaded; capo run --profile takes its place and asks it where "
+                                 "the profile is silent",
+                                 variable, value, path, versions);
+        }
+}
+
+static void say_default(struct capo_findings *f, const char *variable, const char *kind, const char *stem,
+                        const char *net, bool has_net)
+{
+        char path[4096], versions[64];
+
+        if (find_plugin(kind, NULL, path, sizeof path) && exported_versions(path, stem, versions, sizeof versions))
+                capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
+                                 "%s is unset and %s (%s) would be loaded; capo would chain to it", variable, path,
+                                 versions);
+        else if (has_net && exported_versions(net, stem, versions, sizeof versions))
+                capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
+                                 "%s is unset and the net plugin %s exports a %s (%s): NCCL would use it; capo would "
+                                 "chain to it",
+                                 variable, net, kind, versions);
+        else
+                capo_finding_add(f, CAPO_FINDING_OK, "plugins", "no other %s: %s is unset and no default is found",
+                                 kind, variable);
+}
+
+void capo_doctor_plugins(struct capo_findings *f, int version)
+{
+        static const struct {
+                const char *variable, *kind, *stem;
+                int since; /* first release that loads such a plugin; default names from 2.21 on */
+        } kinds[] = {
+                {"NCCL_TUNER_PLUGIN", "tuner", "ncclTunerPlugin", 21901},
+                {"NCCL_PROFILER_PLUGIN", "profiler", "ncclProfiler", 22304},
+        };
+        char net[4096], path[4096];
+        const char *value = getenv("NCCL_NET_PLUGIN");
+        bool has_net = (!value || strcasecmp(value, "none")) && find_plugin("net", value, net, sizeof net);
+
+        if (has_net)
+                capo_finding_add(f, CAPO_FINDING_NOTE, "plugins", "net plugin: %s", net);
+        else if (value && *value && strcasecmp(value, "none"))
+                capo_finding_add(f, CAPO_FINDING_WARN, "plugins",
+                                 "NCCL_NET_PLUGIN=%s is not found here: NCCL falls back to its own transports", value);
+        for (size_t i = 0; i < N_ELEMENTS(kinds); i++) {
+                value = getenv(kinds[i].variable);
+                if (version && version < kinds[i].since)
+                        continue; /* settings.def says that the variable is dead there */
+                if (value && !strcasecmp(value, "none"))
+                        capo_finding_add(f, CAPO_FINDING_NOTE, "plugins", "%s=none: NCCL loads no %s from 2.28 on",
+                                         kinds[i].variable, kinds[i].kind);
+                else if (value && *value && !strncasecmp(value, "STATIC_PLUGIN", strlen(value)))
+                        capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
+                                         "%s=%s: every prefix of STATIC_PLUGIN means symbols already in the program, a "
+                                         "preloaded library's "
+                                         "included",
+                                         kinds[i].variable, value);
+                else if (value && *value)
+                        say_named(f, kinds[i].variable, kinds[i].kind, kinds[i].stem, path,
+                                  find_plugin(kinds[i].kind, value, path, sizeof path));
+                else
+                        say_default(f, kinds[i].variable, kinds[i].kind, kinds[i].stem, net, has_net);
+        }
+}

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# capo doctor: how a program reaches NCCL, and settings judged by release. A tiny libnccl.so.2 stands for each release.
+set -u
+capo=$(realpath "$1")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+bad=0
+cd "$dir" || exit 1
+unset NCCL_ALGO NCCL_PROTO NCCL_TUNER_PLUGIN NCCL_NET_PLUGIN NCCL_PROFILER_PLUGIN LD_PRELOAD
+export HOME="$dir"
+${CC:-cc} --version >/dev/null 2>&1 || { echo "no compiler to build the programs looked at"; exit 77; }
+
+# expect STATUS PATTERN -- doctor's arguments
+expect() {
+        want=$1 pattern=$2
+        shift 3
+        out=$("$capo" doctor "$@" 2>&1)
+        got=$?
+        [ $got = "$want" ] || { echo "capo doctor $*: exit status $got, expected $want: $out"; bad=1; }
+        echo "$out" | grep -q "$pattern" || { echo "capo doctor $*: no line like \"$pattern\": $out"; bad=1; }
+}
+fake_nccl() { # version code
+        printf 'int ncclGetVersion(int *v) { *v = %d; return 0; } int ncclAllReduce(void) { return 0; }' "$1" >n.c
+        ${CC:-cc} -shared -fPIC -Wl,-soname,libnccl.so.2 -o libnccl.so.2 n.c
+}
+export LD_LIBRARY_PATH="$dir"
+
+fake_nccl 22809
+echo 'int ncclAllReduce(void); int main(void) { return ncclAllReduce(); }' >p.c
+${CC:-cc} -o linked p.c ./libnccl.so.2
+expect 0 'ok *nccl *libnccl 2.28.9 .* is linked' -- -- ./linked
+${CC:-cc} -o whole p.c n.c
+expect 1 'FAIL *nccl .*linked in statically and hidden' -- -- ./whole
+${CC:-cc} -rdynamic -o whole p.c n.c
+expect 0 'linked in and exports it' -- -- ./whole
+if echo 'int main(void) { return 0; }' | ${CC:-cc} -static -x c -o alone - 2>/dev/null; then
+        expect 1 'FAIL *nccl .*statically linked' -- -- ./alone
+fi
+expect 1 'no such command' -- -- ./nothing
+
+NCCL_TREE_THRESHOLD=0 expect 0 'warn .*NCCL_TREE_THRESHOLD=0 .*no NCCL after 2.4.8' -- -- ./linked
+NCCL_PROTO=Simple,LL128 expect 0 'warn .*LL128 skips' -- -- ./linked
+NCCL_ALGO=foo expect 1 'FAIL .*"foo" is not a word' -- -- ./linked
+NCCL_ALGO=allreduce:tree expect 0 'capo chooses among what they leave' -- -- ./linked
+NCCL_ALGO='ring;tree' expect 1 'only the first list' -- -- ./linked
+echo 'NCCL_RINGS=0 1 2 3' >.nccl.conf
+expect 0 'warn .*NCCL_RINGS=0 1 2 3 is set (.*/.nccl.conf)' -- -- ./linked
+rm .nccl.conf
+NCCL_TUNER_PLUGIN=nothere expect 0 'warn .*NCCL_TUNER_PLUGIN=nothere is set, but' -- -- ./linked
+echo 'int ncclTunerPlugin_v3, ncclTunerPlugin_v6;' | ${CC:-cc} -shared -fPIC -x c -o libnccl-net.so -
+expect 0 'libnccl-net.so exports a tuner (v3, v6)' -- -- ./linked
+rm libnccl-net.so
+fake_nccl 2708
+NCCL_ALGO=Tree expect 0 'AllReduce only' -- -- ./linked
+NCCL_TUNER_PLUGIN=capo expect 0 'read from 2.19.1 on, this NCCL is 2.7.8' -- -- ./linked
+fake_nccl 21805
+NCCL_ALGO=Tree expect 1 'FAIL .*every other collective then fails' -- -- ./linked
+NCCL_ALGO='ring;allreduce:tree' expect 0 'needs 2.24' -- -- ./linked
+"$capo" doctor --json -- ./linked | python3 -c 'import json,sys; d=json.load(sys.stdin); assert d["nccl"] == 21805 and d["findings"], d' || bad=1
+exit $bad
