@@ -432,7 +432,7 @@ void capo_log_record(const struct capo_log_columns *columns, uint32_t i, const s
 {
         uint64_t t = columns->base + columns->t_begin[i];
         uint32_t aux = columns->aux ? columns->aux[i] : 0;
-        bool grouped = shape->flags & (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP);
+        bool member = shape->flags & CAPO_RECORD_MEMBER;
 
         *out = (struct capo_record){
                 .t_begin = t,
@@ -440,7 +440,7 @@ void capo_log_record(const struct capo_log_columns *columns, uint32_t i, const s
                 .bytes = shape->bytes,
                 .stream = shape->stream,
                 .seq = columns->seq[i],
-                .group = grouped ? aux : 0,
+                .group = member ? aux : shape->flags & CAPO_RECORD_GROUP ? columns->seq[i] : 0,
                 .peer = shape->peer,
                 .comm = shape->comm,
                 .site = shape->site,
@@ -453,7 +453,7 @@ void capo_log_record(const struct capo_log_columns *columns, uint32_t i, const s
                 .flags = shape->flags,
                 .algo_proto = shape->algo_proto,
                 .channels = shape->channels,
-                .gpu_begin = grouped ? 0 : aux,
+                .gpu_begin = member ? 0 : aux,
                 .gpu_ns = columns->gpu_ns ? columns->gpu_ns[i] : 0,
         };
 }

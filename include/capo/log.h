@@ -135,8 +135,9 @@ static_assert(sizeof(struct capo_log_shape) == 40, "layout");
  *   u32 seq                               always
  *   u16 shape                             always
  *   u32 gpu_ns                            if CAPO_COLUMN_GPU
- *   u32 aux                               if CAPO_COLUMN_AUX: group number for members and groups, else gpu_begin (16
- * ns units) An absent column is all zero.
+ *   u32 aux                               if CAPO_COLUMN_AUX: group number for members; else, groups included,
+ *                                         gpu_begin (16 ns units); a group's own number is its seq
+ * An absent column is all zero.
  */
 struct capo_log_block {
         uint64_t base; /* ns since epoch */
