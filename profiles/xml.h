@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A small XML document in memory, for the topology and graph files of NCCL: elements with attributes, no text. Every
+ * element keeps its line, so that whoever finds a value wrong can say where.
+ */
+#ifndef CAPO_XML_H
+#define CAPO_XML_H
+
+#include <stddef.h>
+
+struct capo_xml_attr {
+        const char *name;
+        const char *value;
+};
+
+struct capo_xml {
+        const char *name;
+        int line;
+        size_t n_attrs;
+        struct capo_xml_attr *attrs;
+        struct capo_xml *parent, *child, *next; /* child: the first one; next: the next with the same parent */
+};
+
+/**
+ * capo_xml_read() - read a whole file
+ * @path: a file name, or - for standard input
+ * @out:  the root element; the caller ends it with capo_xml_free()
+ * @why:  on failure one line "FILE:LINE:COLUMN: what", or "FILE: what"
+ *
+ * Documents over 64 MiB or nested deeper than 200 elements are refused.
+ *
+ * Return: 0; -ENOENT and other errno of open and read; -EINVAL not well-formed; -E2BIG; -ENOMEM.
+ */
+int capo_xml_read(const char *path, struct capo_xml **out, char *why, size_t room);
+
+/** capo_xml_parse() - the same from memory; @name stands for the file in messages. */
+int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_xml **out, char *why, size_t room);
+
+void capo_xml_free(struct capo_xml *root);
+
+/** capo_xml_get() - value of an attribute, or NULL. Lives as long as the document. */
+const char *capo_xml_get(const struct capo_xml *e, const char *attr);
+
+/** capo_xml_set() - set or add an attribute (copied). Return: 0; -ENOMEM. */
+int capo_xml_set(struct capo_xml *e, const char *attr, const char *value);
+
+#endif
