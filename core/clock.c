@@ -54,10 +54,10 @@ static void moment(uint64_t *ticks, uint64_t *mono, uint64_t *real)
         *real = real_ns() - (capo_clock_mono() - *mono);
 }
 
-void capo_clock_init(struct capo_clock *clock)
+void capo_clock_init(struct capo_timebase *clock)
 {
         capo_clock_counter = counter_is_a_clock();
-        *clock = (struct capo_clock){.counter = capo_clock_counter};
+        *clock = (struct capo_timebase){.counter = capo_clock_counter};
         moment(&clock->t0_ticks, &clock->t0_mono_ns, &clock->t0_real_ns);
         clock->now_ticks = clock->t0_ticks;
         clock->now_mono_ns = clock->t0_mono_ns;
@@ -66,7 +66,7 @@ void capo_clock_init(struct capo_clock *clock)
                 clock->ns_per_tick = 1;
 }
 
-void capo_clock_update(struct capo_clock *clock)
+void capo_clock_update(struct capo_timebase *clock)
 {
         uint64_t ticks, mono, real;
 
@@ -78,7 +78,7 @@ void capo_clock_update(struct capo_clock *clock)
                 clock->ns_per_tick = (double)(mono - clock->t0_mono_ns) / (double)(ticks - clock->t0_ticks);
 }
 
-void capo_clock_ready(struct capo_clock *clock)
+void capo_clock_ready(struct capo_timebase *clock)
 {
         while (clock->ns_per_tick == 0) {
                 struct timespec nap = {0, 300000};

@@ -12,7 +12,7 @@
 #include <time.h>
 
 /* Two moments, each seen on all clocks. Lives in the segment: plain numbers only. */
-struct capo_clock {
+struct capo_timebase {
         uint64_t t0_ticks, t0_mono_ns, t0_real_ns;    /* the epoch */
         uint64_t now_ticks, now_mono_ns, now_real_ns; /* the latest moment; equal to the epoch until the first update */
         double ns_per_tick;                           /* 0 until the two moments are far enough apart to tell */
@@ -48,7 +48,7 @@ static inline uint64_t capo_clock_ticks(void)
 }
 
 /** capo_clock_init() - choose the counter or CLOCK_MONOTONIC, and take the epoch. */
-void capo_clock_init(struct capo_clock *clock);
+void capo_clock_init(struct capo_timebase *clock);
 
 /**
  * capo_clock_update() - take the latest moment and recompute the rate
@@ -56,13 +56,13 @@ void capo_clock_init(struct capo_clock *clock);
  * The rate is the average since the epoch, so its error shrinks as the process runs: two readings bracketed to about
  * 100 ns give 10 ppm after 10 ms and 0.1 ppm after a second. Below 1 ms apart nothing is computed.
  */
-void capo_clock_update(struct capo_clock *clock);
+void capo_clock_update(struct capo_timebase *clock);
 
 /** capo_clock_ready() - wait until capo_clock_update() has a rate; at most about a millisecond. */
-void capo_clock_ready(struct capo_clock *clock);
+void capo_clock_ready(struct capo_timebase *clock);
 
 /** capo_clock_ns() - ticks to ns since the epoch; 0 for a moment before it. Needs a rate. */
-static inline uint64_t capo_clock_ns(const struct capo_clock *clock, uint64_t ticks)
+static inline uint64_t capo_clock_ns(const struct capo_timebase *clock, uint64_t ticks)
 {
         return ticks <= clock->t0_ticks ? 0 : (uint64_t)((double)(ticks - clock->t0_ticks) * clock->ns_per_tick + 0.5);
 }

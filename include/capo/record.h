@@ -53,11 +53,11 @@ enum capo_record_flag {
 struct capo_record {
         uint64_t t_begin; /* host; time-stamp counter ticks in the ring, ns since the log's epoch when read back */
         uint64_t t_end;   /* host, same unit; >= t_begin */
-        uint64_t bytes;   /* as nccl-tests' "size": all-gather and reduce-scatter the total over ranks, else count x
-                             element */
+        uint64_t bytes;   /* as nccl-tests' "size": all-gather, reduce-scatter, all-to-all, gather, scatter the total
+                             over ranks (count x element x ranks), else count x element */
         uint32_t stream;  /* handle, folded to 32 bits: equal streams are equal */
-        uint32_t seq;     /* 1, 2, ... per communicator: number of the collective or p2p call on it; group's: the group
-                             number */
+        uint32_t seq;     /* 1, 2, ... per communicator: number of the collective on it, the same on all its ranks;
+                             p2p and RMA count by themselves; 0 for other calls; a group's is the group number */
         uint32_t group;   /* number of the group in this process (members and the group itself), 0 outside */
         int32_t peer;     /* root of rooted collectives, peer of send/recv; -1 when neither */
         uint16_t comm;    /* index in this process's table of communicators, 0 when none */
@@ -71,7 +71,7 @@ struct capo_record {
         uint8_t flags;    /* enum capo_record_flag */
         uint8_t algo_proto; /* enum capo_algo << 4 | enum capo_proto, of what really ran; 0 when not known */
         uint8_t channels;   /* 0 when not known */
-        uint16_t reserved;
+        uint16_t thread;    /* number of the recording thread in this process, 1 .. */
         uint32_t gpu_begin; /* 16 ns units after t_begin, when clock is EVENT or KERNEL and the beginning is known; else
                                0 */
         uint32_t gpu_ns;    /* duration by the clock named, saturated; 0 unless clock is EVENT or KERNEL */
