@@ -255,7 +255,7 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                 if (job->gpu) { /* the end is the same for all: as if the late rank were the last, which it nearly is */
                         late = arrival(job, job->late_rank, nth);
                         last = late > mine ? late : mine;
-                        for (unsigned r = 0; r < n_ranks && r < 8; r++) {
+                        for (unsigned r = 0; r < n_ranks; r += n_ranks < 9 ? 1 : n_ranks / 8) {
                                 late = arrival(job, r, nth);
                                 last = late > last ? late : last;
                         }

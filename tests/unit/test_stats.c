@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Histograms against exact sorting; a job's logs merged; who waits for whom on made-up jobs whose truth is known. */
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <criterion/criterion.h>
+
+#include "core/hist.h"
+#include "core/skew.h"
+#include "core/stats.h"
+#include "core/util.h"
+#include "tests/golden/gen_log.h"
+
+static char dir[64];
+
+static void make_dir(void)
+{
+        strcpy(dir, "/tmp/capo-test-stats-XXXXXX");
+        cr_assert(mkdtemp(dir));
+}
+
+static int by_name(const void *a, const void *b)
+{
+        return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Paths of all files in `dir`, sorted; the array is static. */
+static unsigned list(char *paths[2048])
+{
+        DIR *d = opendir(dir);
+        struct dirent *e;
+        unsigned n = 0;
+
+        while ((e = readdir(d))) {
+                if (e->d_name[0] != '.')
+                        cr_assert_gt(asprintf(&paths[n++], "%s/%s", dir, e->d_name), 0);
+        }
+        closedir(d);
+        qsort(paths, n, sizeof *paths, by_name);
+        return n;
+}
+
+static void drop_dir(void)
+{
+        static char *paths[2048];
+
+        for (unsigned n = list(paths); n--;)
+                unlink(paths[n]);
+        rmdir(dir);
+}
+
+TestSuite(stats, .init = make_dir, .fini = drop_dir);
+
+static struct capo_job *read_job(void)
+{
+        static char *paths[2048];
+        struct capo_job *job = capo_job_new();
+        unsigned n = list(paths);
+        char why[256];
+
+        for (unsigned i = 0; i < n; i++) {
+                cr_assert_eq(capo_job_add_log(job, paths[i], why, sizeof why, NULL, NULL), 0, "%s: %s", paths[i], why);
+                free(paths[i]);
+        }
+        cr_assert_eq(capo_job_finish(job), 0);
+        return job;
+}
+
+static int by_value(const void *a, const void *b)
+{
+        uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+        return x < y ? -1 : x > y;
+}
+
+Test(stats, quantiles_are_within_a_sixteenth)
+{
+        enum { N = 20000 };
+        static uint64_t v[N];
+
+        for (unsigned shape = 0; shape < 4; shape++) {
+                struct capo_hist h = {0};
+                uint64_t state = 88172645463325252ull + shape;
+                double sum = 0, sq = 0, mean;
+
+                for (unsigned i = 0; i < N; i++) {
+                        double u;
+
+                        state ^= state << 13;
+                        state ^= state >> 7;
+                        state ^= state << 17;
+                        u = (double)(state >> 11) / 9007199254740992.0;
+                        v[i] = shape == 0   ? (uint64_t)(u * 14)                      /* tiny: exact buckets */
+                               : shape == 1 ? 1000 + (uint64_t)(u * 1000000)          /* even */
+                               : shape == 2 ? (uint64_t)exp(5 + 12 * u)               /* five decades */
+                                            : 5000 + (uint64_t)(-log(1 - u) * 20000); /* long tail */
+                        cr_assert_eq(capo_hist_add(&h, v[i], 1), 0);
+                        sum += (double)v[i];
+                        sq += (double)v[i] * (double)v[i];
+                }
+                qsort(v, N, sizeof *v, by_value);
+                for (unsigned k = 0; k < 5; k++) {
+                        static const double qs[] = {0.01, 0.5, 0.95, 0.99, 0.999};
+                        double exact = (double)v[(size_t)(qs[k] * (N - 1))], got = capo_hist_quantile(&h, qs[k]);
+
+                        cr_assert_leq(fabs(got - exact), exact / 16 + 1, "shape %u q %g: %g, exact %g", shape, qs[k],
+                                      got, exact);
+                }
+                cr_assert_eq(capo_hist_quantile(&h, 1), (double)v[N - 1]);
+                cr_assert_eq(capo_hist_quantile(&h, 0), (double)v[0]);
+                mean = sum / N;
+                cr_assert_float_eq(capo_hist_mean(&h), mean, 1e-6 * mean);
+                cr_assert_float_eq(capo_hist_cov(&h), sqrt(sq / N - mean * mean) / mean, 1e-6);
+                capo_hist_finish(&h);
+        }
+}
+
+Test(stats, histograms_merge)
+{
+        struct capo_hist a = {0}, b = {0}, all = {0};
+
+        for (unsigned i = 1; i < 1000; i++) {
+                capo_hist_add(i % 3 ? &a : &b, (uint64_t)i * i * i, i);
+                capo_hist_add(&all, (uint64_t)i * i * i, i);
+        }
+        cr_assert_eq(capo_hist_merge(&a, &b), 0);
+        cr_assert(a.count == all.count && a.sum_ns == all.sum_ns && a.min_ns == all.min_ns && a.max_ns == all.max_ns);
+        cr_assert_eq(capo_hist_quantile(&a, 0.7), capo_hist_quantile(&all, 0.7));
+        capo_hist_finish(&a);
+        capo_hist_finish(&b);
+        capo_hist_finish(&all);
+}
+
+Test(stats, layouts)
+{
+        static const struct {
+                uint32_t counts[12], n;
+                const char *text;
+        } rows[] = {
+                {{5, 3}, 2, "3+5"},
+                {{8}, 1, "8"},
+                {{4, 4}, 2, "4+4"},
+                {{8, 8, 8, 8, 8, 8}, 6, "6x8"},
+                {{8, 8, 3, 8, 8, 8}, 6, "3+5x8"},
+                {{0}, 0, ""},
+        };
+        char text[200];
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                uint32_t counts[12];
+
+                memcpy(counts, rows[i].counts, sizeof counts);
+                cr_assert_eq(capo_layout_text(counts, rows[i].n, text, sizeof text), 0);
+                cr_assert_str_eq(text, rows[i].text);
+        }
+        cr_assert_lt(capo_layout_text((uint32_t[]){8, 8}, 2, text, 3), 0);
+}
+
+static const uint64_t sizes[] = {25 << 20, 4 << 20};
+
+Test(stats, a_job_of_3_plus_5)
+{
+        struct gen_job g = {.dir = dir,
+                            .layout = (unsigned[]){3, 5},
+                            .n_nodes = 2,
+                            .n_steps = 500,
+                            .sizes = sizes,
+                            .n_sizes = 2,
+                            .trace = true,
+                            .gpu = true,
+                            .late_rank = 5,
+                            .late_ns = 88000,
+                            .clock_ns = 7654321,
+                            .drift = 20e-6};
+        double algbw, busbw;
+
+        cr_assert_eq(gen_job_write(&g), 8000);
+        struct capo_job *job = read_job();
+        const struct capo_job_comm *c = &job->comms[0];
+
+        cr_assert(job->n_processes == 8 && job->n_nodes == 2 && job->n_clocks == 2 && job->n_ranks == 8);
+        cr_assert_eq(job->n_records, 8000);
+        cr_assert_eq(job->calls, 8000);
+        cr_assert_eq(job->n_comms, 1);
+        cr_assert_str_eq(c->name, "dp");
+        cr_assert_str_eq(c->layout, "3+5");
+        cr_assert(c->n_members == 8 && c->n_ranks == 8 && c->n_calls == 1000);
+        cr_assert_eq(job->n_rows, 2);
+        cr_assert(job->rows[0].bytes == 4 << 20 && job->rows[1].bytes == 25 << 20);
+        cr_assert(job->rows[0].count == 500 && job->rows[0].calls == 4000);
+        cr_assert_eq(capo_job_row_clock(&job->rows[0]), CAPO_CLOCK_EVENT);
+        cr_assert(capo_job_row_bandwidth(job, &job->rows[1], &algbw, &busbw));
+        cr_assert_float_eq(busbw, algbw * 1.75, 1e-9);
+        cr_assert_eq(job->n_sites, 1);
+        cr_assert_eq(job->sites[0].count, 8000);
+
+        cr_assert_not_null(c->skew);
+        cr_assert_eq(c->skew->n_calls, 1000);
+        cr_assert_eq(c->skew->clock, CAPO_CLOCK_EVENT);
+        cr_assert_eq(c->members[c->skew->worst].rank, 5);
+        cr_assert(c->skew->ranks[5].last > 700 && c->skew->ranks[5].last < 850, "%u", c->skew->ranks[5].last);
+        /* the alignment may be off by what it says, and no more */
+        cr_assert(c->skew->uncertain_ns > 0 && c->skew->uncertain_ns < 200000, "%g", c->skew->uncertain_ns);
+        cr_assert_float_eq(c->skew->worst_p50_ns, 88000, 2000 + c->skew->uncertain_ns);
+        cr_assert_gt(c->skew->wait_share, 0);
+        capo_job_free(job);
+}
+
+Test(stats, alignment_finds_offset_and_drift)
+{
+        static const double drifts[] = {0, 1e-6, -30e-6, 90e-6};
+
+        for (size_t i = 0; i < N_ELEMENTS(drifts); i++) {
+                struct gen_job g = {.dir = dir,
+                                    .layout = (unsigned[]){2, 2, 1},
+                                    .n_nodes = 3,
+                                    .n_steps = 3000,
+                                    .sizes = (uint64_t[]){64},
+                                    .n_sizes = 1,
+                                    .trace = true,
+                                    .gpu = true,
+                                    .late_rank = 1,
+                                    .clock_ns = -123456789,
+                                    .drift = drifts[i]};
+
+                gen_job_write(&g);
+                struct capo_job *job = read_job();
+                const struct capo_skew *s = job->comms[0].skew;
+
+                /* nobody is late: what is left is noise of 1 us, plus at most what the alignment admits */
+                cr_assert(s->uncertain_ns >= 0 && s->uncertain_ns < 210000, "drift %g: +-%g", drifts[i],
+                          s->uncertain_ns);
+                cr_assert_leq(s->p50_ns, 1000 + 2 * s->uncertain_ns, "drift %g: %g", drifts[i], s->p50_ns);
+                /* durations are equal on all hosts, so the middle of the band is right to about the noise */
+                cr_assert_leq(s->p50_ns, 6000, "drift %g: %g", drifts[i], s->p50_ns);
+                capo_job_free(job);
+        }
+}
+
+Test(stats, host_times_are_not_aligned)
+{
+        struct gen_job g = {.dir = dir,
+                            .layout = (unsigned[]){2, 2},
+                            .n_nodes = 2,
+                            .n_steps = 50,
+                            .sizes = sizes,
+                            .n_sizes = 1,
+                            .trace = true,
+                            .late_rank = 3,
+                            .late_ns = 50000};
+        double algbw, busbw;
+
+        gen_job_write(&g);
+        struct capo_job *job = read_job();
+
+        cr_assert_lt(job->comms[0].skew->uncertain_ns, 0);
+        cr_assert_lt(job->comms[0].skew->wait_share, 0);
+        cr_assert_eq(job->comms[0].skew->clock, CAPO_CLOCK_HOST);
+        cr_assert_not(capo_job_row_bandwidth(job, &job->rows[0], &algbw, &busbw));
+        capo_job_free(job);
+}
+
+Test(stats, missing_and_killed_ranks)
+{
+        struct gen_job g = {.dir = dir,
+                            .layout = (unsigned[]){4, 4},
+                            .n_nodes = 2,
+                            .n_steps = 10,
+                            .sizes = sizes,
+                            .n_sizes = 2,
+                            .missing = 3,
+                            .killed = true};
+
+        gen_job_write(&g);
+        struct capo_job *job = read_job();
+
+        cr_assert(job->n_ranks == 8 && job->n_processes == 5 && job->comms[0].n_members == 5);
+        cr_assert_str_eq(job->comms[0].layout, "1+4");
+        cr_assert(job->rows[0].count == 10 && job->rows[0].calls == 50);
+        cr_assert_eq(job->processes[0].end.clean, 0);
+        capo_job_free(job);
+}
+
+Test(stats, a_thousand_ranks, .timeout = 60)
+{
+        static unsigned layout[128];
+        struct gen_job g = {.dir = dir,
+                            .layout = layout,
+                            .n_nodes = 128,
+                            .n_steps = 150,
+                            .sizes = sizes,
+                            .n_sizes = 2,
+                            .trace = true,
+                            .gpu = true,
+                            .late_rank = 500,
+                            .late_ns = 300000,
+                            .clock_ns = 1000000};
+
+        for (unsigned i = 0; i < 128; i++)
+                layout[i] = 8;
+        gen_job_write(&g);
+        struct capo_job *job = read_job();
+        const struct capo_skew *s = job->comms[0].skew;
+
+        cr_assert(job->n_ranks == 1024 && job->comms[0].n_members == 1024 && job->n_nodes == 128);
+        cr_assert_str_eq(job->comms[0].layout, "128x8");
+        cr_assert(job->rows[0].count == 150 && job->rows[0].calls == 150 * 1024);
+        cr_assert_eq(job->comms[0].members[s->worst].rank, 500);
+        cr_assert(s->n_calls >= 64 && s->uncertain_ns >= 0);
+        capo_job_free(job);
+}
