@@ -349,7 +349,7 @@ static void batch_write(struct capo_drain *d)
         for (uint32_t i = 0; i < n; i++) {
                 if (r[i].gpu_ns)
                         block.columns |= CAPO_COLUMN_GPU;
-                if (r[i].group || r[i].gpu_begin)
+                if (r[i].flags & CAPO_RECORD_MEMBER ? r[i].group : r[i].gpu_begin)
                         block.columns |= CAPO_COLUMN_AUX;
         }
         COLUMN(uint32_t, r[i].t_begin - block.base);
@@ -359,7 +359,7 @@ static void batch_write(struct capo_drain *d)
         if (block.columns & CAPO_COLUMN_GPU)
                 COLUMN(uint32_t, r[i].gpu_ns);
         if (block.columns & CAPO_COLUMN_AUX)
-                COLUMN(uint32_t, r[i].flags & (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP) ? r[i].group : r[i].gpu_begin);
+                COLUMN(uint32_t, r[i].flags & CAPO_RECORD_MEMBER ? r[i].group : r[i].gpu_begin);
         frame(d, CAPO_FRAME_BLOCK, &block, sizeof block, d->columns, (size_t)(p - d->columns));
         d->batch_n = 0;
 }

@@ -198,8 +198,13 @@ static int add_text_frame(struct capo_job_process *p, const struct capo_log_fram
         size_t at = 0, n;
         int r = 0;
 
-        if (f->type == CAPO_FRAME_FABRIC)
+        if (f->type == CAPO_FRAME_FABRIC) {
+                /* each piece begins with the number of its snapshot, and a new snapshot replaces the old */
+                line = capo_log_next_line(f, &at, &n);
+                if (line && p->fabric && (strncmp(p->fabric, line, n) != 0 || p->fabric[n] != '\n'))
+                        p->fabric[0] = 0;
                 return append_text(&p->fabric, f->payload, f->size, false);
+        }
         if (f->type == CAPO_FRAME_RULES) {
                 free(p->rules);
                 p->rules = NULL;

@@ -73,7 +73,7 @@ struct capo_job_comm {
         struct capo_job_member *members; /* by rank */
         uint32_t n_members;
         uint32_t n_nodes;       /* of the members seen */
-        char *layout;           /* ranks per node, ascending: "3+5", "8"; many equal nodes as "16x8" */
+        char *layout;           /* as core/layout.h: "3+5", "8", "4x8" */
         uint64_t n_calls;       /* collectives issued on it (count, see capo_job_row) */
         struct capo_skew *skew; /* NULL when the logs hold no matching calls */
 };
@@ -166,9 +166,5 @@ bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_ro
 
 /** capo_job_row_merge() - add @from's calls and times to @to; keys are the caller's business. Return: 0, -ENOMEM. */
 int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from);
-
-/** capo_layout_text() - canonical layout of @counts (sorted in place): "3+5", "8", "16x8" for more than 4 equal nodes.
- * Return: 0; -ENOSPC when @room is too small (never above 16 bytes per node). */
-int capo_layout_text(uint32_t *counts, uint32_t n, char *out, size_t room);
 
 #endif

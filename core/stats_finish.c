@@ -7,40 +7,9 @@
 #include <string.h>
 
 #include "core/calls.h"
+#include "core/layout.h"
 #include "core/stats_private.h"
 #include "core/util.h"
-
-static int by_count(const void *a, const void *b)
-{
-        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-        return x < y ? -1 : x > y;
-}
-
-int capo_layout_text(uint32_t *counts, uint32_t n, char *out, size_t room)
-{
-        size_t at = 0;
-
-        qsort(counts, n, sizeof *counts, by_count);
-        if (room)
-                *out = 0;
-        for (uint32_t i = 0, same; i < n; i += same) {
-                int wrote = 0;
-
-                for (same = 1; i + same < n && counts[i + same] == counts[i]; same++)
-                        ;
-                if (same > 4) {
-                        wrote = snprintf(out + at, room - at, "%s%ux%u", i ? "+" : "", same, counts[i]);
-                } else {
-                        same = 1;
-                        wrote = snprintf(out + at, room - at, "%s%u", i ? "+" : "", counts[i]);
-                }
-                if (wrote < 0 || (size_t)wrote >= room - at)
-                        return -ENOSPC;
-                at += (size_t)wrote;
-        }
-        return 0;
-}
 
 static bool same(const char *a, const char *b)
 {
@@ -161,23 +130,24 @@ static int sort_comms(struct capo_job *job)
         return 0;
 }
 
+/* Ranks per node of the members seen; "" when there are more different node sizes than a layout can tell. */
 static int lay_out(struct capo_job *job, struct capo_job_comm *c)
 {
         _cleanup_free_ uint32_t *counts = calloc(job->n_nodes + 1, sizeof *counts);
-        size_t room = 16 * (size_t)job->n_nodes + 16;
-        uint32_t n = 0;
+        struct capo_layout layout = {0};
+        char text[CAPO_LAYOUT_TEXT];
 
-        c->layout = malloc(room);
-        if (!counts || !c->layout)
+        if (!counts)
                 return -ENOMEM;
         for (uint32_t i = 0; i < c->n_members; i++)
                 counts[job->processes[c->members[i].process].node]++;
         for (uint32_t i = 0; i < job->n_nodes; i++) {
-                if (counts[i])
-                        counts[n++] = counts[i];
+                c->n_nodes += counts[i] != 0;
+                if (counts[i] && capo_layout_add(&layout, counts[i], 1) < 0)
+                        layout.n_nodes = 0;
         }
-        c->n_nodes = n;
-        return capo_layout_text(counts, n, c->layout, room);
+        c->layout = strdup(capo_layout_print(&layout, text, sizeof text));
+        return c->layout ? 0 : -ENOMEM;
 }
 
 static bool name_taken(const struct capo_job *job, uint32_t n, const char *name)

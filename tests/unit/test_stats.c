@@ -133,31 +133,6 @@ Test(stats, histograms_merge)
         capo_hist_finish(&all);
 }
 
-Test(stats, layouts)
-{
-        static const struct {
-                uint32_t counts[12], n;
-                const char *text;
-        } rows[] = {
-                {{5, 3}, 2, "3+5"},
-                {{8}, 1, "8"},
-                {{4, 4}, 2, "4+4"},
-                {{8, 8, 8, 8, 8, 8}, 6, "6x8"},
-                {{8, 8, 3, 8, 8, 8}, 6, "3+5x8"},
-                {{0}, 0, ""},
-        };
-        char text[200];
-
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                uint32_t counts[12];
-
-                memcpy(counts, rows[i].counts, sizeof counts);
-                cr_assert_eq(capo_layout_text(counts, rows[i].n, text, sizeof text), 0);
-                cr_assert_str_eq(text, rows[i].text);
-        }
-        cr_assert_lt(capo_layout_text((uint32_t[]){8, 8}, 2, text, 3), 0);
-}
-
 static const uint64_t sizes[] = {25 << 20, 4 << 20};
 
 Test(stats, a_job_of_3_plus_5)
