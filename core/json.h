@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A pull reader for JSON that knows where it is: every failure is "file:line:column: expected ..., found ...". */
+#ifndef CAPO_JSON_H
+#define CAPO_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capo/profile.h"
+
+/* Part of the text, or of the reader's scratch when it had escapes; not 0-terminated. */
+struct capo_slice {
+        const char *at;
+        size_t size;
+};
+
+struct capo_json {
+        const char *at, *end; /* next byte, one past the last */
+        const char *begin;
+        const char *file;
+        uint32_t line; /* of `at`, from 1 */
+        bool fresh;    /* directly after '{' or '[' */
+        bool failed;
+        struct capo_fault *fault;
+        char *scratch; /* one decoded string, malloc */
+        size_t scratch_room;
+};
+
+/** capo_json_init() - read @text; @file is the name in faults. capo_json_finish() releases the scratch. */
+void capo_json_init(struct capo_json *r, const char *text, size_t size, const char *file, struct capo_fault *fault);
+void capo_json_finish(struct capo_json *r);
+
+/** capo_json_fail() - record the first failure, at @where, as "expected @expected..., found <what is there>"; false. */
+bool capo_json_fail(struct capo_json *r, const char *where, const char *expected, ...)
+        __attribute__((format(printf, 3, 4)));
+
+/** capo_json_peek() - next byte that is not blank, 0 at the end; `at` is moved onto it. */
+char capo_json_peek(struct capo_json *r);
+
+/** capo_json_open() - take '{' or '['; @what says what was expected in a fault. */
+bool capo_json_open(struct capo_json *r, char bracket, const char *what);
+
+/** capo_json_key() - in an object: the next key, with its colon; false at '}' (taken) or failure. */
+bool capo_json_key(struct capo_json *r, struct capo_slice *key);
+
+/** capo_json_item() - in a list: true when another value follows; false at ']' (taken) or failure. */
+bool capo_json_item(struct capo_json *r);
+
+/* Take one value of that kind. @what as above. */
+bool capo_json_string(struct capo_json *r, struct capo_slice *out, const char *what);
+bool capo_json_number(struct capo_json *r, double *out, const char *what);
+bool capo_json_bool(struct capo_json *r, bool *out, const char *what);
+/** capo_json_any() - take any value; @out is its text. */
+bool capo_json_any(struct capo_json *r, struct capo_slice *out);
+
+/** capo_json_end() - nothing but blanks follows. */
+bool capo_json_end(struct capo_json *r);
+
+/** capo_slice_is() - equal to the word. */
+static inline bool capo_slice_is(struct capo_slice s, const char *word)
+{
+        for (size_t i = 0; i < s.size; i++) {
+                if (s.at[i] != word[i] || !word[i])
+                        return false;
+        }
+        return !word[s.size];
+}
+
+/** capo_number_parse() - decimal number of @size bytes, whatever the locale. false: not one, or too large. */
+bool capo_number_parse(const char *text, size_t size, double *out);
+
+#endif

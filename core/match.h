@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a profile and a communicator to flat tables: which rules hold, in which order, and one look-up per question.
+ *
+ * A rule's conditions are of two kinds. The settled ones (nodes, ranks, layout, local ranks, class, NCCL version, name)
+ * are answered once, when the communicator is made. The asked ones (pipe_ops, reg_buff, link, bandwidths) can change
+ * from question to question and are answered from the question alone, never from history: all ranks see the same
+ * question, and all ranks answer alike, whatever else any of them asked before.
+ *
+ * Link and bandwidth come out of the cost table. NCCL offers Ring/LL128 only where every path inside the nodes is
+ * NVLink (direct or over one GPU) and every path between them at most one PCIe switch (src/graph/tuning.cc), so the
+ * presence of that cell is the link class, at any size. A cell's value is latency + bytes / bandwidth; from 16 MiB on
+ * the latency is small, and bytes / value x bus-bandwidth factor is the bandwidth of NCCL's graph. Below that size
+ * nobody can tell the two apart in one table, so there the bandwidths are "not known" and conditions on them do not
+ * hold.
+ */
+#ifndef CAPO_MATCH_H
+#define CAPO_MATCH_H
+
+#include "capo/profile.h"
+
+#define CAPO_GBS_MIN_BYTES (16u << 20)
+
+/* What is settled about a communicator. Equal on all of its ranks. */
+struct capo_shape {
+        int n_ranks, n_nodes;
+        int min_local, max_local; /* -1 not known */
+        int nccl;                 /* NCCL_VERSION_CODE; 0 not known */
+        const char *layout;       /* canonical, NULL not known */
+        const char *fragment;     /* allocation class, NULL not known */
+        const char *comm;         /* name, NULL not known */
+};
+
+/**
+ * capo_shape_fill() - derive what the numbers imply (core/layout.h, capo_layout_of_comm)
+ * @shape:    n_ranks and n_nodes known, min_local and max_local -1 or known; all three of the layout are filled in
+ * where they follow
+ * @launcher: the launcher's layout of the whole job, or NULL
+ * @text:     where the layout is kept, CAPO_LAYOUT_TEXT bytes; must outlive @shape
+ */
+void capo_shape_fill(struct capo_shape *shape, const char *launcher, char *text, size_t room);
+
+/* One question, in our own words. */
+struct capo_question {
+        uint8_t coll; /* enum capo_coll */
+        int8_t reg_buff;
+        uint8_t link; /* enum capo_link; CAPO_LINK_ANY: not known */
+        int pipe_ops;
+        uint64_t bytes;
+        double ring_gbs, tree_gbs; /* -1 not known */
+};
+
+/* One answer, in one word so that a table holds it and a load gets it. algo 0: no opinion, leave NCCL's choice. */
+struct capo_choice {
+        uint8_t algo : 4, proto : 4; /* enum capo_algo, capo_proto */
+        uint8_t channels;            /* 0: NCCL's own */
+        uint16_t rule;               /* 1 + row, as in capo_record; set for "leave" rows too; 0 no row */
+};
+static_assert(sizeof(struct capo_choice) == 4, "one word");
+
+/**
+ * capo_when_settled() - do the settled conditions hold?
+ * @why: NULL, or set to the key of the first that does not
+ */
+bool capo_when_settled(const struct capo_when *when, const struct capo_shape *shape, const char **why);
+/** capo_when_asked() - do the conditions on the question hold? capo_when_asks() - are there any? */
+bool capo_when_asked(const struct capo_when *when, const struct capo_question *question);
+bool capo_when_asks(const struct capo_when *when);
+
+/** capo_rule_compare() - < 0: @a wins over @b. The order is that of docs/profile-format.md, "Which rule wins". @why:
+ * NULL, or set to the key that decided. Never 0 for two rules of one profile. CSV profiles: the order in the file. */
+int capo_rule_compare(const struct capo_profile *profile, uint32_t a, uint32_t b, const char **why);
+
+/**
+ * capo_match() - the rules whose settled conditions hold, winner first
+ * @shape: NULL: all rules, in that order
+ * @order: malloc'ed list of rule indexes; the caller frees it
+ *
+ * Return: how many, 0 included; -ENOMEM.
+ */
+int capo_match(const struct capo_profile *profile, const struct capo_shape *shape, uint32_t **order);
+
+/*
+ * A look-up table for one list of steps (neighbouring rows): sizes in buckets of equal width per power of two, so many
+ * that nearly always at most one boundary falls into a bucket; then an answer is one load and one comparison, however
+ * many rows there are. A bucket with more boundaries is CROWDED: `upto` is then the step to search from.
+ */
+struct capo_bucket {
+        uint64_t upto; /* sizes up to here are `below`, larger ones `above` */
+        struct capo_choice below, above;
+};
+#define CAPO_CROWDED 15 /* below.algo */
+struct capo_table {
+        uint32_t bits; /* buckets per power of two: 1 << bits */
+        uint32_t last; /* index of the last bucket; all larger sizes are in it */
+        uint32_t n_steps;
+        const uint64_t *upto; /* n_steps, rising, the last UINT64_MAX */
+        const struct capo_choice *choice;
+        struct capo_bucket bucket[];
+};
+
+/* All tables of a communicator. Rules with asked conditions come first, in order of preference, then at most one that
+ * always holds. Tables are shared between communicators of one shape and never freed before the set is. */
+struct capo_branch {
+        const struct capo_when *when; /* asked conditions; NULL: always */
+        const struct capo_table *table;
+};
+struct capo_tables {
+        const struct capo_table *table[CAPO_COLLS];   /* when no question is asked; NULL: no opinion */
+        const struct capo_branch *branch[CAPO_COLLS]; /* NULL: none asked; else ends with when == NULL */
+        bool asks;                                    /* any branch at all */
+        bool asks_links;                              /* some need link or bandwidths */
+        const struct capo_rule *constants;            /* rule whose constants apply, NULL none */
+        const struct capo_rule *first; /* the most specific rule that holds, NULL none; names the match in logs */
+        struct capo_tables_block *blocks;
+};
+
+/**
+ * capo_tables_new() - match and compile
+ * @out: set only on success; points into @profile, which must outlive it
+ *
+ * Channel counts are dropped or clamped here where NCCL would not do it itself: CollNet algorithms, NVLS over several
+ * nodes, and all-gather from 2.29 on use the number unchecked; before 2.25 no more than 32 are allowed (enqueue.cc).
+ *
+ * Return: 0; -ENOMEM; -E2BIG a CSV with more than 64 different pipe_ops for one communicator.
+ */
+int capo_tables_new(const struct capo_profile *profile, const struct capo_shape *shape, struct capo_tables **out);
+void capo_tables_free(struct capo_tables *tables);
+
+/** capo_table_crowded() - capo_table_find for a crowded bucket: search from step @first. */
+struct capo_choice capo_table_crowded(const struct capo_table *table, uint64_t first, uint64_t bytes);
+
+/** capo_table_find() - the choice for @bytes: a dozen instructions, no loop unless the bucket is crowded. */
+static inline struct capo_choice capo_table_find(const struct capo_table *t, uint64_t bytes)
+{
+        unsigned e = 63 - (unsigned)__builtin_clzll(bytes | 1ull << t->bits);
+        uint64_t i = ((uint64_t)(e - t->bits) << t->bits) + (bytes >> (e - t->bits));
+        const struct capo_bucket *b = &t->bucket[i < t->last ? i : t->last];
+
+        if (__builtin_expect(b->below.algo == CAPO_CROWDED, 0))
+                return capo_table_crowded(t, b->upto, bytes);
+        return bytes <= b->upto ? b->below : b->above;
+}
+
+/** capo_tables_find() - the choice for a question. */
+static inline struct capo_choice capo_tables_find(const struct capo_tables *t, const struct capo_question *q)
+{
+        const struct capo_table *table = t->table[q->coll];
+        const struct capo_branch *b = t->branch[q->coll];
+
+        if (__builtin_expect(b != NULL, 0)) {
+                while (b->when && !capo_when_asked(b->when, q))
+                        b++;
+                table = b->table;
+        }
+        return table ? capo_table_find(table, q->bytes) : (struct capo_choice){0};
+}
+
+#endif

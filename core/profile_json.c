@@ -1,0 +1,927 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The JSON form of a profile: reader and writer, side by side so that they stay one format. docs/profile-format.md is
+ * the same for people. Keys are tables; a key that is not in its table, or comes twice, is an error where it stands.
+ */
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/calls.h"
+#include "core/json.h"
+#include "core/profile_file.h"
+#include "core/size.h"
+#include "core/util.h"
+
+static const char *const document_keys[] = {"capo_profile", "name", "provenance", "platform", "rules"};
+enum { DOC_VERSION, DOC_NAME, DOC_PROVENANCE, DOC_PLATFORM, DOC_RULES };
+
+/* the collectives follow in the order they are written: the ones people look for first */
+static const char *const rule_keys[] = {"when",      "basis",  "constants", "allreduce",
+                                        "broadcast", "reduce", "allgather", "reducescatter"};
+enum { RULE_WHEN, RULE_BASIS, RULE_CONSTANTS, RULE_COLLS };
+static const enum capo_coll rule_colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE,
+                                            CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER};
+
+static const char *const row_keys[] = {"upto", "algo",      "proto", "channels", "leave",
+                                       "us",   "spread_us", "gain",  "samples"};
+enum { ROW_UPTO, ROW_ALGO, ROW_PROTO, ROW_CHANNELS, ROW_LEAVE, ROW_US, ROW_SPREAD, ROW_GAIN, ROW_SAMPLES };
+
+static const char *const constant_keys[] = {"table", "value", "link", "algo", "proto", "gpu", "scale"};
+enum { CONST_TABLE, CONST_VALUE, CONST_LINK, CONST_ALGO, CONST_PROTO, CONST_GPU, CONST_SCALE };
+static const char *const constant_tables[CAPO_CONST_TABLES] = {
+        "base_latency", "hw_latency", "ll_bw", "ring_ll128_bw", "tree_ll128_bw", "tree_bw", "nvls_tree_bw"};
+static const char *const constant_links[] = {"nvlink", "pci", "net"};
+static const char *const constant_gpus[] = {"volta", "ampere", "hopper", "blackwell"};
+static const int constant_scales[] = {1, 2, 4};
+
+static const char *const basis_words[] = {"measured", "modelled"};
+static const char *const link_words[] = {"any", "nvlink", "other"};
+static const char *const algo_words[] = {"tree", "ring", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"};
+static const char *const proto_words[] = {"ll", "ll128", "simple"};
+
+/* The conditions: one row says key, kind and place; reader, writer and printer go by it. */
+enum kind { RANGE, GBS, NCCL, LAYOUT, TEXT, PATTERN, LINK, FLAG };
+static const struct when_key {
+        const char *key;
+        enum kind kind;
+        size_t offset;
+} when_keys[] = {
+#define WHEN(key, kind, field)                               \
+        {                                                    \
+                key, kind, offsetof(struct capo_when, field) \
+        }
+        WHEN("nodes", RANGE, nodes),
+        WHEN("ranks", RANGE, ranks),
+        WHEN("layout", LAYOUT, layout),
+        WHEN("min_local", RANGE, min_local),
+        WHEN("max_local", RANGE, max_local),
+        WHEN("class", TEXT, fragment),
+        WHEN("link", LINK, link),
+        WHEN("ring_gbs", GBS, ring_gbs),
+        WHEN("tree_gbs", GBS, tree_gbs),
+        WHEN("nccl", NCCL, nccl),
+        WHEN("comm", PATTERN, comm),
+        WHEN("pipe_ops", RANGE, pipe_ops),
+        WHEN("reg_buff", FLAG, reg_buff),
+#undef WHEN
+};
+
+/* ---- reading ---- */
+
+/* "one of a, b, c" */
+static const char *one_of(const char *const *words, size_t n, char *text, size_t room)
+{
+        size_t used = (size_t)snprintf(text, room, "one of ");
+
+        for (size_t i = 0; i < n && used < room; i++)
+                used += (size_t)snprintf(text + used, room - used, "%s%s", i ? ", " : "", words[i]);
+        return text;
+}
+
+/* Which of @words the key is; each at most once, kept in *@seen. -1 with a fault. Writers keep the order of the tables,
+ * so the search begins behind the last key seen. */
+static int find_key(struct capo_json *r, struct capo_slice key, const char *const *words, size_t n, uint32_t *seen)
+{
+        size_t i = *seen ? 32 - (size_t)__builtin_clz(*seen) : 0;
+        char text[200];
+
+        for (size_t tried = 0; tried < n; tried++, i++) {
+                i = i < n ? i : 0;
+                if (!capo_slice_is(key, words[i]))
+                        continue;
+                if (*seen & 1u << i) {
+                        capo_json_fail(r, key.at - 1, "the key %s only once", words[i]);
+                        return -1;
+                }
+                *seen |= 1u << i;
+                return (int)i;
+        }
+        capo_json_fail(r, key.at - 1, "%s", one_of(words, n, text, sizeof text));
+        return -1;
+}
+
+/* A text value as a C string in @out; longer ones are none of our words and fail as @what. */
+static bool short_text(struct capo_json *r, char *out, size_t room, const char *what)
+{
+        struct capo_slice s;
+        const char *where;
+
+        capo_json_peek(r);
+        where = r->at;
+        if (!capo_json_string(r, &s, what))
+                return false;
+        if (s.size >= room || memchr(s.at, 0, s.size))
+                return capo_json_fail(r, where, "%s", what);
+        memcpy(out, s.at, s.size);
+        out[s.size] = 0;
+        return true;
+}
+
+static bool same_letters(const char *a, const char *b)
+{
+        for (;; a++, b++) {
+                while (*a == '_' || *a == '-')
+                        a++;
+                while (*b == '_')
+                        b++;
+                if ((*a | 0x20) != (*b | 0x20))
+                        return !*a && !*b;
+                if (!*a)
+                        return true;
+        }
+}
+
+/* One of @words; *@out is its index. */
+static bool word(struct capo_json *r, const char *const *words, size_t n, uint8_t *out)
+{
+        char text[40] = "", expected[200];
+        const char *where;
+        struct capo_slice s = {0};
+
+        if (capo_json_peek(r) == '"') {
+                where = r->at;
+                if (!capo_json_string(r, &s, "a word"))
+                        return false;
+                if (s.size < sizeof text)
+                        memcpy(text, s.at, s.size);
+        } else {
+                where = r->at;
+        }
+        for (size_t i = 0; i < n && *text; i++) {
+                if (same_letters(text, words[i])) {
+                        *out = (uint8_t)i;
+                        return true;
+                }
+        }
+        return capo_json_fail(r, where, "%s", one_of(words, n, expected, sizeof expected));
+}
+
+static bool size_value(struct capo_json *r, uint64_t *out)
+{
+        static const char what[] = "a size: bytes as a number, or text like \"64K\", \"1.5G\" or \"max\"";
+        const char *where, *end;
+        char text[40];
+        int e = -EINVAL;
+
+        if (capo_json_peek(r) == '"') {
+                where = r->at;
+                if (!short_text(r, text, sizeof text, what))
+                        return false;
+                e = capo_size_parse(text, out);
+        } else {
+                where = end = r->at;
+                *out = 0;
+                for (; end < r->end && *end >= '0' && *end <= '9'; end++) {
+                        if (__builtin_mul_overflow(*out, 10, out) ||
+                            __builtin_add_overflow(*out, (uint64_t)(*end - '0'), out))
+                                return capo_json_fail(r, where, "a size below 2^64");
+                }
+                if (end > where && (*where != '0' || end == where + 1) &&
+                    !(end < r->end && (*end == '.' || *end == 'e' || *end == 'E'))) {
+                        r->at = end;
+                        e = 0;
+                }
+        }
+        return e == 0 || capo_json_fail(r, where, "%s", what);
+}
+
+static bool whole_number(struct capo_json *r, double min, double max, double *out, const char *what)
+{
+        const char *where;
+
+        capo_json_peek(r);
+        where = r->at;
+        if (!capo_json_number(r, out, what))
+                return false;
+        return (*out >= min && *out <= max && *out == floor(*out)) || capo_json_fail(r, where, "%s", what);
+}
+
+static bool evidence(struct capo_json *r, float *out, bool negative)
+{
+        const char *where;
+        double value = NAN;
+
+        capo_json_peek(r);
+        where = r->at;
+        if (!capo_json_number(r, &value, "a number"))
+                return false;
+        *out = (float)value;
+        return ((value >= 0 || negative) && isfinite(*out)) || capo_json_fail(r, where, "a number of at least 0");
+}
+
+static bool read_row(struct capo_json *r, struct capo_row *row, const char **upto_at)
+{
+        struct capo_slice key;
+        uint32_t seen = 0;
+        bool leave = false;
+        double n;
+        const char *start;
+
+        capo_json_peek(r);
+        start = r->at;
+        row->line = r->line;
+        if (!capo_json_open(r, '{', "a row, {\"upto\": ...}"))
+                return false;
+        while (capo_json_key(r, &key)) {
+                const char *where = r->at;
+
+                switch (find_key(r, key, row_keys, N_ELEMENTS(row_keys), &seen)) {
+                case ROW_UPTO:
+                        *upto_at = where;
+                        size_value(r, &row->upto);
+                        break;
+                case ROW_ALGO:
+                        if (word(r, algo_words, N_ELEMENTS(algo_words), &row->algo))
+                                row->algo++;
+                        break;
+                case ROW_PROTO:
+                        if (word(r, proto_words, N_ELEMENTS(proto_words), &row->proto))
+                                row->proto++;
+                        break;
+                case ROW_CHANNELS:
+                        if (whole_number(r, 1, CAPO_CHANNELS_MAX, &n, "a number of channels, 1 to 64"))
+                                row->channels = (uint8_t)n;
+                        break;
+                case ROW_LEAVE:
+                        if (capo_json_bool(r, &leave, "true") && !leave)
+                                capo_json_fail(r, where, "true (a row without \"leave\" has algo and proto)");
+                        break;
+                case ROW_US: evidence(r, &row->us, false); break;
+                case ROW_SPREAD: evidence(r, &row->spread_us, false); break;
+                case ROW_GAIN: evidence(r, &row->gain, true); break;
+                case ROW_SAMPLES:
+                        if (whole_number(r, 0, UINT32_MAX, &n, "a number of samples"))
+                                row->samples = (uint32_t)n;
+                        break;
+                default: return false;
+                }
+        }
+        if (r->failed)
+                return false;
+        if (!(seen & 1u << ROW_UPTO))
+                return capo_json_fail(r, start, "the key upto in this row");
+        if (leave && (row->algo || row->proto || row->channels || seen & 1u << ROW_GAIN))
+                return capo_json_fail(r, start, "a row with \"leave\" to have no algo, proto, channels or gain");
+        if (!leave && (!row->algo || !row->proto))
+                return capo_json_fail(r, start, "algo and proto in this row, or \"leave\": true");
+        return true;
+}
+
+static bool read_rows(struct capo_json *r, struct capo_profile *p, enum capo_coll coll)
+{
+        const struct capo_row blank = {.coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN};
+        const char *where = NULL, *open;
+        uint64_t last = 0;
+        bool any = false;
+
+        capo_json_peek(r);
+        open = r->at;
+        if (!capo_json_open(r, '[', "a list of rows"))
+                return false;
+        while (capo_json_item(r)) {
+                struct capo_row row = blank;
+
+                if (!read_row(r, &row, &where))
+                        return false;
+                if (any && row.upto <= last)
+                        return capo_json_fail(r, where,
+                                              "a size above the row before it (%llu), so that rows do not overlap",
+                                              (unsigned long long)last);
+                row.from = any ? last + 1 : 0;
+                last = row.upto;
+                any = true;
+                if (capo_profile_row_raw(p, &row) < 0)
+                        return capo_json_fail(r, where, "enough memory");
+        }
+        if (!r->failed && !any)
+                return capo_json_fail(r, open, "at least one row");
+        if (!r->failed && last != UINT64_MAX)
+                return capo_json_fail(r, where, "\"max\" in the last row, so that no size is left out");
+        return !r->failed;
+}
+
+/* "4-8", "16-", "-4", "4" */
+static bool parse_range(const char *text, struct capo_range *out)
+{
+        const char *dash = strchr(text, '-');
+        size_t n = dash ? (size_t)(dash - text) : strlen(text);
+
+        *out = (struct capo_range){0, INFINITY};
+        if (n && !capo_number_parse(text, n, &out->min))
+                return false;
+        if (!dash)
+                out->max = out->min;
+        else if (dash[1] && !capo_number_parse(dash + 1, strlen(dash + 1), &out->max))
+                return false;
+        return (n || (dash && dash[1])) && out->min >= 0 && out->min <= out->max;
+}
+
+/* "2.28", "2.28.9" to the first and the last version code it covers */
+static bool parse_version(const char *text, size_t size, double *first, double *last)
+{
+        unsigned part[3] = {0}, n = 0;
+        const char *end = text + size;
+
+        while (text < end && n < 3) {
+                unsigned value = 0, digits = 0;
+
+                for (; text < end && *text >= '0' && *text <= '9' && digits < 3; text++, digits++)
+                        value = value * 10 + (unsigned)(*text - '0');
+                if (!digits || value > 99)
+                        return false;
+                part[n++] = value;
+                if (text < end && *text++ != '.')
+                        return false;
+                if (text == end && end[-1] == '.')
+                        return false;
+        }
+        if (text != end || n < 2)
+                return false;
+        /* nccl.h: NCCL_VERSION(X,Y,Z), X*10000+Y*100+Z since 2.9 */
+        *first = part[0] * 10000.0 + part[1] * 100 + part[2];
+        *last = n == 3 ? *first : *first + 99;
+        return true;
+}
+
+static bool parse_versions(const char *text, struct capo_range *out)
+{
+        const char *dash = strchr(text, '-');
+        size_t n = dash ? (size_t)(dash - text) : strlen(text);
+        double unused;
+
+        *out = (struct capo_range){0, INFINITY};
+        if (!dash)
+                return parse_version(text, n, &out->min, &out->max);
+        if (n && !parse_version(text, n, &out->min, &unused))
+                return false;
+        if (dash[1] && !parse_version(dash + 1, strlen(dash + 1), &unused, &out->max))
+                return false;
+        return (n || dash[1]) && out->min <= out->max;
+}
+
+static bool read_range(struct capo_json *r, const struct when_key *k, struct capo_range *out)
+{
+        const char *what = k->kind == NCCL  ? "NCCL versions like \"2.28\", \"2.28.9\" or \"2.28-2.30\""
+                           : k->kind == GBS ? "a number of GB/s or a range like \"15-30\""
+                                            : "a whole number or a range like \"4-8\", \"16-\"";
+        const char *where;
+        char text[64];
+        bool good;
+
+        if (capo_json_peek(r) == '"') {
+                where = r->at;
+                if (!short_text(r, text, sizeof text, what))
+                        return false;
+                good = k->kind == NCCL ? parse_versions(text, out) : parse_range(text, out);
+        } else {
+                where = r->at;
+                if (k->kind == NCCL)
+                        return capo_json_fail(r, where, "%s", what);
+                if (!capo_json_number(r, &out->min, what))
+                        return false;
+                out->max = out->min;
+                good = out->min >= 0;
+        }
+        if (k->kind == RANGE && good)
+                good = out->min == floor(out->min) && (isinf(out->max) || out->max == floor(out->max));
+        return good || capo_json_fail(r, where, "%s", what);
+}
+
+static bool read_text(struct capo_json *r, struct capo_profile *p, enum kind kind, const char **out)
+{
+        const char *what =
+                kind == LAYOUT ? "a layout like \"3+5\", \"even\" or \"uneven\"" : "a text that is not empty";
+        char text[4096], canonical[4096];
+        const char *where;
+
+        capo_json_peek(r);
+        where = r->at;
+        if (!short_text(r, text, sizeof text, what))
+                return false;
+        if (!*text || (kind == LAYOUT && capo_layout_canonical(text, canonical, sizeof canonical) < 0))
+                return capo_json_fail(r, where, "%s", what);
+        *out = capo_profile_keep(p, kind == LAYOUT ? canonical : text);
+        return *out || capo_json_fail(r, where, "enough memory");
+}
+
+static bool read_when(struct capo_json *r, struct capo_profile *p, struct capo_when *when)
+{
+        const char *words[N_ELEMENTS(when_keys)];
+        struct capo_slice key;
+        uint32_t seen = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(when_keys); i++)
+                words[i] = when_keys[i].key;
+        if (!capo_json_open(r, '{', "conditions, {\"nodes\": 2, ...}"))
+                return false;
+        while (capo_json_key(r, &key)) {
+                int i = find_key(r, key, words, N_ELEMENTS(words), &seen);
+                void *field;
+                bool flag;
+
+                if (i < 0)
+                        return false;
+                field = (char *)when + when_keys[i].offset;
+                switch (when_keys[i].kind) {
+                case RANGE:
+                case GBS:
+                case NCCL: read_range(r, &when_keys[i], field); break;
+                case LAYOUT:
+                case TEXT:
+                case PATTERN: read_text(r, p, when_keys[i].kind, field); break;
+                case LINK:
+                        if (word(r, link_words + 1, N_ELEMENTS(link_words) - 1, field))
+                                ++*(uint8_t *)field;
+                        break;
+                case FLAG:
+                        if (capo_json_bool(r, &flag, "true or false"))
+                                *(int8_t *)field = flag;
+                        break;
+                }
+        }
+        return !r->failed;
+}
+
+static bool read_constant(struct capo_json *r, struct capo_profile *p)
+{
+        struct capo_constant c = {.value = -1};
+        uint8_t link = 0, algo = 0, proto = 0, gpu = 0, scale = 0;
+        struct capo_slice key;
+        uint32_t seen = 0, needed;
+        const char *start;
+        double n;
+
+        capo_json_peek(r);
+        start = r->at;
+        c.line = r->line;
+        if (!capo_json_open(r, '{', "a constant, {\"table\": ...}"))
+                return false;
+        while (capo_json_key(r, &key)) {
+                const char *where = r->at;
+                bool good = false;
+
+                switch (find_key(r, key, constant_keys, N_ELEMENTS(constant_keys), &seen)) {
+                case CONST_TABLE: word(r, constant_tables, N_ELEMENTS(constant_tables), &c.table); break;
+                case CONST_VALUE:
+                        if (capo_json_number(r, &c.value, "a number") && !(c.value >= 0 && c.value < 1e9))
+                                capo_json_fail(r, where, "microseconds or GB/s, at least 0");
+                        break;
+                case CONST_LINK: word(r, constant_links, N_ELEMENTS(constant_links), &link); break;
+                case CONST_ALGO: word(r, algo_words, N_ELEMENTS(algo_words), &algo); break;
+                case CONST_PROTO: word(r, proto_words, N_ELEMENTS(proto_words), &proto); break;
+                case CONST_GPU: word(r, constant_gpus, N_ELEMENTS(constant_gpus), &gpu); break;
+                case CONST_SCALE:
+                        if (!whole_number(r, 1, 4, &n, "1, 2 or 4 (nodes)"))
+                                return false;
+                        for (scale = 0; scale < 3 && !good; scale++)
+                                good = n == constant_scales[scale];
+                        scale--;
+                        if (!good)
+                                capo_json_fail(r, where, "1, 2 or 4 (nodes)");
+                        break;
+                default: return false;
+                }
+        }
+        if (r->failed)
+                return false;
+        needed = 1u << CONST_TABLE | 1u << CONST_VALUE;
+        if (c.table == CAPO_CONST_HW_LATENCY) {
+                needed |= 1u << CONST_LINK | 1u << CONST_ALGO | 1u << CONST_PROTO;
+                memcpy(c.index, (uint8_t[]){link, algo, proto}, 3);
+        } else if (c.table == CAPO_CONST_BASE_LATENCY) {
+                needed |= 1u << CONST_ALGO | 1u << CONST_PROTO;
+                memcpy(c.index, (uint8_t[]){algo, proto, 0}, 3);
+        } else {
+                needed |= 1u << CONST_GPU | 1u << CONST_SCALE;
+                memcpy(c.index, (uint8_t[]){gpu, scale, 0}, 3);
+        }
+        if (seen != needed)
+                return capo_json_fail(r, start, "table, value and %s for this table",
+                                      c.table == CAPO_CONST_HW_LATENCY     ? "link, algo, proto"
+                                      : c.table == CAPO_CONST_BASE_LATENCY ? "algo, proto"
+                                                                           : "gpu, scale");
+        return capo_profile_constant(p, &c) == 0 || capo_json_fail(r, start, "enough memory");
+}
+
+static bool read_rule(struct capo_json *r, struct capo_profile *p)
+{
+        struct capo_slice key;
+        struct capo_rule *rule;
+        uint32_t seen = 0, line;
+        uint8_t basis = CAPO_BASIS_MEASURED;
+        const char *start, *bol;
+        int k;
+
+        capo_json_peek(r);
+        start = r->at;
+        line = r->line;
+        if (!capo_json_open(r, '{', "a rule, {\"when\": ...}"))
+                return false;
+        rule = capo_profile_rule(p, basis);
+        if (!rule)
+                return capo_json_fail(r, start, "enough memory");
+        for (bol = start; bol > r->begin && bol[-1] != '\n' && start - bol < 4096; bol--)
+                ;
+        rule->line = line;
+        rule->column = (uint32_t)(start - bol) + 1;
+        while (capo_json_key(r, &key)) {
+                switch (k = find_key(r, key, rule_keys, N_ELEMENTS(rule_keys), &seen)) {
+                case -1: return false;
+                case RULE_WHEN: read_when(r, p, &rule->when); break;
+                case RULE_BASIS: word(r, basis_words, N_ELEMENTS(basis_words), &basis); break;
+                case RULE_CONSTANTS:
+                        if (capo_json_open(r, '[', "a list of constants")) {
+                                while (capo_json_item(r) && read_constant(r, p))
+                                        ;
+                        }
+                        break;
+                default: read_rows(r, p, rule_colls[k - RULE_COLLS]);
+                }
+        }
+        rule->basis = basis;
+        if (r->failed)
+                return false;
+        if (!(seen & 1u << RULE_WHEN))
+                return capo_json_fail(r, start, "the key when in this rule ({} holds always)");
+        return true;
+}
+
+static bool read_notes(struct capo_json *r, struct capo_profile *p, enum capo_section section)
+{
+        struct capo_slice key, value;
+        char text[128];
+
+        if (!capo_json_open(r, '{', "keys and values, {\"date\": ...}"))
+                return false;
+        while (capo_json_key(r, &key)) {
+                _cleanup_free_ char *json = NULL;
+
+                if (key.size >= sizeof text || memchr(key.at, 0, key.size))
+                        return capo_json_fail(r, r->at, "a key of at most %zu bytes", sizeof text - 1);
+                memcpy(text, key.at, key.size);
+                text[key.size] = 0;
+                for (uint32_t i = 0; i < p->n_notes[section]; i++) {
+                        if (!strcmp(p->notes[section][i].key, text))
+                                return capo_json_fail(r, r->at, "the key %s only once", text);
+                }
+                if (p->n_notes[section] >= 256)
+                        return capo_json_fail(r, r->at, "at most 256 keys here");
+                if (!capo_json_any(r, &value))
+                        return false;
+                json = strndup(value.at, value.size);
+                if (!json || capo_profile_note_json(p, section, text, json) < 0)
+                        return capo_json_fail(r, value.at, "enough memory");
+        }
+        return !r->failed;
+}
+
+static bool read_document(struct capo_json *r, struct capo_profile *p)
+{
+        struct capo_slice key;
+        uint32_t seen = 0;
+        double version;
+        const char *start;
+
+        capo_json_peek(r);
+        start = r->at;
+        if (!capo_json_open(r, '{', "a profile, {\"capo_profile\": 1, ...}, or CSV"))
+                return false;
+        while (capo_json_key(r, &key)) {
+                const char *where = r->at;
+
+                switch (find_key(r, key, document_keys, N_ELEMENTS(document_keys), &seen)) {
+                case DOC_VERSION:
+                        if (!whole_number(r, 1, 1e9, &version, "the version of the profile format, 1"))
+                                return false;
+                        if (version > CAPO_PROFILE_VERSION)
+                                return capo_json_fail(
+                                        r, where, "version %d of the profile format (the file is newer than this capo)",
+                                        CAPO_PROFILE_VERSION);
+                        break;
+                case DOC_NAME: {
+                        struct capo_slice s;
+
+                        if (!capo_json_string(r, &s, "text"))
+                                return false;
+                        p->name = capo_profile_keep_bytes(p, s.at, s.size);
+                        if (!p->name)
+                                return capo_json_fail(r, where, "enough memory");
+                        break;
+                }
+                case DOC_PROVENANCE: read_notes(r, p, CAPO_PROVENANCE); break;
+                case DOC_PLATFORM: read_notes(r, p, CAPO_PLATFORM); break;
+                case DOC_RULES:
+                        if (capo_json_open(r, '[', "a list of rules")) {
+                                while (capo_json_item(r) && read_rule(r, p))
+                                        ;
+                        }
+                        break;
+                default: return false;
+                }
+        }
+        if (r->failed)
+                return false;
+        if (!(seen & 1u << DOC_VERSION))
+                return capo_json_fail(r, start, "the key capo_profile (the version of the format)");
+        if (!(seen & 1u << DOC_RULES))
+                return capo_json_fail(r, start, "the key rules");
+        return capo_json_end(r);
+}
+
+int capo_profile_parse_json(struct capo_profile *p, const char *text, size_t size, struct capo_fault *fault)
+{
+        struct capo_json r;
+        bool good;
+
+        capo_json_init(&r, text, size, p->file, fault);
+        good = read_document(&r, p);
+        capo_json_finish(&r);
+        return good ? 0 : -EINVAL;
+}
+
+/* ---- writing ---- */
+
+char *capo_number_print(double value, char *text, size_t room)
+{
+        locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = uselocale(c_locale);
+        double back;
+
+        for (int digits = 1; digits <= 17; digits++) {
+                snprintf(text, room, "%.*g", digits, value);
+                if (digits == 17 || (capo_number_parse(text, strlen(text), &back) && back == value))
+                        break;
+        }
+        /* 1e+06 is good JSON, but people write 1000000 */
+        if (strchr(text, 'e') && fabs(value) < 1e15 && value == floor(value))
+                snprintf(text, room, "%.0f", value);
+        uselocale(old);
+        if (c_locale)
+                freelocale(c_locale);
+        return text;
+}
+
+/* A float as the shortest decimal that is the same float. */
+static char *float_print(float value, char *text, size_t room)
+{
+        double back;
+
+        for (int digits = 1; digits <= 9; digits++) {
+                char shorter[40];
+                double rounded;
+
+                snprintf(shorter, sizeof shorter, "%.*e", digits - 1, (double)value);
+                for (char *c = shorter; *c; c++) {
+                        if (*c == ',')
+                                *c = '.';
+                }
+                rounded = 0;
+                if (capo_number_parse(shorter, strlen(shorter), &rounded) && (float)rounded == value)
+                        return capo_number_print(rounded, text, room);
+        }
+        back = (double)value;
+        return capo_number_print(back, text, room);
+}
+
+static void put_string(FILE *out, const char *text)
+{
+        putc('"', out);
+        for (; *text; text++) {
+                if (*text == '"' || *text == '\\')
+                        putc('\\', out);
+                if ((unsigned char)*text < 0x20)
+                        fprintf(out, "\\u%04x", (unsigned char)*text);
+                else
+                        putc(*text, out);
+        }
+        putc('"', out);
+}
+
+static void put_size(FILE *out, uint64_t bytes)
+{
+        static const char units[] = "TGMK";
+
+        if (bytes == UINT64_MAX) {
+                fputs("\"max\"", out);
+                return;
+        }
+        for (int i = 0; i < 4; i++) {
+                int shift = 10 * (4 - i);
+
+                if (bytes && !(bytes & ((1ull << shift) - 1))) {
+                        fprintf(out, "\"%llu%c\"", (unsigned long long)(bytes >> shift), units[i]);
+                        return;
+                }
+        }
+        fprintf(out, "%llu", (unsigned long long)bytes);
+}
+
+static bool any(struct capo_range range)
+{
+        return range.min < 0 && range.max < 0;
+}
+
+static char *version_print(double code, bool last, char *text, size_t room)
+{
+        int c = (int)code;
+
+        if (c % 100 == (last ? 99 : 0))
+                snprintf(text, room, "%d.%d", c / 10000, c / 100 % 100);
+        else
+                snprintf(text, room, "%d.%d.%d", c / 10000, c / 100 % 100, c % 100);
+        return text;
+}
+
+/* The range as people write it; true when it needs quotes in JSON. */
+static bool range_print(const struct when_key *k, struct capo_range v, char *text, size_t room)
+{
+        char a[40] = "", b[40] = "";
+
+        if (k->kind == NCCL) {
+                if (v.min > 0)
+                        version_print(v.min, false, a, sizeof a);
+                if (isfinite(v.max))
+                        version_print(v.max, true, b, sizeof b);
+                if (v.min == v.max)
+                        snprintf(a, sizeof a, "%d.%d.%d", (int)v.min / 10000, (int)v.min / 100 % 100, (int)v.min % 100);
+                if (v.min == v.max || !strcmp(a, b)) {
+                        snprintf(text, room, "%s", a);
+                        return true;
+                }
+        } else {
+                if (v.min > 0 || isinf(v.max))
+                        capo_number_print(v.min, a, sizeof a);
+                if (isfinite(v.max))
+                        capo_number_print(v.max, b, sizeof b);
+                if (v.min == v.max) {
+                        snprintf(text, room, "%s", b);
+                        return false;
+                }
+        }
+        snprintf(text, room, "%s-%s", a, b);
+        return true;
+}
+
+/* The value of condition @k as text, NULL when it is not set. @quotes: whether JSON wants quotes round it. */
+static const char *when_value(const struct capo_when *when, const struct when_key *k, char *text, size_t room,
+                              bool *quotes)
+{
+        const void *field = (const char *)when + k->offset;
+
+        *quotes = true;
+        switch (k->kind) {
+        case RANGE:
+        case GBS:
+        case NCCL: {
+                struct capo_range v = *(const struct capo_range *)field;
+
+                if (any(v))
+                        return NULL;
+                *quotes = range_print(k, v, text, room);
+                return text;
+        }
+        case LAYOUT:
+        case TEXT:
+        case PATTERN: return *(const char *const *)field;
+        case LINK: return *(const uint8_t *)field ? link_words[*(const uint8_t *)field] : NULL;
+        case FLAG:
+                *quotes = false;
+                return *(const int8_t *)field < 0 ? NULL : *(const int8_t *)field ? "true" : "false";
+        }
+        return NULL;
+}
+
+char *capo_when_print(const struct capo_when *when, char *text, size_t room)
+{
+        size_t used = 0;
+        char value[100];
+        bool quotes;
+
+        snprintf(text, room, "always");
+        for (size_t i = 0; i < N_ELEMENTS(when_keys) && used < room; i++) {
+                const char *v = when_value(when, &when_keys[i], value, sizeof value, &quotes);
+
+                if (v)
+                        used += (size_t)snprintf(text + used, room - used, "%s%s=%s", used ? " " : "", when_keys[i].key,
+                                                 v);
+        }
+        return text;
+}
+
+static void put_when(FILE *out, const struct capo_when *when)
+{
+        const char *comma = "";
+        char text[100];
+        bool quotes;
+
+        fputs("\"when\": {", out);
+        for (size_t i = 0; i < N_ELEMENTS(when_keys); i++) {
+                const char *v = when_value(when, &when_keys[i], text, sizeof text, &quotes);
+
+                if (!v)
+                        continue;
+                fprintf(out, "%s\"%s\": ", comma, when_keys[i].key);
+                if (quotes)
+                        put_string(out, v);
+                else
+                        fputs(v, out);
+                comma = ", ";
+        }
+        fputs("}", out);
+}
+
+static void put_row(FILE *out, const struct capo_row *row)
+{
+        char text[40];
+
+        fputs("        {\"upto\": ", out);
+        put_size(out, row->upto);
+        if (row->algo)
+                fprintf(out, ", \"algo\": \"%s\", \"proto\": \"%s\"", algo_words[row->algo - 1],
+                        proto_words[row->proto - 1]);
+        else
+                fputs(", \"leave\": true", out);
+        if (row->channels)
+                fprintf(out, ", \"channels\": %u", row->channels);
+        if (isfinite(row->us))
+                fprintf(out, ", \"us\": %s", float_print(row->us, text, sizeof text));
+        if (isfinite(row->spread_us))
+                fprintf(out, ", \"spread_us\": %s", float_print(row->spread_us, text, sizeof text));
+        if (isfinite(row->gain) && row->algo)
+                fprintf(out, ", \"gain\": %s", float_print(row->gain, text, sizeof text));
+        if (row->samples)
+                fprintf(out, ", \"samples\": %u", row->samples);
+        fputs("}", out);
+}
+
+static void put_constants(FILE *out, const struct capo_rule *rule)
+{
+        char text[40];
+
+        fputs(",\n      \"constants\": [", out);
+        for (uint32_t i = 0; i < rule->n_constants; i++) {
+                const struct capo_constant *c = &rule->constants[i];
+
+                fprintf(out, "%s\n        {\"table\": \"%s\", ", i ? "," : "", constant_tables[c->table]);
+                if (c->table == CAPO_CONST_HW_LATENCY)
+                        fprintf(out, "\"link\": \"%s\", \"algo\": \"%s\", \"proto\": \"%s\"",
+                                constant_links[c->index[0]], algo_words[c->index[1]], proto_words[c->index[2]]);
+                else if (c->table == CAPO_CONST_BASE_LATENCY)
+                        fprintf(out, "\"algo\": \"%s\", \"proto\": \"%s\"", algo_words[c->index[0]],
+                                proto_words[c->index[1]]);
+                else
+                        fprintf(out, "\"gpu\": \"%s\", \"scale\": %d", constant_gpus[c->index[0]],
+                                constant_scales[c->index[1]]);
+                fprintf(out, ", \"value\": %s}", capo_number_print(c->value, text, sizeof text));
+        }
+        fputs("\n      ]", out);
+}
+
+/* A rule of a CSV profile may have sizes without an opinion and overlaps; JSON rows cannot say that. */
+int capo_profile_write(const struct capo_profile *p, FILE *out)
+{
+        static const char *const sections[] = {"provenance", "platform"};
+
+        if (p->csv)
+                return -ENOTSUP;
+        fprintf(out, "{\n  \"capo_profile\": %d,\n  \"name\": ", CAPO_PROFILE_VERSION);
+        put_string(out, p->name);
+        for (int s = 0; s < CAPO_SECTIONS; s++) {
+                if (!p->n_notes[s])
+                        continue;
+                fprintf(out, ",\n  \"%s\": {", sections[s]);
+                for (uint32_t i = 0; i < p->n_notes[s]; i++) {
+                        fputs(i ? ",\n    " : "\n    ", out);
+                        put_string(out, p->notes[s][i].key);
+                        fprintf(out, ": %s", p->notes[s][i].json);
+                }
+                fputs("\n  }", out);
+        }
+        fputs(",\n  \"rules\": [", out);
+        for (uint32_t i = 0; i < p->n_rules; i++) {
+                const struct capo_rule *rule = &p->rules[i];
+
+                fprintf(out, "%s\n    {\n      ", i ? "," : "");
+                put_when(out, &rule->when);
+                fprintf(out, ",\n      \"basis\": \"%s\"", basis_words[rule->basis]);
+                if (rule->n_constants)
+                        put_constants(out, rule);
+                for (size_t k = 0; k < N_ELEMENTS(rule_colls); k++) {
+                        enum capo_coll c = rule_colls[k];
+
+                        if (!rule->count[c])
+                                continue;
+                        fprintf(out, ",\n      \"%s\": [\n", rule_keys[RULE_COLLS + k]);
+                        for (uint32_t n = 0; n < rule->count[c]; n++) {
+                                put_row(out, &p->rows[rule->first[c] + n]);
+                                fputs(n + 1 < rule->count[c] ? ",\n" : "\n", out);
+                        }
+                        fputs("      ]", out);
+                }
+                fputs("\n    }", out);
+        }
+        fputs("\n  ]\n}\n", out);
+        return fflush(out) || ferror(out) ? -EIO : 0;
+}

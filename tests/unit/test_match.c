@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rule wins, and that the flat tables answer as the rows say. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/layout.h"
+#include "core/match.h"
+#include "core/util.h"
+
+static struct capo_profile *parse(const char *text)
+{
+        struct capo_profile *p = NULL;
+        struct capo_fault fault;
+
+        cr_assert_eq(capo_profile_parse(text, strlen(text), "t", &p, &fault), 0, "%s", fault.text);
+        return p;
+}
+
+/* From least to most specific; each `when` holds for `job`. */
+static const char *const ladder[] = {
+        "",
+        "\"reg_buff\": true",
+        "\"pipe_ops\": \"1-\"",
+        "\"pipe_ops\": \"1-4\"",
+        "\"pipe_ops\": 1",
+        "\"nccl\": \"2.2-2.30\"",
+        "\"nccl\": \"2.28\"",
+        "\"nccl\": \"2.28.9\"",
+        "\"tree_gbs\": 1",
+        "\"ring_gbs\": \"1-9\"",
+        "\"link\": \"nvlink\"",
+        "\"max_local\": \"2-6\"",
+        "\"max_local\": 5",
+        "\"min_local\": \"2-6\"",
+        "\"min_local\": 3",
+        "\"nodes\": \"2-4\"",
+        "\"nodes\": 2",
+        "\"ranks\": \"8-\"",
+        "\"ranks\": \"8-16\"",
+        "\"ranks\": \"8-9\"",
+        "\"ranks\": 8",
+        "\"layout\": \"uneven\"",
+        "\"layout\": \"5+3\"",
+        "\"class\": \"dgx1v/3-chain\"",
+        "\"comm\": \"dp*\"",
+        "\"comm\": \"dp*\", \"layout\": \"3+5\", \"nodes\": 2",
+};
+static const struct capo_shape job = {.n_ranks = 8,
+                                      .n_nodes = 2,
+                                      .min_local = 3,
+                                      .max_local = 5,
+                                      .nccl = 22809,
+                                      .layout = "3+5",
+                                      .fragment = "dgx1v/3-chain",
+                                      .comm = "dp_1"};
+
+Test(match, specificity_is_the_documented_order)
+{
+        char text[4096] = "{\"capo_profile\": 1, \"rules\": [";
+        uint32_t *order;
+        struct capo_profile *p;
+
+        for (size_t i = 0; i < N_ELEMENTS(ladder); i++)
+                sprintf(text + strlen(text), "%s{\"when\": {%s}}", i ? ", " : "", ladder[i]);
+        strcat(text, "]}");
+        p = parse(text);
+        cr_assert_eq(capo_match(p, &job, &order), (int)N_ELEMENTS(ladder));
+        for (uint32_t i = 0; i < N_ELEMENTS(ladder); i++)
+                cr_expect_eq(order[i], N_ELEMENTS(ladder) - 1 - i, "place %u: {%s}", i, ladder[order[i]]);
+        free(order);
+        capo_profile_free(p);
+}
+
+Test(match, measured_before_modelled_then_file_order)
+{
+        struct capo_profile *p =
+                parse("{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"basis\": \"modelled\"}, {\"when\": {}},"
+                      "{\"when\": {}}]}");
+        uint32_t *order;
+        const char *why;
+
+        cr_assert_eq(capo_match(p, &job, &order), 3);
+        cr_expect(order[0] == 1 && order[1] == 2 && order[2] == 0);
+        cr_expect_lt(capo_rule_compare(p, 1, 0, &why), 0);
+        cr_expect_str_eq(why, "basis");
+        cr_expect_lt(capo_rule_compare(p, 1, 2, &why), 0);
+        cr_expect_str_eq(why, "place in the file");
+        free(order);
+        capo_profile_free(p);
+}
+
+Test(match, conditions)
+{
+        static const struct {
+                const char *when;
+                bool holds;
+                struct capo_shape shape;
+        } rows[] = {
+                {"\"nodes\": 2", true, {.n_nodes = 2}},
+                {"\"nodes\": \"3-\"", false, {.n_nodes = 2}},
+                {"\"nodes\": \"-3\"", true, {.n_nodes = 2}},
+                {"\"layout\": \"3+5\"", false, {.n_nodes = 2, .n_ranks = 8, .min_local = -1, .max_local = -1}},
+                {"\"layout\": \"even\"", true, {.min_local = 4, .max_local = 4}},
+                {"\"layout\": \"even\"", false, {.min_local = 3, .max_local = 5}},
+                {"\"layout\": \"min<max\"", true, {.min_local = 3, .max_local = 5}},
+                {"\"layout\": \"uneven\"", false, {.min_local = -1, .max_local = -1}},
+                {"\"min_local\": \"1-\"", false, {.min_local = -1}},
+                {"\"nccl\": \"2.28\"", true, {.nccl = 22899}},
+                {"\"nccl\": \"2.28\"", false, {.nccl = 22900}},
+                {"\"nccl\": \"2.28.3\"", true, {.nccl = 22803}},
+                {"\"nccl\": \"2.28-2.30\"", true, {.nccl = 23007}},
+                {"\"nccl\": \"2.28-2.30\"", false, {.nccl = 23100}},
+                {"\"nccl\": \"-2.30\"", false, {.nccl = 0}},
+                {"\"comm\": \"dp*\"", false, {.comm = NULL}},
+                {"\"comm\": \"dp?\"", false, {.comm = "dp"}},
+                {"\"class\": \"a\"", false, {.fragment = "b"}},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                char text[300];
+                struct capo_profile *p;
+
+                snprintf(text, sizeof text, "{\"capo_profile\": 1, \"rules\": [{\"when\": {%s}}]}", rows[i].when);
+                p = parse(text);
+                cr_expect_eq(capo_when_settled(&p->rules[0].when, &rows[i].shape, NULL), rows[i].holds, "row %zu: %s",
+                             i, rows[i].when);
+                capo_profile_free(p);
+        }
+}
+
+Test(match, what_follows_from_the_numbers)
+{
+        static const struct {
+                struct capo_shape in;
+                const char *launcher, *layout;
+                int min, max;
+        } rows[] = {
+                {{.n_ranks = 8, .n_nodes = 1, .min_local = -1, .max_local = -1}, NULL, "8", 8, 8},
+                {{.n_ranks = 2, .n_nodes = 2, .min_local = -1, .max_local = -1}, NULL, "1+1", 1, 1},
+                {{.n_ranks = 8, .n_nodes = 2, .min_local = -1, .max_local = -1}, NULL, NULL, -1, -1},
+                {{.n_ranks = 8, .n_nodes = 2, .min_local = -1, .max_local = -1}, "3+5", "3+5", 3, 5},
+                {{.n_ranks = 8, .n_nodes = 2, .min_local = 4, .max_local = 4}, "3+5", "4+4", 4, 4},
+                {{.n_ranks = 8, .n_nodes = 2, .min_local = 3, .max_local = 5}, NULL, "3+5", 3, 5},
+                {{.n_ranks = 6, .n_nodes = 2, .min_local = -1, .max_local = -1}, "3+5", NULL, -1, -1},
+                {{.n_ranks = 24, .n_nodes = 4, .min_local = 3, .max_local = 8}, "3+5+8+8", "3+5+8+8", 3, 8},
+                {{.n_ranks = 24, .n_nodes = 4, .min_local = 3, .max_local = 8}, NULL, NULL, 3, 8},
+                {{.n_ranks = 32, .n_nodes = 4, .min_local = 8, .max_local = 8}, "junk", "4x8", 8, 8},
+        };
+        char text[CAPO_LAYOUT_TEXT];
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_shape s = rows[i].in;
+
+                capo_shape_fill(&s, rows[i].launcher, text, sizeof text);
+                cr_expect(rows[i].layout ? s.layout && !strcmp(s.layout, rows[i].layout) : !s.layout, "row %zu: %s", i,
+                          s.layout ? s.layout : "-");
+                cr_expect_eq(s.min_local, rows[i].min, "row %zu", i);
+                cr_expect_eq(s.max_local, rows[i].max, "row %zu", i);
+        }
+}
+
+static uint64_t random64(void)
+{
+        static uint64_t x = 88172645463325252ull;
+
+        x ^= x << 13;
+        x ^= x >> 7;
+        return x ^= x << 17;
+}
+
+/* Any list of boundaries, also absurdly crowded ones, against a walk over the rows. */
+Test(match, look_up_is_the_walk)
+{
+        for (int round = 0; round < 60; round++) {
+                struct capo_profile *p = capo_profile_new("t");
+                unsigned n = round < 20 ? (unsigned)round : (unsigned)(random64() % 1500),
+                         shift = (unsigned)(random64() % 60);
+                uint64_t last = 0;
+                struct capo_tables *t;
+                struct capo_question q = {.coll = CAPO_COLL_REDUCE, .reg_buff = -1, .pipe_ops = 1};
+
+                capo_profile_rule(p, CAPO_BASIS_MEASURED);
+                for (unsigned i = 0; i < n; i++) {
+                        uint64_t upto =
+                                last + 1 + (random64() >> (round % 3 ? 64 - 1 - (random64() % (shift + 1)) : 62));
+
+                        if (upto < last || upto == UINT64_MAX)
+                                break;
+                        cr_assert_eq(capo_profile_row(p, &(struct capo_row){.coll = CAPO_COLL_REDUCE,
+                                                                            .algo = CAPO_ALGO_RING,
+                                                                            .proto = CAPO_PROTO_LL,
+                                                                            .upto = upto}),
+                                     0);
+                        last = upto;
+                }
+                capo_profile_row(p, &(struct capo_row){.coll = CAPO_COLL_REDUCE, .upto = UINT64_MAX});
+                cr_assert_eq(capo_tables_new(p, &job, &t), 0);
+                for (uint32_t i = 0; i < p->n_rows; i++) {
+                        for (int d = -1; d < 2; d++) {
+                                uint32_t k = 0;
+
+                                q.bytes = p->rows[i].upto + (uint64_t)d;
+                                while (p->rows[k].upto < q.bytes)
+                                        k++;
+                                cr_assert_eq(capo_tables_find(t, &q).rule, k + 1, "round %d size %llu", round,
+                                             (unsigned long long)q.bytes);
+                        }
+                }
+                for (int i = 0; i < 2000; i++) {
+                        uint32_t k = 0;
+
+                        q.bytes = random64() >> (random64() & 63);
+                        while (p->rows[k].upto < q.bytes)
+                                k++;
+                        cr_assert_eq(capo_tables_find(t, &q).rule, k + 1);
+                }
+                q.coll = CAPO_COLL_ALLREDUCE;
+                cr_expect_eq(capo_tables_find(t, &q).rule, 0, "no rows for this collective: no opinion");
+                capo_tables_free(t);
+                capo_profile_free(p);
+        }
+}
+
+/* CSV: the first line that fits wins, whatever its conditions; compared with just that, line by line. */
+Test(match, csv_first_line_wins)
+{
+        for (int round = 0; round < 40; round++) {
+                char text[16384];
+                size_t used = 0;
+                int n = 1 + (int)(random64() % 60);
+                struct capo_profile *p;
+                struct capo_tables *t;
+
+                for (int i = 0; i < n; i++) {
+                        static const char *const words[] = {"allreduce", "reduce", "allgather"};
+                        uint64_t a = random64() >> (random64() & 63), b = random64() >> (random64() & 63);
+
+                        used += (size_t)snprintf(
+                                text + used, sizeof text - used, "%s,%llu,%llu,ring,ll,%d,%d,%d,%d,%d\n",
+                                words[random64() % 3], (unsigned long long)(a < b ? a : b),
+                                (unsigned long long)(a < b ? b : a), 1 + i % 32, random64() % 3 ? -1 : 2,
+                                random64() % 4 ? -1 : (int)(random64() % 2 ? 8 : 9),
+                                random64() % 2 ? -1 : (int)(1 + random64() % 3), (int)(random64() % 3) - 1);
+                }
+                p = parse(text);
+                cr_assert_eq(capo_tables_new(p, &job, &t), 0);
+                for (int i = 0; i < 3000; i++) {
+                        struct capo_question q = {.coll = (uint8_t)(random64() % CAPO_COLLS),
+                                                  .reg_buff = (int8_t)((int)(random64() % 3) - 1),
+                                                  .pipe_ops = 1 + (int)(random64() % 4),
+                                                  .bytes = random64() >> (random64() & 63)};
+                        unsigned want = 0;
+
+                        for (uint32_t r = 0; r < p->n_rules && !want; r++) {
+                                const struct capo_rule *rule = &p->rules[r];
+
+                                if (!capo_when_settled(&rule->when, &job, NULL) || !capo_when_asked(&rule->when, &q))
+                                        continue;
+                                for (uint32_t k = 0; k < rule->count[q.coll] && !want; k++) {
+                                        const struct capo_row *row = &p->rows[rule->first[q.coll] + k];
+
+                                        if (q.bytes >= row->from && q.bytes <= row->upto)
+                                                want = rule->first[q.coll] + k + 1;
+                                }
+                        }
+                        cr_assert_eq(capo_tables_find(t, &q).rule, want, "%s", text);
+                }
+                capo_tables_free(t);
+                capo_profile_free(p);
+        }
+}
+
+/* Conditions that change from question to question choose between rules, for all sizes. */
+Test(match, asked_conditions)
+{
+        struct capo_profile *p =
+                parse("{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", \"algo\": "
+                      "\"ring\", \"proto\": \"ll\"}]},"
+                      "{\"when\": {\"reg_buff\": true}, \"allreduce\": [{\"upto\": \"max\", \"leave\": true}]},"
+                      "{\"when\": {\"link\": \"other\", \"ring_gbs\": \"-12\"}, \"allreduce\": [{\"upto\": \"max\", "
+                      "\"algo\": \"tree\", \"proto\": \"ll\"}]}]}");
+        struct capo_tables *t;
+        struct capo_question q = {
+                .coll = CAPO_COLL_ALLREDUCE, .reg_buff = 0, .pipe_ops = 1, .bytes = 1, .ring_gbs = -1, .tree_gbs = -1};
+
+        cr_assert_eq(capo_tables_new(p, &job, &t), 0);
+        cr_expect(t->asks && t->asks_links);
+        cr_expect_eq(capo_tables_find(t, &q).rule, 1);
+        q.reg_buff = 1;
+        cr_expect_eq(capo_tables_find(t, &q).rule, 2);
+        cr_expect_eq(capo_tables_find(t, &q).algo, 0);
+        q.link = CAPO_LINK_OTHER;
+        cr_expect_eq(capo_tables_find(t, &q).rule, 2, "a bandwidth that is not known does not hold");
+        q.ring_gbs = 10;
+        cr_expect_eq(capo_tables_find(t, &q).rule, 3);
+        q.ring_gbs = 13;
+        cr_expect_eq(capo_tables_find(t, &q).rule, 2);
+        capo_tables_free(t);
+        capo_profile_free(p);
+}
+
+/* Channel counts that this NCCL would take unchecked are not given to it. */
+Test(match, channels_nccl_does_not_check)
+{
+        struct capo_profile *p = parse("allgather,0,max,ring,ll,48,-1,-1\nallreduce,0,9,nvls,simple,48,-1,-1\n"
+                                       "allreduce,10,max,collnetchain,simple,48,-1,-1\nreduce,0,max,ring,ll,48,-1,-1");
+        static const struct {
+                int nccl, nodes, allgather, nvls, collnet, reduce;
+        } rows[] = {
+                {22809, 2, 48, 0, 0, 48}, {22902, 1, 0, 48, 0, 48}, {22403, 1, 32, 32, 0, 32}, {0, 1, 48, 48, 0, 48}};
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_shape s = job;
+                struct capo_tables *t;
+                struct capo_question q = {.coll = CAPO_COLL_ALLGATHER, .reg_buff = -1};
+
+                s.nccl = rows[i].nccl;
+                s.n_nodes = rows[i].nodes;
+                cr_assert_eq(capo_tables_new(p, &s, &t), 0);
+                cr_expect_eq(capo_tables_find(t, &q).channels, rows[i].allgather);
+                q.coll = CAPO_COLL_ALLREDUCE;
+                cr_expect_eq(capo_tables_find(t, &q).channels, rows[i].nvls);
+                q.bytes = 10;
+                cr_expect_eq(capo_tables_find(t, &q).channels, rows[i].collnet);
+                q.coll = CAPO_COLL_REDUCE;
+                cr_expect_eq(capo_tables_find(t, &q).channels, rows[i].reduce);
+                capo_tables_free(t);
+        }
+        capo_profile_free(p);
+}
