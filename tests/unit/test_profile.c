@@ -85,7 +85,7 @@ static const struct bad {
         {WHEN("\"comm\": \"\""), "1:49", "not empty"},
         {"{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"basis\": \"guessed\"}]}", "1:53", "one of measured"},
         {"{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"constants\": [{\"table\": \"tree_bw\", \"value\": 1}]}]}",
-         "1:60", "gpu, scale"},
+         "1:58", "gpu, scale"},
         {"{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"constants\": [{\"table\": \"tree_bw\", \"gpu\": "
          "\"volta\", "
          "\"scale\": 3, \"value\": 1}]}]}",
