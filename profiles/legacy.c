@@ -99,7 +99,8 @@ static void translate_2_4(const struct list *lists, struct capo_legacy *out)
         switch (threshold(&lists[CAPO_COLL_ALLREDUCE], is_tree, &upto)) {
         case THRESHOLD: put_threshold(out, "NCCL_TREE_THRESHOLD", upto); break;
         case NO_THRESHOLD:
-                lose(out, "allreduce: tree and ring by size cannot be said as one threshold (tree below, ring above, no size left to NCCL)");
+                lose(out, "allreduce: tree and ring by size cannot be said as one threshold (tree below, ring above, "
+                          "no size left to NCCL)");
                 break;
         case NEVER_SAID: break;
         }
@@ -111,7 +112,8 @@ static void translate_2_4(const struct list *lists, struct capo_legacy *out)
                         have = true;
                         break;
                 case NO_THRESHOLD:
-                        lose(out, "%s: protocols by size cannot be said as one threshold (LL below, others above)", capo_coll_word(c));
+                        lose(out, "%s: protocols by size cannot be said as one threshold (LL below, others above)",
+                             capo_coll_word(c));
                         agree = false;
                         break;
                 case NEVER_SAID: break;
@@ -164,8 +166,9 @@ static void translate_2_5(const struct list *lists, int nccl, struct capo_legacy
         int proto = agreed(lists, 0, CAPO_COLLS, proto_of);
 
         if (algo > 0 && algo != CAPO_ALGO_RING && !allreduce_only)
-                lose(out, "allreduce: NCCL_ALGO=%s would reach every collective in this release, and the others have no %s", capo_algo_name(algo),
-                     capo_algo_name(algo));
+                lose(out,
+                     "allreduce: NCCL_ALGO=%s would reach every collective in this release, and the others have no %s",
+                     capo_algo_name(algo), capo_algo_name(algo));
         else if (algo > 0)
                 set(out, "NCCL_ALGO", capo_algo_name(algo));
         else if (algo < 0)
@@ -205,14 +208,16 @@ int capo_legacy_translate(const struct capo_profile *profile, const struct capo_
                         if (!rule->count[c] || lists[c].n)
                                 continue;
                         if (capo_when_asks(&rule->when)) {
-                                lose(out, "%s: a rule with conditions on single calls (line %u) is passed over", capo_coll_word(c), rule->line);
+                                lose(out, "%s: a rule with conditions on single calls (line %u) is passed over",
+                                     capo_coll_word(c), rule->line);
                                 continue;
                         }
                         lists[c] = (struct list){&profile->rows[rule->first[c]], rule->count[c]};
                 }
         }
         if (!n)
-                lose(out, "no rule of the profile holds for what is known before the job starts (nodes, ranks, layout: --layout helps)");
+                lose(out, "no rule of the profile holds for what is known before the job starts (nodes, ranks, layout: "
+                          "--layout helps)");
         if (shape->nccl < 20500)
                 translate_2_4(lists, out);
         else
@@ -222,7 +227,8 @@ int capo_legacy_translate(const struct capo_profile *profile, const struct capo_
                 snprintf(value, sizeof value, "%d", channels);
                 set(out, shape->nccl < 20500 ? "NCCL_MAX_NRINGS" : "NCCL_MAX_NCHANNELS", value);
         } else if (channels < 0) {
-                lose(out, "the number of channels is one for the whole process in this release, and the profile wants several");
+                lose(out, "the number of channels is one for the whole process in this release, and the profile wants "
+                          "several");
         }
         return 0;
 }

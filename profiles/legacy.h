@@ -2,11 +2,11 @@
 /*
  * Profiles for NCCL that has no tuner interface (2.4 to 2.18): what can be said in the variables of that release.
  *
- * The variables know no sizes beyond two thresholds (2.4) and apply to the whole process, so most profiles can be expressed in
- * part only; what is left out is said, line by line. Facts of each variable's reach are from the sources of each release:
- *   2.4          NCCL_TREE_THRESHOLD (all-reduce: tree up to that size), NCCL_LL_THRESHOLD (every collective: LL up to that size)
- *   2.5 - 2.18   NCCL_ALGO (2.7 to 2.16: all-reduce only; else every collective), NCCL_PROTO (every collective), no sizes
- *   2.4; 2.5 on  NCCL_MAX_NRINGS; NCCL_MAX_NCHANNELS
+ * The variables know no sizes beyond two thresholds (2.4) and apply to the whole process, so most profiles can be
+ * expressed in part only; what is left out is said, line by line. Facts of each variable's reach are from the sources
+ * of each release: 2.4          NCCL_TREE_THRESHOLD (all-reduce: tree up to that size), NCCL_LL_THRESHOLD (every
+ * collective: LL up to that size) 2.5 - 2.18   NCCL_ALGO (2.7 to 2.16: all-reduce only; else every collective),
+ * NCCL_PROTO (every collective), no sizes 2.4; 2.5 on  NCCL_MAX_NRINGS; NCCL_MAX_NCHANNELS
  */
 #ifndef CAPO_LEGACY_H
 #define CAPO_LEGACY_H
