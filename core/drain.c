@@ -44,7 +44,8 @@ struct capo_drain {
         uint32_t cell_index[INDEX_SIZE]; /* 1 + index; open addressing */
         uint32_t shape_index[INDEX_SIZE];
         struct capo_log_shape shapes[NO_NUMBER];
-        struct capo_record batch[BLOCK_MOST]; /* of one thread, times in ns */
+        struct capo_record
+                batch[BLOCK_MOST + 1]; /* of one thread, times in ns; one more is looked at before it is decided */
         uint16_t batch_shape[BLOCK_MOST];
         uint32_t batch_n;
         uint64_t batch_low, batch_high; /* smallest and largest t_begin */
