@@ -16,7 +16,7 @@ static int read_text(const char *text, unsigned flags, struct capo_topology **ou
         cr_assert_geq(fd, 0);
         cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
         close(fd);
-        r = capo_topology_read_nccl(name, flags, 0, out, why, room);
+        r = capo_topology_read(name, flags, 0, out, why, room);
         unlink(name);
         return r;
 }
@@ -27,7 +27,7 @@ Test(topology, dgx1v)
         char why[256];
         int bricks[8] = {0};
 
-        cr_assert_eq(capo_topology_read_nccl(DATA "dgx1v.xml", 0, 0, &t, why, sizeof why), 0, "%s", why);
+        cr_assert_eq(capo_topology_read(DATA "dgx1v.xml", 0, 0, &t, why, sizeof why), 0, "%s", why);
         cr_assert_str_eq(t->platform, "dgx1v");
         cr_assert_eq(t->n_gpus, 8);
         cr_assert_eq(t->n_links, 16);
@@ -73,7 +73,7 @@ Test(topology, others)
                 char why[256], path[512];
 
                 snprintf(path, sizeof path, DATA "%s", rows[i].file);
-                cr_assert_eq(capo_topology_read_nccl(path, 0, 0, &t, why, sizeof why), 0, "%s", why);
+                cr_assert_eq(capo_topology_read(path, 0, 0, &t, why, sizeof why), 0, "%s", why);
                 cr_expect_str_eq(t->platform, rows[i].platform, "%s: %s", rows[i].file, t->platform);
                 cr_expect_eq(t->n_gpus, rows[i].gpus, "%s: %zu gpus", rows[i].file, t->n_gpus);
                 cr_expect_eq(t->n_links, rows[i].links, "%s: %zu links", rows[i].file, t->n_links);

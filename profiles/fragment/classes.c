@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Classes of allocations. NCCL sees only the GPUs of a communicator, so two allocations behave alike when the links
+ * among their own GPUs are alike: a renumbering turns one link matrix into the other. (The machine's own symmetries are
+ * such renumberings; tests/fragment compares the two for the DGX-1.) The canonical form is the largest matrix over all
+ * orders, read row by row; a search that drops an order at the first smaller row finds it at once.
+ *
+ * A name says what matters: how many GPUs, and whether rings (how many), a chain, a branching tree, or nothing joins them
+ * all. Classes of one machine that share those words are told apart by a letter, a for the most bricks; on machines that
+ * capo does not know by name, by four digits of a hash of the canonical form, so that the name does not depend on the
+ * rest of the machine.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "profiles/fragment/classes.h"
+
+#define EXACT_MAX 10 /* GPUs whose orders are searched; above, only sorted rows are compared */
+
+/* --- canonical form --- */
+
+struct order {
+        int n;
+        uint8_t m[CLASS_GPUS][CLASS_GPUS];
+        uint8_t best[CLASS_GPUS][CLASS_GPUS]; /* row k: labels of the k-th vertex to those before it */
+        int place[CLASS_GPUS];
+        bool have;
+};
+
+/* @equal: the rows so far equal the best ones; otherwise they are larger, and all that follow replace them. */
+static void search(struct order *o, int depth, unsigned used, bool equal)
+{
+        if (depth == o->n) {
+                o->have = true;
+                return;
+        }
+        for (int v = 0; v < o->n; v++) {
+                uint8_t row[CLASS_GPUS];
+                int cmp = 1;
+
+                if (used >> v & 1)
+                        continue;
+                for (int k = 0; k < depth; k++)
+                        row[k] = o->m[v][o->place[k]];
+                if (o->have && equal)
+                        cmp = memcmp(row, o->best[depth], (size_t)depth);
+                if (cmp < 0)
+                        continue;
+                if (cmp > 0) {
+                        memcpy(o->best[depth], row, (size_t)depth);
+                        for (int k = depth + 1; k < o->n; k++) /* what follows was best for a smaller beginning */
+                                memset(o->best[k], 0, sizeof o->best[k]);
+                        o->have = true;
+                }
+                o->place[depth] = v;
+                search(o, depth + 1, used | 1u << v, true);
+        }
+}
+
+static int by_byte(const void *a, const void *b)
+{
+        return *(const uint8_t *)b - *(const uint8_t *)a;
+}
+
+static int by_row(const void *a, const void *b)
+{
+        return memcmp(b, a, CLASS_GPUS);
+}
+
+void class_code(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], struct class_code *out)
+{
+        struct order o = {.n = n};
+
+        memset(out, 0, sizeof *out);
+        memcpy(o.m, label, sizeof o.m);
+        out->n = n;
+        if (n > EXACT_MAX) { /* sorted labels of each vertex, sorted: equal for equal classes, rarely for others */
+                for (int v = 0; v < n; v++)
+                        qsort(o.m[v], (size_t)n, 1, by_byte);
+                qsort(o.m, (size_t)n, sizeof o.m[0], by_row);
+                memcpy(out->row, o.m, sizeof out->row);
+                return;
+        }
+        search(&o, 0, 0, true);
+        memcpy(out->row, o.best, sizeof out->row);
+}
+
+static int bricks(const struct class_code *c)
+{
+        int sum = 0;
+
+        for (int i = 0; i < c->n; i++) {
+                for (int j = 0; j < i; j++)
+                        sum += c->row[i][j];
+        }
+        return sum;
+}
+
+/* --- words --- */
+
+static bool walk(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], int at, unsigned seen, bool ring)
+{
+        if (seen + 1 == 1u << n)
+                return !ring || label[at][0];
+        for (int v = 0; v < n; v++) {
+                if (!(seen >> v & 1) && label[at][v] && walk(n, label, v, seen | 1u << v, ring))
+                        return true;
+        }
+        return false;
+}
+
+static void components(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], char *text, size_t room)
+{
+        int size[CLASS_GPUS] = {0}, n_sizes = 0;
+        unsigned seen = 0;
+        size_t used = 0;
+
+        for (int s = 0; s < n; s++) {
+                unsigned part = 1u << s, before = 0;
+
+                if (seen >> s & 1)
+                        continue;
+                while (part != before) {
+                        before = part;
+                        for (int u = 0; u < n; u++) {
+                                for (int v = 0; part >> u & 1 && v < n; v++)
+                                        part |= label[u][v] ? 1u << v : 0;
+                        }
+                }
+                seen |= part;
+                size[n_sizes++] = __builtin_popcount(part);
+        }
+        for (int want = n; want > 0; want--) {
+                for (int i = 0; i < n_sizes; i++) {
+                        if (size[i] == want && used < room)
+                                used += (size_t)snprintf(text + used, room - used, "%s%d", used ? "." : "", want);
+                }
+        }
+}
+
+/* Is there a chain through all? */
+static bool has_chain(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS])
+{
+        for (int s = 0; s < n; s++) {
+                if (walk(n, label, s, 1u << s, false))
+                        return true;
+        }
+        return false;
+}
+
+static int words(const struct capo_topology *t, const int *gpus, int n, uint8_t label[CLASS_GPUS][CLASS_GPUS],
+                 char *text, size_t room)
+{
+        char parts[48];
+
+        if (n == 1) {
+                snprintf(text, room, "1");
+        } else if (!strcmp(t->platform, "pcie")) {
+                enum capo_path worst = CAPO_PATH_SELF;
+                static const char *const names[] = {"self", "nvl", "pix", "pxb", "phb", "node", "sys", "unknown"};
+
+                for (int i = 0; i < n; i++) {
+                        for (int j = 0; j < i; j++) {
+                                enum capo_path p = t->gpu_path[(size_t)gpus[i] * t->n_gpus + (size_t)gpus[j]];
+
+                                worst = p > worst ? p : worst;
+                        }
+                }
+                snprintf(text, room, "%d-%s", n, names[worst]);
+        } else if (n == 2) {
+                if (label[0][1])
+                        snprintf(text, room, "2-pair%d", label[0][1]);
+                else
+                        snprintf(text, room, "2-apart");
+        } else {
+                components(n, label, parts, sizeof parts);
+                if (strchr(parts, '.')) {
+                        snprintf(text, room, "%d-split%s", n, parts);
+                } else if (walk(n, label, 0, 1, true)) {
+                        struct capo_alloc a;
+                        struct capo_ceilings c;
+                        int r = capo_alloc_gpus(gpus, n, &a);
+
+                        if (!r)
+                                r = capo_ceilings(t, &a, CAPO_CEILING_RINGS, &c);
+                        capo_alloc_free(&a);
+                        if (r < 0)
+                                return r;
+                        if (c.shapes.rings >= 0)
+                                snprintf(text, room, "%d-ring%d", n, c.shapes.rings);
+                        else
+                                snprintf(text, room, "%d-ring", n);
+                        capo_ceilings_free(&c);
+                } else {
+                        snprintf(text, room, "%d-%s", n, has_chain(n, label) ? "chain" : "tree");
+                }
+        }
+        return 0;
+}
+
+void class_labels(const struct capo_topology *t, const int *gpus, int n, uint8_t label[CLASS_GPUS][CLASS_GPUS])
+{
+        bool pcie = !strcmp(t->platform, "pcie");
+
+        memset(label, 0, CLASS_GPUS * sizeof label[0]);
+        for (int i = 0; i < n; i++) {
+                for (int j = 0; j < n && pcie; j++)
+                        label[i][j] = i == j ? 0 : t->gpu_path[(size_t)gpus[i] * t->n_gpus + (size_t)gpus[j]];
+        }
+        for (size_t k = 0; k < t->n_links; k++) {
+                int a = -1, b = -1;
+
+                if (t->links[k].end != CAPO_END_GPU)
+                        continue;
+                for (int i = 0; i < n; i++) {
+                        a = gpus[i] == t->links[k].from ? i : a;
+                        b = gpus[i] == t->links[k].to ? i : b;
+                }
+                if (a >= 0 && b >= 0)
+                        label[a][b] = label[b][a] = (uint8_t)(label[a][b] + t->links[k].count);
+        }
+}
+
+static bool known_machine(const struct capo_topology *t)
+{
+        static const char *const vague[] = {"pcie", "nvlink", "xgmi", "nvswitch", ""};
+
+        for (size_t i = 0; i < N_ELEMENTS(vague); i++) {
+                if (!strcmp(t->platform, vague[i]))
+                        return false;
+        }
+        return true;
+}
+
+/* Letters for those of the machine's classes of n GPUs that share words. */
+static int letter(const struct capo_topology *t, const struct class_code *code, const char *base, char *out)
+{
+        int n = code->n, total = (int)t->n_gpus, gpus[CLASS_GPUS], before = 0, others = 0, r;
+        uint8_t label[CLASS_GPUS][CLASS_GPUS];
+        struct class_code seen[64];
+        char text[CAPO_CLASS_ROOM];
+        size_t n_seen = 0;
+
+        for (unsigned set = 1; set < 1u << total; set++) {
+                struct class_code c;
+                bool known = false;
+                int k = 0;
+
+                if (__builtin_popcount(set) != n)
+                        continue;
+                for (int g = 0; g < total; g++) {
+                        if (set >> g & 1)
+                                gpus[k++] = g;
+                }
+                class_labels(t, gpus, n, label);
+                class_code(n, label, &c);
+                for (size_t i = 0; i < n_seen && !known; i++)
+                        known = !memcmp(&seen[i], &c, sizeof c);
+                if (known || n_seen == N_ELEMENTS(seen))
+                        continue;
+                seen[n_seen++] = c;
+                if (!memcmp(&c, code, sizeof c))
+                        continue;
+                r = words(t, gpus, n, label, text, sizeof text);
+                if (r < 0)
+                        return r;
+                if (strcmp(text, base) != 0)
+                        continue;
+                others++;
+                before += bricks(&c) != bricks(code) ? bricks(&c) > bricks(code) : memcmp(&c, code, sizeof c) > 0;
+        }
+        *out = others ? (char)('a' + before) : 0;
+        return 0;
+}
+
+static uint32_t hash(const struct class_code *c)
+{
+        const uint8_t *p = &c->row[0][0];
+        uint32_t h = 2166136261u; /* FNV-1a */
+
+        for (size_t i = 0; i < sizeof c->row; i++)
+                h = (h ^ p[i]) * 16777619u;
+        return h ^ h >> 16;
+}
+
+/* All of them on one switch by equal links: no two subsets of a size differ. */
+static bool on_switch(const struct capo_topology *t, const int *gpus, int n)
+{
+        int want = -1;
+
+        if (!t->n_switches)
+                return false;
+        for (int i = 0; i < n; i++) {
+                int count = 0;
+
+                for (size_t k = 0; k < t->n_links; k++) {
+                        if (t->links[k].from == gpus[i] && t->links[k].end == CAPO_END_SWITCH)
+                                count += t->links[k].count;
+                }
+                if (!count || (want >= 0 && count != want))
+                        return false;
+                want = count;
+        }
+        return true;
+}
+
+static int name_node(const struct capo_topology *t, const int *gpus, int n, char *name, size_t room)
+{
+        const char *machine = *t->platform ? t->platform : "machine";
+        uint8_t label[CLASS_GPUS][CLASS_GPUS];
+        struct class_code code;
+        char base[CAPO_CLASS_ROOM], which = 0;
+        int r;
+
+        if (on_switch(t, gpus, n) || n > CLASS_GPUS) {
+                snprintf(name, room, "%.20s/%d", machine, n);
+                return 0;
+        }
+        class_labels(t, gpus, n, label);
+        r = words(t, gpus, n, label, base, sizeof base);
+        if (r < 0)
+                return r;
+        class_code(n, label, &code);
+        if (n <= 2) {
+                snprintf(name, room, "%.20s/%.40s", machine, base);
+        } else if (!known_machine(t) || t->n_gpus > EXACT_MAX) {
+                snprintf(name, room, "%.20s/%.36s-%04x", machine, base, hash(&code) & 0xffff);
+        } else {
+                r = letter(t, &code, base, &which);
+                if (r < 0)
+                        return r;
+                snprintf(name, room, which ? "%.20s/%.40s-%c" : "%.20s/%.40s", machine, base, which);
+        }
+        return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+        return strcmp(a, b);
+}
+
+int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name, size_t room)
+{
+        _cleanup_free_ char(*names)[CAPO_CLASS_ROOM] = calloc((size_t)a->n_nodes + 1, CAPO_CLASS_ROOM);
+        _cleanup_free_ int *gpus = malloc(sizeof *gpus * ((size_t)a->n_ranks + 1));
+        size_t used = 0;
+
+        if (!names || !gpus)
+                return -ENOMEM;
+        for (int node = 0; node < a->n_nodes; node++) {
+                int n = 0, r;
+
+                for (int i = 0; i < a->n_ranks; i++) {
+                        if (a->ranks[i].node == node)
+                                gpus[n++] = a->ranks[i].gpu;
+                }
+                r = name_node(t, gpus, n, names[node], CAPO_CLASS_ROOM);
+                if (r < 0)
+                        return r;
+        }
+        qsort(names, (size_t)a->n_nodes, CAPO_CLASS_ROOM, by_text);
+        if (room)
+                *name = 0;
+        for (int node = 0; node < a->n_nodes;) { /* equal machines once, with their number: 4*hgx-h100/8 */
+                int same = 1;
+
+                while (node + same < a->n_nodes && !strcmp(names[node], names[node + same]))
+                        same++;
+                if (used < room)
+                        used += (size_t)(same > 1 ? snprintf(name + used, room - used, "%s%d*%s", used ? "+" : "", same,
+                                                             names[node])
+                                                  : snprintf(name + used, room - used, "%s%s", used ? "+" : "",
+                                                             names[node]));
+                node += same;
+        }
+        return 0;
+}

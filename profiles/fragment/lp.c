@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The revised simplex method with columns made on demand. Rows are links: sum of use * amount + slack = capacity. The
+ * basis inverse is kept whole; with tens of links that is small, and it is made afresh from the columns when rounding
+ * could have built up.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "profiles/fragment/lp.h"
+
+#define STEPS_MAX 4000
+#define SMALL     1e-9
+
+struct simplex {
+        int m;
+        const double *cap;
+        double *inverse; /* m * m */
+        double *amount;  /* of the basic variable of each row */
+        double *value;   /* objective of each basic variable: 1 a thing, 0 slack */
+        double *columns; /* m * m: column of the basic variable of each row */
+        double *price, *use, *step;
+        char *things;
+        size_t thing_size;
+};
+
+void lp_result_free(struct lp_result *r)
+{
+        free(r->parts);
+        free(r->things);
+        memset(r, 0, sizeof *r);
+}
+
+static void prices(struct simplex *s)
+{
+        for (int j = 0; j < s->m; j++) {
+                double p = 0;
+
+                for (int i = 0; i < s->m; i++)
+                        p += s->value[i] * s->inverse[i * s->m + j];
+                s->price[j] = p;
+        }
+}
+
+/* Bring a column into the basis. False: nothing limits it (a thing that uses no link). */
+static int enter(struct simplex *s, const double *column, double value, const void *thing)
+{
+        int m = s->m, row = -1;
+        double least = INFINITY, pivot;
+
+        for (int i = 0; i < m; i++) {
+                double a = 0;
+
+                for (int j = 0; j < m; j++)
+                        a += s->inverse[i * m + j] * column[j];
+                s->step[i] = a;
+                if (a > SMALL) {
+                        double t = (s->amount[i] > 0 ? s->amount[i] : 0) / a;
+
+                        if (t < least - 1e-12 || (t < least + 1e-12 && row >= 0 && a > s->step[row])) {
+                                least = t < least ? t : least;
+                                row = i;
+                        }
+                }
+        }
+        if (row < 0)
+                return -EDOM;
+        pivot = s->step[row];
+        for (int i = 0; i < m; i++) {
+                if (i != row)
+                        s->amount[i] -= least * s->step[i];
+        }
+        s->amount[row] = least;
+        for (int j = 0; j < m; j++)
+                s->inverse[row * m + j] /= pivot;
+        for (int i = 0; i < m; i++) {
+                double a = s->step[i];
+
+                if (i == row || a == 0)
+                        continue;
+                for (int j = 0; j < m; j++)
+                        s->inverse[i * m + j] -= a * s->inverse[row * m + j];
+        }
+        s->value[row] = value;
+        memcpy(s->columns + row * m, column, sizeof *column * (size_t)m);
+        if (thing)
+                memcpy(s->things + (size_t)row * s->thing_size, thing, s->thing_size);
+        return 0;
+}
+
+static int by_amount(const void *a, const void *b)
+{
+        double x = ((const struct lp_part *)a)->amount, y = ((const struct lp_part *)b)->amount;
+
+        return (x < y) - (x > y);
+}
+
+/* What is attained: the amounts as they are, shrunk where rounding put a link over its capacity. */
+static int result(struct simplex *s, double bound, struct lp_result *out)
+{
+        struct lp_result r = {.bound = bound};
+        double shrink = 1;
+
+        r.parts = calloc((size_t)s->m + 1, sizeof *r.parts);
+        r.things = malloc((size_t)s->m * s->thing_size + 1);
+        if (!r.parts || !r.things) {
+                lp_result_free(&r);
+                return -ENOMEM;
+        }
+        memcpy(r.things, s->things, (size_t)s->m * s->thing_size);
+        for (int j = 0; j < s->m; j++) {
+                double used = 0;
+
+                for (int i = 0; i < s->m; i++) {
+                        if (s->value[i] > 0 && s->amount[i] > 0)
+                                used += s->amount[i] * s->columns[i * s->m + j];
+                }
+                if (used > s->cap[j] && s->cap[j] > 0 && s->cap[j] / used < shrink)
+                        shrink = s->cap[j] / used;
+        }
+        for (int i = 0; i < s->m; i++) {
+                if (s->value[i] > 0 && s->amount[i] > 1e-7) {
+                        r.parts[r.n_parts].amount = s->amount[i] * shrink;
+                        r.parts[r.n_parts++].thing = (char *)r.things + (size_t)i * s->thing_size;
+                        r.value += s->amount[i] * shrink;
+                }
+        }
+        qsort(r.parts, (size_t)r.n_parts, sizeof *r.parts, by_amount);
+        *out = r;
+        return 0;
+}
+
+int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, size_t thing_size, struct lp_result *out)
+{
+        size_t square = (size_t)m * (size_t)m, rows = (size_t)m;
+        _cleanup_free_ double *memory = calloc(2 * square + 5 * rows + 1, sizeof *memory);
+        _cleanup_free_ char *things = calloc(rows + 1, thing_size);
+        struct simplex s = {.m = m, .cap = cap, .things = things, .thing_size = thing_size};
+        double bound = INFINITY;
+        int r = -ELOOP;
+
+        *out = (struct lp_result){0};
+        if (!memory || !things)
+                return -ENOMEM;
+        s.inverse = memory;
+        s.columns = s.inverse + square;
+        s.amount = s.columns + square;
+        s.value = s.amount + rows;
+        s.price = s.value + rows;
+        s.use = s.price + rows;
+        s.step = s.use + rows;
+        for (int i = 0; i < m; i++) {
+                s.inverse[i * m + i] = s.columns[i * m + i] = 1;
+                s.amount[i] = cap[i];
+        }
+        char *thing = things + rows * thing_size; /* the spare one */
+
+        for (int k = 0; k < STEPS_MAX; k++) {
+                int slack = -1;
+                double cost, total = 0;
+
+                prices(&s);
+                for (int j = 0; j < m; j++) {
+                        if (s.price[j] < -SMALL && (slack < 0 || s.price[j] < s.price[slack]))
+                                slack = j;
+                }
+                if (slack >= 0) { /* a negative price: the link's slack comes back */
+                        memset(s.use, 0, sizeof *s.use * rows);
+                        s.use[slack] = 1;
+                        if (enter(&s, s.use, 0, NULL) < 0)
+                                break;
+                        continue;
+                }
+                for (int j = 0; j < m; j++) {
+                        if (s.price[j] < 0)
+                                s.price[j] = 0;
+                        total += s.price[j] * cap[j];
+                }
+                memset(s.use, 0, sizeof *s.use * rows);
+                cost = oracle(user, s.price, s.use, thing);
+                if (cost < 0) { /* there is no such thing */
+                        bound = 0;
+                        r = 0;
+                        break;
+                }
+                if (cost > 0 && total / cost < bound) /* prices / cost are a proof by themselves */
+                        bound = total / cost;
+                if (cost >= 1 - 1e-10) {
+                        r = 0;
+                        break;
+                }
+                if (enter(&s, s.use, 1, thing) < 0)
+                        break;
+        }
+        int e = result(&s, bound, out);
+
+        return e < 0 ? e : r;
+}
