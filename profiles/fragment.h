@@ -28,7 +28,7 @@ struct capo_alloc {
         struct capo_alloc_rank {
                 int node; /* 0 .. n_nodes - 1, rising */
                 int gpu;  /* index in the topology */
-        } *ranks;
+        } * ranks;
 };
 
 /**
@@ -59,18 +59,18 @@ enum capo_ceiling_what {
 
 /* The best that the shapes NCCL knows can do over NVLink, up to 12 GPUs or behind a switch; -1: not computed. */
 struct capo_shapes {
-        bool ring;               /* a ring through all GPUs exists */
-        int rings;               /* whole-brick rings that share no brick; each serves both directions (two GPUs: bricks) */
-        bool rings_exact;        /* false: a lower bound (more than 8 GPUs) */
-        double ring_gbs;         /* sum of one-way rings, whole bricks: NCCL's "bus bandwidth" of Ring */
-        double ring_split_gbs;   /* the same if bricks may be shared between rings */
-        double chain_gbs;        /* sum over chains (NCCL's Tree inside a node), bricks shared: all-reduce */
+        bool ring;        /* a ring through all GPUs exists */
+        int rings;        /* whole-brick rings that share no brick; each serves both directions (two GPUs: bricks) */
+        bool rings_exact; /* false: a lower bound (more than 8 GPUs) */
+        double ring_gbs;  /* sum of one-way rings, whole bricks: NCCL's "bus bandwidth" of Ring */
+        double ring_split_gbs; /* the same if bricks may be shared between rings */
+        double chain_gbs;      /* sum over chains (NCCL's Tree inside a node), bricks shared: all-reduce */
 };
 
 struct capo_ceilings {
         int n_ranks;
-        bool connected;      /* over NVLink (xGMI) alone */
-        double unit_gbs;     /* one unit of pack_rate */
+        bool connected;                                     /* over NVLink (xGMI) alone */
+        double unit_gbs;                                    /* one unit of pack_rate */
         double broadcast_gbs, allgather_gbs, allreduce_gbs; /* NVLink alone; 0 when not connected */
         struct pack_trees broadcast, allgather, allreduce;  /* with CAPO_CEILING_TREES, when connected */
         struct capo_shapes shapes;

@@ -130,7 +130,8 @@ enum capo_topology_flag {
 int capo_topology_read(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
                        size_t room);
 
-/** capo_topology_this_machine() - what hwloc finds here. Return: as capo_topology_read(); -EINVAL when there is no GPU. */
+/** capo_topology_this_machine() - what hwloc finds here. Return: as capo_topology_read(); -EINVAL when there is no GPU.
+ */
 int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, char *why, size_t room);
 
 /** capo_topology_read_nccl() - NCCL's (and RCCL's) format only. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text of `nvidia-smi topo -m`: a matrix of words between GPUs and NICs, with terminal escapes around its heading.
- * It names no GPU model and no switch, so two things are concluded from the counts: GPUs whose NV# with all others would
- * need more than 18 links (no GPU has more) are joined by a switch; and the generation follows from the largest port
- * count (4 P100, 6 V100, 12 A100, 18 H100). A caller who knows better gives the bandwidth of a link.
+ * It names no GPU model and no switch, so two things are concluded from the counts: GPUs whose NV# with all others
+ * would need more than 18 links (no GPU has more) are joined by a switch; and the generation follows from the largest
+ * port count (4 P100, 6 V100, 12 A100, 18 H100). A caller who knows better gives the bandwidth of a link.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -70,8 +70,9 @@ struct matrix {
 
 static bool is_device(const char *word)
 {
-        return !strncmp(word, "GPU", 3) ? isdigit((unsigned char)word[3])
-                                        : !strncmp(word, "NIC", 3) || !strncmp(word, "mlx", 3) || !strncmp(word, "ib", 2);
+        return !strncmp(word, "GPU", 3)
+                       ? isdigit((unsigned char)word[3])
+                       : !strncmp(word, "NIC", 3) || !strncmp(word, "mlx", 3) || !strncmp(word, "ib", 2);
 }
 
 static int read_row(struct topology_build *b, struct matrix *m, char **words, size_t n, int line)
@@ -104,9 +105,9 @@ static int read_row(struct topology_build *b, struct matrix *m, char **words, si
                 } else {
                         m->path[row][k] = path_of(w);
                         if (m->path[row][k] == CAPO_PATH_UNKNOWN)
-                                return topology_fail(b, line,
-                                                     "expected X, NV#, PIX, PXB, PHB, NODE or SYS under %s, found \"%s\"",
-                                                     m->names[k], w);
+                                return topology_fail(
+                                        b, line, "expected X, NV#, PIX, PXB, PHB, NODE or SYS under %s, found \"%s\"",
+                                        m->names[k], w);
                 }
         }
         return 0;
@@ -140,8 +141,9 @@ static int read_lines(struct topology_build *b, struct matrix *m, FILE *f)
                         return r;
         }
         if (!m->n_gpus)
-                return topology_fail(b, 0, "expected the matrix of nvidia-smi topo -m (a heading GPU0 GPU1 ...), or "
-                                           "XML; found neither");
+                return topology_fail(b, 0,
+                                     "expected the matrix of nvidia-smi topo -m (a heading GPU0 GPU1 ...), or "
+                                     "XML; found neither");
         for (size_t i = 0; i < m->n_gpus; i++) {
                 if (!m->row[i])
                         return topology_fail(b, number, "expected a row for %s, found none", m->names[i]);

@@ -49,7 +49,10 @@ char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a
                 *text = 0;
         for (int i = 0; i < a->n_ranks && used < room; i++) {
                 bool first = !i || a->ranks[i].node != a->ranks[i - 1].node;
-                int n = snprintf(text + used, room - used, "%s%d", !i ? "{" : first ? "} + {" : ",",
+                int n = snprintf(text + used, room - used, "%s%d",
+                                 !i      ? "{"
+                                 : first ? "} + {"
+                                         : ",",
                                  t->gpus[a->ranks[i].gpu].dev);
 
                 used += n > 0 ? (size_t)n : 0;

@@ -111,10 +111,12 @@ static int direct(const struct pack_net *net, bool trees, struct capo_ceilings *
 
 struct relay_tree {
         const struct pack_net *net;
-        int *link;    /* n * n: number of the link or -1 */
-        double *far;  /* n_ranks * n: price from a rank to every vertex through relays */
-        int *before;  /* n_ranks * n: vertex before it on that path */
-        struct pack_edge *edges; /* of the tree made last, as a thing */
+        int *link;   /* n * n: number of the link or -1 */
+        double *far; /* n_ranks * n: price from a rank to every vertex through relays */
+        int *before; /* n_ranks * n: vertex before it on that path */
+        double *at;  /* for Prim, one per rank: price of joining, where, and done; for Dijkstra done, one per vertex */
+        int *parent;
+        bool *done;
 };
 
 /* Dijkstra from rank s; paths do not run through other ranks (those could keep a copy, and do as ends). */
@@ -123,7 +125,7 @@ static void paths(struct relay_tree *w, int s, const double *price)
         int n = w->net->n, ranks = w->net->n_ranks;
         double *far = w->far + s * n;
         int *before = w->before + s * n;
-        bool done[n];
+        bool *done = w->done;
 
         for (int v = 0; v < n; v++) {
                 far[v] = v == s ? 0 : INFINITY;
@@ -157,10 +159,10 @@ static void paths(struct relay_tree *w, int s, const double *price)
 static double cheapest_tree(void *user, const double *price, double *use, void *thing)
 {
         struct relay_tree *w = user;
-        int n = w->net->n, ranks = w->net->n_ranks, parent[ranks];
+        int n = w->net->n, ranks = w->net->n_ranks, *parent = w->parent;
         struct pack_edge *edges = thing;
-        bool in[ranks];
-        double total = 0, at[ranks];
+        bool *in = w->done;
+        double total = 0, *at = w->at;
 
         for (int s = 0; s < ranks; s++)
                 paths(w, s, price);
@@ -198,12 +200,16 @@ static int relayed_allreduce(const struct pack_net *net, bool trees, double unit
 {
         size_t n = (size_t)net->n, ranks = (size_t)net->n_ranks;
         _cleanup_free_ int *link = malloc(sizeof *link * n * n), *before = malloc(sizeof *before * n * ranks);
-        _cleanup_free_ double *far = malloc(sizeof *far * n * ranks), *cap = malloc(sizeof *cap * n * n);
-        struct relay_tree w = {.net = net, .link = link, .far = far, .before = before};
+        _cleanup_free_ double *far = malloc(sizeof *far * n * ranks), *cap = malloc(sizeof *cap * n * n),
+                              *at = malloc(sizeof *at * ranks);
+        _cleanup_free_ int *parent = malloc(sizeof *parent * ranks);
+        _cleanup_free_ bool *done = malloc(n);
+        struct relay_tree w = {
+                .net = net, .link = link, .far = far, .before = before, .at = at, .parent = parent, .done = done};
         struct lp_result result;
         int n_links = 0, r;
 
-        if (!link || !before || !far || !cap)
+        if (!link || !before || !far || !cap || !at || !parent || !done)
                 return -ENOMEM;
         for (size_t u = 0; u < n; u++) {
                 link[u * n + u] = -1;
@@ -276,7 +282,8 @@ int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, uns
         else if (net.n == net.n_ranks)
                 r = direct(&net, trees, &c);
         else
-                r = relayed(&net, trees, c.unit_gbs, &c.broadcast_gbs, &c.allgather_gbs, &c.allreduce_gbs, &c.allreduce);
+                r = relayed(&net, trees, c.unit_gbs, &c.broadcast_gbs, &c.allgather_gbs, &c.allreduce_gbs,
+                            &c.allreduce);
         c.connected = a->n_ranks == 1 || c.broadcast_gbs > 0;
         c.nvls_gbs = nvls(t, port, a->n_ranks, c.unit_gbs);
         if (!r && what & CAPO_CEILING_RINGS)

@@ -5,10 +5,10 @@
  * such renumberings; tests/fragment compares the two for the DGX-1.) The canonical form is the largest matrix over all
  * orders, read row by row; a search that drops an order at the first smaller row finds it at once.
  *
- * A name says what matters: how many GPUs, and whether rings (how many), a chain, a branching tree, or nothing joins them
- * all. Classes of one machine that share those words are told apart by a letter, a for the most bricks; on machines that
- * capo does not know by name, by four digits of a hash of the canonical form, so that the name does not depend on the
- * rest of the machine.
+ * A name says what matters: how many GPUs, and whether rings (how many), a chain, a branching tree, or nothing joins
+ * them all. Classes of one machine that share those words are told apart by a letter, a for the most bricks; on
+ * machines that capo does not know by name, by four digits of a hash of the canonical form, so that the name does not
+ * depend on the rest of the machine.
  */
 #include <errno.h>
 #include <stdio.h>

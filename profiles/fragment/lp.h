@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Packing by linear programming: as much as possible of things that each use some of every link. The things (trees
- * through relays, rings, chains) are too many to list; an oracle finds the one that is cheapest at given link prices, and
- * the prices rise until no thing costs less than 1. Then the prices prove that no more fits.
+ * through relays, rings, chains) are too many to list; an oracle finds the one that is cheapest at given link prices,
+ * and the prices rise until no thing costs less than 1. Then the prices prove that no more fits.
  */
 #ifndef CAPO_FRAGMENT_LP_H
 #define CAPO_FRAGMENT_LP_H

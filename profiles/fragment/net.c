@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vertices are the ranks first, then the relays of each machine. Capacities are kept in MB/s and divided by their common
- * divisor, so a DGX-1's NVLinks become 1 and 2, and all later arithmetic is in small whole numbers.
+ * Vertices are the ranks first, then the relays of each machine. Capacities are kept in MB/s and divided by their
+ * common divisor, so a DGX-1's NVLinks become 1 and 2, and all later arithmetic is in small whole numbers.
  */
 #include <errno.h>
 #include <math.h>

@@ -6,8 +6,8 @@
 #include "profiles/fragment.h"
 
 /** fragment_net() - the allocation's links
- * @hybrid:   false: NVLink (xGMI) among the GPUs, all NVSwitches of a machine as one relay; true: PCI, CPUs and NICs too,
- *            and one network between all NICs
+ * @hybrid:   false: NVLink (xGMI) among the GPUs, all NVSwitches of a machine as one relay; true: PCI, CPUs and NICs
+ * too, and one network between all NICs
  * @unit_gbs: what capacity 1 stands for; capacities have no common divisor
  *
  * Relays that lead nowhere are left out, and those with two neighbours become a direct link.

@@ -137,8 +137,9 @@ struct link {
 
 /*
  * How much more link @e may carry: the least, over sets S of vertices that hold both its ends, of x (|S| - 1) minus
- * what the links inside S carry already. (A forest has at most |S| - 1 links in S.) By flow, after Picard and Queyranne:
- * source -> link (y), link -> its ends (no limit), vertex -> sink (x), and the ends of @e forced in. @in gets the set.
+ * what the links inside S carry already. (A forest has at most |S| - 1 links in S.) By flow, after Picard and
+ * Queyranne: source -> link (y), link -> its ends (no limit), vertex -> sink (x), and the ends of @e forced in. @in
+ * gets the set.
  */
 static int64_t room_in_forest(struct flow *f, const struct link *links, int n_links, int n, int64_t x, int e, bool *in)
 {
@@ -185,8 +186,8 @@ static void merge(int *part, int n, const bool *in)
 
 /*
  * Can x (scaled like the capacities) be packed? Greedily each link takes what it may; the sum reaches x (n - 1) exactly
- * if it can (the sets' bound is a matroid's rank). If not, the sets that stopped links are the parts of a partition that
- * proves it: *parts of them, with *cross capacity between them.
+ * if it can (the sets' bound is a matroid's rank). If not, the sets that stopped links are the parts of a partition
+ * that proves it: *parts of them, with *cross capacity between them.
  */
 static int try_strength(struct link *links, int n_links, int n, int64_t x, int64_t *sum, int64_t *cross, int *parts)
 {

@@ -2,19 +2,17 @@
 /*
  * The mathematics of what a set of links can carry, in whole numbers.
  *
- * A network has `n` vertices; the first `n_ranks` are GPUs, the rest are relays: switches, PCI bridges, CPUs, NICs, which
- * pass data on but neither copy nor add it. cap[u * n + v] is the capacity from u to v in units; full duplex, so it is
- * symmetric unless a function says otherwise. All results are exact.
+ * A network has `n` vertices; the first `n_ranks` are GPUs, the rest are relays: switches, PCI bridges, CPUs, NICs,
+ * which pass data on but neither copy nor add it. cap[u * n + v] is the capacity from u to v in units; full duplex, so
+ * it is symmetric unless a function says otherwise. All results are exact.
  *
- *   broadcast, reduce           Edmonds: as many link-disjoint trees from the root as the smallest cut allows. Links are
- *                               full duplex, so the smallest cut, and the answer, are the same for every root.
- *   all-gather, reduce-scatter  every rank is the root of the same share x. A set S of vertices that holds some ranks but
- *                               not all must send x for each of its ranks: x = min capacity leaving S / ranks in S, and
- *                               trees that attain it exist (Edmonds' theorem with several roots; with relays because the
- *                               links in and out of each balance: Bang-Jensen, Frank, Jackson 1995).
- *   all-reduce                  each tree takes the sums up one direction of its links and the result down the other, so
- *                               trees are undirected: Tutte and Nash-Williams: min over partitions of capacity between
- *                               parts / (parts - 1).
+ *   broadcast, reduce           Edmonds: as many link-disjoint trees from the root as the smallest cut allows. Links
+ * are full duplex, so the smallest cut, and the answer, are the same for every root. all-gather, reduce-scatter  every
+ * rank is the root of the same share x. A set S of vertices that holds some ranks but not all must send x for each of
+ * its ranks: x = min capacity leaving S / ranks in S, and trees that attain it exist (Edmonds' theorem with several
+ * roots; with relays because the links in and out of each balance: Bang-Jensen, Frank, Jackson 1995). all-reduce each
+ * tree takes the sums up one direction of its links and the result down the other, so trees are undirected: Tutte and
+ * Nash-Williams: min over partitions of capacity between parts / (parts - 1).
  */
 #ifndef CAPO_FRAGMENT_PACK_H
 #define CAPO_FRAGMENT_PACK_H
@@ -63,14 +61,15 @@ int pack_broadcast(const struct pack_net *net, struct pack_rate *out);
 int pack_gather(const struct pack_net *net, struct pack_rate *out);
 
 /** pack_strength() - rate of all-reduce; the net must have no relays (-EINVAL). @oriented: NULL, or room for n * n:
- * capacities, scaled by out->den, with each link's split between its two directions so that `out->num` trees from rank 0
- * can be packed in them. */
+ * capacities, scaled by out->den, with each link's split between its two directions so that `out->num` trees from rank
+ * 0 can be packed in them. */
 int pack_strength(const struct pack_net *net, struct pack_rate *out, int64_t *oriented);
 
 /** pack_unrelay() - replace the relays by direct links between ranks that carry as much
  * @net:   relays' links in and out must balance (symmetric capacities do)
  * @scale: capacities are multiplied by it first
- * @root:  each rank's own rate after scaling (NULL: each 0), the demand to preserve: the sum of roots reaches every rank
+ * @root:  each rank's own rate after scaling (NULL: each 0), the demand to preserve: the sum of roots reaches every
+ * rank
  * @out:   n_ranks * n_ranks capacities, in general not symmetric
  *
  * Return: 0; -ENOMEM; -EDOM the demand was not feasible to begin with.

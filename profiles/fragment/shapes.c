@@ -17,9 +17,9 @@
 
 struct tour {
         int n, n_links;
-        bool closed;       /* a ring, or a chain */
+        bool closed;                  /* a ring, or a chain */
         int link[GPUS_MAX][GPUS_MAX]; /* number of the link, or -1 */
-        double *cost;      /* [set * n + last] */
+        double *cost;                 /* [set * n + last] */
         int8_t *before;
 };
 
@@ -83,7 +83,8 @@ static double cheapest(void *user, const double *price, double *use, void *thing
 }
 
 /* As many rings as possible out of whole bricks: extend a path from 0, close it, start the next. Rings are kept in
- * lexicographic order (the first free choice of a later ring is not before an earlier one's), so none is counted twice. */
+ * lexicographic order (the first free choice of a later ring is not before an earlier one's), so none is counted twice.
+ */
 struct search {
         int n, best, most;
         long steps;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trees behind the rates: Lovasz's proof of Edmonds' theorem, with multiplicities (Berczi and Frank 2010). A batch is
- * a partial tree of which `count` equal copies are being grown. A link may be added to a batch as long as what is left
- * can still finish everything else; how many copies it may serve is one maximum flow. A batch that can only be served in
- * part is divided in two. To end with few trees, the largest batch grows first, along the link that serves most copies.
+ * The trees behind the rates: Lovasz's proof of Edmonds' theorem, with multiplicities (Berczi and Frank 2010). A batch
+ * is a partial tree of which `count` equal copies are being grown. A link may be added to a batch as long as what is
+ * left can still finish everything else; how many copies it may serve is one maximum flow. A batch that can only be
+ * served in part is divided in two. To end with few trees, the largest batch grows first, along the link that serves
+ * most copies.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -178,9 +179,9 @@ static int finish(struct packing *p, int64_t den, struct pack_trees *out)
                 const struct batch *b = &p->batches[i];
                 int same = 0;
 
-                while (same < t.n_trees && (t.trees[same].root != b->root ||
-                                            memcmp(t.edges + same * per_tree, b->edges,
-                                                   sizeof *b->edges * (size_t)per_tree) != 0))
+                while (same < t.n_trees &&
+                       (t.trees[same].root != b->root ||
+                        memcmp(t.edges + same * per_tree, b->edges, sizeof *b->edges * (size_t)per_tree) != 0))
                         same++;
                 if (same < t.n_trees) { /* divided once, but grown alike */
                         struct pack_rate *r = &t.trees[same].rate;
@@ -234,8 +235,9 @@ int pack_arborescences(int n, const int64_t *cap, const int64_t *root, int64_t d
 /* --- relays --- */
 
 /*
- * By how much the detour u -> w -> t may be made a direct link u -> t: sets that hold u and t but not w, or w but neither
- * of them, lose that much of what leaves them, and every set that holds the roots' source and not all ranks must keep
+ * By how much the detour u -> w -> t may be made a direct link u -> t: sets that hold u and t but not w, or w but
+ * neither of them, lose that much of what leaves them, and every set that holds the roots' source and not all ranks
+ * must keep
  * @demand.
  */
 static int64_t may_split(struct flow *f, const int64_t *cap, int n, int n_ranks, const int64_t *root, int64_t demand,
