@@ -139,13 +139,27 @@ static int add_gpu(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
         return 0;
 }
 
+/* A verbs device. hwloc 3 counts the types of OS devices otherwise, so in its files names decide. */
+static bool is_verbs(hwloc_obj_t os)
+{
+        static const char *const names[] = {"mlx", "hfi", "rdmap", "efa", "irdma", "bnxt_re", "rocep", "ibp"};
+
+        if (os->type != HWLOC_OBJ_OS_DEVICE || !os->name)
+                return false;
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                if (!strncmp(os->name, names[i], strlen(names[i])))
+                        return true;
+        }
+        return os->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+}
+
 static int add_nic(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
 {
         for (hwloc_obj_t os = o->io_first_child; os; os = os->next_sibling) {
                 struct capo_topology_nic *nic;
                 int cpu, pci;
 
-                if (os->type != HWLOC_OBJ_OS_DEVICE || os->attr->osdev.type != HWLOC_OBJ_OSDEV_OPENFABRICS)
+                if (!is_verbs(os))
                         continue;
                 cpu = cpu_of(b, h, o);
                 pci = cpu < 0 ? -1 : add_pci(b, h, o, cpu);
@@ -159,6 +173,12 @@ static int add_nic(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
                 snprintf(nic->name, sizeof nic->name, "%s", os->name ? os->name : "");
         }
         return 0;
+}
+
+static bool is_switch(hwloc_obj_t o)
+{
+        return (o->subtype && !strcmp(o->subtype, "NVSwitch")) ||
+               (o->attr->pcidev.class_id == 0x0680 && o->attr->pcidev.vendor_id == 0x10de);
 }
 
 /* The PCI function of an object of the distance matrix, which may be an NVML device below it. */
@@ -207,7 +227,8 @@ static int add_links(struct topology_build *b, hwloc_topology_t h, const char *n
                         if (half->count < 1)
                                 half->count = 1;
                         memcpy(half->to, to_id, sizeof to_id);
-                        snprintf(half->class_text, sizeof half->class_text, "0x%04x00", to->attr->pcidev.class_id);
+                        if (is_switch(to))
+                                snprintf(half->class_text, sizeof half->class_text, "0x068000");
                 }
         }
         hwloc_distances_release(h, d);
@@ -229,7 +250,7 @@ static int build(struct topology_build *b, hwloc_topology_t h)
                         r = add_gpu(b, h, o);
                 else if (class >> 8 == 0x02)
                         r = add_nic(b, h, o);
-                else if (class == 0x0680 && vendor == 0x10de) {
+                else if (is_switch(o)) {
                         busid(o, id);
                         r = topology_add_switch(b, id) < 0 ? -ENOMEM : 0;
                 }
@@ -241,14 +262,49 @@ static int build(struct topology_build *b, hwloc_topology_t h)
         return r;
 }
 
+/*
+ * hwloc 2 refuses files of hwloc 3 by their version number alone; what is read here did not change between them.
+ * Return: 0 with *out the text, ended by a zero; -errno.
+ */
+static int read_xml(const char *path, char **out, size_t *size)
+{
+        static const char three[] = "<topology version=\"3.";
+        _cleanup_fclose_ FILE *f = fopen(path, "re");
+        _cleanup_free_ char *text = NULL;
+        long n;
+        char *at;
+
+        if (!f || fseek(f, 0, SEEK_END) < 0 || (n = ftell(f)) < 0 || n > 64 << 20)
+                return f ? -EINVAL : -errno;
+        rewind(f);
+        text = malloc((size_t)n + 1);
+        if (!text)
+                return -ENOMEM;
+        n = (long)fread(text, 1, (size_t)n, f);
+        text[n] = 0;
+        at = strstr(text, three);
+        if (at)
+                at[sizeof three - 3] = '2';
+        *out = steal(&text);
+        *size = (size_t)n + 1;
+        return 0;
+}
+
 int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
                         size_t room)
 {
         const char *name = path ? path : "this machine";
+        _cleanup_free_ char *text = NULL;
         struct topology_build b;
         hwloc_topology_t h;
-        int r = topology_build_begin(&b, name, flags, brick_gbs, why, room);
+        size_t size = 0;
+        int r;
 
+        if (path && (r = read_xml(path, &text, &size)) < 0) {
+                snprintf(why, room, "%s: %s", path, strerror(-r));
+                return r;
+        }
+        r = topology_build_begin(&b, name, flags, brick_gbs, why, room);
         if (r < 0)
                 return r;
         if (hwloc_topology_init(&h) < 0) {
@@ -257,7 +313,7 @@ int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, stru
                 return -ENOMEM;
         }
         hwloc_topology_set_io_types_filter(h, HWLOC_TYPE_FILTER_KEEP_ALL);
-        if ((path && hwloc_topology_set_xml(h, path) < 0) || hwloc_topology_load(h) < 0) {
+        if ((text && hwloc_topology_set_xmlbuffer(h, text, (int)size) < 0) || hwloc_topology_load(h) < 0) {
                 r = topology_fail(&b, 0, "hwloc does not read it (expected the XML of lstopo)");
         } else {
                 b.t->pci_known = true;

@@ -66,6 +66,8 @@ Test(topology, others)
                 {"rccl-8p6l.xml", "xgmi", 8, 24, 0, 1, 24.0},
                 {"rccl-8p-90a.xml", "xgmi", 8, 12, 0, 1, 36.0},
                 {"rccl-8p-pcie.xml", "pcie", 8, 0, 0, 1, 0},
+                {"hgx-h100-smi.txt", "hgx-h100", 8, 8, 1, 12, 20.6},
+                {"dgx2-lstopo.xml", "dgx2", 16, 96, 12, 0, 20.0},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
