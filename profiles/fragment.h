@@ -32,8 +32,8 @@ struct capo_alloc {
 };
 
 /**
- * capo_alloc_parse() - "1,2,3", "0-4", "1,2,3+0-4" (one machine per +), "3+5" with @sizes (the first 3 and 5 GPUs), bus
- * ids in place of numbers
+ * capo_alloc_parse() - "1,2,3", "0-4", "1,2,3+0-4" or "0:1,2,3;1:0-4" (machine by machine), "3+5" with @sizes (the
+ * first 3 and 5 GPUs), bus ids in place of numbers
  * @why: "allocation TEXT: expected ..., found ..."
  *
  * Return: 0; -EINVAL; -ENOMEM.

@@ -19,25 +19,25 @@
  * plans with, a little below the wire rate. AMD: the *_XGMI_WIDTH constants of RCCL's src/graph/topo.h.
  */
 static const struct brick {
-        enum capo_link_kind kind;
+        enum capo_wire kind;
         int from, to; /* sm or gcn */
         double gbs;
         const char *source;
 } bricks[] = {
-        {CAPO_LINK_NVLINK, 60, 61, 18.0, "NCCL's planning constant for sm 60"},
-        {CAPO_LINK_NVLINK, 70, 75, 20.0, "NCCL's planning constant for sm 70"},
-        {CAPO_LINK_NVLINK, 80, 80, 20.0, "NCCL's planning constant for sm 80"},
-        {CAPO_LINK_NVLINK, 86, 89, 12.0, "NCCL's planning constant for sm 86"},
-        {CAPO_LINK_NVLINK, 90, 90, 20.6, "NCCL's planning constant for sm 90"},
-        {CAPO_LINK_NVLINK, 100, 129, 40.1, "NCCL's planning constant for sm 100"},
-        {CAPO_LINK_XGMI, 900, 908, 24.0, "RCCL's planning constant for gfx906 and gfx908"},
-        {CAPO_LINK_XGMI, 909, 939, 36.0, "RCCL's planning constant for gfx90a"},
-        {CAPO_LINK_XGMI, 940, 999, 48.0, "RCCL's planning constant for gfx94x"},
+        {CAPO_WIRE_NVLINK, 60, 61, 18.0, "NCCL's planning constant for sm 60"},
+        {CAPO_WIRE_NVLINK, 70, 75, 20.0, "NCCL's planning constant for sm 70"},
+        {CAPO_WIRE_NVLINK, 80, 80, 20.0, "NCCL's planning constant for sm 80"},
+        {CAPO_WIRE_NVLINK, 86, 89, 12.0, "NCCL's planning constant for sm 86"},
+        {CAPO_WIRE_NVLINK, 90, 90, 20.6, "NCCL's planning constant for sm 90"},
+        {CAPO_WIRE_NVLINK, 100, 129, 40.1, "NCCL's planning constant for sm 100"},
+        {CAPO_WIRE_XGMI, 900, 908, 24.0, "RCCL's planning constant for gfx906 and gfx908"},
+        {CAPO_WIRE_XGMI, 909, 939, 36.0, "RCCL's planning constant for gfx90a"},
+        {CAPO_WIRE_XGMI, 940, 999, 48.0, "RCCL's planning constant for gfx94x"},
 };
 
-double capo_brick_gbs(enum capo_link_kind kind, int sm, int gcn, const char **source)
+double capo_brick_gbs(enum capo_wire kind, int sm, int gcn, const char **source)
 {
-        int key = kind == CAPO_LINK_XGMI ? gcn : sm;
+        int key = kind == CAPO_WIRE_XGMI ? gcn : sm;
 
         for (size_t i = 0; i < N_ELEMENTS(bricks); i++) {
                 if (bricks[i].kind == kind && key >= bricks[i].from && key <= bricks[i].to) {
@@ -329,7 +329,7 @@ static int gpu_on_host(const struct capo_topology *t, const char *busid, const c
         return -1;
 }
 
-static struct capo_topology_link *find_link(struct capo_topology *t, enum capo_link_kind kind, enum capo_link_end end,
+static struct capo_topology_link *find_link(struct capo_topology *t, enum capo_wire kind, enum capo_link_end end,
                                             int from, int to)
 {
         for (size_t i = 0; i < t->n_links; i++) {
@@ -357,7 +357,7 @@ static int add_link(struct topology_build *b, const struct half_link *h, enum ca
         return 0;
 }
 
-static int count_halves(const struct topology_build *b, enum capo_link_kind kind, int from, const char *to)
+static int count_halves(const struct topology_build *b, enum capo_wire kind, int from, const char *to)
 {
         int count = 0;
 
@@ -402,7 +402,7 @@ static int join_half(struct topology_build *b, const struct half_link *h)
                 to = topology_add_switch(b, h->to);
                 return to < 0 ? to : add_link(b, h, CAPO_END_SWITCH, h->from, to);
         }
-        if (!strncmp(h->class_text, "0x06", 4) || h->kind == CAPO_LINK_C2C)
+        if (!strncmp(h->class_text, "0x06", 4) || h->kind == CAPO_WIRE_C2C)
                 return t->gpus[h->from].cpu < 0 ? 0 : add_link(b, h, CAPO_END_CPU, h->from, t->gpus[h->from].cpu);
         if (b->flags & CAPO_TOPOLOGY_PARTIAL) {
                 t->hidden += h->count;
@@ -417,10 +417,10 @@ static int join_half(struct topology_build *b, const struct half_link *h)
 static int join_links(struct topology_build *b)
 {
         struct capo_topology *t = b->t;
-        enum capo_link_kind kind = CAPO_LINK_NVLINK;
+        enum capo_wire kind = CAPO_WIRE_NVLINK;
 
         for (size_t i = 0; i < b->n_halves; i++) {
-                if (b->halves[i].kind != CAPO_LINK_C2C)
+                if (b->halves[i].kind != CAPO_WIRE_C2C)
                         kind = b->halves[i].kind;
         }
         t->brick_gbs = capo_brick_gbs(kind, t->gpus[0].sm, t->gpus[0].gcn, &t->brick_source);
@@ -428,7 +428,7 @@ static int join_links(struct topology_build *b)
                 t->brick_gbs = b->brick_gbs;
                 t->brick_source = "given";
         }
-        if (t->brick_gbs <= 0 && b->n_halves && kind == CAPO_LINK_NVLINK) {
+        if (t->brick_gbs <= 0 && b->n_halves && kind == CAPO_WIRE_NVLINK) {
                 t->brick_gbs = 20.0;
                 t->brick_source = "assumed: the GPU generation is not in the file";
         }

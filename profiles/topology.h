@@ -60,12 +60,12 @@ struct capo_topology_nic {
         const struct capo_xml *xml;
 };
 
-enum capo_link_kind { CAPO_LINK_NVLINK, CAPO_LINK_XGMI, CAPO_LINK_C2C };
+enum capo_wire { CAPO_WIRE_NVLINK, CAPO_WIRE_XGMI, CAPO_WIRE_C2C };
 enum capo_link_end { CAPO_END_GPU, CAPO_END_SWITCH, CAPO_END_CPU };
 
 /* A bundle of links; GPU to GPU bundles are listed once, with from < to. */
 struct capo_topology_link {
-        enum capo_link_kind kind;
+        enum capo_wire kind;
         enum capo_link_end end; /* what `to` indexes */
         int from;               /* gpu */
         int to;
@@ -152,7 +152,7 @@ const char *capo_path_name(enum capo_path path);
 
 /** capo_brick_gbs() - bandwidth of one link of a GPU generation; *@source says where the number is from. 0: it has
  * none, or the generation is not known. */
-double capo_brick_gbs(enum capo_link_kind kind, int sm, int gcn, const char **source);
+double capo_brick_gbs(enum capo_wire kind, int sm, int gcn, const char **source);
 
 /** capo_busid_canonical() - lower case, with a domain of four digits at least. Return: 0; -EINVAL. */
 int capo_busid_canonical(const char *text, char out[CAPO_BUSID_ROOM]);

@@ -7,7 +7,7 @@
 
 /* One end of a link bundle, as its owner's description has it. */
 struct half_link {
-        enum capo_link_kind kind;
+        enum capo_wire kind;
         int from; /* gpu */
         char to[CAPO_BUSID_ROOM];
         char class_text[12]; /* NCCL's tclass; "" not given */

@@ -189,7 +189,7 @@ static hwloc_obj_t device_of(hwloc_obj_t o)
         return o;
 }
 
-static int add_links(struct topology_build *b, hwloc_topology_t h, const char *name, enum capo_link_kind kind)
+static int add_links(struct topology_build *b, hwloc_topology_t h, const char *name, enum capo_wire kind)
 {
         struct hwloc_distances_s *d = NULL;
         unsigned one = 1;
@@ -256,9 +256,9 @@ static int build(struct topology_build *b, hwloc_topology_t h)
                 }
         }
         if (!r)
-                r = add_links(b, h, "NVLinkBandwidth", CAPO_LINK_NVLINK);
+                r = add_links(b, h, "NVLinkBandwidth", CAPO_WIRE_NVLINK);
         if (!r)
-                r = add_links(b, h, "XGMIBandwidth", CAPO_LINK_XGMI);
+                r = add_links(b, h, "XGMIBandwidth", CAPO_WIRE_XGMI);
         return r;
 }
 

@@ -18,7 +18,7 @@ static bool cube_mesh(const struct capo_topology *t, int bricks_per_gpu)
         for (size_t i = 0; i < t->n_links; i++) {
                 const struct capo_topology_link *l = &t->links[i];
 
-                if (l->end != CAPO_END_GPU || l->kind != CAPO_LINK_NVLINK)
+                if (l->end != CAPO_END_GPU || l->kind != CAPO_WIRE_NVLINK)
                         return false;
                 degree[l->from]++;
                 degree[l->to]++;
@@ -54,8 +54,8 @@ static const char *switched(const struct capo_topology *t)
                 int sm_from, sm_to;
                 const char *name;
         } boxes[] = {
-                {16, 70, 75, "dgx2"},          {8, 80, 80, "hgx-a100"},       {16, 80, 80, "hgx-a100x16"},
-                {8, 90, 90, "hgx-h100"},       {8, 100, 109, "hgx-b200"},     {4, 100, 109, "gb200-tray"},
+                {16, 70, 75, "dgx2"},          {8, 80, 80, "dgxa100"},        {16, 80, 80, "hgxa100x16"},
+                {8, 90, 90, "hgxh100"},        {8, 100, 109, "hgxb200"},      {4, 100, 109, "gb200"},
                 {36, 100, 109, "gb200-nvl36"}, {72, 100, 109, "gb200-nvl72"},
         };
 
@@ -73,7 +73,7 @@ const char *topology_platform(const struct capo_topology *t)
         for (size_t i = 0; i < t->n_links; i++) {
                 if (t->links[i].end != CAPO_END_CPU)
                         fast = true;
-                xgmi |= t->links[i].kind == CAPO_LINK_XGMI;
+                xgmi |= t->links[i].kind == CAPO_WIRE_XGMI;
         }
         if (!fast)
                 return "pcie";

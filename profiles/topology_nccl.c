@@ -79,7 +79,7 @@ static int read_links(struct topology_build *b, const struct capo_xml *gpu_xml, 
                 h = topology_add_half(b);
                 if (!h)
                         return -ENOMEM;
-                h->kind = c2c ? CAPO_LINK_C2C : xgmi ? CAPO_LINK_XGMI : CAPO_LINK_NVLINK;
+                h->kind = c2c ? CAPO_WIRE_C2C : xgmi ? CAPO_WIRE_XGMI : CAPO_WIRE_NVLINK;
                 h->from = gpu;
                 h->line = e->line;
                 copy(h->class_text, sizeof h->class_text, e, "tclass");

@@ -105,13 +105,13 @@ static int add(struct reader *r, int gpu)
 static int read_gpu(struct reader *r, const char **p)
 {
         char word[64];
-        size_t n = strcspn(*p, ",+ \t");
+        size_t n = strcspn(*p, ",+; \t");
         char *end;
         int e = 0;
 
         snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : sizeof word - 1), *p);
         *p += n;
-        if (strchr(word, ':')) {
+        if (strchr(word, '.')) {
                 int gpu = capo_topology_gpu_by_busid(r->t, word);
 
                 return gpu < 0 ? bad(r, "no GPU at %s", word) : add(r, gpu);
@@ -134,6 +134,16 @@ static int read_gpu(struct reader *r, const char **p)
         return e;
 }
 
+/* "1:" at the beginning of a machine, as capo plan writes them: its number says nothing that the order does not. */
+static void skip_node(const struct reader *r, const char **p)
+{
+        size_t digits = strspn(*p, "0123456789");
+        bool first = *p == r->text || (*p)[-1] == ';';
+
+        if (first && digits && (*p)[digits] == ':' && memchr(*p, '.', strcspn(*p, ",;+")) == NULL)
+                *p += digits + 1;
+}
+
 static int read_list(struct reader *r)
 {
         const char *p = r->text;
@@ -142,11 +152,12 @@ static int read_list(struct reader *r)
         r->a->n_nodes = 1;
         while (!e) {
                 p += strspn(p, " \t{}");
+                skip_node(r, &p);
                 e = read_gpu(r, &p);
                 p += strspn(p, " \t{}");
                 if (e || !*p)
                         break;
-                if (*p == '+')
+                if (*p == '+' || *p == ';')
                         r->a->n_nodes++;
                 else if (*p != ',')
                         return bad(r, "expected , or + (next machine), found \"%s\"", p);

@@ -364,7 +364,7 @@ int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, c
         qsort(names, (size_t)a->n_nodes, CAPO_CLASS_ROOM, by_text);
         if (room)
                 *name = 0;
-        for (int node = 0; node < a->n_nodes;) { /* equal machines once, with their number: 4*hgx-h100/8 */
+        for (int node = 0; node < a->n_nodes;) { /* equal machines once, with their number: 4*hgxh100/8 */
                 int same = 1;
 
                 while (node + same < a->n_nodes && !strcmp(names[node], names[node + same]))

@@ -59,14 +59,14 @@ Test(topology, others)
                 size_t gpus, links, switches, nics;
                 double brick;
         } rows[] = {
-                {"hgx-h100.xml", "hgx-h100", 8, 32, 4, 16, 20.6},
+                {"hgx-h100.xml", "hgxh100", 8, 32, 4, 16, 20.6},
                 {"azure-nc48v4-topo.xml", "nvlink", 2, 1, 0, 1, 20.0},
                 {"nccl_gp-nvlink_5GPU.xml", "nvlink", 5, 6, 0, 1, 20.6},
                 {"aws-p4d-24xl-topo.xml", "pcie", 8, 0, 0, 0, 0},
                 {"rccl-8p6l.xml", "xgmi", 8, 24, 0, 1, 24.0},
                 {"rccl-8p-90a.xml", "xgmi", 8, 12, 0, 1, 36.0},
                 {"rccl-8p-pcie.xml", "pcie", 8, 0, 0, 1, 0},
-                {"hgx-h100-smi.txt", "hgx-h100", 8, 8, 1, 12, 20.6},
+                {"hgx-h100-smi.txt", "hgxh100", 8, 8, 1, 12, 20.6},
                 {"dgx2-lstopo.xml", "dgx2", 16, 96, 12, 0, 20.0},
         };
 
