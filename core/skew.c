@@ -467,11 +467,46 @@ static void uncertainty_of(const struct solver *s, const struct capo_job_comm *c
                 skew->uncertain_ns = 0;
 }
 
+enum among { EVERYBODY, OTHERS, AT_HOME };
+
+/*
+ * Over the calls in which skew->worst was last, the median of: how far it was behind the first; how far the last of the
+ * others was; how far it was behind the last of the others on its own host (0 when it is alone there).
+ */
+static double when_last(const struct solver *s, const struct capo_job_comm *c, const struct capo_skew *skew,
+                        const double *starts, double *column, enum among among)
+{
+        uint32_t n = c->n_members, n_last = 0, home = s->job->processes[c->members[skew->worst].process].clock;
+
+        for (uint32_t i = 0; i < skew->n_calls; i++) {
+                const double *t = starts + (size_t)i * n;
+                double first = INFINITY, last = -INFINITY, neighbour = -INFINITY;
+                bool is_last = true;
+
+                for (uint32_t k = 0; k < n; k++) {
+                        is_last &= t[k] <= t[skew->worst];
+                        if (k == skew->worst && among != EVERYBODY)
+                                continue;
+                        first = fmin(first, t[k]);
+                        last = fmax(last, t[k]);
+                        if (s->job->processes[c->members[k].process].clock == home)
+                                neighbour = fmax(neighbour, t[k]);
+                }
+                if (!is_last)
+                        continue;
+                if (among == AT_HOME)
+                        column[n_last++] = isinf(neighbour) ? 0 : t[skew->worst] - neighbour;
+                else
+                        column[n_last++] = last - first;
+        }
+        return quantile(column, n_last, 0.5);
+}
+
 /* What the rows say; @column has room for a value per row. */
 static void read_rows(const struct solver *s, struct capo_job_comm *c, struct capo_skew *skew, const double *starts,
                       double *column)
 {
-        uint32_t n = c->n_members, n_last = 0;
+        uint32_t n = c->n_members;
         double waited = 0;
 
         for (uint32_t i = 0; i < skew->n_calls; i++) {
@@ -506,25 +541,9 @@ static void read_rows(const struct solver *s, struct capo_job_comm *c, struct ca
                 }
                 skew->ranks[k].late_p50_ns = quantile(column, skew->n_calls, 0.5);
         }
-        for (int others = 0; others < 2; others++) { /* calls where `worst` was last: its lateness, then the others' */
-                n_last = 0;
-                for (uint32_t i = 0; i < skew->n_calls; i++) {
-                        const double *t = starts + (size_t)i * n;
-                        double first = INFINITY, last = -INFINITY;
-                        bool is_last = true;
-
-                        for (uint32_t k = 0; k < n; k++) {
-                                is_last &= t[k] <= t[skew->worst];
-                                if (others && k == skew->worst)
-                                        continue;
-                                first = fmin(first, t[k]);
-                                last = fmax(last, t[k]);
-                        }
-                        if (is_last)
-                                column[n_last++] = last - first;
-                }
-                *(others ? &skew->others_p50_ns : &skew->worst_p50_ns) = quantile(column, n_last, 0.5);
-        }
+        skew->worst_p50_ns = when_last(s, c, skew, starts, column, EVERYBODY);
+        skew->others_p50_ns = when_last(s, c, skew, starts, column, OTHERS);
+        skew->worst_home_ns = when_last(s, c, skew, starts, column, AT_HOME);
         skew->wait_share = -1;
         if (skew->clock == CAPO_CLOCK_EVENT && capo_job_duration_ns(s->job))
                 skew->wait_share = waited * (double)c->n_calls / (double)capo_job_duration_ns(s->job);

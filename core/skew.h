@@ -33,9 +33,11 @@ struct capo_skew {
         double uncertain_ns;           /* of a difference between hosts; 0 on one host, < 0: clocks not aligned */
         uint32_t worst;                /* index of the member that comes last most often */
         double worst_p50_ns;           /* how far behind the first, in the calls where it was last */
-        double others_p50_ns;          /* spread of all but that one, in the same calls */
-        double wait_share; /* mean over ranks of the time spent waiting for the last, over the job's duration,
-                              scaled from the sample to all calls; < 0: not known (host times) */
+        double worst_home_ns; /* there, behind the next rank of its own host, whose clock needs no alignment; 0: alone
+                               */
+        double others_p50_ns; /* spread of all but that one, in the same calls */
+        double wait_share;    /* mean over ranks of the time spent waiting for the last, over the job's duration,
+                                 scaled from the sample to all calls; < 0: not known (host times) */
         struct capo_skew_rank *ranks; /* n_members of the communicator */
 };
 

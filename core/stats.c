@@ -199,10 +199,14 @@ static int add_text_frame(struct capo_job_process *p, const struct capo_log_fram
         int r = 0;
 
         if (f->type == CAPO_FRAME_FABRIC) {
-                /* each piece begins with the number of its snapshot, and a new snapshot replaces the old */
+                /* Each piece begins with the number of its snapshot. The last two are kept: a kill may cut the last. */
+                char *now = p->fabric ? p->fabric + p->fabric_last_ : NULL;
+
                 line = capo_log_next_line(f, &at, &n);
-                if (line && p->fabric && (strncmp(p->fabric, line, n) != 0 || p->fabric[n] != '\n'))
-                        p->fabric[0] = 0;
+                if (line && now && (strncmp(now, line, n) != 0 || now[n] != '\n')) {
+                        memmove(p->fabric, now, strlen(now) + 1);
+                        p->fabric_last_ = strlen(p->fabric);
+                }
                 return append_text(&p->fabric, f->payload, f->size, false);
         }
         if (f->type == CAPO_FRAME_RULES) {

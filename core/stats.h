@@ -39,8 +39,9 @@ struct capo_job_process {
         uint64_t n_records;         /* single calls in the log */
         struct capo_job_info *info; /* in order of first appearance; "key+" lines are joined by newlines */
         uint32_t n_info;
-        char *fabric; /* FABRIC frames, joined; NULL when there are none. Lines: docs/log-format.md */
-        char *rules;  /* the last RULES frame; NULL when there is none */
+        char *fabric; /* the last two snapshots of FABRIC frames; NULL when there are none. core/fabric_read.h */
+        size_t fabric_last_;
+        char *rules; /* the last RULES frame; NULL when there is none */
 };
 
 /* What NCCL would call a node: a host, or what NCCL_HOSTID makes of it. */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the faces of `capo report` (text, JSON, CSV, HTML) share: the job, and the rows chosen to be shown. */
+#ifndef CAPO_CLI_REPORT_H
+#define CAPO_CLI_REPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "core/skew.h"
+#include "core/stats.h"
+
+/* A row to show: one of the job's, or several put together. */
+struct report_row {
+        struct capo_job_row row;
+        uint64_t bytes_max; /* largest call put together here; row.bytes is the smallest */
+        uint32_t n_comms;   /* communicators put together here */
+        enum capo_clock clock;
+        double total_ns; /* over all ranks, by `clock` */
+        double share;    /* of the time of all rows timed by that kind of clock; < 0: not comparable */
+        bool has_bandwidth;
+        double algbw, busbw; /* GB/s */
+};
+
+struct report {
+        struct capo_job *job;
+        const char *what;        /* the folder or file, for the heading */
+        struct report_row *rows; /* collectives, p2p and groups, sorted as asked */
+        uint32_t n_rows;
+        struct report_row *others; /* calls that move no data: create, destroy, register */
+        uint32_t n_others;
+        char **problems; /* sentences, most important first */
+        uint32_t n_problems;
+        uint64_t collectives, moved_bytes; /* count, and count * bytes, of collectives and p2p */
+        double gpu_share;                  /* of the job's rank-time spent in timed GPU calls; < 0: not known */
+        bool gpu;                          /* there are GPU times: shares are of GPU time, else of host time */
+        bool all;                          /* show everything */
+};
+
+/** report_text() - the page. Colour and Unicode only when @out is a terminal. */
+void report_text(const struct report *r, FILE *out);
+/** report_json(), report_csv() - docs/report.md lists the keys. Return: 0 or negative errno. */
+int report_json(const struct report *r, FILE *out);
+int report_csv(const struct report *r, FILE *out);
+/** report_html() - one file that needs no other. Return: 0 or negative errno. */
+int report_html(const struct report *r, const char *path);
+
+/** report_ranks_text() - ranks 0..n_ranks-1 for which @is is false as "3, 17-19"; owned by the caller; NULL when all
+ * are. */
+char *report_ranks_text(const bool *is, uint32_t n_ranks);
+
+/** report_size() - "25 MiB", "1-2 MiB" for rows put together. */
+char *report_size(const struct report_row *row, char *text, size_t room);
+
+/** report_call() - call name, with what is special about these calls: "AllReduce", "AllReduce in group". */
+const char *report_call(const struct capo_job_row *row, char *text, size_t room);
+
+const char *report_comm_name(const struct report *r, uint32_t comm);
+
+/** report_site_line() - the innermost @n frames of a call site in one line, "a <- b <- c". */
+char *report_site_line(const struct capo_job_site *site, unsigned n, char *text, size_t room);
+
+/** report_sites_by_gpu() - are the call sites' GPU times complete enough to rank them by? */
+bool report_sites_by_gpu(const struct report *r);
+double report_site_time(const struct report *r, const struct capo_job_site *site);
+
+#endif

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page: most important first, one screen, every number with its unit and its clock. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/report.h"
+#include "core/calls.h"
+#include "core/size.h"
+#include "core/table.h"
+#include "core/util.h"
+
+enum { ROWS_SHOWN = 12, COMMS_SHOWN = 6, SITES_SHOWN = 5, HINTS_SHOWN = 4 };
+
+/* Words that differ between a terminal and a pipe. */
+struct style {
+        const char *bold, *warn, *plain, *plus_minus;
+};
+
+static const char *info_of_any(const struct capo_job *job, const char *key)
+{
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const char *value = capo_job_info(&job->processes[i], key);
+
+                if (value && *value)
+                        return value;
+        }
+        return NULL;
+}
+
+/* "22809" as NCCL counts (major * 10000 + minor * 100 + patch) to "2.28.9"; anything else as it is. */
+static char *version_text(const char *number, char *text, size_t room)
+{
+        int v = atoi(number);
+
+        if (v >= 20000 && strspn(number, "0123456789") == strlen(number))
+                snprintf(text, room, "%d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+        else
+                snprintf(text, room, "%s", number);
+        return text;
+}
+
+/* The job's layout is that of its largest communicator; several nodes without one are only counted. */
+static void heading(const struct report *r, FILE *out, const struct style *s)
+{
+        const struct capo_job *job = r->job;
+        const char *id = info_of_any(job, "job"), *name = info_of_any(job, "job.name"),
+                   *command = info_of_any(job, "command");
+        const struct capo_job_comm *c = job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
+        time_t begin = (time_t)(job->t_begin_ns / 1000000000);
+        char when[64] = "", text[32];
+        struct tm tm;
+
+        if (localtime_r(&begin, &tm))
+                strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
+        fprintf(out, "%scapo report%s  ", s->bold, s->plain);
+        if (id && *id)
+                fprintf(out, "job %s  ", id);
+        if (name && *name)
+                fprintf(out, "%s  ", name);
+        else if (command)
+                fprintf(out, "%.60s  ", command);
+        fprintf(out, "%s  %s    %d rank%s on %u node%s", when, capo_text_time((double)capo_job_duration_ns(job), text),
+                job->n_ranks, job->n_ranks == 1 ? "" : "s", job->n_nodes, job->n_nodes == 1 ? "" : "s");
+        if (c && job->n_nodes > 1 && c->layout[0])
+                fprintf(out, ": %s", c->layout);
+        fputc('\n', out);
+}
+
+static void gpu_times(const struct report *r, FILE *out)
+{
+        static const char *const names[CAPO_CLOCKS] = {"none", "host", "events", "kernel stamps"};
+        uint64_t timed[CAPO_CLOCKS] = {0}, calls = 0;
+        bool any = false;
+        char text[32];
+
+        for (uint32_t i = 0; i < r->n_rows; i++) {
+                if (r->rows[i].row.flags & CAPO_RECORD_MEMBER)
+                        continue;
+                calls += r->rows[i].row.calls;
+                for (unsigned c = CAPO_CLOCK_EVENT; c < CAPO_CLOCKS; c++)
+                        timed[c] += r->rows[i].row.time[c].count;
+        }
+        fputs("GPU times: ", out);
+        for (unsigned c = CAPO_CLOCK_EVENT; c < CAPO_CLOCKS; c++) {
+                if (!timed[c])
+                        continue;
+                fprintf(out, "%s%s", any ? ", " : "", names[c]);
+                if (timed[c] < calls)
+                        fprintf(out, ", %s of the calls", capo_text_percent((double)timed[c] / (double)calls, text));
+                any = true;
+        }
+        fputs(any ? "" : "none, only what the host saw", out);
+}
+
+/* What was there to be recorded, and how capo got at it. */
+static void circumstances(const struct report *r, FILE *out)
+{
+        const char *nccl = info_of_any(r->job, "nccl.version"), *how = info_of_any(r->job, "nccl.how");
+        const char *fabric = info_of_any(r->job, "fabric.version"), *tuner = info_of_any(r->job, "tuner");
+        const struct capo_job_process *p = &r->job->processes[0];
+        char text[64];
+
+        if (nccl)
+                fprintf(out, "NCCL %s", version_text(nccl, text, sizeof text));
+        else
+                fputs("NCCL: not seen", out);
+        if (how)
+                fprintf(out, " (%s)", how);
+        if (fabric)
+                fprintf(out, "   libfabric %s", fabric);
+        fprintf(out, "   tuner: %s   profile: ", tuner ? tuner : "none");
+        if (p->rules && *p->rules)
+                fprintf(out, "%.*s", (int)strcspn(p->rules, "\n"), p->rules);
+        else
+                fputs("none", out);
+        fputs("   ", out);
+        gpu_times(r, out);
+        fputc('\n', out);
+}
+
+static void totals(const struct report *r, FILE *out)
+{
+        const struct capo_job *job = r->job;
+        char text[32];
+        double per_rank = job->n_processes ? (double)job->calls / job->n_processes : 0;
+
+        fprintf(out, "collectives %s", capo_text_count(r->collectives, text));
+        fprintf(out, "   bytes %s", capo_size_print(r->moved_bytes, text, sizeof text));
+        if (r->gpu_share >= 0)
+                fprintf(out, "   on the GPU %s of the job", capo_text_percent(r->gpu_share, text));
+        fprintf(out, "   dropped %s", capo_text_count(job->dropped, text));
+        if (job->cost_ns > 0) {
+                fprintf(out, "   capo's own cost %.0f ns/call", job->cost_ns);
+                if (capo_job_duration_ns(job))
+                        fprintf(out, ", %s of the job",
+                                capo_text_percent(job->cost_ns * per_rank / (double)capo_job_duration_ns(job), text));
+        }
+        fputc('\n', out);
+}
+
+static void problems(const struct report *r, FILE *out, const struct style *s)
+{
+        for (uint32_t i = 0; i < r->n_problems; i++)
+                fprintf(out, "%s! %s%s\n", s->warn, r->problems[i], s->plain);
+}
+
+/* "dp (8)": a name and its number of ranks. */
+static char *comm_text(const struct report *r, uint32_t comm, char *text, size_t room)
+{
+        if (comm == CAPO_NO_COMM)
+                snprintf(text, room, "-");
+        else if (r->job->comms[comm].n_ranks > 0)
+                snprintf(text, room, "%s (%d)", r->job->comms[comm].name, r->job->comms[comm].n_ranks);
+        else
+                snprintf(text, room, "%s", r->job->comms[comm].name);
+        return text;
+}
+
+static void row_cells(const struct report *r, const struct report_row *row, struct capo_table *t)
+{
+        const struct capo_hist *h = &row->row.time[row->clock];
+        bool timed = row->clock != CAPO_CLOCK_NONE;
+        char text[64], comm[256];
+
+        capo_table_cell(t, "%s", comm_text(r, row->row.comm, comm, sizeof comm));
+        capo_table_cell(t, "%s", report_call(&row->row, text, sizeof text));
+        capo_table_cell(t, "%s", report_size(row, text, sizeof text));
+        capo_table_cell(t, "%s", capo_text_count(row->row.count, text));
+        capo_table_cell(t, "%s", row->share >= 0 ? capo_text_percent(row->share, text) : "-");
+        capo_table_cell(t, "%s", timed ? capo_text_us(capo_hist_quantile(h, 0.50), text) : "-");
+        capo_table_cell(t, "%s", timed ? capo_text_us(capo_hist_quantile(h, 0.95), text) : "-");
+        capo_table_cell(t, "%s", timed ? capo_text_us(capo_hist_quantile(h, 0.99), text) : "-");
+        capo_table_cell(t, "%s", timed ? capo_text_us((double)h->max_ns, text) : "-");
+        capo_table_cell(t, "%s", row->has_bandwidth ? capo_text_gbs(row->algbw, text) : "-");
+        capo_table_cell(t, "%s", row->has_bandwidth ? capo_text_gbs(row->busbw, text) : "-");
+        capo_table_cell(t, "%s", capo_algo_name(row->row.algo_proto >> 4));
+        capo_table_cell(t, "%s", capo_proto_name(row->row.algo_proto & 15));
+        if (row->row.channels)
+                capo_table_cell(t, "%u", row->row.channels);
+        else
+                capo_table_cell(t, "-");
+        capo_table_cell(t, "%s", capo_clock_name(row->clock));
+}
+
+static void where_time_went(const struct report *r, FILE *out, const struct style *s)
+{
+        static const char *const head[] = {"comm", "call",  "size",  "count", "share", "p50", "p95",  "p99",
+                                           "max",  "algbw", "busbw", "algo",  "proto", "ch",  "clock"};
+        static const char *const units[] = {"", "", "", "", "", "us", "us", "us", "us", "GB/s", "GB/s", "", "", "", ""};
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("llrrr rrrr rr llrl");
+        uint32_t shown = r->all || r->n_rows <= ROWS_SHOWN + 2 ? r->n_rows : ROWS_SHOWN;
+
+        if (!t)
+                return;
+        fprintf(out, "\n%sWHERE THE TIME WENT%s%s\n", s->bold, s->plain,
+                !r->n_rows ? "     no collective was called"
+                : r->gpu   ? "     per call, over all ranks; share is of the GPU time of them all"
+                           : "     per call, over all ranks; host times are how long calls took to return, not the "
+                             "transfers");
+        if (!r->n_rows)
+                return;
+        for (size_t i = 0; i < N_ELEMENTS(head); i++)
+                capo_table_cell(t, "%s", head[i]);
+        for (size_t i = 0; i < N_ELEMENTS(head); i++)
+                capo_table_cell(t, "%s", units[i]);
+        for (uint32_t i = 0; i < shown; i++)
+                row_cells(r, &r->rows[i], t);
+        capo_table_print(t, out, 2, s->bold, s->plain);
+        if (shown < r->n_rows)
+                fprintf(out, "%u more rows: capo report --all %s\n", r->n_rows - shown, r->what);
+}
+
+static void other_calls(const struct report *r, FILE *out, const struct style *s)
+{
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("llrrrr");
+        static const char *const head[] = {"comm", "call", "calls", "p50 ms", "max ms", "failed"};
+
+        if (!r->all || !r->n_others || !t)
+                return;
+        fprintf(out, "\n%sOTHER CALLS%s     host times, all ranks\n", s->bold, s->plain);
+        for (size_t i = 0; i < N_ELEMENTS(head); i++)
+                capo_table_cell(t, "%s", head[i]);
+        for (uint32_t i = 0; i < r->n_others; i++) {
+                const struct capo_job_row *row = &r->others[i].row;
+                const struct capo_hist *h = &row->time[CAPO_CLOCK_HOST];
+                char text[256];
+
+                capo_table_cell(t, "%s", comm_text(r, row->comm, text, sizeof text));
+                capo_table_cell(t, "%s", capo_call_name(row->call));
+                capo_table_cell(t, "%s", capo_text_count(row->calls, text));
+                capo_table_cell(t, "%s", capo_text_us(capo_hist_quantile(h, 0.5) / 1000, text));
+                capo_table_cell(t, "%s", capo_text_us((double)h->max_ns / 1000, text));
+                capo_table_cell(t, "%s", capo_text_count(row->failed, text));
+        }
+        capo_table_print(t, out, 1, s->bold, s->plain);
+}
+
+static void communicators(const struct report *r, FILE *out, const struct style *s)
+{
+        const struct capo_job *job = r->job;
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrrllrr");
+        static const char *const head[] = {"name", "ranks", "nodes", "layout", "from", "calls", "logs"};
+        uint32_t shown = r->all || job->n_comms <= COMMS_SHOWN + 2 ? job->n_comms : COMMS_SHOWN;
+
+        if (!t || job->n_comms < 2)
+                return;
+        fprintf(out, "\n%sCOMMUNICATORS%s\n", s->bold, s->plain);
+        for (size_t i = 0; i < N_ELEMENTS(head); i++)
+                capo_table_cell(t, "%s", head[i]);
+        for (uint32_t i = 0; i < shown; i++) {
+                const struct capo_job_comm *c = &job->comms[i];
+                char text[32];
+
+                capo_table_cell(t, "%s", c->name);
+                capo_table_cell(t, c->n_ranks > 0 ? "%d" : "?", c->n_ranks);
+                capo_table_cell(t, "%u", c->n_nodes);
+                capo_table_cell(t, "%s", c->layout);
+                if (c->parent == CAPO_NO_COMM)
+                        capo_table_cell(t, "-");
+                else
+                        capo_table_cell(t, "%s%s%.0d", job->comms[c->parent].name, c->color > 0 ? " color " : "",
+                                        c->color > 0 ? c->color : 0);
+                capo_table_cell(t, "%s", capo_text_count(c->n_calls, text));
+                capo_table_cell(t, "%u", c->n_members);
+        }
+        capo_table_print(t, out, 1, s->bold, s->plain);
+        if (shown < job->n_comms)
+                fprintf(out, "%u more: capo report --all %s\n", job->n_comms - shown, r->what);
+}
+
+/* Does one rank come last clearly more often than by chance, and by more than the clocks may be apart? Among ranks of
+ * its own host that is certain whatever other hosts' clocks do. */
+static bool stands_out(const struct capo_job_comm *c)
+{
+        const struct capo_skew *k = c->skew;
+        double chance = 1.0 / c->n_members;
+
+        return k->ranks[k->worst].last > (chance + (1 - chance) / 4) * k->n_calls &&
+               (k->worst_p50_ns > k->uncertain_ns || k->worst_home_ns > k->worst_p50_ns / 2);
+}
+
+static void member_text(const struct report *r, const struct capo_job_member *m, char *text, size_t room)
+{
+        const struct capo_job_process *p = &r->job->processes[m->process];
+        int n = snprintf(text, room, "rank %d (%s", m->rank, p->host);
+
+        if (m->device >= 0)
+                snprintf(text + n, room - (size_t)n, ", GPU %d)", m->device);
+        else
+                snprintf(text + n, room - (size_t)n, ")");
+}
+
+static void one_skew(const struct report *r, const struct capo_job_comm *c, FILE *out)
+{
+        const struct capo_skew *k = c->skew;
+        char who[256], a[32], b[32], d[32], n[32];
+
+        if (stands_out(c)) {
+                member_text(r, &c->members[k->worst], who, sizeof who);
+                fprintf(out,
+                        "%s: %s starts last in %s of %s calls compared, p50 %s after the first; the others within %s",
+                        c->name, who, capo_text_percent((double)k->ranks[k->worst].last / k->n_calls, a),
+                        capo_text_count(k->n_calls, n), capo_text_time(k->worst_p50_ns, b),
+                        capo_text_time(k->others_p50_ns, d));
+        } else {
+                fprintf(out, "%s: no rank stands out in %s calls compared; last after first p50 %s, p95 %s", c->name,
+                        capo_text_count(k->n_calls, n), capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b));
+        }
+        if (k->clock == CAPO_CLOCK_HOST)
+                fputs(" (host: when the call was made)", out);
+        fputc('\n', out);
+        if (k->wait_share >= 0)
+                fprintf(out, "    cost of waiting: %s of the job\n", capo_text_percent(k->wait_share, a));
+}
+
+static int by_cost(const void *a, const void *b)
+{
+        const struct capo_job_comm *x = *(struct capo_job_comm *const *)a, *y = *(struct capo_job_comm *const *)b;
+        double wx = x->skew->wait_share >= 0 ? x->skew->wait_share : x->skew->p50_ns * (double)x->n_calls * 1e-30 - 1;
+        double wy = y->skew->wait_share >= 0 ? y->skew->wait_share : y->skew->p50_ns * (double)y->n_calls * 1e-30 - 1;
+
+        if (wx != wy)
+                return wx > wy ? -1 : 1;
+        return x < y ? -1 : 1;
+}
+
+static void who_waits(const struct report *r, FILE *out, const struct style *s)
+{
+        const struct capo_job *job = r->job;
+        _cleanup_free_ const struct capo_job_comm **order = calloc(job->n_comms + 1, sizeof *order);
+        uint32_t n = 0, shown;
+        char text[32];
+
+        for (uint32_t i = 0; order && i < job->n_comms; i++) {
+                if (job->comms[i].skew && job->comms[i].skew->n_calls)
+                        order[n++] = &job->comms[i];
+        }
+        if (!n)
+                return;
+        qsort(order, n, sizeof *order, by_cost);
+        fprintf(out, "\n%sWHO WAITS FOR WHOM%s     start of the same call on all ranks; ", s->bold, s->plain);
+        if (job->n_clocks < 2)
+                fputs("one host, one clock\n", out);
+        else if (job->clock_uncertain_ns >= 0)
+                fprintf(out, "clocks of %u hosts aligned from the calls themselves, %s%s\n", job->n_clocks,
+                        s->plus_minus, capo_text_time(job->clock_uncertain_ns, text));
+        else
+                fprintf(out, "clocks of %u hosts taken as they are: there are no GPU times to align them by\n",
+                        job->n_clocks);
+        shown = r->all || n <= COMMS_SHOWN ? n : COMMS_SHOWN;
+        for (uint32_t i = 0; i < shown; i++)
+                one_skew(r, order[i], out);
+        if (shown < n)
+                fprintf(out, "%u more communicators: capo report --all %s\n", n - shown, r->what);
+}
+
+static int by_site_gpu(const void *a, const void *b, void *arg)
+{
+        const struct capo_job_site *x = *(struct capo_job_site *const *)a, *y = *(struct capo_job_site *const *)b;
+        double tx = report_site_time(arg, x), ty = report_site_time(arg, y);
+
+        if (tx != ty)
+                return tx > ty ? -1 : 1;
+        return strcmp(x->text, y->text);
+}
+
+static void where_called(const struct report *r, FILE *out, const struct style *s)
+{
+        const struct capo_job *job = r->job;
+        _cleanup_free_ const struct capo_job_site **order = calloc(job->n_sites + 1, sizeof *order);
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("rrl");
+        uint32_t shown = r->all || job->n_sites <= SITES_SHOWN + 1 ? job->n_sites : SITES_SHOWN;
+        double sum = 0;
+
+        if (!job->n_sites || !order || !t)
+                return;
+        for (uint32_t i = 0; i < job->n_sites; i++) {
+                order[i] = &job->sites[i];
+                sum += report_site_time(r, &job->sites[i]);
+        }
+        qsort_r(order, job->n_sites, sizeof *order, by_site_gpu, (void *)(uintptr_t)r);
+        fprintf(out, "\n%sWHERE IT WAS CALLED%s     share of %s; calls over all ranks; innermost frame first\n",
+                s->bold, s->plain, report_sites_by_gpu(r) ? "GPU time" : "host time in the calls");
+        for (uint32_t i = 0; i < shown; i++) {
+                char line[512], text[32];
+
+                capo_table_cell(t, "%s", capo_text_percent(sum > 0 ? report_site_time(r, order[i]) / sum : 0, text));
+                capo_table_cell(t, "%s", capo_text_count(order[i]->count, text));
+                capo_table_cell(t, "%s", report_site_line(order[i], r->all ? 32 : 4, line, sizeof line));
+        }
+        capo_table_print(t, out, 0, "", "");
+        if (shown < job->n_sites)
+                fprintf(out, "%u more: capo report --all %s\n", job->n_sites - shown, r->what);
+}
+
+/* Rules of the profile and how many calls each decided. The row's text is its line in the RULES frame. */
+static void rules_fired(const struct report *r, FILE *out, const struct style *s)
+{
+        const struct capo_job *job = r->job;
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("rrl");
+        uint64_t *calls = calloc(65536, sizeof *calls), all = 0;
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; calls && i < job->n_rows; i++) {
+                calls[job->rows[i].rule] += job->rows[i].count;
+                all += capo_call_kind(job->rows[i].call) != CAPO_KIND_OTHER ? job->rows[i].count : 0;
+                n += job->rows[i].rule != 0;
+        }
+        if (n && t) {
+                fprintf(out, "\n%sRULES THAT DECIDED%s     of %s calls\n", s->bold, s->plain,
+                        capo_text_count(all, (char[32]){0}));
+                for (uint32_t rule = 1; rule < 65536; rule++) {
+                        const char *line = job->processes[0].rules ? job->processes[0].rules : "";
+                        char text[32];
+
+                        if (!calls[rule])
+                                continue;
+                        for (uint32_t k = 0; k < rule && *line; k++) { /* line 0 is the digest and path */
+                                line += strcspn(line, "\n");
+                                line += *line == '\n';
+                        }
+                        capo_table_cell(t, "%u", rule);
+                        capo_table_cell(t, "%s", capo_text_count(calls[rule], text));
+                        capo_table_cell(t, "%.*s", (int)strcspn(line, "\n"), line);
+                }
+                capo_table_print(t, out, 0, "", "");
+        }
+        free(calls);
+}
+
+/* Next steps: only what a number on this page asks for. */
+static void next_steps(const struct report *r, FILE *out, const struct style *s)
+{
+        const struct capo_job *job = r->job;
+        unsigned n = 0;
+        double small_share = 0;
+        uint64_t small_count = 0, count = 0;
+        char a[32], b[32];
+
+#define HINT(...)                                                        \
+        do {                                                             \
+                if (n == 0)                                              \
+                        fprintf(out, "\n%sNEXT%s\n", s->bold, s->plain); \
+                if (n++ < HINTS_SHOWN) {                                 \
+                        fprintf(out, __VA_ARGS__);                       \
+                        fputc('\n', out);                                \
+                }                                                        \
+        } while (0)
+
+        for (uint32_t i = 0; i < r->n_rows; i++) {
+                const struct report_row *row = &r->rows[i];
+
+                if (row->row.flags & CAPO_RECORD_GROUP)
+                        continue;
+                count += row->row.count;
+                if (row->bytes_max <= 65536 && row->share > 0) {
+                        small_share += row->share;
+                        small_count += row->row.count;
+                }
+        }
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                const struct capo_job_comm *c = &job->comms[i];
+
+                if (!c->skew || !c->skew->n_calls || c->skew->wait_share < 0.01 || !stands_out(c))
+                        continue;
+                HINT("rank %d holds up %s for %s of the job: look at what it does before the call (input, host work, "
+                     "its GPU)",
+                     c->members[c->skew->worst].rank, c->name, capo_text_percent(c->skew->wait_share, a));
+        }
+        if (r->gpu && small_share > 0.2)
+                HINT("calls of 64 KiB and less take %s of the GPU time (%s of %s calls): larger buckets or fusing "
+                     "would save most of it",
+                     capo_text_percent(small_share, a), capo_text_count(small_count, b),
+                     capo_text_count(count, (char[32]){0}));
+        for (uint32_t i = 0; i < r->n_rows; i++) {
+                const struct report_row *row = &r->rows[i];
+                const struct capo_hist *h = &row->row.time[row->clock];
+                double p50 = capo_hist_quantile(h, 0.5), p99 = capo_hist_quantile(h, 0.99);
+
+                if (row->share < 0.1 || !row->has_bandwidth || h->count < 100 || p99 < 3 * p50)
+                        continue;
+                HINT("%s %s on %s: p99 is %.1f times p50 (%s to %s us): something disturbs it now and then",
+                     report_call(&row->row, (char[64]){0}, 64), report_size(row, (char[64]){0}, 64),
+                     report_comm_name(r, row->row.comm), p99 / p50, capo_text_us(p50, a), capo_text_us(p99, b));
+                break;
+        }
+        if (!r->gpu && r->collectives)
+                HINT("no call was timed on the GPU, so there are no bandwidths: CAPO_GPU_SAMPLE=8 (the default) times "
+                     "one in 8");
+        if (job->gpu_dropped > job->calls / 100)
+                HINT("%s calls were to be timed on the GPU and found no free event: CAPO_GPU_SAMPLE=64 would time "
+                     "fewer",
+                     capo_text_count(job->gpu_dropped, a));
+        if (job->n_records == 0 && r->collectives && job->n_ranks > 1)
+                HINT("the logs hold no single calls, so who waits for whom is not known: capo run --trace all keeps "
+                     "them");
+#undef HINT
+}
+
+void report_text(const struct report *r, FILE *out)
+{
+        bool terminal = isatty(fileno(out)) && !getenv("NO_COLOR");
+        struct style s =
+                terminal ? (struct style){"\033[1m", "\033[33m", "\033[0m", "±"} : (struct style){"", "", "", "+-"};
+
+        heading(r, out, &s);
+        circumstances(r, out);
+        totals(r, out);
+        problems(r, out, &s);
+        where_time_went(r, out, &s);
+        other_calls(r, out, &s);
+        communicators(r, out, &s);
+        who_waits(r, out, &s);
+        where_called(r, out, &s);
+        rules_fired(r, out, &s);
+        next_steps(r, out, &s);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* usage: gen_job DIR key=value...   a made-up job's logs (tests/golden/gen_log.h), for scripts and by hand.
+ * layout=3+5 steps=N sizes=B,B,... trace=1 gpu=1 late_rank=R late_ns=N clock_ns=N drift=D missing=N killed=1 kept=N */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/layout.h"
+#include "core/size.h"
+#include "tests/golden/gen_log.h"
+
+int main(int argc, char **argv)
+{
+        static unsigned nodes[4096];
+        static uint64_t sizes[64];
+        struct capo_layout layout = {0};
+        struct gen_job job = {.layout = nodes, .n_steps = 100, .sizes = sizes};
+
+        if (argc < 2) {
+                fputs("usage: gen_job DIR key=value...\n", stderr);
+                return 2;
+        }
+        job.dir = argv[1];
+        for (int i = 2; i < argc; i++) {
+                char *value = strchr(argv[i], '=');
+
+                if (!value)
+                        return 2;
+                *value++ = 0;
+                if (!strcmp(argv[i], "layout")) {
+                        if (capo_layout_parse(value, &layout, NULL) < 0)
+                                return 2;
+                } else if (!strcmp(argv[i], "sizes")) {
+                        for (char *word = strtok(value, ","); word && job.n_sizes < 64; word = strtok(NULL, ","))
+                                capo_size_parse(word, &sizes[job.n_sizes++]);
+                } else if (!strcmp(argv[i], "steps")) {
+                        job.n_steps = (uint32_t)strtoul(value, NULL, 10);
+                } else if (!strcmp(argv[i], "trace")) {
+                        job.trace = atoi(value);
+                } else if (!strcmp(argv[i], "gpu")) {
+                        job.gpu = atoi(value);
+                } else if (!strcmp(argv[i], "late_rank")) {
+                        job.late_rank = (unsigned)atoi(value);
+                } else if (!strcmp(argv[i], "late_ns")) {
+                        job.late_ns = (unsigned)atoi(value);
+                } else if (!strcmp(argv[i], "clock_ns")) {
+                        job.clock_ns = atoll(value);
+                } else if (!strcmp(argv[i], "drift")) {
+                        job.drift = atof(value);
+                } else if (!strcmp(argv[i], "missing")) {
+                        job.missing = (unsigned)atoi(value);
+                } else if (!strcmp(argv[i], "killed")) {
+                        job.killed = atoi(value);
+                } else if (!strcmp(argv[i], "kept")) {
+                        job.kept_calls = (unsigned)atoi(value);
+                } else {
+                        return 2;
+                }
+        }
+        if (!layout.n_nodes)
+                capo_layout_add(&layout, 8, 1);
+        for (uint32_t run = 0; run < layout.n_runs; run++) {
+                for (uint32_t k = 0; k < layout.runs[run].nodes && job.n_nodes < 4096; k++)
+                        nodes[job.n_nodes++] = layout.runs[run].ranks;
+        }
+        if (!job.n_sizes)
+                sizes[job.n_sizes++] = 25 << 20;
+        printf("%llu\n", (unsigned long long)gen_job_write(&job));
+        return 0;
+}
