@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL 2.19 and 2.20. There is no context: a question does not say which communicator it is about, and which ones a
+ * process has open differs from rank to rank. So only what holds for every communicator can be answered alike by all
+ * ranks: capo_tuner_open gives this version a shape in which nothing is known, and only rules without conditions on the
+ * communicator hold in it. All open tuners are therefore equal, and any of them may answer.
+ */
+#include <pthread.h>
+
+#include "tuner/choose.h"
+
+static struct open_tuner {
+        struct open_tuner *next;
+        struct capo_tuner *tuner;
+} * opened;
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log)
+{
+        const struct capo_tuner_info info = {.abi = 1, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
+        struct open_tuner *o = malloc(sizeof *o);
+        capo_nccl_result result = o ? capo_tuner_open(&info, &o->tuner) : CAPO_NCCL_SYSTEM_ERROR;
+
+        if (result) {
+                free(o);
+                return result;
+        }
+        pthread_rwlock_wrlock(&lock);
+        o->next = opened;
+        opened = o;
+        pthread_rwlock_unlock(&lock);
+        return CAPO_NCCL_SUCCESS;
+}
+
+static capo_nccl_result get_coll_info(int func, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo,
+                                      int *proto, int *channels)
+{
+        pthread_rwlock_rdlock(&lock);
+        if (opened)
+                capo_tuner_ask_direct(opened->tuner, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+        pthread_rwlock_unlock(&lock);
+        return CAPO_NCCL_SUCCESS;
+}
+
+static capo_nccl_result destroy(void)
+{
+        struct open_tuner *o;
+
+        pthread_rwlock_wrlock(&lock);
+        o = opened;
+        if (o)
+                opened = o->next;
+        pthread_rwlock_unlock(&lock);
+        if (o)
+                capo_tuner_close(o->tuner);
+        free(o);
+        return CAPO_NCCL_SUCCESS;
+}
+
+CAPO_EXPORT const struct capo_tuner_v1 ncclTunerPlugin_v1 = {"capo", init, get_coll_info, destroy};

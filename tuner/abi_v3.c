@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL 2.22 and 2.23: the cost table. Whether buffers are registered is not told. */
+#include "tuner/choose.h"
+
+static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
+{
+        const struct capo_tuner_info info = {.abi = 3, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
+
+        return capo_tuner_open(&info, (struct capo_tuner **)context);
+}
+
+static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int pipe_ops, float **table, int n_algos,
+                                      int n_protos, int *channels)
+{
+        return capo_tuner_ask(context, func, bytes, pipe_ops, (float *)table, n_algos, n_protos, -1, channels);
+}
+
+static capo_nccl_result destroy(void *context)
+{
+        return capo_tuner_close(context);
+}
+
+CAPO_EXPORT const struct capo_tuner_v3 ncclTunerPlugin_v3 = {"capo", init, get_coll_info, destroy};

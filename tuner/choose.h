@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one decision. Each abi_vN.c turns its arguments into the calls below and nothing else; what to choose is decided
+ * here, from things that are equal on all ranks.
+ */
+#ifndef CAPO_CHOOSE_H
+#define CAPO_CHOOSE_H
+
+#include <stdbool.h>
+
+#include "capo/seam.h"
+#include "core/match.h"
+#include "core/util.h"
+#include "tuner/nccl_plugin.h"
+
+/* What NCCL tells at init, over all versions. */
+struct capo_tuner_info {
+        int abi; /* 1 .. 6 */
+        size_t n_ranks, n_nodes;
+        uint64_t comm_id;                      /* v5 on: commHash; else 0 */
+        const struct capo_nvl_info *nvl;       /* v5 on; else NULL */
+        struct capo_nccl_constants *constants; /* v5 on: may be changed; else NULL */
+        capo_nccl_log log;                     /* may be NULL */
+};
+
+struct capo_chain;
+
+/* One communicator. The first line is all that a plain decision touches. */
+struct capo_tuner {
+        const struct capo_table *table[CAPO_COLLS]; /* never NULL: an empty table has no opinion */
+        void (*decided)(uint16_t rule);             /* tell the recorder; NULL without one */
+        struct capo_chain *chain;                   /* whom to ask where we have no opinion; NULL nobody */
+        bool plain;                                 /* a table look-up is the whole decision */
+
+        const struct capo_tables *tables; /* NULL: no profile */
+        uint64_t comm_id;
+        int n_ranks, n_nodes;
+        bool own_tables; /* not shared: free them */
+} __attribute__((aligned(64)));
+
+/**
+ * capo_tuner_open() - a communicator is made
+ * @out: set only on success
+ *
+ * Loads the profile at the first call of the process. Fails only where going on could hang the job: this rank cannot
+ * load what the others were told to load, memory is out, or the chained tuner's own init fails. The reason is printed
+ * and given to NCCL's log.
+ *
+ * Return: an ncclResult_t.
+ */
+capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out);
+capo_nccl_result capo_tuner_close(struct capo_tuner *tuner);
+
+/** capo_choose() - the decision when it is not plain: sweeping, or rules with conditions on the question.
+ * @table: NULL for ABI versions without one. */
+struct capo_choice capo_choose(const struct capo_tuner *tuner, struct capo_question *question, const float *table,
+                               int n_algos, int n_protos);
+
+/** capo_no_opinion() - ask the chained tuner, through the cost table. */
+void capo_no_opinion(const struct capo_tuner *tuner, int func, size_t bytes, int pipe_ops, float *table, int n_algos,
+                     int n_protos, int reg_buff, int *channels);
+
+/** capo_make_first() - an earlier entry of the table is 0.0 as well and would win over ours at @at: lift those. */
+void capo_make_first(float *table, int at);
+
+/**
+ * capo_tuner_ask() - answer one question of ABI v3 or later through the cost table
+ *
+ * No opinion: nothing is written. Else the entry gets 0.0, the smallest time there is, unless NCCL marked it as not
+ * available; all others keep what NCCL predicted. NCCL takes the first of equal values (enqueue.cc, topoGetAlgoInfo),
+ * so no earlier entry may be 0.0; NCCL's own predictions never are (latency is in each).
+ */
+static inline capo_nccl_result capo_tuner_ask(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops,
+                                              float *table, int n_algos, int n_protos, int reg_buff, int *channels)
+{
+        struct capo_choice c;
+        unsigned a, p;
+
+        if (unlikely((unsigned)func >= CAPO_COLLS || !t))
+                return CAPO_NCCL_SUCCESS;
+        if (likely(t->plain)) {
+                c = capo_table_find(t->table[func], bytes);
+        } else {
+                struct capo_question q = {
+                        .coll = (uint8_t)func, .bytes = bytes, .pipe_ops = pipe_ops, .reg_buff = (int8_t)reg_buff};
+
+                c = capo_choose(t, &q, table, n_algos, n_protos);
+        }
+        if (!c.algo) {
+                if (unlikely(t->chain && !c.rule))
+                        capo_no_opinion(t, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
+                return CAPO_NCCL_SUCCESS;
+        }
+        a = c.algo - 1u;
+        p = c.proto - 1u;
+        if (likely((int)a < n_algos && (int)p < n_protos)) {
+                unsigned at = a * (unsigned)n_protos + p;
+                bool zero = false;
+
+                if (unlikely(!(table[at] >= 0)))
+                        return CAPO_NCCL_SUCCESS; /* not available here and now: NCCL's choice stands */
+                for (unsigned i = 0; i < at; i++)
+                        zero |= table[i] == 0;
+                if (unlikely(zero))
+                        capo_make_first(table, (int)at);
+                table[at] = 0.0f;
+                if (c.channels)
+                        *channels = c.channels;
+                if (unlikely(t->decided != NULL))
+                        t->decided(c.rule);
+        }
+        return CAPO_NCCL_SUCCESS;
+}
+
+/** capo_tuner_ask_direct() - answer one question of ABI v1 or v2: both outputs or none, taken unchecked by NCCL 2.19 to
+ * 2.21, so only what is safe on any machine is answered. */
+capo_nccl_result capo_tuner_ask_direct(const struct capo_tuner *tuner, int func, size_t bytes, int collnet, int nvls,
+                                       int pipe_ops, int *algo, int *proto, int *channels);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where sweeping takes the decision over (tuner/sweep.c, `capo sweep`). */
+#ifndef CAPO_SWEEP_H
+#define CAPO_SWEEP_H
+
+#include "capo/seam.h"
+#include "core/match.h"
+
+struct capo_sweep_ask {
+        struct capo_seam_call call; /* which call this is: equal on all ranks */
+        struct capo_question question;
+        const float *table; /* NCCL's predictions, flat [n_algos][n_protos], < 0 not available; NULL for ABI v1, v2 */
+        int n_algos, n_protos;
+        int n_ranks, n_nodes;
+};
+
+/**
+ * capo_sweep_choose - the candidate for this call, or algo 0: none, the profile decides
+ *
+ * NULL when not sweeping; set before the first communicator is made (a constructor that looks at the setting is early
+ * enough) and never changed after. A pure function of its argument. Called on the thread that NCCL asks on; no lock, no
+ * allocation, no output. A candidate that the table does not offer is not applied. Asked only for calls the recorder is
+ * in.
+ */
+extern struct capo_choice (*capo_sweep_choose)(const struct capo_sweep_ask *ask);
+
+#endif
