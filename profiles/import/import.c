@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The front door of all inputs: reads the file, tells the format by its first characters, and lets one parser have it.
+ * Folders are walked in name order, so that the same folder always gives the same samples in the same order.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "capo/log.h"
+#include "core/util.h"
+#include "profiles/import/import_priv.h"
+
+static int grow(void **v, size_t n, size_t *room, size_t size)
+{
+        if (n < *room)
+                return 0;
+
+        size_t wanted = *room ? *room * 2 : 64;
+        void *p = reallocarray(*v, wanted, size);
+
+        if (!p)
+                return -ENOMEM;
+        *v = p;
+        *room = wanted;
+        return 0;
+}
+
+uint32_t capo_samples_run(struct capo_samples *set, const struct capo_run *run)
+{
+        struct capo_run copy = *run;
+
+        if (grow((void **)&set->runs, set->n_runs, &set->runs_room, sizeof *set->runs) < 0)
+                return UINT32_MAX;
+        copy.source = strdup(run->source ? run->source : "-");
+        if (!copy.source)
+                return UINT32_MAX;
+        set->runs[set->n_runs] = copy;
+        return (uint32_t)set->n_runs++;
+}
+
+int capo_samples_add(struct capo_samples *set, const struct capo_sample *sample)
+{
+        if (grow((void **)&set->v, set->n, &set->room, sizeof *set->v) < 0)
+                return -ENOMEM;
+        set->v[set->n++] = *sample;
+        return 0;
+}
+
+void capo_samples_note(struct capo_samples *set, const char *format, ...)
+{
+        va_list ap;
+        char *text;
+        int n;
+
+        va_start(ap, format);
+        n = vasprintf(&text, format, ap);
+        va_end(ap);
+        if (n < 0)
+                return;
+        if (grow((void **)&set->notes, set->n_notes, &set->notes_room, sizeof *set->notes) < 0)
+                free(text);
+        else
+                set->notes[set->n_notes++] = text;
+}
+
+void capo_samples_free(struct capo_samples *set)
+{
+        for (size_t i = 0; i < set->n_runs; i++)
+                free(set->runs[i].source);
+        for (size_t i = 0; i < set->n_notes; i++)
+                free(set->notes[i]);
+        free(set->runs);
+        free(set->notes);
+        free(set->v);
+        *set = (struct capo_samples){0};
+}
+
+int capo_input_error(struct capo_input *in, unsigned line, const char *format, ...)
+{
+        char where[24] = "";
+        va_list ap;
+        size_t n;
+
+        if (line)
+                snprintf(where, sizeof where, "%u: ", line);
+        n = (size_t)snprintf(in->error, in->room, "%s:%s%s", in->path, line ? "" : " ", where);
+        va_start(ap, format);
+        if (n < in->room)
+                vsnprintf(in->error + n, in->room - n, format, ap);
+        va_end(ap);
+        return -EINVAL;
+}
+
+int capo_input_label(struct capo_input *in, struct capo_run *run)
+{
+        const struct capo_label *label = in->label;
+        char a[16], b[16];
+
+        if (!label)
+                return 0;
+        if (label->nccl && run->nccl && label->nccl != run->nccl)
+                return capo_input_error(in, run->line, "contradicting labels: --nccl %s, but the input says NCCL %s",
+                                        capo_nccl_text(label->nccl, a, sizeof a),
+                                        capo_nccl_text(run->nccl, b, sizeof b));
+        if (label->nccl)
+                run->nccl = label->nccl;
+        if (label->gpu[0] && run->gpu[0] && strcmp(label->gpu, run->gpu))
+                return capo_input_error(in, run->line, "contradicting labels: --gpu \"%s\", but the input says \"%s\"",
+                                        label->gpu, run->gpu);
+        if (label->gpu[0])
+                memcpy(run->gpu, label->gpu, sizeof run->gpu);
+        if (label->n_ranks)
+                run->n_ranks = label->n_ranks;
+        if (label->n_nodes)
+                run->n_nodes = label->n_nodes;
+        if (label->layout[0])
+                memcpy(run->layout, label->layout, sizeof run->layout);
+        else if (label->n_ranks && label->n_nodes == 1)
+                snprintf(run->layout, sizeof run->layout, "%d", label->n_ranks);
+        else if (label->n_ranks || label->n_nodes)
+                run->layout[0] = 0;
+        return 0;
+}
+
+static const char *const makes[CAPO_MAKES] = {
+        [CAPO_MAKE_UNKNOWN] = "clock not known",  [CAPO_MAKE_LOOP] = "nccl-tests loop",
+        [CAPO_MAKE_CPU] = "host enqueue time",    [CAPO_MAKE_GRAPH] = "nccl-tests loop of graph launches",
+        [CAPO_MAKE_EVENT] = "GPU events",         [CAPO_MAKE_KERNEL] = "GPU kernel stamps",
+        [CAPO_MAKE_HOST] = "host clock per call", [CAPO_MAKE_REPORT] = "as reported",
+};
+
+const char *capo_make_name(unsigned make)
+{
+        return makes[make < CAPO_MAKES ? make : 0];
+}
+
+char *capo_nccl_text(uint32_t v, char *text, size_t room)
+{
+        if (!v)
+                snprintf(text, room, "?");
+        else if (v < 10000) /* up to 2.8 the number is X*1000 + Y*100 + Z (nccl.h) */
+                snprintf(text, room, "%u.%u.%u", v / 1000, v / 100 % 10, v % 100);
+        else
+                snprintf(text, room, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
+        return text;
+}
+
+uint32_t capo_nccl_parse(const char *text)
+{
+        unsigned x, y, z;
+
+        if (sscanf(text, "%u.%u.%u", &x, &y, &z) != 3 || x > 9 || y > 99 || z > 99)
+                return 0;
+        return x > 2 || y > 8 ? x * 10000 + y * 100 + z : x * 1000 + y * 100 + z;
+}
+
+static int by_count(const void *a, const void *b)
+{
+        return *(const int *)a - *(const int *)b;
+}
+
+int capo_layout_make(int *counts, int n, char *out, size_t room)
+{
+        size_t used = 0;
+
+        qsort(counts, (size_t)n, sizeof *counts, by_count);
+        out[0] = 0;
+        for (int i = 0; i < n;) {
+                int same = 1;
+                int w;
+
+                while (i + same < n && counts[i + same] == counts[i])
+                        same++;
+                for (int k = 0; k < (same > 4 ? 1 : same); k++) {
+                        w = same > 4 ? snprintf(out + used, room - used, "%s%dx%d", used ? "+" : "", same, counts[i])
+                                     : snprintf(out + used, room - used, "%s%d", used ? "+" : "", counts[i]);
+                        if (w < 0 || (size_t)w >= room - used)
+                                return -ERANGE;
+                        used += (size_t)w;
+                }
+                i += same;
+        }
+        return 0;
+}
+
+int capo_layout_parse(const char *text, int *ranks, int *nodes, char *out, size_t room)
+{
+        int counts[4096], n = 0, sum = 0;
+
+        for (const char *p = text;; p++) {
+                char *end;
+                long times = 1, each = strtol(p, &end, 10);
+
+                if (end == p || !isdigit((unsigned char)*p))
+                        return -EINVAL;
+                if (*end == 'x') {
+                        p = end + 1;
+                        times = each;
+                        each = strtol(p, &end, 10);
+                        if (end == p || !isdigit((unsigned char)*p))
+                                return -EINVAL;
+                }
+                if (each < 1 || each > 4096 || times < 1 || times > (long)N_ELEMENTS(counts) - n)
+                        return -EINVAL;
+                while (times--) {
+                        counts[n++] = (int)each;
+                        sum += (int)each;
+                }
+                p = end;
+                if (!*p)
+                        break;
+                if (*p != '+')
+                        return -EINVAL;
+        }
+        *ranks = sum;
+        *nodes = n;
+        return capo_layout_make(counts, n, out, room);
+}
+
+static int read_file(const char *path, struct capo_input *in)
+{
+        _cleanup_fclose_ FILE *f = fopen(path, "re");
+        _cleanup_free_ char *text = NULL;
+        size_t n = 0, room = 0;
+
+        if (!f)
+                return -errno;
+        for (;;) {
+                size_t got;
+
+                if (n + 65536 + 1 > room) {
+                        char *p;
+
+                        room = room ? room * 2 : 131072;
+                        p = realloc(text, room);
+                        if (!p)
+                                return -ENOMEM;
+                        text = p;
+                }
+                got = fread(text + n, 1, 65536, f);
+                n += got;
+                if (got == 0)
+                        break;
+        }
+        if (ferror(f))
+                return -EIO;
+        text[n] = 0;
+        in->text = steal(&text);
+        in->size = n;
+        return 0;
+}
+
+static int import_file(struct capo_input *in)
+{
+        const char *p;
+        int r = read_file(in->path, in);
+        size_t before = in->set->n, rejected = in->set->n_rejected;
+
+        if (r < 0) {
+                snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
+                return r;
+        }
+        if (in->size == 0) {
+                snprintf(in->error, in->room, "%s: empty file", in->path);
+                return -ENODATA;
+        }
+        in->set->n_files++;
+        for (p = in->text; isspace((unsigned char)*p); p++)
+                ;
+        if (in->size >= 8 && !memcmp(in->text, CAPO_LOG_MAGIC, 8))
+                r = capo_import_log(in);
+        else if (memchr(in->text, 0, in->size))
+                r = capo_input_error(in, 0, "binary, and not a capo log");
+        else if (*p == '{' || *p == '[')
+                r = capo_import_json(in);
+        else if (capo_import_is_sweep_csv(p))
+                r = capo_import_sweep_csv(in);
+        else if (capo_import_is_vidur_csv(p))
+                r = capo_import_vidur_csv(in);
+        else
+                r = capo_import_text(in);
+        if (r == 0 && in->set->n == before) {
+                snprintf(in->error, in->room, "%s: no measurement %s", in->path,
+                         in->set->n_rejected > rejected
+                                 ? "left: every run in it was rejected"
+                                 : "found: expected capo logs, nccl-tests output or JSON, a sweep CSV, or NCCL "
+                                   "Inspector JSON");
+                return -ENODATA;
+        }
+        return r;
+}
+
+static int visible(const struct dirent *d)
+{
+        return d->d_name[0] != '.';
+}
+
+static int import_path(struct capo_input *in, bool in_folder, unsigned depth);
+
+static int import_folder(struct capo_input *in, unsigned depth)
+{
+        struct dirent **names;
+        int n = scandir(in->path, &names, visible, alphasort), r = 0;
+        size_t before = in->set->n;
+
+        if (n < 0) {
+                snprintf(in->error, in->room, "%s: %s", in->path, strerror(errno));
+                return -errno;
+        }
+        for (int i = 0; i < n; i++) {
+                char *path = NULL;
+                struct capo_input sub = *in;
+
+                if (r >= 0 && asprintf(&path, "%s/%s", in->path, names[i]->d_name) < 0)
+                        r = -ENOMEM;
+                if (r >= 0) {
+                        sub.path = path;
+                        r = import_path(&sub, true, depth + 1);
+                }
+                free(path);
+                free(names[i]);
+        }
+        free(names);
+        if (r >= 0 && in->set->n == before && depth == 0) {
+                snprintf(in->error, in->room, "%s: no measurement in this folder", in->path);
+                return -ENODATA;
+        }
+        return r;
+}
+
+static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
+{
+        struct stat st;
+        int r;
+
+        if (stat(in->path, &st) < 0) {
+                snprintf(in->error, in->room, "%s: %s", in->path, strerror(errno));
+                return -errno;
+        }
+        if (S_ISDIR(st.st_mode))
+                return depth < 8 ? import_folder(in, depth) : 0;
+        if (in_folder && !S_ISREG(st.st_mode))
+                return 0;
+        r = import_file(in);
+        free(in->text);
+        in->text = NULL;
+        if (r == -ENODATA && in_folder) {
+                capo_samples_note(in->set, "left out %s", in->error);
+                return 0;
+        }
+        return r;
+}
+
+int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set, char *error, size_t room)
+{
+        struct capo_input in = {.path = path, .label = label, .set = set, .error = error, .room = room};
+
+        error[0] = 0;
+        return import_path(&in, false, 0);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parsers of profiles/import/ share. Each takes the whole input in memory, zero-terminated. */
+#ifndef CAPO_IMPORT_PRIV_H
+#define CAPO_IMPORT_PRIV_H
+
+#include "profiles/import.h"
+
+struct capo_input {
+        const char *path;
+        char *text;
+        size_t size;
+        const struct capo_label *label;
+        struct capo_samples *set;
+        char *error;
+        size_t room;
+};
+
+/** capo_input_error() - "path:line: ..." into in->error; line 0 leaves it out. Returns -EINVAL. */
+int capo_input_error(struct capo_input *in, unsigned line, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+
+/**
+ * capo_input_label() - let the user's label have its say about a run
+ * @run: layout, ranks, nodes, GPU and release are taken over where the label has them
+ *
+ * Return: 0, or -EINVAL when both speak and differ (release, GPU): the input must not be overruled silently. Ranks and
+ * layout given by the user do overrule: logs lose device lines.
+ */
+int capo_input_label(struct capo_input *in, struct capo_run *run);
+
+int capo_import_text(struct capo_input *in);      /* nccl-tests output, with or without NCCL's log lines */
+int capo_import_json(struct capo_input *in);      /* nccl-tests -J, and NCCL Inspector: told apart by their keys */
+int capo_import_sweep_csv(struct capo_input *in); /* optimize_config.py's input */
+int capo_import_vidur_csv(struct capo_input *in); /* vidur's profiling tables */
+int capo_import_log(struct capo_input *in);       /* capo's own logs; only the path is used */
+
+bool capo_import_is_sweep_csv(const char *text);
+bool capo_import_is_vidur_csv(const char *text);
+
+/* ---- what NCCL says about itself in its log, profiles/import/nccl_log.c ---- */
+
+enum { CAPO_TABLE_CALLS = 5 }; /* Broadcast, Reduce, AllGather, ReduceScatter, AllReduce */
+
+struct capo_decision {
+        uint64_t bytes;
+        unsigned line;
+        uint8_t call, ran, channels;
+        bool split; /* the same size was decided in more than one way */
+};
+
+struct capo_nccl_log {
+        uint32_t version;
+        unsigned version_line;
+        uint8_t env_algo, env_proto; /* "NCCL_ALGO set by environment to Ring." */
+        unsigned env_line;
+        bool env_several; /* a list or an exclusion: does not say what ran */
+        float bw[CAPO_TABLE_CALLS][CAPO_ALGOS][CAPO_PROTOS]; /* of the tuning table, GB/s */
+        uint8_t columns[3];                                  /* algorithms of the table part being read */
+        unsigned table_line;
+        bool have_table;
+        struct capo_decision *decisions;
+        size_t n_decisions, room;
+};
+
+/** capo_nccl_log_line() - learn from one line, the part after "NCCL INFO ". */
+void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned line);
+
+/** capo_nccl_log_ran() - what ran for @call at @bytes; NULL when the log does not say. */
+const struct capo_decision *capo_nccl_log_ran(const struct capo_nccl_log *log, unsigned call, uint64_t bytes);
+
+/**
+ * capo_nccl_log_forced() - what the tuning table says was forced for all-reduce
+ *
+ * NCCL_ALGO and NCCL_PROTO zero the bandwidth of what they exclude when the communicator is made (NCCL
+ * src/graph/tuning.cc), and Ring and Tree, LL and Simple are never absent by themselves for all-reduce on two ranks or
+ * more. So a table without Ring or without Tree tells what NCCL_ALGO was, one without LL or Simple what NCCL_PROTO was.
+ *
+ * Return: true when there is a table with all-reduce; @forced is then algo << 4 | proto, 0 parts were free.
+ */
+bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced);
+
+void capo_nccl_log_free(struct capo_nccl_log *log);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What NCCL says about itself when NCCL_DEBUG=INFO: its release, the variables it obeys, its tuning table, and with
+ * NCCL_DEBUG_SUBSYS=TUNING each decision. The words are NCCL's (2.29.7 src/enqueue.cc, src/graph/tuning.cc,
+ * src/misc/param.cc); decisions are text from 2.24 on and numbers before, with or without the collective's name.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/calls.h"
+#include "profiles/import/import_priv.h"
+
+/* NCCL's ncclFunc_t order, which is also the order of the table's rows. */
+static const uint8_t table_calls[CAPO_TABLE_CALLS] = {CAPO_CALL_BROADCAST, CAPO_CALL_REDUCE, CAPO_CALL_ALLGATHER,
+                                                      CAPO_CALL_REDUCESCATTER, CAPO_CALL_ALLREDUCE};
+
+static int compare(unsigned call, uint64_t bytes, const struct capo_decision *d)
+{
+        if (call != d->call)
+                return call < d->call ? -1 : 1;
+        return bytes < d->bytes ? -1 : bytes > d->bytes;
+}
+
+/* Kept sorted: a log repeats the same few decisions thousands of times. */
+static void decided(struct capo_nccl_log *log, struct capo_decision d)
+{
+        size_t lo = 0, hi = log->n_decisions;
+
+        while (lo < hi) {
+                size_t mid = (lo + hi) / 2;
+                int c = compare(d.call, d.bytes, &log->decisions[mid]);
+
+                if (c == 0) {
+                        struct capo_decision *old = &log->decisions[mid];
+
+                        if (old->ran != d.ran)
+                                old->split = true;
+                        if (old->channels != d.channels)
+                                old->channels = 0;
+                        return;
+                }
+                if (c < 0)
+                        hi = mid;
+                else
+                        lo = mid + 1;
+        }
+        if (log->n_decisions == log->room) {
+                size_t room = log->room ? log->room * 2 : 32;
+                struct capo_decision *p = reallocarray(log->decisions, room, sizeof *p);
+
+                if (!p)
+                        return;
+                log->decisions = p;
+                log->room = room;
+        }
+        memmove(&log->decisions[lo + 1], &log->decisions[lo], (log->n_decisions - lo) * sizeof d);
+        log->decisions[lo] = d;
+        log->n_decisions++;
+}
+
+/* "AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}", or "1024 Bytes -> Algo 1 proto 0 time 12.3" */
+static bool decision(struct capo_nccl_log *log, const char *text, unsigned line)
+{
+        const char *arrow = strstr(text, " Bytes -> Algo ");
+        struct capo_decision d = {.line = line};
+        char name[32] = "", algo[24], proto[24];
+        unsigned long long bytes;
+        unsigned lo, hi, a, p;
+        const char *brace;
+
+        if (!arrow)
+                return false;
+        if (sscanf(text, "%31[A-Za-z]: %llu Bytes", name, &bytes) == 2)
+                d.call = (uint8_t)capo_call_find(name);
+        else if (sscanf(text, "%llu Bytes", &bytes) != 1)
+                return false;
+        d.bytes = bytes;
+        if (sscanf(arrow, " Bytes -> Algo %23s proto %23s", algo, proto) != 2)
+                return false;
+        if (isdigit((unsigned char)algo[0])) {
+                a = (unsigned)atoi(algo) + 1; /* NCCL's numbers plus one are ours (record.h) */
+                p = (unsigned)atoi(proto) + 1;
+        } else {
+                a = capo_algo_find(algo);
+                p = capo_proto_find(proto);
+        }
+        if (a == 0 || a >= CAPO_ALGOS || p == 0 || p >= CAPO_PROTOS)
+                return false;
+        d.ran = CAPO_ALGO_PROTO(a, p);
+        brace = strstr(arrow, "}={");
+        if (brace && sscanf(brace, "}={%u..%u}", &lo, &hi) == 2 && hi >= lo && hi - lo < 128)
+                d.channels = (uint8_t)(hi - lo + 1);
+        decided(log, d);
+        return true;
+}
+
+static bool table_row(struct capo_nccl_log *log, const char *text, unsigned line)
+{
+        char word[24];
+        const char *bar = strchr(text, '|');
+        unsigned cell = 0;
+
+        if (!bar || sscanf(text, " %23[A-Za-z]", word) != 1)
+                return false;
+        if (!strcmp(word, "Algorithm")) {
+                memset(log->columns, 0, sizeof log->columns);
+                for (unsigned i = 0; bar && i < 3; i++, bar = strchr(bar + 1, '|')) {
+                        if (sscanf(bar, "| %23[A-Za-z]", word) == 1)
+                                log->columns[i] = (uint8_t)capo_algo_find(word);
+                }
+                return true;
+        }
+        for (unsigned c = 0; c < CAPO_TABLE_CALLS; c++) {
+                if (strcmp(word, capo_call_name(table_calls[c])))
+                        continue;
+                for (; bar && cell < 9; cell++, bar = strchr(bar + 1, '|')) {
+                        float latency, bw;
+                        unsigned algo = log->columns[cell / 3];
+
+                        if (sscanf(bar, "| %f/ %f", &latency, &bw) != 2)
+                                break;
+                        if (algo) /* protocols come as LL, LL128, Simple */
+                                log->bw[c][algo][1 + cell % 3] = bw;
+                }
+                log->have_table = true;
+                if (!log->table_line)
+                        log->table_line = line;
+                return true;
+        }
+        return false;
+}
+
+static void environment(struct capo_nccl_log *log, const char *text, unsigned line)
+{
+        char name[24], value[64];
+        unsigned found;
+
+        if (sscanf(text, "%23[A-Z_] set by environment to %63[^.]", name, value) != 2)
+                return;
+        if (!strcmp(name, "NCCL_ALGO")) {
+                found = capo_algo_find(value);
+                log->env_algo = (uint8_t)found;
+        } else if (!strcmp(name, "NCCL_PROTO")) {
+                found = capo_proto_find(value);
+                log->env_proto = (uint8_t)found;
+        } else {
+                return;
+        }
+        log->env_line = line;
+        if (!found)
+                log->env_several = true;
+}
+
+void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned line)
+{
+        const char *p;
+
+        if (decision(log, text, line) || table_row(log, text, line))
+                return;
+        environment(log, text, line);
+        p = strstr(text, "NCCL version ");
+        if (p && capo_nccl_parse(p + 13)) {
+                log->version = capo_nccl_parse(p + 13);
+                log->version_line = line;
+        }
+}
+
+const struct capo_decision *capo_nccl_log_ran(const struct capo_nccl_log *log, unsigned call, uint64_t bytes)
+{
+        static const unsigned nameless = 0; /* lines of 2.23 and older do not name the collective */
+
+        for (int pass = 0; pass < 2; pass++) {
+                unsigned want = pass ? nameless : call;
+                size_t lo = 0, hi = log->n_decisions;
+
+                while (lo < hi) {
+                        size_t mid = (lo + hi) / 2;
+                        int c = compare(want, bytes, &log->decisions[mid]);
+
+                        if (c == 0)
+                                return &log->decisions[mid];
+                        if (c < 0)
+                                hi = mid;
+                        else
+                                lo = mid + 1;
+                }
+        }
+        return NULL;
+}
+
+bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced)
+{
+        const float(*bw)[CAPO_PROTOS] = log->bw[CAPO_TABLE_CALLS - 1];
+        bool has[CAPO_ALGOS] = {false}, has_proto[CAPO_PROTOS] = {false};
+        unsigned n = 0, last = 0, algo = 0, proto = 0;
+
+        if (!log->have_table)
+                return false;
+        for (unsigned a = 1; a < CAPO_ALGOS; a++) {
+                for (unsigned p = 1; p < CAPO_PROTOS; p++) {
+                        if (bw[a][p] > 0)
+                                has[a] = true;
+                        if (bw[a][p] > 0 && (a == CAPO_ALGO_RING || a == CAPO_ALGO_TREE))
+                                has_proto[p] = true;
+                }
+                n += has[a];
+                if (has[a])
+                        last = a;
+        }
+        if (n == 0)
+                return false;
+        if (n == 1)
+                algo = last;
+        for (unsigned p = 1; p < CAPO_PROTOS; p++) {
+                if (has_proto[p])
+                        proto = proto ? CAPO_PROTOS : p;
+        }
+        if (proto == CAPO_PROTOS)
+                proto = 0; /* several: free */
+        *forced = CAPO_ALGO_PROTO(algo, proto);
+        return true;
+}
+
+void capo_nccl_log_free(struct capo_nccl_log *log)
+{
+        free(log->decisions);
+        *log = (struct capo_nccl_log){0};
+}
