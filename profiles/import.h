@@ -34,27 +34,27 @@ enum capo_place { CAPO_PLACE_UNKNOWN, CAPO_PLACE_OUT, CAPO_PLACE_IN };
 
 /* What is common to the samples of one program run, or of one communicator of a recorded job. */
 struct capo_run {
-        char *source;    /* file, as the user named it */
-        unsigned line;   /* where the run begins there; 0 for binary files */
-        char layout[48]; /* ranks per node, ascending: "4", "3+5", "10x8"; "" when not recorded */
-        char gpu[48];    /* "H100 80GB HBM3"; "" when not recorded */
-        uint32_t nccl;   /* ncclGetVersion's number; 0 when not recorded */
-        int n_ranks;     /* 0 when not recorded */
-        int n_nodes;     /* 0 when not recorded */
+        char *source;        /* file, as the user named it */
+        unsigned line;       /* where the run begins there; 0 for binary files */
+        char layout[48];     /* ranks per node as core/layout.h prints it: "4", "3+5", "10x8"; "" when not recorded */
+        char gpu[48];        /* "H100 80GB HBM3"; "" when not recorded */
+        uint32_t nccl;       /* ncclGetVersion's number; 0 when not recorded */
+        int n_ranks;         /* 0 when not recorded */
+        int n_nodes;         /* 0 when not recorded */
         uint32_t iterations; /* calls averaged in one time; 1 for single calls */
 };
 
 struct capo_sample {
-        uint64_t bytes;       /* nccl-tests' "size": all-gather, reduce-scatter the total over ranks */
-        double us;            /* per call */
-        uint32_t run;         /* index into capo_samples.runs */
-        uint32_t order;       /* line number, or sequence number: order in time within the run */
-        uint8_t call;         /* enum capo_call_id */
-        uint8_t make;         /* enum capo_make */
-        uint8_t place;        /* enum capo_place */
-        uint8_t type;         /* ncclDataType_t, 255 unknown */
-        uint8_t op;           /* ncclRedOp_t, 255 none or unknown */
-        uint8_t want;         /* enum capo_algo << 4 | enum capo_proto that was forced; 0 parts were left to NCCL */
+        uint64_t bytes; /* nccl-tests' "size": all-gather, reduce-scatter the total over ranks */
+        double us;      /* per call */
+        uint32_t run;   /* index into capo_samples.runs */
+        uint32_t order; /* line number, or sequence number: order in time within the run */
+        uint8_t call;   /* enum capo_call_id */
+        uint8_t make;   /* enum capo_make */
+        uint8_t place;  /* enum capo_place */
+        uint8_t type;   /* ncclDataType_t, 255 unknown */
+        uint8_t op;     /* ncclRedOp_t, 255 none or unknown */
+        uint8_t want;   /* enum capo_algo << 4 | enum capo_proto that was forced; 0 parts were left to NCCL */
         uint8_t want_channels;
         uint8_t ran;          /* the same, of what ran; 0 parts are not known */
         uint8_t ran_channels; /* 0 not known */
@@ -63,7 +63,7 @@ struct capo_sample {
 static_assert(sizeof(struct capo_sample) == 40, "a million of these are sorted");
 
 #define CAPO_ALGO_OF(algo_proto)   ((unsigned)(algo_proto) >> 4)
-#define CAPO_PROTO_OF(algo_proto)  ((unsigned)(algo_proto) & 15)
+#define CAPO_PROTO_OF(algo_proto)  ((unsigned)(algo_proto)&15)
 #define CAPO_ALGO_PROTO(algo, pro) ((uint8_t)((algo) << 4 | (pro)))
 
 struct capo_samples {
@@ -122,18 +122,5 @@ char *capo_nccl_text(uint32_t version, char *text, size_t room);
 
 /** capo_nccl_parse() - 22902 of "2.29.2" and of "2.29.2+cuda13.1"; 0 when it is no version. */
 uint32_t capo_nccl_parse(const char *text);
-
-/**
- * capo_layout_parse() - ranks per node
- * @text:  "8", "3+5", "10x8", "2x8+4"; any order
- * @ranks: number of ranks; @nodes: number of nodes
- * @out:   the same, ascending, equal nodes counted from five on ("5+3" gives "3+5", "8+8" itself, ten eights "10x8")
- *
- * Return: 0; -EINVAL; -ERANGE when @out is too small.
- */
-int capo_layout_parse(const char *text, int *ranks, int *nodes, char *out, size_t room);
-
-/** capo_layout_make() - the same from counts; @counts is sorted in place. */
-int capo_layout_make(int *counts, int n, char *out, size_t room);
 
 #endif

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "capo/log.h"
+#include "core/layout.h"
 #include "core/util.h"
 #include "profiles/import/import_priv.h"
 
@@ -128,6 +129,20 @@ int capo_input_label(struct capo_input *in, struct capo_run *run)
         return 0;
 }
 
+int capo_input_layout(const char *text, struct capo_run *run)
+{
+        struct capo_layout layout;
+        char canonical[CAPO_LAYOUT_TEXT];
+
+        if (capo_layout_parse(text, &layout, NULL) < 0)
+                return -EINVAL;
+        run->n_ranks = (int)layout.n_ranks;
+        run->n_nodes = (int)layout.n_nodes;
+        capo_layout_print(&layout, canonical, sizeof canonical);
+        snprintf(run->layout, sizeof run->layout, "%s", strlen(canonical) < sizeof run->layout ? canonical : "");
+        return 0;
+}
+
 static const char *const makes[CAPO_MAKES] = {
         [CAPO_MAKE_UNKNOWN] = "clock not known",  [CAPO_MAKE_LOOP] = "nccl-tests loop",
         [CAPO_MAKE_CPU] = "host enqueue time",    [CAPO_MAKE_GRAPH] = "nccl-tests loop of graph launches",
@@ -158,69 +173,6 @@ uint32_t capo_nccl_parse(const char *text)
         if (sscanf(text, "%u.%u.%u", &x, &y, &z) != 3 || x > 9 || y > 99 || z > 99)
                 return 0;
         return x > 2 || y > 8 ? x * 10000 + y * 100 + z : x * 1000 + y * 100 + z;
-}
-
-static int by_count(const void *a, const void *b)
-{
-        return *(const int *)a - *(const int *)b;
-}
-
-int capo_layout_make(int *counts, int n, char *out, size_t room)
-{
-        size_t used = 0;
-
-        qsort(counts, (size_t)n, sizeof *counts, by_count);
-        out[0] = 0;
-        for (int i = 0; i < n;) {
-                int same = 1;
-                int w;
-
-                while (i + same < n && counts[i + same] == counts[i])
-                        same++;
-                for (int k = 0; k < (same > 4 ? 1 : same); k++) {
-                        w = same > 4 ? snprintf(out + used, room - used, "%s%dx%d", used ? "+" : "", same, counts[i])
-                                     : snprintf(out + used, room - used, "%s%d", used ? "+" : "", counts[i]);
-                        if (w < 0 || (size_t)w >= room - used)
-                                return -ERANGE;
-                        used += (size_t)w;
-                }
-                i += same;
-        }
-        return 0;
-}
-
-int capo_layout_parse(const char *text, int *ranks, int *nodes, char *out, size_t room)
-{
-        int counts[4096], n = 0, sum = 0;
-
-        for (const char *p = text;; p++) {
-                char *end;
-                long times = 1, each = strtol(p, &end, 10);
-
-                if (end == p || !isdigit((unsigned char)*p))
-                        return -EINVAL;
-                if (*end == 'x') {
-                        p = end + 1;
-                        times = each;
-                        each = strtol(p, &end, 10);
-                        if (end == p || !isdigit((unsigned char)*p))
-                                return -EINVAL;
-                }
-                if (each < 1 || each > 4096 || times < 1 || times > (long)N_ELEMENTS(counts) - n)
-                        return -EINVAL;
-                while (times--) {
-                        counts[n++] = (int)each;
-                        sum += (int)each;
-                }
-                p = end;
-                if (!*p)
-                        break;
-                if (*p != '+')
-                        return -EINVAL;
-        }
-        *ranks = sum;
-        *nodes = n;
-        return capo_layout_make(counts, n, out, room);
 }
 
 static int read_file(const char *path, struct capo_input *in)
@@ -256,6 +208,28 @@ static int read_file(const char *path, struct capo_input *in)
         return 0;
 }
 
+static bool is_log(const char *path)
+{
+        _cleanup_fclose_ FILE *f = fopen(path, "re");
+        char magic[8];
+
+        return f && fread(magic, 1, 8, f) == 8 && !memcmp(magic, CAPO_LOG_MAGIC, 8);
+}
+
+static int remember_log(struct capo_input *in)
+{
+        struct capo_paths *logs = in->logs;
+
+        if (grow((void **)&logs->v, logs->n, &logs->room, sizeof *logs->v) < 0)
+                return -ENOMEM;
+        logs->v[logs->n] = strdup(in->path);
+        if (!logs->v[logs->n])
+                return -ENOMEM;
+        logs->n++;
+        in->set->n_files++;
+        return 0;
+}
+
 static int import_file(struct capo_input *in)
 {
         const char *p;
@@ -273,9 +247,7 @@ static int import_file(struct capo_input *in)
         in->set->n_files++;
         for (p = in->text; isspace((unsigned char)*p); p++)
                 ;
-        if (in->size >= 8 && !memcmp(in->text, CAPO_LOG_MAGIC, 8))
-                r = capo_import_log(in);
-        else if (memchr(in->text, 0, in->size))
+        if (memchr(in->text, 0, in->size))
                 r = capo_input_error(in, 0, "binary, and not a capo log");
         else if (*p == '{' || *p == '[')
                 r = capo_import_json(in);
@@ -327,7 +299,7 @@ static int import_folder(struct capo_input *in, unsigned depth)
                 free(names[i]);
         }
         free(names);
-        if (r >= 0 && in->set->n == before && depth == 0) {
+        if (r >= 0 && in->set->n == before && depth == 0 && in->logs->n == 0) {
                 snprintf(in->error, in->room, "%s: no measurement in this folder", in->path);
                 return -ENODATA;
         }
@@ -347,6 +319,8 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
                 return depth < 8 ? import_folder(in, depth) : 0;
         if (in_folder && !S_ISREG(st.st_mode))
                 return 0;
+        if (is_log(in->path))
+                return remember_log(in);
         r = import_file(in);
         free(in->text);
         in->text = NULL;
@@ -359,8 +333,17 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
 
 int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set, char *error, size_t room)
 {
-        struct capo_input in = {.path = path, .label = label, .set = set, .error = error, .room = room};
+        struct capo_paths logs = {0};
+        struct capo_input in = {.path = path, .label = label, .set = set, .error = error, .room = room, .logs = &logs};
+        int r;
 
         error[0] = 0;
-        return import_path(&in, false, 0);
+        r = import_path(&in, false, 0);
+        in.path = path;
+        if (r >= 0 && logs.n)
+                r = capo_import_logs(&in, logs.v, logs.n);
+        for (size_t i = 0; i < logs.n; i++)
+                free(logs.v[i]);
+        free(logs.v);
+        return r;
 }

@@ -13,6 +13,12 @@ struct capo_input {
         struct capo_samples *set;
         char *error;
         size_t room;
+        struct capo_paths *logs; /* capo logs met on the way: read together at the end */
+};
+
+struct capo_paths {
+        char **v;
+        size_t n, room;
 };
 
 /** capo_input_error() - "path:line: ..." into in->error; line 0 leaves it out. Returns -EINVAL. */
@@ -28,11 +34,18 @@ int capo_input_error(struct capo_input *in, unsigned line, const char *format, .
  */
 int capo_input_label(struct capo_input *in, struct capo_run *run);
 
+/** capo_input_layout() - put layout @text ("3+5", "10x8") with its ranks and nodes into @run. Return: 0 or -EINVAL. */
+int capo_input_layout(const char *text, struct capo_run *run);
+
 int capo_import_text(struct capo_input *in);      /* nccl-tests output, with or without NCCL's log lines */
 int capo_import_json(struct capo_input *in);      /* nccl-tests -J, and NCCL Inspector: told apart by their keys */
 int capo_import_sweep_csv(struct capo_input *in); /* optimize_config.py's input */
 int capo_import_vidur_csv(struct capo_input *in); /* vidur's profiling tables */
-int capo_import_log(struct capo_input *in);       /* capo's own logs; only the path is used */
+/**
+ * capo_import_logs() - capo's own logs, all of one job together, because a call is timed on every rank
+ * @in: the label, and where things go; its path is the folder or the file the user named
+ */
+int capo_import_logs(struct capo_input *in, char *const *paths, size_t n_paths);
 
 bool capo_import_is_sweep_csv(const char *text);
 bool capo_import_is_vidur_csv(const char *text);
@@ -53,7 +66,7 @@ struct capo_nccl_log {
         unsigned version_line;
         uint8_t env_algo, env_proto; /* "NCCL_ALGO set by environment to Ring." */
         unsigned env_line;
-        bool env_several; /* a list or an exclusion: does not say what ran */
+        bool env_several;                                    /* a list or an exclusion: does not say what ran */
         float bw[CAPO_TABLE_CALLS][CAPO_ALGOS][CAPO_PROTOS]; /* of the tuning table, GB/s */
         uint8_t columns[3];                                  /* algorithms of the table part being read */
         unsigned table_line;

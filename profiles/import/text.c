@@ -8,18 +8,20 @@
  * write between runs ("### ALGO=Ring size=1G", "=== NCCL_PROTO=LL rep 2"), and it ends where the next begins. Its rows
  * are kept aside until then, because what rejects a run (wrong results, ranks that ran alone) stands at its end.
  *
- * A row is a size, a count and a type, then maybe operator and root, then groups of time, algbw, busbw, errors. nccl-tests
- * prints a row in three pieces, and a log line of another thread may come between them, glued to the last word: the
- * host names seen in the file tell where the word ends.
+ * A row is a size, a count and a type, then maybe operator and root, then groups of time, algbw, busbw, errors.
+ * nccl-tests prints a row in three pieces, and a log line of another thread may come between them, glued to the last
+ * word: the host names seen in the file tell where the word ends.
  */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/calls.h"
+#include "core/layout.h"
 #include "core/size.h"
 #include "core/util.h"
 #include "profiles/import/import_priv.h"
@@ -151,7 +153,8 @@ static void collect_hosts(struct reader *r)
         }
 }
 
-/* How many characters of @word belong to the row it is glued to: "-138dcf168f605:1391:1391" with host 38dcf168f605: 2 */
+/* How many characters of @word belong to the row it is glued to: "-138dcf168f605:1391:1391" with host 38dcf168f605: 2
+ */
 static size_t glued(const struct reader *r, const char *word)
 {
         const char *colon = strchr(word, ':');
@@ -216,7 +219,8 @@ static unsigned call_of_program(const char *text)
 
         if (!perf)
                 return CAPO_CALL_NONE;
-        while (perf - n > text && n < sizeof name - 1 && (isalpha((unsigned char)perf[-1 - (long)n]) || perf[-1 - (long)n] == '_'))
+        while (perf - n > text && n < sizeof name - 1 &&
+               (isalpha((unsigned char)perf[-1 - (long)n]) || perf[-1 - (long)n] == '_'))
                 n++;
         memcpy(name, perf - n, n);
         name[n] = 0;
@@ -272,20 +276,23 @@ static int label(struct reader *r, const char *key, const char *value, unsigned 
                 b->proto = (uint8_t)proto;
         } else if (!strcasecmp(key, "CHANNELS") || !strcasecmp(key, "NCCL_MAX_NCHANNELS")) {
                 if (capo_size_parse(value, &n) < 0 || n > 127)
-                        return capo_input_error(r->in, line, "%s: expected a number of channels, found \"%s\"", key, value);
+                        return capo_input_error(r->in, line, "%s: expected a number of channels, found \"%s\"", key,
+                                                value);
                 b->channels = (uint8_t)n;
         } else if (!strcasecmp(key, "GPUS") || !strcasecmp(key, "RANKS") || !strcasecmp(key, "NRANKS")) {
                 if (capo_size_parse(value, &n) < 0 || n < 1 || n > 1000000)
-                        return capo_input_error(r->in, line, "%s: expected a number of ranks, found \"%s\"", key, value);
+                        return capo_input_error(r->in, line, "%s: expected a number of ranks, found \"%s\"", key,
+                                                value);
                 b->run.n_ranks = (int)n;
         } else if (!strcasecmp(key, "NODES") || !strcasecmp(key, "NNODES")) {
                 if (capo_size_parse(value, &n) < 0 || n < 1 || n > 100000)
-                        return capo_input_error(r->in, line, "%s: expected a number of nodes, found \"%s\"", key, value);
+                        return capo_input_error(r->in, line, "%s: expected a number of nodes, found \"%s\"", key,
+                                                value);
                 b->run.n_nodes = (int)n;
         } else if (!strcasecmp(key, "LAYOUT")) {
-                if (capo_layout_parse(value, &b->run.n_ranks, &b->run.n_nodes, b->run.layout, sizeof b->run.layout) < 0)
-                        return capo_input_error(r->in, line, "LAYOUT: expected ranks per node such as 3+5, found \"%s\"",
-                                                value);
+                if (capo_input_layout(value, &b->run) < 0)
+                        return capo_input_error(r->in, line,
+                                                "LAYOUT: expected ranks per node such as 3+5, found \"%s\"", value);
         } else if (!strcasecmp(key, "NCCL") || !strcasecmp(key, "NCCL_VERSION")) {
                 b->run.nccl = capo_nccl_parse(value);
         } else if (!strcasecmp(key, "COLL") || !strcasecmp(key, "COLLECTIVE")) {
@@ -302,8 +309,9 @@ static int label(struct reader *r, const char *key, const char *value, unsigned 
 /* Would this line say something about a run? Then, once there are rows, it begins the next one. */
 static bool has_label(const char *text)
 {
-        static const char *const keys[] = {"NCCL_ALGO=", "NCCL_PROTO=", "ALGO=", "PROTO=", "CHANNELS=", "NCCL_MAX_NCHANNELS=",
-                                           "GPUS=",      "RANKS=",      "NODES=", "LAYOUT=", "COLL="};
+        static const char *const keys[] = {
+                "NCCL_ALGO=", "NCCL_PROTO=", "ALGO=",  "PROTO=",  "CHANNELS=", "NCCL_MAX_NCHANNELS=",
+                "GPUS=",      "RANKS=",      "NODES=", "LAYOUT=", "COLL="};
 
         for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
                 const char *p = strstr(text, keys[i]);
@@ -334,7 +342,8 @@ static int labels(struct reader *r, char *text, unsigned line)
                         return e;
         }
         r->block.run.line = r->block.run.line ? r->block.run.line : line;
-        for (char *save = NULL, *word = strtok_r(text, " \t,'\"", &save); word; word = strtok_r(NULL, " \t,'\"", &save)) {
+        for (char *save = NULL, *word = strtok_r(text, " \t,'\"", &save); word;
+             word = strtok_r(NULL, " \t,'\"", &save)) {
                 char *eq = strchr(word, '=');
 
                 if (!eq || eq == word || !eq[1])
@@ -404,8 +413,10 @@ static int column_line(struct reader *r, const char *line, unsigned n)
         }
         if (strstr(line, "(elements)")) {
                 if (!strstr(line, "(B)") || !strstr(line, "(us)") || !strstr(line, "(GB/s)") || strstr(line, "(ms)"))
-                        return capo_input_error(r->in, n, "units: expected sizes in (B), times in (us) and (GB/s), found "
-                                                          "\"%.80s\"", line);
+                        return capo_input_error(r->in, n,
+                                                "units: expected sizes in (B), times in (us) and (GB/s), found "
+                                                "\"%.80s\"",
+                                                line);
                 return 1;
         }
         return 0;
@@ -468,9 +479,10 @@ static int check_units(struct reader *r, const struct row *row, double us, doubl
 
         if (expected < 0.02 || fabs(algbw - expected) <= 0.006 + 0.02 * expected)
                 return 0;
-        return capo_input_error(r->in, row->line,
-                                "time and bandwidth disagree: %llu bytes in %g us are %.3g GB/s, found %g; mixed units?",
-                                (unsigned long long)row->sample[0].bytes, us, expected, algbw);
+        return capo_input_error(
+                r->in, row->line,
+                "time and bandwidth disagree: %llu bytes in %g us are %.3g GB/s, found %g; mixed units?",
+                (unsigned long long)row->sample[0].bytes, us, expected, algbw);
 }
 
 static int add_row(struct reader *r)
@@ -494,8 +506,8 @@ static int add_row(struct reader *r)
                 rest--;
         }
         if (rest == 0 || rest % width || rest / width > 2) {
-                capo_samples_note(r->in->set, "%s:%u: row left out: it is cut off (%u numbers)", r->in->path, r->row_line,
-                                  rest);
+                capo_samples_note(r->in->set, "%s:%u: row left out: it is cut off (%u numbers)", r->in->path,
+                                  r->row_line, rest);
                 return 0;
         }
         row.sample[0].bytes = s.bytes;
@@ -506,7 +518,8 @@ static int add_row(struct reader *r)
                 int e;
 
                 if (cut)
-                        return capo_input_error(r->in, r->row_line, "expected time, algbw, busbw and errors, found \"%s %s %s %s\"",
+                        return capo_input_error(r->in, r->row_line,
+                                                "expected time, algbw, busbw and errors, found \"%s %s %s %s\"",
                                                 r->words[at], r->words[at + 1], r->words[at + 2], r->words[at + 3]);
                 if (s.bytes == 0) {
                         r->in->set->n_empty++;
@@ -595,7 +608,8 @@ static int row_piece(struct reader *r, char *text, unsigned line, bool open)
         }
         for (char *save = NULL, *w = strtok_r(text, " \t\r", &save); w; w = strtok_r(NULL, " \t\r", &save)) {
                 if (r->n_words == MAX_WORDS || strlen(w) >= sizeof r->words[0])
-                        return capo_input_error(r->in, line, "expected a row of nccl-tests, found too many or too long words");
+                        return capo_input_error(r->in, line,
+                                                "expected a row of nccl-tests, found too many or too long words");
                 strcpy(r->words[r->n_words++], w);
         }
         return !open && row_whole(r) ? finish_row(r) : 0;
@@ -633,21 +647,25 @@ static int settle_ranks(struct reader *r)
 {
         struct block *b = &r->block;
         struct capo_run *run = &b->run;
-        int counts[MAX_HOSTS], n = 0, e, told;
+        struct capo_layout layout = {0};
+        char text[CAPO_LAYOUT_TEXT];
+        int e, told;
         double factor;
 
         if (b->n_devices && !run->layout[0]) {
                 for (int i = 0; i < r->n_hosts; i++) {
-                        if (b->hosts[i])
-                                counts[n++] = b->hosts[i];
+                        if (b->hosts[i] && capo_layout_add(&layout, (uint32_t)b->hosts[i], 1) < 0)
+                                break;
                 }
                 if (run->n_ranks && run->n_ranks != b->n_devices)
-                        return capo_input_error(r->in, b->label_line, "contradicting labels: %d ranks, but %d devices are listed",
+                        return capo_input_error(r->in, b->label_line,
+                                                "contradicting labels: %d ranks, but %d devices are listed",
                                                 run->n_ranks, b->n_devices);
                 run->n_ranks = b->n_devices;
-                run->n_nodes = n;
-                if (capo_layout_make(counts, n, run->layout, sizeof run->layout) < 0)
-                        run->layout[0] = 0;
+                run->n_nodes = b->n_hosts;
+                capo_layout_print(&layout, text, sizeof text);
+                if (strlen(text) < sizeof run->layout && layout.n_ranks == (uint32_t)b->n_devices)
+                        strcpy(run->layout, text);
         }
         e = capo_input_label(r->in, run);
         if (e < 0)
@@ -661,8 +679,11 @@ static int settle_ranks(struct reader *r)
                 double expected = capo_busbw_factor(capo_call_kind(b->call), (unsigned)run->n_ranks);
 
                 if (fabs(factor - expected) > 0.02)
-                        reject(b, "%d ranks are listed, but its bandwidths are those of %d (busbw/algbw %.3f, expected %.3f); "
-                                  "if lines were lost, say --layout", run->n_ranks, told, factor, expected);
+                        reject(b,
+                               "%d ranks are listed, but its bandwidths are those of %d (busbw/algbw %.3f, expected "
+                               "%.3f); "
+                               "if lines were lost, say --layout",
+                               run->n_ranks, told, factor, expected);
         }
         if (run->n_ranks > 0 && run->n_nodes == 1 && !run->layout[0])
                 snprintf(run->layout, sizeof run->layout, "%d", run->n_ranks);
@@ -684,8 +705,8 @@ static void settle_call(struct reader *r)
                 b->call = b->log.decisions[0].call;
                 return;
         }
-        /* A reduction whose bus bandwidth is not below its algorithm bandwidth can only be an all-reduce: all others that
-         * reduce have factors below 1 or a root (nccl-tests doc/PERFORMANCE.md). */
+        /* A reduction whose bus bandwidth is not below its algorithm bandwidth can only be an all-reduce: all others
+         * that reduce have factors below 1 or a root (nccl-tests doc/PERFORMANCE.md). */
         ranks_by_bandwidth(b, CAPO_CALL_NONE, &factor);
         if (b->rows[0].sample[0].op != 255 && factor >= 1)
                 b->call = CAPO_CALL_ALLREDUCE;
@@ -716,11 +737,13 @@ static int settle_choice(struct reader *r, uint8_t *want)
         }
         for (size_t i = 0; i < N_ELEMENTS(say); i++) {
                 if (algo && say[i].algo && algo != say[i].algo)
-                        return capo_input_error(r->in, b->run.line, "contradicting labels: %s says %s, %s says %s", who_algo,
-                                                capo_algo_name(algo), say[i].who, capo_algo_name(say[i].algo));
+                        return capo_input_error(r->in, b->run.line, "contradicting labels: %s says %s, %s says %s",
+                                                who_algo, capo_algo_name(algo), say[i].who,
+                                                capo_algo_name(say[i].algo));
                 if (proto && say[i].proto && proto != say[i].proto)
-                        return capo_input_error(r->in, b->run.line, "contradicting labels: %s says %s, %s says %s", who_proto,
-                                                capo_proto_name(proto), say[i].who, capo_proto_name(say[i].proto));
+                        return capo_input_error(r->in, b->run.line, "contradicting labels: %s says %s, %s says %s",
+                                                who_proto, capo_proto_name(proto), say[i].who,
+                                                capo_proto_name(say[i].proto));
                 if (say[i].algo) {
                         algo = say[i].algo;
                         who_algo = say[i].who;
@@ -731,8 +754,9 @@ static int settle_choice(struct reader *r, uint8_t *want)
                 }
         }
         if (user && user->default_choice && (algo || proto))
-                return capo_input_error(r->in, b->run.line, "contradicting labels: the command line says NCCL chose, %s says %s",
-                                        algo ? who_algo : who_proto, algo ? capo_algo_name(algo) : capo_proto_name(proto));
+                return capo_input_error(
+                        r->in, b->run.line, "contradicting labels: the command line says NCCL chose, %s says %s",
+                        algo ? who_algo : who_proto, algo ? capo_algo_name(algo) : capo_proto_name(proto));
         *want = CAPO_ALGO_PROTO(algo, proto);
         if (!algo && !proto && (b->several || b->log.env_several) && b->log.n_decisions == 0)
                 reject(b, "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran (NCCL_DEBUG=INFO with "
@@ -751,10 +775,10 @@ static int ran(struct reader *r, struct capo_sample *s, uint8_t want)
                 s->ran = d->ran;
                 s->ran_channels = d->channels;
                 if ((algo && algo != CAPO_ALGO_OF(d->ran)) || (proto && proto != CAPO_PROTO_OF(d->ran)))
-                        return capo_input_error(r->in, d->line, "contradicting labels: %s %s was forced, but %s %s ran at %llu bytes",
-                                                capo_algo_name(algo), capo_proto_name(proto),
-                                                capo_algo_name(CAPO_ALGO_OF(d->ran)),
-                                                capo_proto_name(CAPO_PROTO_OF(d->ran)), (unsigned long long)s->bytes);
+                        return capo_input_error(
+                                r->in, d->line, "contradicting labels: %s %s was forced, but %s %s ran at %llu bytes",
+                                capo_algo_name(algo), capo_proto_name(proto), capo_algo_name(CAPO_ALGO_OF(d->ran)),
+                                capo_proto_name(CAPO_PROTO_OF(d->ran)), (unsigned long long)s->bytes);
         }
         if (!want && (b->several || b->log.env_several))
                 s->want = s->ran; /* restricted by a list: not NCCL's own choice, but what ran is known */
@@ -846,6 +870,7 @@ static int read_line(struct reader *r, char *line, unsigned n)
 {
         const char *said, *mark;
         char *cr = strchr(line, '\r');
+        bool row;
         int e;
 
         if (cr && !cr[1])
@@ -856,9 +881,7 @@ static int read_line(struct reader *r, char *line, unsigned n)
                 size_t before = (size_t)(mark - line);
 
                 capo_nccl_log_line(&r->block.log, said, n);
-                before += mark == line && !isspace((unsigned char)*line) && !begins_row(line) && r->n_words == 0
-                                  ? 0
-                                  : glued(r, mark);
+                before += glued(r, mark);
                 line[before] = 0;
                 return before ? row_piece(r, line, n, true) : 0;
         }
@@ -866,9 +889,13 @@ static int read_line(struct reader *r, char *line, unsigned n)
                 line++;
         if (*line == '#')
                 return header(r, line, n);
-        if (begins_row(line) || r->n_words) {
+        row = begins_row(line);
+        if (row || r->n_words) {
+                bool waiting = r->n_words > 0;
+                unsigned before = r->n_words;
+
                 e = row_piece(r, line, n, false);
-                if (e < 0 || r->n_words || begins_row(line))
+                if (e < 0 || row || (waiting && r->n_words != before))
                         return e;
         }
         capo_nccl_log_line(&r->block.log, line, n); /* extracts keep NCCL's lines without their prefix */

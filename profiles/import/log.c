@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * capo's own logs. Every rank times every call, and what a rank times includes its waiting for the others; so the logs
+ * of one job are read together, the calls are matched by (communicator, sequence number), and one sample is made of
+ * each: the shortest rank's time where no rank can be done before the last has come (all-reduce, all-gather,
+ * reduce-scatter), else the longest.
+ *
+ * Single calls are in the log when everything was traced (`capo sweep` does), or as the last ones of the flight
+ * recorder. For calls that are only counted, the histograms of the cells stand in, as quantiles: their buckets are
+ * 1/16 of an octave wide, so that such times are good to a few percent.
+ *
+ * Only calls by themselves, timed on the GPU, count: a group's members have no time of their own, and a host time is
+ * the enqueue.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/calls.h"
+#include "core/layout.h"
+#include "core/log_read.h"
+#include "core/util.h"
+#include "profiles/import/import_priv.h"
+
+enum { QUANTILES = 25 };
+
+struct call {
+        uint64_t uid, bytes;
+        uint32_t seq, ns, run;
+        uint8_t call, type, op, make, want, want_channels, ran, channels;
+};
+
+/* A candidate of a sweep, as a RULES frame names it: "candidate <id> <algo> <proto> <channels>", tabs between. */
+struct candidate {
+        uint8_t known, algo_proto, channels;
+};
+
+struct job_comm {
+        uint64_t uid;
+        uint32_t run;
+        int min_local, max_local;
+};
+
+struct job {
+        struct capo_input *in;
+        struct call *calls;
+        size_t n, room;
+        struct job_comm *comms; /* by uid */
+        size_t n_comms, comms_room;
+        uint64_t skipped_host, skipped_group;
+};
+
+struct file {
+        struct capo_log_comm comm[65536 / 16];
+        bool has_comm[65536 / 16];
+        struct capo_log_shape *shapes; /* by id */
+        struct candidate *candidates;  /* by rule */
+        bool sweep;
+        char layout[CAPO_LAYOUT_TEXT], gpu[48];
+        uint32_t nccl;
+        uint64_t traced;
+};
+
+static int by_match(const void *a, const void *b)
+{
+        const struct call *x = a, *y = b;
+
+        if (x->uid != y->uid)
+                return x->uid < y->uid ? -1 : 1;
+        if (x->seq != y->seq)
+                return x->seq < y->seq ? -1 : 1;
+        return x->ns < y->ns ? -1 : x->ns > y->ns;
+}
+
+static void read_info(struct file *f, const struct capo_log_frame *frame)
+{
+        size_t at = 0, n;
+        const char *line;
+
+        while ((line = capo_log_next_line(frame, &at, &n))) {
+                char text[256], *tab;
+
+                if (n >= sizeof text)
+                        continue;
+                memcpy(text, line, n);
+                text[n] = 0;
+                tab = strchr(text, '\t');
+                if (!tab)
+                        continue;
+                *tab++ = 0;
+                if (!strcmp(text, "nccl.version"))
+                        f->nccl = strchr(tab, '.') ? capo_nccl_parse(tab) : (uint32_t)strtoul(tab, NULL, 10);
+                else if (!strcmp(text, "layout"))
+                        snprintf(f->layout, sizeof f->layout, "%s", tab);
+                else if (!strncmp(text, "gpu", 3) && (!text[3] || !strcmp(text + 3, ".name")))
+                        snprintf(f->gpu, sizeof f->gpu, "%.47s", tab);
+        }
+}
+
+static void read_rules(struct file *f, const struct capo_log_frame *frame)
+{
+        size_t at = 0, n;
+        const char *line;
+
+        while ((line = capo_log_next_line(frame, &at, &n))) {
+                char text[160], algo[32], proto[32];
+                unsigned id, channels;
+
+                if (n >= sizeof text)
+                        continue;
+                memcpy(text, line, n);
+                text[n] = 0;
+                if (sscanf(text, "candidate\t%u\t%31s\t%31s\t%u", &id, algo, proto, &channels) != 4 || id > 65535)
+                        continue;
+                f->sweep = true;
+                f->candidates[id] = (struct candidate){1, CAPO_ALGO_PROTO(capo_algo_find(algo), capo_proto_find(proto)),
+                                                       (uint8_t)channels};
+        }
+}
+
+/* What was forced for a call: nothing without a rule; a sweep's candidate; a profile's row shows as what ran. False:
+ * decided by something this log does not name. */
+static bool wanted(const struct file *f, uint16_t rule, uint8_t ran, uint8_t *want, uint8_t *channels)
+{
+        *want = *channels = 0;
+        if (rule == 0)
+                return true;
+        if (f->sweep) {
+                if (!f->candidates[rule].known)
+                        return false;
+                *want = f->candidates[rule].algo_proto;
+                *channels = f->candidates[rule].channels;
+                return true;
+        }
+        *want = ran;
+        return ran != 0;
+}
+
+static uint32_t run_of(struct job *j, const struct file *f, const struct capo_log_comm *c)
+{
+        struct capo_run run = {.source = (char *)j->in->path,
+                               .iterations = 1,
+                               .nccl = f->nccl,
+                               .n_ranks = c->n_ranks > 0 ? c->n_ranks : 0,
+                               .n_nodes = c->n_nodes > 0 ? c->n_nodes : 0};
+        struct capo_layout world, layout;
+        struct capo_layout_told told = {c->n_ranks, c->n_nodes, c->min_local, c->max_local};
+        char text[CAPO_LAYOUT_TEXT];
+        bool have_world = f->layout[0] && capo_layout_parse(f->layout, &world, NULL) == 0;
+
+        for (size_t i = 0; i < j->n_comms; i++) {
+                if (j->comms[i].uid == c->uid)
+                        return j->comms[i].run;
+        }
+        if (have_world && told.n_nodes <= 0 && (int)world.n_ranks == c->n_ranks)
+                run.n_nodes = told.n_nodes = (int)world.n_nodes;
+        if (capo_layout_of_comm(have_world ? &world : NULL, &told, &layout, NULL, 0) == 0) {
+                capo_layout_print(&layout, text, sizeof text);
+                if (strlen(text) < sizeof run.layout)
+                        strcpy(run.layout, text);
+                run.n_nodes = (int)layout.n_nodes;
+        }
+        memcpy(run.gpu, f->gpu, sizeof run.gpu);
+        if (capo_input_label(j->in, &run) < 0)
+                return UINT32_MAX;
+        if (j->n_comms == j->comms_room) {
+                size_t room = j->comms_room ? j->comms_room * 2 : 16;
+                struct job_comm *p = reallocarray(j->comms, room, sizeof *p);
+
+                if (!p)
+                        return UINT32_MAX;
+                j->comms = p;
+                j->comms_room = room;
+        }
+        j->comms[j->n_comms].uid = c->uid;
+        j->comms[j->n_comms].run = capo_samples_run(j->in->set, &run);
+        return j->comms[j->n_comms++].run;
+}
+
+static int add(struct job *j, const struct call *c)
+{
+        if (j->n == j->room) {
+                size_t room = j->room ? j->room * 2 : 4096;
+                struct call *p = reallocarray(j->calls, room, sizeof *p);
+
+                if (!p)
+                        return -ENOMEM;
+                j->calls = p;
+                j->room = room;
+        }
+        j->calls[j->n++] = *c;
+        return 0;
+}
+
+static int take(struct job *j, struct file *f, const struct capo_record *r)
+{
+        const struct capo_log_comm *comm = &f->comm[r->comm % N_ELEMENTS(f->comm)];
+        struct call c = {.bytes = r->bytes,
+                         .seq = r->seq,
+                         .ns = r->gpu_ns,
+                         .call = r->call,
+                         .type = r->type,
+                         .op = r->op,
+                         .ran = r->algo_proto,
+                         .channels = r->channels,
+                         .make = r->clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL : CAPO_MAKE_EVENT};
+
+        f->traced++;
+        switch (capo_call_kind(r->call)) {
+        case CAPO_KIND_OTHER:
+        case CAPO_KIND_P2P:
+        case CAPO_KIND_RMA: return 0;
+        default: break;
+        }
+        if (r->flags & (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED)) {
+                j->skipped_group++;
+                return 0;
+        }
+        if (r->gpu_ns == 0 || r->result != 0 || r->bytes == 0) {
+                j->skipped_host++;
+                return 0;
+        }
+        if (!f->has_comm[r->comm % N_ELEMENTS(f->comm)] ||
+            !wanted(f, r->rule, r->algo_proto, &c.want, &c.want_channels))
+                return 0;
+        c.uid = comm->uid;
+        c.run = run_of(j, f, comm);
+        if (c.run == UINT32_MAX)
+                return j->in->error[0] ? -EINVAL : -ENOMEM;
+        return add(j, &c);
+}
+
+/* First pass: what later frames lean on, whatever their order in the file. */
+static int read_tables(struct file *f, struct capo_log *log)
+{
+        struct capo_log_frame frame;
+        int e;
+
+        while ((e = capo_log_next(log, &frame)) > 0) {
+                const struct capo_log_shape *shapes;
+                struct capo_log_comm comm;
+                const char *name;
+
+                if (frame.type == CAPO_FRAME_INFO)
+                        read_info(f, &frame);
+                else if (frame.type == CAPO_FRAME_RULES)
+                        read_rules(f, &frame);
+                else if (frame.type == CAPO_FRAME_COMM && capo_log_comm(&frame, &comm, &name) == 0) {
+                        f->comm[comm.id % N_ELEMENTS(f->comm)] = comm;
+                        f->has_comm[comm.id % N_ELEMENTS(f->comm)] = true;
+                } else if (frame.type == CAPO_FRAME_SHAPE) {
+                        unsigned n = capo_log_shapes(&frame, &shapes);
+
+                        for (unsigned i = 0; i < n; i++)
+                                f->shapes[shapes[i].id] = shapes[i];
+                }
+        }
+        return e;
+}
+
+static int take_calls(struct job *j, struct file *f, struct capo_log *log)
+{
+        struct capo_log_frame frame;
+        int e;
+
+        while ((e = capo_log_next(log, &frame)) > 0) {
+                struct capo_log_columns columns;
+                struct capo_record record;
+                const struct capo_record *wide;
+                unsigned n;
+
+                if (frame.type == CAPO_FRAME_BLOCK && capo_log_block(&frame, &columns) == 0) {
+                        for (uint32_t i = 0; i < columns.n && e >= 0; i++) {
+                                capo_log_record(&columns, i, &f->shapes[columns.shape[i]], &record);
+                                e = take(j, f, &record);
+                        }
+                } else if (frame.type == CAPO_FRAME_WIDE) {
+                        n = capo_log_wide(&frame, &wide);
+                        for (unsigned i = 0; i < n && e >= 0; i++)
+                                e = take(j, f, &wide[i]);
+                }
+                if (e < 0)
+                        return e;
+        }
+        return e;
+}
+
+/* The histograms of one log, for calls that were only counted. @counted: per cell, how many came as single calls is
+ * not known, so cells are used only when the log has next to none. */
+static int take_cells(struct job *j, struct file *f, struct capo_log *log)
+{
+        struct capo_log_frame frame;
+        int e;
+
+        while ((e = capo_log_next(log, &frame)) > 0) {
+                struct capo_log_hist_view host, gpu;
+                struct capo_log_cell cell;
+                struct call c = {0};
+                uint64_t below = 0, q = 0, n;
+
+                if (frame.type != CAPO_FRAME_CELL || capo_log_cell(&frame, &cell, &host, &gpu) < 0)
+                        continue;
+                switch (capo_call_kind(cell.call)) {
+                case CAPO_KIND_OTHER:
+                case CAPO_KIND_P2P:
+                case CAPO_KIND_RMA: continue;
+                default: break;
+                }
+                if (cell.flags & (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED)) {
+                        j->skipped_group += cell.count;
+                        continue;
+                }
+                if (gpu.head.count == 0 || cell.result != 0 || cell.bytes == 0) {
+                        j->skipped_host += cell.count;
+                        continue;
+                }
+                c = (struct call){.bytes = cell.bytes,
+                                  .call = cell.call,
+                                  .type = 255,
+                                  .op = 255,
+                                  .ran = cell.algo_proto,
+                                  .channels = cell.channels,
+                                  .make = cell.clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL : CAPO_MAKE_EVENT};
+                if (!f->has_comm[cell.comm % N_ELEMENTS(f->comm)] ||
+                    !wanted(f, cell.rule, cell.algo_proto, &c.want, &c.want_channels))
+                        continue;
+                c.run = run_of(j, f, &f->comm[cell.comm % N_ELEMENTS(f->comm)]);
+                if (c.run == UINT32_MAX)
+                        return j->in->error[0] ? -EINVAL : -ENOMEM;
+                n = gpu.head.count < QUANTILES ? gpu.head.count : QUANTILES;
+                for (uint32_t i = 0; i < gpu.head.n; i++) {
+                        const struct capo_log_hist_pair *p = &gpu.pairs[i];
+                        double lo = (double)capo_hist_floor(p->bucket), hi = (double)capo_hist_floor(p->bucket + 1);
+
+                        for (; q < n; q++) {
+                                double rank = ((double)q + 0.5) / (double)n * (double)gpu.head.count;
+
+                                if (rank >= (double)(below + p->count))
+                                        break;
+                                c.ns = (uint32_t)(lo + (hi - lo) * (rank - (double)below) / (double)p->count);
+                                c.seq = (uint32_t)q + 1;
+                                if (add(j, &c) < 0)
+                                        return -ENOMEM;
+                        }
+                        below += p->count;
+                }
+        }
+        return e;
+}
+
+static int read_log(struct job *j, const char *path, struct file *f)
+{
+        struct capo_shape *unused = NULL;
+        char why[160];
+        int e = 0;
+
+        (void)unused;
+        for (int pass = 0; pass < 3 && e >= 0; pass++) {
+                _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+
+                if (pass == 2 && f->traced > 0)
+                        break;
+                e = capo_log_open(path, &log, why, sizeof why);
+                if (e < 0) {
+                        capo_samples_note(j->in->set, "left out %s: %s", path, why);
+                        return 0;
+                }
+                e = pass == 0 ? read_tables(f, log) : pass == 1 ? take_calls(j, f, log) : take_cells(j, f, log);
+                if (pass == 0 && capo_log_health(log)->n_damages)
+                        capo_samples_note(j->in->set, "%s: damaged in %llu places, the rest is used", path,
+                                          (unsigned long long)capo_log_health(log)->n_damages);
+        }
+        return e < 0 ? e : 0;
+}
+
+static int make_samples(struct job *j)
+{
+        qsort(j->calls, j->n, sizeof *j->calls, by_match);
+        for (size_t i = 0, k; i < j->n; i = k) {
+                const struct call *c = &j->calls[i];
+                struct capo_sample s;
+                unsigned kind = capo_call_kind(c->call);
+
+                for (k = i + 1; k < j->n && c->uid && j->calls[k].uid == c->uid && j->calls[k].seq == c->seq; k++)
+                        ;
+                if (kind != CAPO_KIND_ALLREDUCE && kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_REDUCESCATTER)
+                        c = &j->calls[k - 1];
+                s = (struct capo_sample){.bytes = c->bytes,
+                                         .us = c->ns / 1e3,
+                                         .run = c->run,
+                                         .order = c->seq,
+                                         .call = c->call,
+                                         .make = c->make,
+                                         .type = c->type,
+                                         .op = c->op,
+                                         .want = c->want,
+                                         .want_channels = c->want_channels,
+                                         .ran = c->ran,
+                                         .ran_channels = c->channels};
+                if (s.us > 0 && capo_samples_add(j->in->set, &s) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+int capo_import_logs(struct capo_input *in, char *const *paths, size_t n_paths)
+{
+        struct job j = {.in = in};
+        int e = 0;
+
+        for (size_t i = 0; i < n_paths && e == 0; i++) {
+                _cleanup_free_ struct file *f = calloc(1, sizeof *f);
+                _cleanup_free_ struct capo_log_shape *shapes = calloc(65536, sizeof *shapes);
+                _cleanup_free_ struct candidate *candidates = calloc(65536, sizeof *candidates);
+
+                if (!f || !shapes || !candidates) {
+                        e = -ENOMEM;
+                        break;
+                }
+                f->shapes = shapes;
+                f->candidates = candidates;
+                e = read_log(&j, paths[i], f);
+        }
+        if (e == 0)
+                e = make_samples(&j);
+        if (e == 0 && j.n == 0) {
+                snprintf(in->error, in->room,
+                         "%s: no collective timed on the GPU in these logs (%llu calls with host times only, %llu in "
+                         "groups "
+                         "or graphs); CAPO_GPU_SAMPLE=1 times every call",
+                         in->path, (unsigned long long)j.skipped_host, (unsigned long long)j.skipped_group);
+                e = -ENODATA;
+        }
+        if (e < 0 && !in->error[0])
+                snprintf(in->error, in->room, "%s: %s", in->path, strerror(-e));
+        free(j.calls);
+        free(j.comms);
+        return e;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two CSV tables: the input of NVIDIA's optimize_config.py (one row per measured candidate, what ran in its own
+ * columns) and vidur's profiling tables (all-reduce by placement, times in milliseconds, NCCL's own choice). Neither
+ * quotes its fields; columns are found by name, so their order may differ.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/calls.h"
+#include "core/size.h"
+#include "core/util.h"
+#include "profiles/import/import_priv.h"
+
+enum { MAX_FIELDS = 64 };
+
+static unsigned split(char *line, char **fields)
+{
+        unsigned n = 0;
+        char *end = line + strcspn(line, "\r\n");
+
+        *end = 0;
+        for (;;) {
+                char *comma = strchr(line, ',');
+
+                while (*line == ' ')
+                        line++;
+                if (n < MAX_FIELDS)
+                        fields[n] = line;
+                n++;
+                if (!comma)
+                        return n;
+                *comma = 0;
+                line = comma + 1;
+        }
+}
+
+static int column(char **heads, unsigned n, const char *name)
+{
+        for (unsigned i = 0; i < n && i < MAX_FIELDS; i++) {
+                if (!strcmp(heads[i], name))
+                        return (int)i;
+        }
+        return -1;
+}
+
+static bool integer(const char *text, long min, long max, long *out)
+{
+        char *end;
+
+        errno = 0;
+        *out = strtol(text, &end, 10);
+        return end != text && !*end && !errno && *out >= min && *out <= max;
+}
+
+static bool real(const char *text, double *out)
+{
+        char *end;
+
+        *out = strtod(text, &end);
+        return end != text && !*end && isfinite(*out);
+}
+
+/* Rows of one run follow each other in such tables, but need not: look back over the few there are. */
+static uint32_t find_run(struct capo_input *in, const struct capo_run *want, size_t first)
+{
+        for (size_t i = in->set->n_runs; i > first && in->set->n_runs - i < 256; i--) {
+                const struct capo_run *r = &in->set->runs[i - 1];
+
+                if (r->n_ranks == want->n_ranks && r->n_nodes == want->n_nodes && !strcmp(r->layout, want->layout))
+                        return (uint32_t)(i - 1);
+        }
+        return capo_samples_run(in->set, want);
+}
+
+static void even_layout(struct capo_run *run, bool even)
+{
+        run->layout[0] = 0;
+        if (run->n_nodes == 1)
+                snprintf(run->layout, sizeof run->layout, "%d", run->n_ranks);
+        else if (run->n_nodes == run->n_ranks || (even && run->n_nodes > 0 && run->n_ranks % run->n_nodes == 0)) {
+                char text[32];
+
+                snprintf(text, sizeof text, "%dx%d", run->n_nodes, run->n_ranks / run->n_nodes);
+                capo_input_layout(text, run);
+        }
+}
+
+bool capo_import_is_sweep_csv(const char *text)
+{
+        return !strncmp(text, "collective,", 11) || !strncmp(text, "collective ,", 12);
+}
+
+int capo_import_sweep_csv(struct capo_input *in)
+{
+        static const char *const names[] = {"collective", "size_bytes", "algorithm", "protocol",
+                                            "channels",   "nodes",      "ranks",     "latency_us"};
+        enum { COLL, SIZE, ALGO, PROTO, CHANNELS, NODES, RANKS, US };
+        char *f[MAX_FIELDS], *line = in->text, *next = strchr(line, '\n');
+        int at[N_ELEMENTS(names)];
+        unsigned n_heads = split(line, f), n = 1;
+        size_t first = in->set->n_runs;
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                at[i] = column(f, n_heads, names[i]);
+                if (at[i] < 0)
+                        return capo_input_error(in, 1,
+                                                "expected a column \"%s\", found none (times are read from latency_us)",
+                                                names[i]);
+        }
+        for (line = next ? next + 1 : NULL; line && *line; line = next) {
+                struct capo_run run = {.source = (char *)in->path, .line = ++n, .iterations = 1};
+                struct capo_sample s = {.order = n, .make = CAPO_MAKE_REPORT, .type = 255, .op = 255};
+                unsigned fields, algo = 0, proto = 0;
+                long channels, nodes, ranks;
+
+                next = strchr(line, '\n');
+                next = next ? next + 1 : NULL;
+                if (line[strspn(line, " \t\r")] == '\n' || *line == '#')
+                        continue;
+                fields = split(line, f);
+                if (fields != n_heads)
+                        return capo_input_error(in, n, "expected %u fields, found %u", n_heads, fields);
+                s.call = (uint8_t)capo_call_find(f[at[COLL]]);
+                if (!s.call)
+                        return capo_input_error(in, n, "expected a collective, found \"%s\"", f[at[COLL]]);
+                if (capo_size_parse(f[at[SIZE]], &s.bytes) < 0 || s.bytes == 0)
+                        return capo_input_error(in, n, "expected a size in bytes, found \"%s\"", f[at[SIZE]]);
+                if (strcmp(f[at[ALGO]], "default") && strcmp(f[at[ALGO]], "auto") &&
+                    !(algo = capo_algo_find(f[at[ALGO]])))
+                        return capo_input_error(in, n, "expected an algorithm or \"default\", found \"%s\"",
+                                                f[at[ALGO]]);
+                if (strcmp(f[at[PROTO]], "default") && strcmp(f[at[PROTO]], "auto") &&
+                    !(proto = capo_proto_find(f[at[PROTO]])))
+                        return capo_input_error(in, n, "expected a protocol or \"default\", found \"%s\"",
+                                                f[at[PROTO]]);
+                if (!integer(f[at[CHANNELS]], -1, 127, &channels))
+                        return capo_input_error(in, n, "expected channels, -1 for NCCL's own, found \"%s\"",
+                                                f[at[CHANNELS]]);
+                if (!integer(f[at[NODES]], -1, 100000, &nodes) || !integer(f[at[RANKS]], 2, 1000000, &ranks))
+                        return capo_input_error(in, n, "expected nodes and at least 2 ranks, found \"%s\" and \"%s\"",
+                                                f[at[NODES]], f[at[RANKS]]);
+                if (!real(f[at[US]], &s.us) || s.us <= 0)
+                        return capo_input_error(in, n, "expected a time in us above 0, found \"%s\"", f[at[US]]);
+                s.want = CAPO_ALGO_PROTO(algo, proto);
+                s.want_channels = (uint8_t)(channels > 0 ? channels : 0);
+                run.n_ranks = (int)ranks;
+                run.n_nodes = (int)(nodes > 0 ? nodes : 0);
+                even_layout(&run, false);
+                if (capo_input_label(in, &run) < 0)
+                        return -EINVAL;
+                s.run = find_run(in, &run, first);
+                if (s.run == UINT32_MAX || capo_samples_add(in->set, &s) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+bool capo_import_is_vidur_csv(const char *text)
+{
+        const char *end = strchr(text, '\n');
+        const char *stats = strstr(text, "time_stats.");
+
+        return stats && end && stats < end;
+}
+
+int capo_import_vidur_csv(struct capo_input *in)
+{
+        char *f[MAX_FIELDS], *line = in->text, *next = strchr(line, '\n');
+        unsigned n_heads = split(line, f), n = 1;
+        int size = column(f, n_heads, "size"), workers = column(f, n_heads, "num_workers"),
+            each = column(f, n_heads, "devices_per_node"), name = column(f, n_heads, "collective"), median = -1;
+        size_t first = in->set->n_runs;
+
+        for (unsigned i = 0; i < n_heads && i < MAX_FIELDS; i++) {
+                size_t k = strlen(f[i]);
+
+                if (!strncmp(f[i], "time_stats.", 11) && k > 7 && !strcmp(f[i] + k - 7, ".median"))
+                        median = (int)i;
+        }
+        if (size < 0 || workers < 0 || each < 0 || name < 0 || median < 0)
+                return capo_input_error(in, 1,
+                                        "expected columns size, num_workers, devices_per_node, collective and "
+                                        "time_stats.*.median");
+        for (line = next ? next + 1 : NULL; line && *line; line = next) {
+                struct capo_run run = {.source = (char *)in->path, .line = ++n, .iterations = 1};
+                struct capo_sample s = {.order = n, .make = CAPO_MAKE_REPORT, .type = 255, .op = 255};
+                long ranks, per_node;
+                double ms;
+                unsigned fields;
+
+                next = strchr(line, '\n');
+                next = next ? next + 1 : NULL;
+                if (line[strspn(line, " \t\r")] == '\n')
+                        continue;
+                fields = split(line, f);
+                if (fields != n_heads)
+                        return capo_input_error(in, n, "expected %u fields, found %u", n_heads, fields);
+                s.call = !strcmp(f[name], "send_recv") ? CAPO_CALL_SEND : (uint8_t)capo_call_find(f[name]);
+                if (!s.call)
+                        return capo_input_error(in, n, "expected a collective, found \"%s\"", f[name]);
+                if (capo_size_parse(f[size], &s.bytes) < 0 || s.bytes == 0)
+                        return capo_input_error(in, n, "expected a size in bytes, found \"%s\"", f[size]);
+                if (!integer(f[workers], 2, 1000000, &ranks) || !integer(f[each], 1, 4096, &per_node) ||
+                    ranks % per_node)
+                        return capo_input_error(
+                                in, n, "expected workers and devices per node that divide, found \"%s\" and \"%s\"",
+                                f[workers], f[each]);
+                if (!real(f[median], &ms) || ms < 0)
+                        return capo_input_error(in, n, "expected a time in ms, found \"%s\"", f[median]);
+                if (ms == 0) { /* rounded away */
+                        in->set->n_empty++;
+                        continue;
+                }
+                s.us = ms * 1e3;
+                run.n_ranks = (int)ranks;
+                run.n_nodes = (int)(ranks / per_node);
+                even_layout(&run, true);
+                if (capo_input_label(in, &run) < 0)
+                        return -EINVAL;
+                s.run = find_run(in, &run, first);
+                if (s.run == UINT32_MAX || capo_samples_add(in->set, &s) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
