@@ -139,7 +139,9 @@ int capo_input_layout(const char *text, struct capo_run *run)
         run->n_ranks = (int)layout.n_ranks;
         run->n_nodes = (int)layout.n_nodes;
         capo_layout_print(&layout, canonical, sizeof canonical);
-        snprintf(run->layout, sizeof run->layout, "%s", strlen(canonical) < sizeof run->layout ? canonical : "");
+        run->layout[0] = 0;
+        if (strlen(canonical) < sizeof run->layout)
+                memcpy(run->layout, canonical, strlen(canonical) + 1);
         return 0;
 }
 

@@ -159,7 +159,7 @@ static int nccl_tests(struct capo_input *in, const json_t *root)
         size_t i, first = in->set->n;
         const char *slash, *bad = NULL;
         char name[64];
-        uint8_t want;
+        uint8_t want = 0;
         int e;
 
         if (!json_is_array(results))

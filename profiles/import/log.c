@@ -23,7 +23,7 @@
 #include "core/util.h"
 #include "profiles/import/import_priv.h"
 
-enum { QUANTILES = 25 };
+enum { QUANTILES = 25, MAX_COMMS = 4096 };
 
 struct call {
         uint64_t uid, bytes;
@@ -52,8 +52,8 @@ struct job {
 };
 
 struct file {
-        struct capo_log_comm comm[65536 / 16];
-        bool has_comm[65536 / 16];
+        struct capo_log_comm comm[MAX_COMMS];
+        bool has_comm[MAX_COMMS];
         struct capo_log_shape *shapes; /* by id */
         struct candidate *candidates;  /* by rule */
         bool sweep;
@@ -61,6 +61,11 @@ struct file {
         uint32_t nccl;
         uint64_t traced;
 };
+
+static const struct capo_log_comm *comm_of(const struct file *f, unsigned id)
+{
+        return id < MAX_COMMS && f->has_comm[id] ? &f->comm[id] : NULL;
+}
 
 static int by_match(const void *a, const void *b)
 {
@@ -195,7 +200,7 @@ static int add(struct job *j, const struct call *c)
 
 static int take(struct job *j, struct file *f, const struct capo_record *r)
 {
-        const struct capo_log_comm *comm = &f->comm[r->comm % N_ELEMENTS(f->comm)];
+        const struct capo_log_comm *comm = comm_of(f, r->comm);
         struct call c = {.bytes = r->bytes,
                          .seq = r->seq,
                          .ns = r->gpu_ns,
@@ -221,7 +226,7 @@ static int take(struct job *j, struct file *f, const struct capo_record *r)
                 j->skipped_host++;
                 return 0;
         }
-        if (!f->has_comm[r->comm % N_ELEMENTS(f->comm)] ||
+        if (!comm ||
             !wanted(f, r->rule, r->algo_proto, &c.want, &c.want_channels))
                 return 0;
         c.uid = comm->uid;
@@ -247,8 +252,10 @@ static int read_tables(struct file *f, struct capo_log *log)
                 else if (frame.type == CAPO_FRAME_RULES)
                         read_rules(f, &frame);
                 else if (frame.type == CAPO_FRAME_COMM && capo_log_comm(&frame, &comm, &name) == 0) {
-                        f->comm[comm.id % N_ELEMENTS(f->comm)] = comm;
-                        f->has_comm[comm.id % N_ELEMENTS(f->comm)] = true;
+                        if (comm.id < MAX_COMMS) {
+                                f->comm[comm.id] = comm;
+                                f->has_comm[comm.id] = true;
+                        }
                 } else if (frame.type == CAPO_FRAME_SHAPE) {
                         unsigned n = capo_log_shapes(&frame, &shapes);
 
@@ -322,10 +329,10 @@ static int take_cells(struct job *j, struct file *f, struct capo_log *log)
                                   .ran = cell.algo_proto,
                                   .channels = cell.channels,
                                   .make = cell.clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL : CAPO_MAKE_EVENT};
-                if (!f->has_comm[cell.comm % N_ELEMENTS(f->comm)] ||
+                if (!comm_of(f, cell.comm) ||
                     !wanted(f, cell.rule, cell.algo_proto, &c.want, &c.want_channels))
                         continue;
-                c.run = run_of(j, f, &f->comm[cell.comm % N_ELEMENTS(f->comm)]);
+                c.run = run_of(j, f, comm_of(f, cell.comm));
                 if (c.run == UINT32_MAX)
                         return j->in->error[0] ? -EINVAL : -ENOMEM;
                 n = gpu.head.count < QUANTILES ? gpu.head.count : QUANTILES;
@@ -351,11 +358,9 @@ static int take_cells(struct job *j, struct file *f, struct capo_log *log)
 
 static int read_log(struct job *j, const char *path, struct file *f)
 {
-        struct capo_shape *unused = NULL;
         char why[160];
         int e = 0;
 
-        (void)unused;
         for (int pass = 0; pass < 3 && e >= 0; pass++) {
                 _cleanup_(capo_log_closep) struct capo_log *log = NULL;
 

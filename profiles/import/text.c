@@ -45,6 +45,7 @@ struct block {
         bool per_iteration, timestamp, in_place_only;
         uint8_t make;
         unsigned groups; /* of time columns, by the header; 0 no header */
+        int root;        /* of its last row; -1 none */
         int hosts[MAX_HOSTS];
         int n_hosts, n_devices, device_rank0;
         struct row *rows;
@@ -501,10 +502,13 @@ static int add_row(struct reader *r)
         rest = r->n_words - at;
         if (b->timestamp && rest >= 2 && strchr(r->words[r->n_words - 1], ':'))
                 rest -= 2;
+        b->root = -1;
         if (rest % width == 1) { /* the root column */
-                at++;
+                b->root = atoi(r->words[at++]);
                 rest--;
         }
+        if (!b->run.line)
+                b->run.line = r->row_line;
         if (rest == 0 || rest % width || rest / width > 2) {
                 capo_samples_note(r->in->set, "%s:%u: row left out: it is cut off (%u numbers)", r->in->path,
                                   r->row_line, rest);
@@ -705,11 +709,14 @@ static void settle_call(struct reader *r)
                 b->call = b->log.decisions[0].call;
                 return;
         }
-        /* A reduction whose bus bandwidth is not below its algorithm bandwidth can only be an all-reduce: all others
-         * that reduce have factors below 1 or a root (nccl-tests doc/PERFORMANCE.md). */
+        /* Otherwise the columns tell, as far as they do (nccl-tests doc/PERFORMANCE.md): a root is broadcast or reduce;
+         * a reduction without root is an all-reduce or a reduce-scatter, by the factor of its bus bandwidth. All-gather
+         * and all-to-all look alike. */
         ranks_by_bandwidth(b, CAPO_CALL_NONE, &factor);
-        if (b->rows[0].sample[0].op != 255 && factor >= 1)
-                b->call = CAPO_CALL_ALLREDUCE;
+        if (b->root >= 0)
+                b->call = b->rows[0].sample[0].op != 255 ? CAPO_CALL_REDUCE : CAPO_CALL_BROADCAST;
+        else if (b->rows[0].sample[0].op != 255 && factor > 0)
+                b->call = factor >= 0.999 ? CAPO_CALL_ALLREDUCE : CAPO_CALL_REDUCESCATTER;
 }
 
 /* What was forced: the user's flags, the label lines, NCCL's words about its environment, its tuning table; all that
