@@ -31,7 +31,8 @@
 #define SWITCH_COST  0.003 /* of ln time: what a change of candidate between neighbours must bring */
 #define ASSUMED      0.05  /* noise when nothing repeats at all */
 #define STALL        5.0   /* a single call this many times its block's median, once in a hundred, is a stall */
-#define EXTEND_STEPS 3     /* doublings beyond the measured sizes */
+#define UNREPEATED   0.005 /* least noise believed in while no run was repeated */
+#define EXTEND_STEPS 3     /* doublings beyond the measured sizes, at most; and at most two of its own steps */
 
 /* One sample, reduced to what sorting needs. */
 struct item {
@@ -239,6 +240,44 @@ static int make_points(struct maker *m, struct capo_fit_series *s, const struct 
 
 /* ---- contradictions ---- */
 
+/* Two runs of one candidate that differ by the same huge factor at all sizes were not written in the same units. One
+ * size alone is a stall. */
+static int mixed_units(const struct maker *m, const struct capo_fit_series *s, struct capo_fault *fault)
+{
+        const struct capo_run *runs = m->set->runs;
+        double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        int e = 0;
+
+        if (!v)
+                return -ENOMEM;
+        for (int i = 1, first = 0; i < s->n_blocks && e == 0; i++) {
+                const struct capo_fit_block *a = &s->blocks[i - 1], *b = &s->blocks[i];
+                size_t n = 0;
+
+                if (a->point != b->point || a->candidate != b->candidate || a->run == b->run ||
+                    fabs(a->value - b->value) < log(100) || first++ > 16)
+                        continue;
+                for (int k = 1; k < s->n_blocks; k++) {
+                        const struct capo_fit_block *x = &s->blocks[k - 1], *y = &s->blocks[k];
+
+                        if (x->run == a->run && y->run == b->run && x->point == y->point &&
+                            x->candidate == y->candidate)
+                                v[n++] = fabs(y->value - x->value);
+                }
+                if (capo_median(v, n) > log(100)) {
+                        snprintf(fault->text, sizeof fault->text,
+                                 "mixed units? times in %s:%u and %s:%u differ by a factor of %.0f at most sizes, for "
+                                 "the same "
+                                 "choice",
+                                 runs[a->run].source, runs[a->run].line, runs[b->run].source, runs[b->run].line,
+                                 exp(capo_median(v, n)));
+                        e = -EINVAL;
+                }
+        }
+        free(v);
+        return e;
+}
+
 static int contradiction(const struct maker *m, const struct capo_fit_series *s, struct capo_fault *fault)
 {
         const struct capo_run *runs = m->set->runs;
@@ -261,14 +300,67 @@ static int contradiction(const struct maker *m, const struct capo_fit_series *s,
                                  runs[b->run].source, runs[b->run].line);
                         return -EINVAL;
                 }
-                if (a->run != b->run && fabs(a->value - b->value) > log(300)) {
-                        snprintf(fault->text, sizeof fault->text,
-                                 "mixed units? %s %s takes %.4g us in %s:%u and %.4g us in %s:%u, for the same choice",
-                                 capo_call_name(s->call), size, exp(a->value), runs[a->run].source, runs[a->run].line,
-                                 exp(b->value), runs[b->run].source, runs[b->run].line);
-                        return -EINVAL;
-                }
         }
+        return mixed_units(m, s, fault);
+}
+
+/* A mean over a few calls with a stall in it. Three and more repeats outvote it; of two, the one that also stands out
+ * from the sizes beside it goes. */
+static bool stalled(const struct capo_fit_series *s, int i, double median, int repeats, double other)
+{
+        const struct capo_fit_block *b = &s->blocks[i];
+        int beside = 0;
+
+        if (repeats >= 3)
+                return b->value - median > log(2);
+        if (repeats < 2 || b->value - other < log(1.5))
+                return false;
+        for (int k = 0; k < s->n_blocks; k++) {
+                const struct capo_fit_block *n = &s->blocks[k];
+
+                if (n->candidate != b->candidate || n->run != b->run || n->place != b->place ||
+                    (n->point != b->point - 1 && n->point != b->point + 1))
+                        continue;
+                if (b->value - n->value < log(1.5))
+                        return false;
+                beside++;
+        }
+        return beside == 2;
+}
+
+static int set_aside(struct maker *m, struct capo_fit_series *s)
+{
+        bool *gone = calloc((size_t)s->n_blocks + 1, sizeof *gone);
+        double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        int kept = 0;
+
+        if (!gone || !v) {
+                free(gone);
+                free(v);
+                return -ENOMEM;
+        }
+        for (int i = 0, end; i < s->n_blocks; i = end) {
+                double median;
+
+                for (end = i; end < s->n_blocks && s->blocks[end].point == s->blocks[i].point &&
+                              s->blocks[end].candidate == s->blocks[i].candidate;
+                     end++)
+                        v[end - i] = s->blocks[end].value;
+                median = capo_median(v, (size_t)(end - i));
+                for (int k = i; end - i > 1 && k < end; k++)
+                        gone[k] = stalled(s, k, median, end - i, v[0]);
+        }
+        for (int i = 0; i < s->n_blocks; i++) {
+                if (!gone[i]) {
+                        s->blocks[kept++] = s->blocks[i];
+                        continue;
+                }
+                m->fit->n_stalls++;
+                m->fit->worst_stall_us = fmax(m->fit->worst_stall_us, exp(s->blocks[i].value));
+        }
+        s->n_blocks = kept;
+        free(gone);
+        free(v);
         return 0;
 }
 
@@ -382,39 +474,114 @@ static bool covers(const struct capo_fit_series *s)
 
 static int find_noise(struct capo_fit_series *s)
 {
-        double *r = malloc(((size_t)s->n_blocks + 1) * sizeof *r), *scratch;
+        double *r = malloc(2 * ((size_t)s->n_blocks + 1) * sizeof *r), *group = r + s->n_blocks + 1;
         size_t n = 0;
         uint32_t most = 0;
+        bool runs_repeat = false;
 
         if (!r)
                 return -ENOMEM;
-        for (int i = 0, k; i < s->n_blocks; i = k) {
-                double sum = 0;
+        for (int i = 0, end; i < s->n_blocks; i = end) {
+                for (end = i; end < s->n_blocks && s->blocks[end].point == s->blocks[i].point; end++)
+                        most = s->blocks[end].n > most ? s->blocks[end].n : most;
+                /* the candidates of this size; those that ran what NCCL chose count as its choice */
+                for (int c = 0; c < s->n_candidates; c++) {
+                        double sum = 0;
+                        uint32_t run = 0;
+                        size_t k = 0;
 
-                for (k = i; k < s->n_blocks && s->blocks[k].point == s->blocks[i].point &&
-                            s->blocks[k].candidate == s->blocks[i].candidate;
-                     k++)
-                        sum += s->blocks[k].value;
-                for (int j = i; j < k; j++) {
-                        if (s->blocks[j].n > most)
-                                most = s->blocks[j].n;
-                        if (k - i > 1)
-                                r[n++] = (s->blocks[j].value - sum / (k - i)) * sqrt((double)(k - i) / (k - i - 1));
+                        if (c > 0 && capo_fit_cell_of(s, s->blocks[i].point, c)->is_default)
+                                continue;
+                        for (int j = i; j < end; j++) {
+                                const struct capo_fit_block *b = &s->blocks[j];
+                                bool same = capo_fit_cell_of(s, b->point, b->candidate)->is_default;
+
+                                if (b->candidate != c && !(c == 0 && same))
+                                        continue;
+                                runs_repeat |= k > 0 && b->run != run;
+                                run = b->run;
+                                sum += group[k++] = b->value;
+                        }
+                        for (size_t j = 0; k > 1 && j < k; j++)
+                                r[n++] = (group[j] - sum / (double)k) * sqrt((double)k / ((double)k - 1));
                 }
         }
-        scratch = malloc((n + 1) * sizeof *scratch);
-        if (!scratch) {
-                free(r);
-                return -ENOMEM;
-        }
-        s->one_run = n == 0;
+        s->one_run = !runs_repeat;
         if (n)
-                s->noise = fmax(capo_spread(r, n, 0, scratch), 0.001);
+                s->noise = fmax(capo_spread(r, n, 0, group), runs_repeat ? 0.001 : UNREPEATED);
         else
-                s->noise = most >= 5 ? 0.001 : ASSUMED;
+                s->noise = most >= 5 ? UNREPEATED : ASSUMED;
         free(r);
-        free(scratch);
         return 0;
+}
+
+/* ln of a candidate's time over NCCL's own at a point; over 1 us where that was not measured. */
+static double relative(const struct capo_fit_series *s, const struct capo_fit_cell *cells, int p, int c,
+                       bool over_default)
+{
+        const struct capo_fit_cell *row = &cells[p * s->n_candidates];
+
+        return log(row[c].us) - (over_default ? log(row[0].us) : 0);
+}
+
+/*
+ * A candidate that was measured at other sizes, but not here: between two of them, or a step beyond the last, and less
+ * sure for each doubling to the nearest. Its ratio to NCCL's own choice is carried, which changes slower than its time.
+ * Only for deciding; what is printed as best, and what judges the decisions, is what was measured.
+ */
+static void interpolate(const struct capo_fit_series *s, int skip, struct capo_fit_cell *cells)
+{
+        int m = s->n_candidates;
+
+        for (int c = 1; c < m; c++) {
+                for (int p = 0, lo = -1, hi = -1, step = -1; p < s->n_points; p++) {
+                        struct capo_fit_cell *cell = &cells[p * m + c];
+                        const struct capo_fit_cell *near;
+                        double x = log2((double)s->points[p].bytes), xa, xb, y, away;
+                        bool over;
+
+                        if (cell->n_blocks) {
+                                step = lo;
+                                lo = p;
+                                continue;
+                        }
+                        if (p == skip)
+                                continue;
+                        if (hi < p) {
+                                for (hi = p + 1; hi < s->n_points && !cells[hi * m + c].n_blocks;)
+                                        hi++;
+                        }
+                        over = cells[p * m].n_blocks && (lo < 0 || cells[lo * m].n_blocks) &&
+                               (hi >= s->n_points || cells[hi * m].n_blocks);
+                        if (lo >= 0 && hi < s->n_points) {
+                                xa = log2((double)s->points[lo].bytes);
+                                xb = log2((double)s->points[hi].bytes);
+                                if (xb - xa > 6)
+                                        continue;
+                                y = relative(s, cells, lo, c, over);
+                                y += (relative(s, cells, hi, c, over) - y) * (x - xa) / (xb - xa);
+                                away = fmin(x - xa, xb - x) / 2;
+                                near = x - xa < xb - x ? &cells[lo * m + c] : &cells[hi * m + c];
+                        } else {
+                                int end = lo >= 0 ? lo : hi, next = lo >= 0 ? step : -1;
+
+                                for (int k = end + 1; lo < 0 && next < 0 && end < s->n_points && k < s->n_points; k++)
+                                        next = cells[k * m + c].n_blocks ? k : -1;
+                                if (!over || end >= s->n_points || next < 0)
+                                        continue;
+                                xa = log2((double)s->points[end].bytes);
+                                away = fabs(x - xa);
+                                if (away > fmin(EXTEND_STEPS, fabs(log2((double)s->points[next].bytes) - xa)))
+                                        continue;
+                                y = relative(s, cells, end, c, true);
+                                near = &cells[end * m + c];
+                        }
+                        cell->us = exp(y + (over ? log(cells[p * m].us) : 0));
+                        cell->se = near->se + 0.01 * away;
+                        cell->lo = cell->us * exp(-1.96 * cell->se);
+                        cell->hi = cell->us * exp(1.96 * cell->se);
+                }
+        }
 }
 
 void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part, struct capo_fit_cell *cells)
@@ -460,6 +627,8 @@ void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part par
                 c->lo = exp(center - q * c->se);
                 c->hi = exp(center + q * c->se);
         }
+        if (part.only_fold < 0)
+                interpolate(s, part.without_point, cells);
 }
 
 double capo_fit_quantile(const struct capo_fit_series *s)
@@ -532,7 +701,7 @@ int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_optio
                                         from[p * m + c] = k;
                                 }
                         }
-                        if (!isnan(row[c].us) && (points[p].best < 0 || row[c].us < row[points[p].best].us))
+                        if (row[c].n_blocks && (points[p].best < 0 || row[c].us < row[points[p].best].us))
                                 points[p].best = c;
                         if (c > 0) {
                                 value = -INFINITY;
@@ -619,7 +788,7 @@ static double reach(const struct capo_fit_series *s, const struct capo_fit_optio
 {
         int before = neighbour(s, p, -step, skip), c = s->points[p].chosen;
         const struct capo_fit_cell *here = &cells[p * s->n_candidates], *there;
-        double gain, slope, span, worth = -log(1 - o->min_gain);
+        double gain, slope, span, most, worth = -log(1 - o->min_gain);
         int b = baseline(s, o, here, c);
 
         if (before < 0 || b < 0)
@@ -632,9 +801,8 @@ static double reach(const struct capo_fit_series *s, const struct capo_fit_optio
         slope = (gain - (ln_us(&there[b]) - ln_us(&there[c]))) / span; /* per doubling, outwards */
         if (gain <= worth)
                 return 0.5;
-        if (slope >= 0)
-                return EXTEND_STEPS;
-        return fmin(EXTEND_STEPS, fmax(0.5, (gain - worth) / -slope));
+        most = fmax(0.5, fmin(EXTEND_STEPS, 2 * span));
+        return slope >= 0 ? most : fmin(most, fmax(0.5, (gain - worth) / -slope));
 }
 
 int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_options *o, const struct capo_fit_cell *cells,
@@ -692,6 +860,8 @@ static int make_series(struct maker *m, struct capo_fit_series *s, const struct 
 
         if (e == 0)
                 e = contradiction(m, s, fault);
+        if (e == 0)
+                e = set_aside(m, s);
         if (e == 0)
                 e = place_habit(m, s);
         if (e < 0)

@@ -25,11 +25,12 @@ struct capo_fit_candidate {
 };
 
 struct capo_fit_cell {
-        double us;                    /* NAN: not measured */
-        double lo, hi;                /* 95 % interval of us */
-        double se;                    /* standard error of ln(us) */
-        uint32_t n_samples, n_blocks; /* block: one run, in-place or out-of-place */
-        bool is_default;              /* ran exactly what NCCL chose by itself; pooled with it */
+        double us;     /* NAN: not measured */
+        double lo, hi; /* 95 % interval of us */
+        double se;     /* standard error of ln(us) */
+        uint32_t n_samples,
+                n_blocks; /* block: one run, in-place or out-of-place; 0: not measured, but between sizes that were */
+        bool is_default;  /* ran exactly what NCCL chose by itself; pooled with it */
 };
 
 struct capo_fit_point {

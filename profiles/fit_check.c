@@ -22,7 +22,7 @@ double capo_fit_at(const struct capo_fit_series *s, int candidate, double bytes)
         int below = -1, above = -1;
 
         for (int p = 0; p < s->n_points; p++) {
-                if (isnan(capo_fit_cell_of(s, p, candidate)->us))
+                if (!capo_fit_cell_of(s, p, candidate)->n_blocks)
                         continue;
                 if ((double)s->points[p].bytes <= bytes)
                         below = p;
@@ -53,14 +53,14 @@ static void judge(struct capo_fit_series *s, const struct capo_fit_cell *truth, 
         int measured = 0;
 
         for (int k = 0; k < s->n_candidates; k++) {
-                if (!isnan(row[k].us)) {
+                if (row[k].n_blocks) {
                         best = fmin(best, row[k].us);
                         measured++;
                 }
         }
         if (measured == 0)
                 return;
-        if (isnan(row[c].us)) {
+        if (!row[c].n_blocks) {
                 s->regret.n_unmeasured++;
                 return;
         }
@@ -68,7 +68,7 @@ static void judge(struct capo_fit_series *s, const struct capo_fit_cell *truth, 
         s->regret.n++;
         t->sum += regret;
         s->regret.worst = fmax(s->regret.worst, regret);
-        if (!isnan(row[0].us)) {
+        if (row[0].n_blocks) {
                 double worse = log(row[c].us) - log(row[0].us);
 
                 t->n_default++;

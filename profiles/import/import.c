@@ -251,7 +251,7 @@ static int import_file(struct capo_input *in)
                 ;
         if (memchr(in->text, 0, in->size))
                 r = capo_input_error(in, 0, "binary, and not a capo log");
-        else if (*p == '{' || *p == '[')
+        else if (*p == '{' || (*p == '[' && p[1 + strspn(p + 1, " \t\r\n")] == '{'))
                 r = capo_import_json(in);
         else if (capo_import_is_sweep_csv(p))
                 r = capo_import_sweep_csv(in);

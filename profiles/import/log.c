@@ -226,8 +226,7 @@ static int take(struct job *j, struct file *f, const struct capo_record *r)
                 j->skipped_host++;
                 return 0;
         }
-        if (!comm ||
-            !wanted(f, r->rule, r->algo_proto, &c.want, &c.want_channels))
+        if (!comm || !wanted(f, r->rule, r->algo_proto, &c.want, &c.want_channels))
                 return 0;
         c.uid = comm->uid;
         c.run = run_of(j, f, comm);
@@ -329,8 +328,7 @@ static int take_cells(struct job *j, struct file *f, struct capo_log *log)
                                   .ran = cell.algo_proto,
                                   .channels = cell.channels,
                                   .make = cell.clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL : CAPO_MAKE_EVENT};
-                if (!comm_of(f, cell.comm) ||
-                    !wanted(f, cell.rule, cell.algo_proto, &c.want, &c.want_channels))
+                if (!comm_of(f, cell.comm) || !wanted(f, cell.rule, cell.algo_proto, &c.want, &c.want_channels))
                         continue;
                 c.run = run_of(j, f, comm_of(f, cell.comm));
                 if (c.run == UINT32_MAX)

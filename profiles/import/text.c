@@ -842,11 +842,11 @@ static int end_block(struct reader *r)
                 b->run.nccl = b->log.version;
         if (b->n_rows && !b->rejected) {
                 settle_call(r);
+                if (!b->call)
+                        reject(b, "which collective it measured is not said; --coll NAME says it");
                 e = settle_ranks(r);
                 if (e == 0)
                         e = settle_choice(r, &want);
-                if (e == 0 && !b->rejected && !b->call)
-                        reject(b, "which collective it measured is not said; --coll NAME says it");
                 if (e == 0 && !b->rejected && !b->run.n_ranks)
                         reject(b, "on how many ranks it ran is not said; --layout 8 or 3+5 says it");
                 if (e == 0 && !b->rejected)
