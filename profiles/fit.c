@@ -104,8 +104,8 @@ static int classes(const struct capo_samples *set, uint32_t *class_of, uint32_t 
         return n;
 }
 
-/* What was forced, completed by what ran and by what NCCL has: NVLS, CollNet and PAT exist as Simple only (NCCL 2.30.7
- * src/graph/tuning.cc). */
+/* What was forced, completed by what ran and by what NCCL has: NVLS, CollNet and PAT exist as Simple only, broadcast and
+ * reduce as Ring only (NCCL 2.30.7 src/graph/tuning.cc). */
 static uint16_t candidate_of(const struct capo_sample *s)
 {
         unsigned algo = CAPO_ALGO_OF(s->want), proto = CAPO_PROTO_OF(s->want);
@@ -114,6 +114,8 @@ static uint16_t candidate_of(const struct capo_sample *s)
                 return 0;
         if (!algo)
                 algo = CAPO_ALGO_OF(s->ran);
+        if (!algo && (s->call == CAPO_CALL_BROADCAST || s->call == CAPO_CALL_BCAST || s->call == CAPO_CALL_REDUCE))
+                algo = CAPO_ALGO_RING;
         if (!proto)
                 proto = CAPO_PROTO_OF(s->ran);
         if (!proto && algo && algo != CAPO_ALGO_RING && algo != CAPO_ALGO_TREE)

@@ -54,7 +54,7 @@ struct capo_fit_regret {
         unsigned n;            /* decisions checked on measurements they were not made from */
         unsigned n_unmeasured; /* decided, but the choice was not among what the left-out part measured */
         unsigned n_worse;      /* slower than NCCL's own choice beyond noise */
-        double mean, worst;    /* over the best measured; fractions */
+        double mean, worst;    /* over the candidate that is best over all measurements; fractions */
         double mean_default;   /* the same, had everything been left to NCCL; NAN when that was not measured */
         bool by_run;           /* a run was left out each time; else a size */
 };

@@ -49,17 +49,12 @@ struct tally {
 static void judge(struct capo_fit_series *s, const struct capo_fit_cell *truth, int p, int c, struct tally *t)
 {
         const struct capo_fit_cell *row = &truth[p * s->n_candidates];
-        double best = INFINITY, regret;
-        int measured = 0;
+        double best = NAN, regret;
+        int full = s->points[p].best;
 
-        for (int k = 0; k < s->n_candidates; k++) {
-                if (row[k].n_blocks) {
-                        best = fmin(best, row[k].us);
-                        measured++;
-                }
-        }
-        if (measured == 0)
+        if (full < 0 || !row[full].n_blocks)
                 return;
+        best = row[full].us;
         if (!row[c].n_blocks) {
                 s->regret.n_unmeasured++;
                 return;

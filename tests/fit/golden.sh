@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# usage: golden.sh CAPO SOURCE_ROOT    runs each line of cases.txt and compares what is said and the exit status.
+# CAPO_REWRITE=1 writes the expectations anew: look at the difference before committing it.
+set -u
+capo=$1
+here=$2/tests/fit
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+cd "$here" || exit 1
+failed=0 n=0
+grep -v '^#' cases.txt > "$tmp/cases"
+while IFS='|' read -r name status args; do
+        name=$(echo $name) status=$(echo $status)
+        # shellcheck disable=SC2086
+        "$capo" $(echo "$args" | sed 's#DATA/#data/#g') > "$tmp/out" 2>&1 < /dev/null
+        got=$?
+        n=$((n + 1))
+        if [ "${CAPO_REWRITE:-}" = 1 ]; then
+                cp "$tmp/out" "expected/$name.txt"
+        elif ! cmp -s "$tmp/out" "expected/$name.txt"; then
+                echo "FAIL $name: output differs"
+                diff "expected/$name.txt" "$tmp/out" | head -20
+                failed=$((failed + 1))
+        fi
+        if [ "$got" != "$status" ]; then
+                echo "FAIL $name: exit status $got, expected $status"
+                failed=$((failed + 1))
+        fi
+done < "$tmp/cases"
+
+# The same input gives the same bytes, and what is written can be read back.
+for i in 1 2; do
+        SOURCE_DATE_EPOCH=0 "$capo" fit data/h100_g4_*.log -o "$tmp/p$i.json" > /dev/null || failed=$((failed + 1))
+done
+cmp "$tmp/p1.json" "$tmp/p2.json" && cmp "$tmp/p1.svg" "$tmp/p2.svg" || failed=$((failed + 1))
+grep -q '"algo": "nvls"' "$tmp/p1.json" || { echo "FAIL: no nvls row in the profile"; failed=$((failed + 1)); }
+"$capo" fit data/h100_g2_*.log -o "$tmp/none.json" | grep -q ': 0 rules' || { echo "FAIL: a rule without need"; failed=$((failed + 1)); }
+if command -v python3 > /dev/null; then
+        python3 - "$tmp/p1.svg" <<'PY' || failed=$((failed + 1))
+import sys, xml.dom.minidom
+xml.dom.minidom.parse(sys.argv[1])
+PY
+        "$capo" fit --json data/h100_g4_*.log | python3 -c 'import json,sys; p=json.load(sys.stdin); assert p["series"][0]["regret"]["mean"] <= 0.02, p' || failed=$((failed + 1))
+fi
+echo "$n cases, $failed failed"
+[ "$failed" = 0 ]
