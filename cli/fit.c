@@ -306,7 +306,7 @@ static void heading(const struct job *j, const struct capo_fit *fit)
                 printf(", %llu by another clock left out", (unsigned long long)fit->n_other_clock);
         putchar('\n');
         for (int i = 1; i < fit->n_series; i++) {
-                const struct capo_run *a = &fit->series[i - 1].like, *b = &fit->series[i].like;
+                const struct capo_trial *a = &fit->series[i - 1].like, *b = &fit->series[i].like;
 
                 if (a->nccl != b->nccl && a->n_ranks == b->n_ranks && !strcmp(a->layout, b->layout)) {
                         puts("measurements of several NCCL releases: fitted apart, a rule for each (what one release "
@@ -492,7 +492,7 @@ static bool two_kinds(const struct capo_fit *fit)
 {
         for (int i = 0; i < fit->n_series; i++) {
                 for (int k = 0; k < i; k++) {
-                        const struct capo_run *a = &fit->series[i].like, *b = &fit->series[k].like;
+                        const struct capo_trial *a = &fit->series[i].like, *b = &fit->series[k].like;
 
                         if (a->gpu[0] && b->gpu[0] && strcmp(a->gpu, b->gpu)) {
                                 capo_error("fit: two kinds of GPU, \"%s\" and \"%s\": one profile cannot tell them "

@@ -65,7 +65,7 @@ static int by_what(const void *a, const void *b)
 
 /* ---- classes ---- */
 
-static int same_class(const struct capo_run *a, const struct capo_run *b)
+static int same_class(const struct capo_trial *a, const struct capo_trial *b)
 {
         int c = a->n_ranks - b->n_ranks;
 
@@ -78,7 +78,7 @@ static int same_class(const struct capo_run *a, const struct capo_run *b)
 static int by_class(const void *a, const void *b, void *runs)
 {
         uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-        const struct capo_run *v = runs;
+        const struct capo_trial *v = runs;
         int c = same_class(&v[x], &v[y]);
 
         return c ? c : x < y ? -1 : x > y;
@@ -104,8 +104,8 @@ static int classes(const struct capo_samples *set, uint32_t *class_of, uint32_t 
         return n;
 }
 
-/* What was forced, completed by what ran and by what NCCL has: NVLS, CollNet and PAT exist as Simple only, broadcast and
- * reduce as Ring only (NCCL 2.30.7 src/graph/tuning.cc). */
+/* What was forced, completed by what ran and by what NCCL has: NVLS, CollNet and PAT exist as Simple only, broadcast
+ * and reduce as Ring only (NCCL 2.30.7 src/graph/tuning.cc). */
 static uint16_t candidate_of(const struct capo_sample *s)
 {
         unsigned algo = CAPO_ALGO_OF(s->want), proto = CAPO_PROTO_OF(s->want);
@@ -246,7 +246,7 @@ static int make_points(struct maker *m, struct capo_fit_series *s, const struct 
  * size alone is a stall. */
 static int mixed_units(const struct maker *m, const struct capo_fit_series *s, struct capo_fault *fault)
 {
-        const struct capo_run *runs = m->set->runs;
+        const struct capo_trial *runs = m->set->runs;
         double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
         int e = 0;
 
@@ -282,7 +282,7 @@ static int mixed_units(const struct maker *m, const struct capo_fit_series *s, s
 
 static int contradiction(const struct maker *m, const struct capo_fit_series *s, struct capo_fault *fault)
 {
-        const struct capo_run *runs = m->set->runs;
+        const struct capo_trial *runs = m->set->runs;
         char size[16];
 
         for (int i = 1; i < s->n_blocks; i++) {

@@ -60,7 +60,7 @@ struct capo_fit_regret {
 };
 
 struct capo_fit_series {
-        struct capo_run like; /* the allocation: layout, gpu, nccl, n_ranks, n_nodes; source NULL */
+        struct capo_trial like; /* the allocation: layout, gpu, nccl, n_ranks, n_nodes; source NULL */
         uint8_t call, make;
         bool has_default;                      /* NCCL's own choice was measured at one size at least */
         bool covered;                          /* it was not, but the candidates are all it could have been */
@@ -115,7 +115,7 @@ int capo_fit_choice(const struct capo_fit_series *s, uint64_t bytes);
 char *capo_fit_candidate_text(const struct capo_fit_candidate *c, char *text, size_t room);
 
 /** capo_fit_class_text() - "4 x H100 80GB HBM3, layout 4, NCCL 2.29.2". */
-char *capo_fit_class_text(const struct capo_run *r, char *text, size_t room);
+char *capo_fit_class_text(const struct capo_trial *r, char *text, size_t room);
 
 /** capo_fit_writable() - rows can name it: algorithm and protocol are both known. */
 static inline bool capo_fit_writable(const struct capo_fit_candidate *c)

@@ -26,7 +26,7 @@ char *capo_fit_candidate_text(const struct capo_fit_candidate *c, char *text, si
         return text;
 }
 
-char *capo_fit_class_text(const struct capo_run *r, char *text, size_t room)
+char *capo_fit_class_text(const struct capo_trial *r, char *text, size_t room)
 {
         char nccl[16], nodes[96];
 
@@ -52,13 +52,13 @@ static bool has_rows(const struct capo_fit_series *s)
         return false;
 }
 
-static bool same_class(const struct capo_run *a, const struct capo_run *b)
+static bool same_class(const struct capo_trial *a, const struct capo_trial *b)
 {
         return a->n_ranks == b->n_ranks && a->n_nodes == b->n_nodes && a->nccl == b->nccl &&
                !strcmp(a->layout, b->layout) && !strcmp(a->gpu, b->gpu);
 }
 
-static void set_when(const struct capo_fit *fit, const struct capo_run *r, struct capo_profile *profile,
+static void set_when(const struct capo_fit *fit, const struct capo_trial *r, struct capo_profile *profile,
                      struct capo_when *when)
 {
         uint32_t minor = r->nccl - r->nccl % 100;

@@ -33,7 +33,7 @@ enum capo_make {
 enum capo_place { CAPO_PLACE_UNKNOWN, CAPO_PLACE_OUT, CAPO_PLACE_IN };
 
 /* What is common to the samples of one program run, or of one communicator of a recorded job. */
-struct capo_run {
+struct capo_trial {
         char *source;        /* file, as the user named it */
         unsigned line;       /* where the run begins there; 0 for binary files */
         char layout[48];     /* ranks per node as core/layout.h prints it: "4", "3+5", "10x8"; "" when not recorded */
@@ -69,7 +69,7 @@ static_assert(sizeof(struct capo_sample) == 40, "a million of these are sorted")
 struct capo_samples {
         struct capo_sample *v;
         size_t n, room;
-        struct capo_run *runs;
+        struct capo_trial *runs;
         size_t n_runs, runs_room;
         char **notes; /* one line each, for the user: runs rejected and why, rows cut, sizes skipped */
         size_t n_notes, notes_room;
@@ -106,7 +106,7 @@ void capo_samples_free(struct capo_samples *set);
 
 /** capo_samples_run() - append a run; returns its index, or UINT32_MAX when there is no memory. @run is copied, its
  * source duplicated. */
-uint32_t capo_samples_run(struct capo_samples *set, const struct capo_run *run);
+uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run);
 
 /** capo_samples_add() - append a sample. Return: 0 or -ENOMEM. */
 int capo_samples_add(struct capo_samples *set, const struct capo_sample *sample);

@@ -31,7 +31,7 @@ static void text(FILE *out, const char *s)
         putc('"', out);
 }
 
-int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_run *r)
+int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_trial *r)
 {
         static const char *const places[] = {"", "out", "in"};
         char nccl[16];

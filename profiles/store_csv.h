@@ -11,6 +11,6 @@
 void capo_csv_heads(FILE *out);
 
 /** capo_csv_sample() - one line. Return: 0 or -EIO. */
-int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_run *r);
+int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_trial *r);
 
 #endif

@@ -32,9 +32,9 @@ static int grow(void **v, size_t n, size_t *room, size_t size)
         return 0;
 }
 
-uint32_t capo_samples_run(struct capo_samples *set, const struct capo_run *run)
+uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run)
 {
-        struct capo_run copy = *run;
+        struct capo_trial copy = *run;
 
         if (grow((void **)&set->runs, set->n_runs, &set->runs_room, sizeof *set->runs) < 0)
                 return UINT32_MAX;
@@ -98,7 +98,7 @@ int capo_input_error(struct capo_input *in, unsigned line, const char *format, .
         return -EINVAL;
 }
 
-int capo_input_label(struct capo_input *in, struct capo_run *run)
+int capo_input_label(struct capo_input *in, struct capo_trial *run)
 {
         const struct capo_label *label = in->label;
         char a[16], b[16];
@@ -129,7 +129,7 @@ int capo_input_label(struct capo_input *in, struct capo_run *run)
         return 0;
 }
 
-int capo_input_layout(const char *text, struct capo_run *run)
+int capo_input_layout(const char *text, struct capo_trial *run)
 {
         struct capo_layout layout;
         char canonical[CAPO_LAYOUT_TEXT];

@@ -32,10 +32,10 @@ int capo_input_error(struct capo_input *in, unsigned line, const char *format, .
  * Return: 0, or -EINVAL when both speak and differ (release, GPU): the input must not be overruled silently. Ranks and
  * layout given by the user do overrule: logs lose device lines.
  */
-int capo_input_label(struct capo_input *in, struct capo_run *run);
+int capo_input_label(struct capo_input *in, struct capo_trial *run);
 
 /** capo_input_layout() - put layout @text ("3+5", "10x8") with its ranks and nodes into @run. Return: 0 or -EINVAL. */
-int capo_input_layout(const char *text, struct capo_run *run);
+int capo_input_layout(const char *text, struct capo_trial *run);
 
 int capo_import_text(struct capo_input *in);      /* nccl-tests output, with or without NCCL's log lines */
 int capo_import_json(struct capo_input *in);      /* nccl-tests -J, and NCCL Inspector: told apart by their keys */

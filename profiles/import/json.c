@@ -84,7 +84,7 @@ static int choice(struct capo_input *in, const json_t *root, uint8_t *want, uint
         return 0;
 }
 
-static int devices(struct capo_input *in, const json_t *config, struct capo_run *run)
+static int devices(struct capo_input *in, const json_t *config, struct capo_trial *run)
 {
         const json_t *list = json_object_get(config, "devices"), *d;
         struct capo_layout layout = {0};
@@ -154,7 +154,7 @@ static int nccl_tests(struct capo_input *in, const json_t *root)
 {
         const json_t *config = json_object_get(root, "config"), *results = json_object_get(root, "results"), *row;
         const char *program = json_string_value(json_array_get(json_object_get(root, "args"), 0));
-        struct capo_run run = {.source = (char *)in->path, .line = 1};
+        struct capo_trial run = {.source = (char *)in->path, .line = 1};
         struct capo_sample s = {.make = num(config, "graph", 0) > 0 ? CAPO_MAKE_GRAPH : CAPO_MAKE_LOOP, .op = 255};
         size_t i, first = in->set->n;
         const char *slash, *bad = NULL;
@@ -256,7 +256,7 @@ static unsigned make_of(const char *source)
 static int inspector_one(struct capo_input *in, const json_t *o, unsigned line, struct heard *h)
 {
         const json_t *header = json_object_get(o, "header"), *perf = json_object_get(o, "coll_perf");
-        struct capo_run run = {.source = (char *)in->path, .line = line, .iterations = 1};
+        struct capo_trial run = {.source = (char *)in->path, .line = line, .iterations = 1};
         unsigned algo, proto;
 
         if (!json_is_object(header))
@@ -296,7 +296,7 @@ static int inspector_one(struct capo_input *in, const json_t *o, unsigned line, 
         if (capo_input_label(in, &run) < 0)
                 return -EINVAL;
         for (size_t i = in->set->n_runs; i > 0; i--) {
-                const struct capo_run *r = &in->set->runs[i - 1];
+                const struct capo_trial *r = &in->set->runs[i - 1];
 
                 if (strcmp(r->source, in->path))
                         break;

@@ -144,11 +144,11 @@ static bool wanted(const struct file *f, uint16_t rule, uint8_t ran, uint8_t *wa
 
 static uint32_t run_of(struct job *j, const struct file *f, const struct capo_log_comm *c)
 {
-        struct capo_run run = {.source = (char *)j->in->path,
-                               .iterations = 1,
-                               .nccl = f->nccl,
-                               .n_ranks = c->n_ranks > 0 ? c->n_ranks : 0,
-                               .n_nodes = c->n_nodes > 0 ? c->n_nodes : 0};
+        struct capo_trial run = {.source = (char *)j->in->path,
+                                 .iterations = 1,
+                                 .nccl = f->nccl,
+                                 .n_ranks = c->n_ranks > 0 ? c->n_ranks : 0,
+                                 .n_nodes = c->n_nodes > 0 ? c->n_nodes : 0};
         struct capo_layout world, layout;
         struct capo_layout_told told = {c->n_ranks, c->n_nodes, c->min_local, c->max_local};
         char text[CAPO_LAYOUT_TEXT];

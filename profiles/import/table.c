@@ -65,10 +65,10 @@ static bool real(const char *text, double *out)
 }
 
 /* Rows of one run follow each other in such tables, but need not: look back over the few there are. */
-static uint32_t find_run(struct capo_input *in, const struct capo_run *want, size_t first)
+static uint32_t find_run(struct capo_input *in, const struct capo_trial *want, size_t first)
 {
         for (size_t i = in->set->n_runs; i > first && in->set->n_runs - i < 256; i--) {
-                const struct capo_run *r = &in->set->runs[i - 1];
+                const struct capo_trial *r = &in->set->runs[i - 1];
 
                 if (r->n_ranks == want->n_ranks && r->n_nodes == want->n_nodes && !strcmp(r->layout, want->layout))
                         return (uint32_t)(i - 1);
@@ -76,7 +76,7 @@ static uint32_t find_run(struct capo_input *in, const struct capo_run *want, siz
         return capo_samples_run(in->set, want);
 }
 
-static void even_layout(struct capo_run *run, bool even)
+static void even_layout(struct capo_trial *run, bool even)
 {
         run->layout[0] = 0;
         if (run->n_nodes == 1)
@@ -112,7 +112,7 @@ int capo_import_sweep_csv(struct capo_input *in)
                                                 names[i]);
         }
         for (line = next ? next + 1 : NULL; line && *line; line = next) {
-                struct capo_run run = {.source = (char *)in->path, .line = ++n, .iterations = 1};
+                struct capo_trial run = {.source = (char *)in->path, .line = ++n, .iterations = 1};
                 struct capo_sample s = {.order = n, .make = CAPO_MAKE_REPORT, .type = 255, .op = 255};
                 unsigned fields, algo = 0, proto = 0;
                 long channels, nodes, ranks;
@@ -186,7 +186,7 @@ int capo_import_vidur_csv(struct capo_input *in)
                                         "expected columns size, num_workers, devices_per_node, collective and "
                                         "time_stats.*.median");
         for (line = next ? next + 1 : NULL; line && *line; line = next) {
-                struct capo_run run = {.source = (char *)in->path, .line = ++n, .iterations = 1};
+                struct capo_trial run = {.source = (char *)in->path, .line = ++n, .iterations = 1};
                 struct capo_sample s = {.order = n, .make = CAPO_MAKE_REPORT, .type = 255, .op = 255};
                 long ranks, per_node;
                 double ms;

@@ -37,7 +37,7 @@ struct row {
 
 /* The run being read. */
 struct block {
-        struct capo_run run;
+        struct capo_trial run;
         struct capo_nccl_log log;
         uint8_t call, algo, proto, channels; /* said by headers and label lines */
         bool several;                        /* NCCL_ALGO or NCCL_PROTO is a list: does not say what ran */
@@ -650,7 +650,7 @@ static int ranks_by_bandwidth(const struct block *b, unsigned call, double *fact
 static int settle_ranks(struct reader *r)
 {
         struct block *b = &r->block;
-        struct capo_run *run = &b->run;
+        struct capo_trial *run = &b->run;
         struct capo_layout layout = {0};
         char text[CAPO_LAYOUT_TEXT];
         int e, told;
