@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of `capo plan` share. */
+#ifndef CAPO_PLAN_CLI_H
+#define CAPO_PLAN_CLI_H
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "profiles/plan.h"
+
+enum plan_format { PLAN_TEXT, PLAN_JSON, PLAN_CSV };
+
+struct plan_options {
+        const char *topo[16]; /* as given; the stored file of a platform when only that was named */
+        size_t n_topo;
+        const char *platform, *alloc, *gpus, *colls, *sizes, *nccl, *profile, *tuner;
+        int every, every_2; /* --every 3; --every 3+5 sets both */
+        unsigned timeout_ms, jobs;
+        bool spy, graph, all;
+        enum plan_format format;
+
+        /* worked out */
+        char tools[PATH_MAX], libnccl[PATH_MAX], stored[PATH_MAX], plugin[PATH_MAX], profile_path[PATH_MAX];
+        struct capo_plan_gpu ranks[CAPO_PLAN_RANKS_MAX];
+        size_t n_ranks;
+        uint16_t devs[CAPO_PLAN_GPUS_MAX]; /* of the first topology */
+        size_t n_devs;
+        struct capo_plan_ask *asks;
+        size_t n_asks;
+};
+
+/** plan_question() - the question of these options; @tuned with the profile's plugin or the tuner. */
+struct capo_plan_question plan_question(const struct plan_options *o, bool tuned);
+
+/** plan_print() - @tuned NULL: nothing to compare with. Return: an exit status. */
+int plan_print(const struct plan_options *o, const struct capo_plan_answer *plain,
+               const struct capo_plan_answer *tuned);
+
+/** plan_every() - the atlas. Return: an exit status. */
+int plan_every(struct plan_options *o);
+
+/** plan_version_text() - "2.28.9" of 22809. */
+const char *plan_version_text(int version, char text[16]);
+
+/** plan_nodes_text() - "{1,2,3} + {0,1,2,3,4}". */
+const char *plan_nodes_text(const struct capo_plan_gpu *gpus, size_t n, char *text, size_t room);
+
+/** plan_graph_find() - by id, NULL when NCCL found none. */
+const struct capo_plan_graph *plan_graph_find(const struct capo_plan_answer *a, int id);
+
+#endif

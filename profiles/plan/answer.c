@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where each figure of an answer comes from. Algorithm and protocol: NCCL's profiler event (2.23 and later) or the line
+ * it prints about its choice (2.20 to 2.23). Channels: the thread blocks of the kernel it launched, in every release.
+ * Time: the cost table that NCCL gives a tuner, at the cell it chose, before any tuner changed it; without a table
+ * (2.19 to 2.21) the time in that printed line; else not known.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/calls.h"
+#include "core/util.h"
+#include "profiles/plan/answer.h"
+#include "profiles/xml.h"
+
+static enum capo_call_kind kind_of(enum capo_coll coll)
+{
+        static const enum capo_call_kind kinds[CAPO_COLLS] = {CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE,
+                                                              CAPO_KIND_ALLGATHER, CAPO_KIND_REDUCESCATTER,
+                                                              CAPO_KIND_ALLREDUCE};
+
+        return kinds[coll];
+}
+
+static char *read_text(const char *folder, const char *name)
+{
+        char path[PLAN_PATH];
+        char *text = NULL;
+        size_t n = 0, room = 0;
+
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        _cleanup_fclose_ FILE *f = fopen(path, "re");
+        if (!f)
+                return NULL;
+        for (;;) {
+                if (n + 65536 > room) {
+                        char *p = realloc(text, room = room * 2 + 131072);
+
+                        if (!p)
+                                break;
+                        text = p;
+                }
+                size_t got = fread(text + n, 1, 65535, f);
+
+                if (!got)
+                        break;
+                n += got;
+        }
+        if (text)
+                text[n] = 0;
+        return text;
+}
+
+/* 2.20 to 2.23: "<n> Bytes -> Algo 1 proto 0 time 12.34", one per call of rank 0, in order. */
+static void read_printed(const char *folder, uint32_t node, struct capo_plan_answer *out)
+{
+        char name[32];
+        size_t row = 0;
+
+        snprintf(name, sizeof name, "log.%u", node);
+        _cleanup_free_ char *text = read_text(folder, name);
+        for (char *at = text; at && row < out->n_rows && (at = strstr(at, "Bytes -> Algo ")); at++, row++) {
+                int algo, proto;
+                double us;
+                struct capo_plan_row *r = &out->rows[row];
+
+                if (sscanf(at, "Bytes -> Algo %d proto %d time %lf", &algo, &proto, &us) != 3)
+                        return; /* 2.24 and later print names, and have a profiler */
+                if (r->algo == CAPO_ALGO_UNKNOWN && algo >= 0 && algo < CAPO_ALGOS - 1 && proto >= 0 && proto < 3) {
+                        r->algo = (uint8_t)(algo + 1);
+                        r->proto = (uint8_t)(proto + 1);
+                }
+                if (isnan(r->us) && us > 0 && us < 3.6e9)
+                        r->us = us;
+        }
+}
+
+static void read_row(const struct plan_row *from, struct capo_plan_row *to)
+{
+        *to = (struct capo_plan_row){
+                .coll = from->func,
+                .bytes = from->bytes,
+                .told = from->told,
+                .algo = (uint8_t)(from->algo + 1),
+                .proto = (uint8_t)(from->proto + 1),
+                .channels = from->channels,
+                .warps = from->warps,
+                .us = NAN,
+                .busbw_gbs = NAN,
+                .sim_us = from->sim_us >= 0 ? from->sim_us : NAN,
+                .ranks_agree = true,
+                .n_algo = from->n_algo,
+                .n_proto = from->n_proto,
+                .tuner_channels = from->tuner_channels,
+                .pipe_ops = from->pipe_ops,
+                .reg_buff = from->reg_buff,
+        };
+        memcpy(to->cost, from->cost, sizeof to->cost);
+        memcpy(to->cost_after, from->cost_after, sizeof to->cost_after);
+        if (from->algo >= 0 && from->proto >= 0 && from->algo < from->n_algo && from->proto < from->n_proto &&
+            from->cost[from->algo][from->proto] >= 0)
+                to->us = from->cost[from->algo][from->proto];
+}
+
+static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *why, size_t room)
+{
+        const struct plan_agree *first = plan_job_agree(job, 0);
+
+        out->rows = calloc(job->n_rows ? job->n_rows : 1, sizeof *out->rows);
+        if (!out->rows)
+                return -ENOMEM;
+        out->n_rows = job->n_rows;
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                read_row(&job->rows[i], &out->rows[i]);
+                for (uint32_t r = 0; r < job->n_ranks; r++) {
+                        const struct plan_agree *a = plan_job_agree(job, r) + i;
+
+                        if (!a->done) {
+                                snprintf(why, room, "rank %u did not answer question %u", r, i);
+                                return -EPROTO;
+                        }
+                        if (a->algo != first[i].algo || a->proto != first[i].proto || a->channels != first[i].channels)
+                                out->rows[i].ranks_agree = false;
+                }
+        }
+        return 0;
+}
+
+/*
+ * Graphs (NCCL_GRAPH_DUMP_FILE): <graphs> of <graph> of <channel> of <net> and <gpu>. From 2.21 on `dev` is
+ * hexadecimal, with the number of the host in its top 8 bits.
+ */
+
+static void read_path(const struct capo_xml *channel, char *text, size_t room)
+{
+        size_t n = 0;
+
+        *text = 0;
+        for (const struct capo_xml *e = channel->child; e; e = e->next) {
+                const char *dev = capo_xml_get(e, "dev");
+                int wrote = snprintf(text + n, room - n, "%s%s%llu", n ? " " : "", strcmp(e->name, "net") ? "" : "net",
+                                     dev ? strtoull(dev, NULL, 0) & ((1ull << 56) - 1) : 0);
+
+                if (wrote < 0 || (size_t)wrote >= room - n)
+                        return;
+                n += (size_t)wrote;
+        }
+}
+
+static double real(const struct capo_xml *e, const char *attr)
+{
+        const char *text = capo_xml_get(e, attr);
+
+        return text ? strtod(text, NULL) : 0;
+}
+
+static int read_graphs(const char *folder, struct capo_plan_answer *out)
+{
+        struct capo_xml *root;
+        char path[PLAN_PATH], why[256];
+        size_t n = 0;
+        int r;
+
+        snprintf(path, sizeof path, "%s/graph", folder);
+        r = capo_xml_read(path, &root, why, sizeof why);
+        if (r < 0)
+                return r == -ENOMEM ? r : 0; /* one rank has none */
+        for (const struct capo_xml *g = root->child; g; g = g->next)
+                n++;
+        out->graphs = calloc(n ? n : 1, sizeof *out->graphs);
+        for (const struct capo_xml *g = out->graphs ? root->child : NULL; g; g = g->next) {
+                struct capo_plan_graph *to = &out->graphs[out->n_graphs++];
+                const char *intra = capo_xml_get(g, "typeintra"), *inter = capo_xml_get(g, "typeinter");
+
+                to->id = (int)real(g, "id");
+                to->pattern = (int)real(g, "pattern");
+                to->n_channels = (int)real(g, "nchannels");
+                to->speed_intra = real(g, "speedintra");
+                to->speed_inter = real(g, "speedinter");
+                snprintf(to->type_intra, sizeof to->type_intra, "%s", intra ? intra : "");
+                snprintf(to->type_inter, sizeof to->type_inter, "%s", inter ? inter : "");
+                n = 0;
+                for (const struct capo_xml *c = g->child; c; c = c->next)
+                        n++;
+                to->paths = calloc(n ? n : 1, sizeof *to->paths);
+                for (const struct capo_xml *c = to->paths ? g->child : NULL; c; c = c->next)
+                        read_path(c, to->paths[to->n_paths++], sizeof *to->paths);
+        }
+        capo_xml_free(root);
+        return out->graphs ? 0 : -ENOMEM;
+}
+
+static int read_logs(const char *folder, uint32_t n_nodes, char **log)
+{
+        size_t n = 0;
+        FILE *f = open_memstream(log, &n);
+
+        if (!f)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < n_nodes; i++) {
+                char name[32];
+
+                snprintf(name, sizeof name, "log.%u", i);
+                _cleanup_free_ char *text = read_text(folder, name);
+                if (text)
+                        fputs(text, f);
+        }
+        return fclose(f) == 0 ? 0 : -ENOMEM;
+}
+
+void plan_answer_warning(const char *folder, uint32_t n_nodes, char *out, size_t room)
+{
+        *out = 0;
+        for (uint32_t i = 0; i < n_nodes && !*out; i++) {
+                char name[32];
+
+                snprintf(name, sizeof name, "log.%u", i);
+                _cleanup_free_ char *text = read_text(folder, name);
+                char *at = text ? strstr(text, "NCCL WARN ") : NULL;
+
+                if (at)
+                        snprintf(out, room, "%.*s", (int)strcspn(at, "\n"), at);
+        }
+}
+
+void plan_answer_gap(const struct plan_job *job, char *out, size_t room)
+{
+        *out = 0;
+        if (job->n_gaps)
+                snprintf(out, room, " (it called %.40s, which capo's virtual CUDA does not have)", job->gaps[0]);
+}
+
+int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, const char *folder,
+                     struct capo_plan_answer *out, char *why, size_t room)
+{
+        int r = read_rows(job, out, why, room);
+
+        if (r < 0)
+                return r;
+        out->version = job->version;
+        out->net_abi = job->net_abi;
+        out->profiler_abi = job->profiler_abi;
+        out->told.abi = job->tuner_abi;
+        out->told.n_ranks = job->told_ranks;
+        out->told.n_nodes = job->told_nodes;
+        out->told.nvl_domains = job->nvl_domains;
+        out->told.nvl_min = job->nvl_min;
+        out->told.nvl_max = job->nvl_max;
+        out->told.n_constants = job->n_constants;
+        memcpy(out->told.constants, job->constants, sizeof out->told.constants);
+        out->load_ms = job->t_load_ms;
+        out->init_ms = job->t_init_ms;
+        out->rows_ms = job->t_rows_ms;
+        out->max_rss_kb = job->max_rss_kb;
+        read_printed(folder, job->ranks[0].node, out);
+        for (size_t i = 0; i < out->n_rows; i++) {
+                struct capo_plan_row *row = &out->rows[i];
+
+                if (!isnan(row->us))
+                        row->busbw_gbs = (double)row->bytes / (row->us * 1e3) *
+                                         capo_busbw_factor(kind_of(row->coll), job->n_ranks);
+        }
+        if (q->graph && (r = read_graphs(folder, out)) < 0)
+                return r;
+        return q->log ? read_logs(folder, job->n_nodes, &out->log) : 0;
+}
+
+void capo_plan_answer_finish(struct capo_plan_answer *a)
+{
+        for (size_t i = 0; i < a->n_graphs; i++)
+                free(a->graphs[i].paths);
+        free(a->graphs);
+        free(a->rows);
+        free(a->log);
+        free(a->plugin_log);
+        memset(a, 0, sizeof *a);
+}

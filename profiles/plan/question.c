@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The words of a question: allocations, sizes, and which libnccl is meant when none is named. */
+#include <ctype.h>
+#include <errno.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/size.h"
+#include "core/util.h"
+#include "profiles/plan.h"
+
+static int add(struct capo_plan_gpu *out, size_t room, size_t *n, unsigned long node, unsigned long dev, char *why,
+               size_t why_room)
+{
+        if (*n == room || node > UINT16_MAX || dev > UINT16_MAX) {
+                snprintf(why, why_room, "more than %zu ranks, or a node or GPU number above %d", room, UINT16_MAX);
+                return -EINVAL;
+        }
+        out[(*n)++] = (struct capo_plan_gpu){(uint16_t)node, (uint16_t)dev};
+        return 0;
+}
+
+int capo_plan_gpus_parse(const char *text, struct capo_plan_gpu *out, size_t room, size_t *n, char *why,
+                         size_t why_room)
+{
+        const char *at = text;
+        unsigned long node = 0;
+        bool named = strchr(text, ':') != NULL;
+
+        *n = 0;
+        while (*at) {
+                char *end;
+                unsigned long v = isdigit((unsigned char)*at) ? strtoul(at, &end, 10) : (end = (char *)at, 0);
+
+                if (named && (at == text || at[-1] == ';')) {
+                        if (end == at || *end != ':')
+                                goto bad;
+                        node = v;
+                        at = end + 1;
+                        continue;
+                }
+                if (end == at)
+                        goto bad;
+
+                unsigned long last = v;
+
+                if (*end == '-') { /* 0-3 */
+                        at = end + 1;
+                        last = isdigit((unsigned char)*at) ? strtoul(at, &end, 10) : (end = (char *)at, 0);
+                        if (end == at || last < v)
+                                goto bad;
+                }
+                for (; v <= last; v++) {
+                        if (add(out, room, n, node, v, why, why_room) < 0)
+                                return -EINVAL;
+                }
+                at = end;
+                if (*at == ',' && at[1])
+                        at++;
+                else if (*at == ';' && named && at[1])
+                        at++;
+                else if (*at)
+                        goto bad;
+        }
+        if (*n)
+                return 0;
+bad:
+        snprintf(why, why_room, "expected GPUs as 0:1,2,3;1:0-4 (node:GPU,...;...) or 1,4,6, found \"%s\" at \"%s\"",
+                 text, at);
+        return -EINVAL;
+}
+
+int capo_plan_alloc_parse(const char *text, const uint16_t *devs, size_t n_devs, struct capo_plan_gpu *out, size_t room,
+                          size_t *n, char *why, size_t why_room)
+{
+        const char *at = text;
+        unsigned long node = 0;
+
+        *n = 0;
+        for (;;) {
+                char *end;
+                unsigned long nodes = 1, ranks = isdigit((unsigned char)*at) ? strtoul(at, &end, 10) : 0;
+
+                if (ranks && (*end == 'x' || *end == 'X') && isdigit((unsigned char)end[1])) {
+                        nodes = ranks;
+                        ranks = strtoul(end + 1, &end, 10);
+                }
+                if (!ranks || !nodes || (*end && *end != '+')) {
+                        snprintf(why, why_room,
+                                 "expected an allocation as 3+5, 8 or 4x8 (nodes x ranks), found \"%s\" at \"%s\"",
+                                 text, at);
+                        return -EINVAL;
+                }
+                if (ranks > n_devs) {
+                        snprintf(why, why_room, "%lu GPUs of one node asked for in \"%s\"; the topology has %zu", ranks,
+                                 text, n_devs);
+                        return -EINVAL;
+                }
+                for (; nodes; nodes--, node++) {
+                        for (unsigned long i = 0; i < ranks; i++) {
+                                if (add(out, room, n, node, devs[i], why, why_room) < 0)
+                                        return -EINVAL;
+                        }
+                }
+                if (!*end)
+                        return 0;
+                at = end + 1;
+        }
+}
+
+/* One term: "4K" or "1K..1G*2" or "64K..1M+64K". */
+static long one_term(char *term, uint64_t *out, size_t room)
+{
+        char *dots = strstr(term, ".."), *step;
+        uint64_t from, to, by = 2;
+        bool times = true;
+        size_t n = 0;
+
+        if (!dots)
+                return room && capo_size_parse(term, out) == 0 ? 1 : -EINVAL;
+        *dots = 0;
+        step = strpbrk(dots + 2, "*+");
+        if (step) {
+                times = *step == '*';
+                *step++ = 0;
+        }
+        if (capo_size_parse(term, &from) < 0 || capo_size_parse(dots + 2, &to) < 0 ||
+            (step && capo_size_parse(step, &by) < 0) || !from || to < from || by < (times ? 2 : 1) || to > 1ull << 50)
+                return -EINVAL;
+        for (uint64_t v = from; v <= to; v = times ? v * by : v + by) {
+                if (n == room)
+                        return -E2BIG;
+                out[n++] = v;
+                if (v > to / (times ? by : 1))
+                        break;
+        }
+        return (long)n;
+}
+
+long capo_plan_sizes_parse(const char *text, uint64_t *out, size_t room, char *why, size_t why_room)
+{
+        _cleanup_free_ char *copy = strdup(text);
+        char *save = NULL;
+        long n = 0;
+
+        if (!copy)
+                return -ENOMEM;
+        for (char *term = strtok_r(copy, ",", &save); term; term = strtok_r(NULL, ",", &save)) {
+                char shown[64];
+                long got;
+
+                snprintf(shown, sizeof shown, "%s", term);
+                got = one_term(term, out + n, room - (size_t)n);
+                if (got == -E2BIG)
+                        snprintf(why, why_room, "more than %zu sizes in \"%s\"", room, text);
+                else if (got < 0)
+                        snprintf(why, why_room, "expected sizes as 1K..1G*2, 64K..1M+64K or 4K,1M, found \"%s\"",
+                                 shown);
+                if (got < 0)
+                        return got;
+                n += got;
+        }
+        if (!n) {
+                snprintf(why, why_room, "expected sizes as 1K..1G*2, found \"%s\"", text);
+                return -EINVAL;
+        }
+        return n;
+}
+
+/* Which libnccl. */
+
+static int take(const char *candidate, char *path, size_t room)
+{
+        char resolved[PATH_MAX];
+
+        if (!realpath(candidate, resolved) || access(resolved, R_OK) < 0 || strlen(resolved) >= room)
+                return -ENOENT;
+        strcpy(path, resolved);
+        return 0;
+}
+
+static int take_pattern(const char *pattern, char *path, size_t room)
+{
+        glob_t found;
+        int r = -ENOENT;
+
+        if (glob(pattern, 0, NULL, &found) != 0)
+                return -ENOENT;
+        for (size_t i = found.gl_pathc; r < 0 && i > 0; i--) /* the newest Python last */
+                r = take(found.gl_pathv[i - 1], path, room);
+        globfree(&found);
+        return r;
+}
+
+int capo_plan_find_libnccl(char *path, size_t room)
+{
+        static const char *const patterns[] = {
+                "/usr/local/cuda/lib64/libnccl.so.2",
+                "/usr/lib/x86_64-linux-gnu/libnccl.so.2",
+                "/usr/lib64/libnccl.so.2",
+                "/usr/local/cuda*/lib64/libnccl.so.2",
+                "/usr/local/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
+                "/usr/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
+        };
+        const char *named = getenv("CAPO_NCCL"), *home = getenv("HOME"), *library_path = getenv("LD_LIBRARY_PATH");
+        const char *venv = getenv("VIRTUAL_ENV");
+        char pattern[PATH_MAX];
+
+        if (named && *named)
+                return take(named, path, room);
+        for (const char *at = library_path; at && *at;) {
+                size_t n = strcspn(at, ":");
+
+                snprintf(pattern, sizeof pattern, "%.*s/libnccl.so.2", (int)n, at);
+                if (n && take(pattern, path, room) == 0)
+                        return 0;
+                at += n + (at[n] == ':');
+        }
+        if (venv && *venv) {
+                snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2", venv);
+                if (take_pattern(pattern, path, room) == 0)
+                        return 0;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(patterns); i++) {
+                if (take_pattern(patterns[i], path, room) == 0)
+                        return 0;
+        }
+        if (!home || !*home)
+                return -ENOENT;
+        snprintf(pattern, sizeof pattern, "%s/.local/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2", home);
+        return take_pattern(pattern, path, room);
+}

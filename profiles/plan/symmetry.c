@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Automorphisms of a machine by trying: GPU after GPU gets an image that agrees with all pairs placed so far. Eight to
+ * sixteen GPUs with a few distances leave little to try.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "profiles/plan/symmetry.h"
+
+enum { GPUS = 32, MAPS = 40320 };
+
+struct search {
+        const struct capo_topology *t;
+        uint32_t pair[GPUS][GPUS]; /* all that can be said about two GPUs; [i][i] about one */
+        struct capo_symmetry *out;
+        size_t room;
+        uint8_t map[GPUS];
+        uint32_t used;
+        int rc;
+};
+
+static void describe(struct search *s)
+{
+        const struct capo_topology *t = s->t;
+
+        for (size_t a = 0; a < t->n_gpus; a++) {
+                for (size_t b = 0; b < t->n_gpus; b++)
+                        s->pair[a][b] = a == b ? (uint32_t)t->gpus[a].sm << 8 | (uint32_t)t->gpus[a].gdr
+                                               : t->gpu_path[a * t->n_gpus + b];
+        }
+        for (size_t i = 0; i < t->n_links; i++) {
+                const struct capo_topology_link *l = &t->links[i];
+
+                if (l->end == CAPO_END_GPU) {
+                        s->pair[l->from][l->to] += (uint32_t)l->count << 16;
+                        s->pair[l->to][l->from] += (uint32_t)l->count << 16;
+                } else {
+                        s->pair[l->from][l->from] += (uint32_t)l->count << (l->end == CAPO_END_SWITCH ? 16 : 24);
+                }
+        }
+}
+
+/* Every NIC must have a counterpart that is as far from the images as it is from the originals. */
+static bool nics_follow(const struct search *s)
+{
+        const struct capo_topology *t = s->t;
+        uint64_t taken = 0;
+
+        if (t->n_nics > 64)
+                return false;
+        for (size_t a = 0; a < t->n_nics; a++) {
+                size_t b;
+
+                for (b = 0; b < t->n_nics; b++) {
+                        bool same = !(taken & 1ull << b) && t->nics[a].gbs == t->nics[b].gbs &&
+                                    t->nics[a].gdr == t->nics[b].gdr;
+
+                        for (size_t g = 0; g < t->n_gpus && same; g++)
+                                same = t->nic_path[g * t->n_nics + a] == t->nic_path[(size_t)s->map[g] * t->n_nics + b];
+                        if (same)
+                                break;
+                }
+                if (b == t->n_nics)
+                        return false;
+                taken |= 1ull << b;
+        }
+        return true;
+}
+
+static void place(struct search *s, size_t gpu)
+{
+        if (s->rc || s->out->n_maps == MAPS)
+                return;
+        if (gpu == s->t->n_gpus) {
+                if (!nics_follow(s))
+                        return;
+                if (s->out->n_maps == s->room) {
+                        size_t more = s->room ? s->room * 4 : 16;
+                        void *p = reallocarray(s->out->maps, more, sizeof *s->out->maps);
+
+                        if (!p) {
+                                s->rc = -ENOMEM;
+                                return;
+                        }
+                        s->out->maps = p;
+                        s->room = more;
+                }
+                memcpy(s->out->maps[s->out->n_maps++], s->map, sizeof s->map);
+                return;
+        }
+        for (uint8_t image = 0; image < s->t->n_gpus; image++) {
+                bool fits = !(s->used & 1u << image) && s->pair[gpu][gpu] == s->pair[image][image];
+
+                for (size_t before = 0; before < gpu && fits; before++)
+                        fits = s->pair[gpu][before] == s->pair[image][s->map[before]];
+                if (!fits)
+                        continue;
+                s->map[gpu] = image;
+                s->used |= 1u << image;
+                place(s, gpu + 1);
+                s->used &= ~(1u << image);
+        }
+}
+
+int capo_symmetry_find(const struct capo_topology *t, struct capo_symmetry *out)
+{
+        struct search s = {.t = t, .out = out};
+
+        *out = (struct capo_symmetry){.n_gpus = t->n_gpus};
+        if (t->n_gpus > GPUS)
+                return -E2BIG;
+        describe(&s);
+        place(&s, 0);
+        if (s.rc)
+                capo_symmetry_finish(out);
+        return s.rc;
+}
+
+uint32_t capo_symmetry_least(const struct capo_symmetry *s, uint32_t set)
+{
+        uint32_t least = set;
+
+        for (size_t m = 0; m < s->n_maps; m++) {
+                uint32_t image = 0;
+
+                for (size_t g = 0; g < s->n_gpus; g++) {
+                        if (set & 1u << g)
+                                image |= 1u << s->maps[m][g];
+                }
+                if (image < least)
+                        least = image;
+        }
+        return least;
+}
+
+void capo_symmetry_finish(struct capo_symmetry *s)
+{
+        free(s->maps);
+        *s = (struct capo_symmetry){0};
+}

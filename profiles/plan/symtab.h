@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions of a loaded shared object that it does not export. */
+#ifndef CAPO_PLAN_SYMTAB_H
+#define CAPO_PLAN_SYMTAB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * capo_elf_functions() - call @each for every function in .symtab of a file
+ * @path: an ELF64 shared object of this machine's architecture and byte order
+ * @each: name, value (relative to the load address), size; a non-zero result stops and is returned
+ * @why:  filled with a sentence on error
+ *
+ * Return: 0; what @each returned; -ENOEXEC not such a file; -ENODATA stripped: it has no .symtab; negative errno.
+ */
+int capo_elf_functions(const char *path, int (*each)(const char *name, uint64_t value, uint64_t size, void *arg),
+                       void *arg, char *why, size_t why_room);
+
+/**
+ * capo_patch_jump() - make the code at @from continue at @to for ever
+ * @from: beginning of a function of at least CAPO_PATCH_BYTES in a mapping of this process; no thread may be in it
+ *
+ * x86-64: jmp through an address that follows it (FF 25 00000000, 8 bytes). Other machines: -ENOTSUP.
+ * The page stays writable and executable, so that patching its neighbours costs no further system call.
+ */
+int capo_patch_jump(void *from, const void *to);
+enum { CAPO_PATCH_BYTES = 14 };
+
+#endif

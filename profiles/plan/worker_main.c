@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * capo-plan-worker: the process around one simulated node. It is a program of its own, and not the capo command itself,
+ * because it exports the C library functions below to everything it loads. All of them do what the C library does, only
+ * more gently or without touching this machine:
+ *
+ *   sched_yield, recv, accept   NCCL polls with them; many virtual ranks share few cores here, so a poll that finds
+ *                               nothing gives the processor away for a moment. Results are unchanged, 16 ranks start
+ * ten times as fast. fallocate                   34 MB per rank in /dev/shm stay a sparse file. mkstemp notes the files
+ * made in /dev/shm, so that the parent can remove them. realpath                    hides this machine's PCI tree: the
+ * topology file is the machine.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/util.h"
+#include "profiles/plan/job.h"
+
+static struct plan_job *job;
+
+/* The names as libraries ask for them: headers rename some of these functions by the size of off_t. */
+#define EXPORT(name) __asm__(name) CAPO_EXPORT __attribute__((used))
+
+int soft_sched_yield(void) EXPORT("sched_yield");
+ssize_t soft_recv(int fd, void *data, size_t n, int flags) EXPORT("recv");
+int soft_accept(int fd, struct sockaddr *address, socklen_t *length) EXPORT("accept");
+int soft_fallocate(int fd, int mode, off_t offset, off_t length) EXPORT("fallocate");
+int soft_fallocate64(int fd, int mode, off_t offset, off_t length) EXPORT("fallocate64");
+int soft_mkstemp(char *template) EXPORT("mkstemp");
+int soft_mkstemp64(char *template) EXPORT("mkstemp64");
+char *soft_realpath(const char *path, char *out) EXPORT("realpath");
+
+static void pause_ns(long ns)
+{
+        int e = errno;
+
+        nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+        errno = e;
+}
+
+int soft_sched_yield(void)
+{
+        pause_ns(20000);
+        return 0;
+}
+
+ssize_t soft_recv(int fd, void *data, size_t n, int flags)
+{
+        ssize_t got = syscall(SYS_recvfrom, fd, data, n, flags, NULL, NULL);
+
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+                pause_ns(20000);
+        return got;
+}
+
+int soft_accept(int fd, struct sockaddr *address, socklen_t *length)
+{
+        int got = (int)syscall(SYS_accept, fd, address, length);
+
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+                pause_ns(50000);
+        return got;
+}
+
+int soft_fallocate(int fd, int mode, off_t offset, off_t length)
+{
+        return mode == 0 ? ftruncate(fd, offset + length) : (int)syscall(SYS_fallocate, fd, mode, offset, length);
+}
+
+int soft_fallocate64(int fd, int mode, off_t offset, off_t length)
+{
+        return soft_fallocate(fd, mode, offset, length);
+}
+
+/* The name is noted before the file is made, so that being killed in between leaves nothing behind. */
+static int noted_mkstemp(char *template, char *tail)
+{
+        static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+        const char *name = template + strlen("/dev/shm/");
+        uint32_t note = atomic_fetch_add(&job->n_shm, 1);
+
+        for (int attempt = 0; attempt < 100; attempt++) {
+                unsigned char random[6];
+                int fd;
+
+                if (syscall(SYS_getrandom, random, sizeof random, 0) != (long)sizeof random)
+                        return -1;
+                for (size_t i = 0; i < sizeof random; i++)
+                        tail[i] = letters[random[i] % (sizeof letters - 1)];
+                if (note < PLAN_MAX_SHM)
+                        strcpy(job->shm[note], name);
+                fd = open(template, O_RDWR | O_CREAT | O_EXCL, 0600);
+                if (fd >= 0)
+                        return fd;
+                if (note < PLAN_MAX_SHM) /* somebody else's, or none */
+                        job->shm[note][0] = 0;
+                if (errno != EEXIST)
+                        return -1;
+        }
+        return -1;
+}
+
+int soft_mkstemp(char *template)
+{
+        size_t n = strlen(template);
+
+        if (job && n > 15 && n - 9 < sizeof job->shm[0] && !strncmp(template, "/dev/shm/", 9) &&
+            !strcmp(template + n - 6, "XXXXXX"))
+                return noted_mkstemp(template, template + n - 6);
+        return mkostemp(template, 0);
+}
+
+int soft_mkstemp64(char *template)
+{
+        return soft_mkstemp(template);
+}
+
+char *soft_realpath(const char *path, char *out)
+{
+        if (!strncmp(path, "/sys/", 5)) {
+                errno = ENOENT;
+                return NULL;
+        }
+
+        static char *(*real)(const char *, char *);
+
+        if (!real)
+                real = (char *(*)(const char *, char *))dlsym(RTLD_NEXT, "realpath");
+        return real(path, out);
+}
+
+int main(int argc, char **argv)
+{
+        struct stat st;
+        int (*node)(struct plan_job *, uint32_t);
+        void *handle;
+
+        if (argc != 3 || fstat(PLAN_JOB_FD, &st) < 0 || (size_t)st.st_size < sizeof *job) {
+                fputs("capo-plan-worker is started by capo plan; it has no use by itself\n", stderr);
+                return 2;
+        }
+        prctl(PR_SET_PDEATHSIG, 9); /* never outlive capo */
+        job = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, PLAN_JOB_FD, 0);
+        if (job == MAP_FAILED || job->size != (uint64_t)st.st_size)
+                return 2;
+        close(PLAN_JOB_FD);
+        handle = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+        node = handle ? (int (*)(struct plan_job *, uint32_t))dlsym(handle, "capo_plan_node") : NULL;
+        if (!node) {
+                fprintf(stderr, "%s\n", dlerror());
+                return 2;
+        }
+        /* Threads of NCCL are still at work on what will never complete: leave without asking them. */
+        _exit(node(job, (uint32_t)atoi(argv[2])));
+}
