@@ -272,10 +272,8 @@ static void process_problems(struct report *r, const struct capo_job_process *p)
 {
         const struct capo_log_health *h = &p->health;
         const char *name = base_name(p->path);
-        char n1[32], n2[32], rank[32] = "";
+        char n1[32], n2[32];
 
-        if (p->rank >= 0)
-                snprintf(rank, sizeof rank, " (rank %d)", p->rank);
         for (uint64_t i = 0; i < h->n_damages && i < CAPO_DAMAGES_KEPT; i++)
                 problem(r, "%s: damaged at byte %s (%s): %s bytes left out, the rest is used", name,
                         capo_text_count(h->damages[i].offset, n1), h->damages[i].what,
@@ -288,32 +286,61 @@ static void process_problems(struct report *r, const struct capo_job_process *p)
         if (h->cut_bytes)
                 problem(r, "%s: ends inside a frame at byte %s; all before it is used", name,
                         capo_text_count(h->cut_at, n1));
-        if (!p->has_end || !p->end.clean)
-                problem(r, "%s%s: %s", name, rank,
-                        alive_here(p) ? "still runs; this is what it has written so far"
-                                      : "was killed, or ended without its library's exit; the log ends there");
 }
 
-/* Many ranks may share a trouble: one line per kind beyond a few. */
+/* Many logs may share a trouble: one line beyond a few. */
 static void all_process_problems(struct report *r)
 {
         uint32_t shown = 0, hidden = 0;
 
         for (uint32_t i = 0; i < r->job->n_processes; i++) {
+                const struct capo_job_process *p = &r->job->processes[i];
                 uint32_t before = r->n_problems;
 
                 if (shown >= 8 && !r->all) {
-                        const struct capo_job_process *p = &r->job->processes[i];
-
-                        hidden += p->health.n_damages || p->health.cut_bytes || p->read_error || !p->has_end ||
-                                  !p->end.clean;
+                        hidden += p->health.n_damages || p->health.cut_bytes || p->read_error;
                         continue;
                 }
-                process_problems(r, &r->job->processes[i]);
+                process_problems(r, p);
                 shown += r->n_problems - before;
         }
         if (hidden)
-                problem(r, "%u more logs were killed, cut or damaged: capo report --all names them", hidden);
+                problem(r, "%u more logs are cut or damaged: capo report --all names them", hidden);
+}
+
+/* Processes that did not end by themselves, or not yet: by rank where ranks are known, else by name. */
+static void unfinished(struct report *r, bool alive)
+{
+        const struct capo_job *job = r->job;
+        uint32_t n_ranks = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? (uint32_t)job->n_ranks : 0, n = 0;
+        _cleanup_free_ bool *ended = malloc(n_ranks + 1);
+        _cleanup_free_ char *text = NULL;
+
+        if (!ended)
+                return;
+        memset(ended, true, n_ranks + 1);
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_job_process *p = &job->processes[i];
+
+                if ((p->has_end && p->end.clean) || alive_here(p) != alive)
+                        continue;
+                if (p->rank >= 0 && (uint32_t)p->rank < n_ranks) {
+                        ended[p->rank] = false;
+                        n++;
+                } else {
+                        problem(r,
+                                alive ? "%s: its process still runs; this is what it has written so far"
+                                      : "%s: its process was killed, or ended without an exit that capo sees",
+                                base_name(p->path));
+                }
+        }
+        text = report_ranks_text(ended, n_ranks);
+        if (text)
+                problem(r,
+                        alive ? "rank%s %s still run%s: this is what has been written so far"
+                              : "rank%s %s: killed, or ended without an exit that capo sees%s; all written before is "
+                                "used",
+                        n > 1 ? "s" : "", text, alive && n < 2 ? "s" : "");
 }
 
 /* Ranks that tuned by another profile than most. */
@@ -371,6 +398,8 @@ static void find_problems(struct report *r)
         if (job->bytes_lost)
                 problem(r, "%s bytes of log could not be written (disk full, or the folder went away)",
                         capo_text_count(job->bytes_lost, n));
+        unfinished(r, false);
+        unfinished(r, true);
         all_process_problems(r);
 }
 
@@ -429,6 +458,8 @@ static int add_row(struct report *r, const struct capo_job_row *row, uint32_t fi
                 to->row.calls = to->row.count = to->row.failed = 0;
         }
         to->bytes_max = row->bytes > to->bytes_max ? row->bytes : to->bytes_max;
+        for (unsigned c = 0; c < CAPO_CLOCKS; c++)
+                to->timed_bytes[c] += (double)row->bytes * (double)row->time[c].count;
         if (!(row->flags & CAPO_RECORD_GROUP)) {
                 r->collectives += row->count;
                 r->moved_bytes += moved;
@@ -455,8 +486,12 @@ static void rate_rows(struct report *r)
                         r->gpu = true;
                         gpu_ns += row->total_ns;
                 }
-                if (row->row.bytes == row->bytes_max) {
-                        row->has_bandwidth = capo_job_row_bandwidth(r->job, &row->row, &row->algbw, &row->busbw);
+                row->has_bandwidth = capo_job_row_bandwidth(r->job, &row->row, &row->algbw, &row->busbw);
+                if (row->has_bandwidth && row->row.bytes != row->bytes_max) {
+                        double factor = row->busbw / row->algbw;
+
+                        row->algbw = row->timed_bytes[row->clock] / (double)row->row.time[row->clock].sum_ns;
+                        row->busbw = row->algbw * factor;
                 }
         }
         for (uint32_t i = 0; i < r->n_rows; i++) {

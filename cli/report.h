@@ -18,7 +18,8 @@ struct report_row {
         double total_ns; /* over all ranks, by `clock` */
         double share;    /* of the time of all rows timed by that kind of clock; < 0: not comparable */
         bool has_bandwidth;
-        double algbw, busbw; /* GB/s */
+        double algbw, busbw; /* GB/s; of sizes put together: all bytes over all time of the calls timed */
+        double timed_bytes[CAPO_CLOCKS];
 };
 
 struct report {

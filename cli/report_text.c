@@ -29,16 +29,14 @@ static const char *info_of_any(const struct capo_job *job, const char *key)
         return NULL;
 }
 
-/* "22809" as NCCL counts (major * 10000 + minor * 100 + patch) to "2.28.9"; anything else as it is. */
-static char *version_text(const char *number, char *text, size_t room)
+/* Length of the folder, with its slash, of a command line's first word. */
+static size_t command_folder(const char *command)
 {
-        int v = atoi(number);
+        size_t word = strcspn(command, " ");
 
-        if (v >= 20000 && strspn(number, "0123456789") == strlen(number))
-                snprintf(text, room, "%d.%d.%d", v / 10000, v / 100 % 100, v % 100);
-        else
-                snprintf(text, room, "%s", number);
-        return text;
+        while (word && command[word - 1] != '/')
+                word--;
+        return word;
 }
 
 /* The job's layout is that of its largest communicator; several nodes without one are only counted. */
@@ -46,7 +44,7 @@ static void heading(const struct report *r, FILE *out, const struct style *s)
 {
         const struct capo_job *job = r->job;
         const char *id = info_of_any(job, "job"), *name = info_of_any(job, "job.name"),
-                   *command = info_of_any(job, "command");
+                   *command = info_of_any(job, "cmdline");
         const struct capo_job_comm *c = job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
         time_t begin = (time_t)(job->t_begin_ns / 1000000000);
         char when[64] = "", text[32];
@@ -59,36 +57,34 @@ static void heading(const struct report *r, FILE *out, const struct style *s)
                 fprintf(out, "job %s  ", id);
         if (name && *name)
                 fprintf(out, "%s  ", name);
-        else if (command)
-                fprintf(out, "%.60s  ", command);
+        else if (command) /* without the folder of the program */
+                fprintf(out, "%.60s  ", command + command_folder(command));
         fprintf(out, "%s  %s    %d rank%s on %u node%s", when, capo_text_time((double)capo_job_duration_ns(job), text),
                 job->n_ranks, job->n_ranks == 1 ? "" : "s", job->n_nodes, job->n_nodes == 1 ? "" : "s");
         if (c && job->n_nodes > 1 && c->layout[0])
-                fprintf(out, ": %s", c->layout);
+                fprintf(out, c->n_members < (uint32_t)c->n_ranks ? ", %s with a log" : ": %s", c->layout);
         fputc('\n', out);
 }
 
+/* Which GPU clocks there are, and how many of the calls of such rows they saw. */
 static void gpu_times(const struct report *r, FILE *out)
 {
         static const char *const names[CAPO_CLOCKS] = {"none", "host", "events", "kernel stamps"};
-        uint64_t timed[CAPO_CLOCKS] = {0}, calls = 0;
         bool any = false;
-        char text[32];
 
-        for (uint32_t i = 0; i < r->n_rows; i++) {
-                if (r->rows[i].row.flags & CAPO_RECORD_MEMBER)
-                        continue;
-                calls += r->rows[i].row.calls;
-                for (unsigned c = CAPO_CLOCK_EVENT; c < CAPO_CLOCKS; c++)
-                        timed[c] += r->rows[i].row.time[c].count;
-        }
         fputs("GPU times: ", out);
         for (unsigned c = CAPO_CLOCK_EVENT; c < CAPO_CLOCKS; c++) {
-                if (!timed[c])
+                uint64_t timed = 0, calls = 0;
+
+                for (uint32_t i = 0; i < r->n_rows; i++) {
+                        timed += r->rows[i].row.time[c].count;
+                        calls += r->rows[i].row.time[c].count ? r->rows[i].row.calls : 0;
+                }
+                if (!timed)
                         continue;
-                fprintf(out, "%s%s", any ? ", " : "", names[c]);
-                if (timed[c] < calls)
-                        fprintf(out, ", %s of the calls", capo_text_percent((double)timed[c] / (double)calls, text));
+                fprintf(out, "%s%s", any ? "; " : "", names[c]);
+                if (calls > timed + timed / 20)
+                        fprintf(out, ", 1 call in %.2g", (double)calls / (double)timed);
                 any = true;
         }
         fputs(any ? "" : "none, only what the host saw", out);
@@ -100,10 +96,9 @@ static void circumstances(const struct report *r, FILE *out)
         const char *nccl = info_of_any(r->job, "nccl.version"), *how = info_of_any(r->job, "nccl.how");
         const char *fabric = info_of_any(r->job, "fabric.version"), *tuner = info_of_any(r->job, "tuner");
         const struct capo_job_process *p = &r->job->processes[0];
-        char text[64];
 
         if (nccl)
-                fprintf(out, "NCCL %s", version_text(nccl, text, sizeof text));
+                fprintf(out, "NCCL %s", nccl);
         else
                 fputs("NCCL: not seen", out);
         if (how)
@@ -241,7 +236,7 @@ static void communicators(const struct report *r, FILE *out, const struct style 
 {
         const struct capo_job *job = r->job;
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrrllrr");
-        static const char *const head[] = {"name", "ranks", "nodes", "layout", "from", "calls", "logs"};
+        static const char *const head[] = {"name", "ranks", "nodes", "layout", "from", "collectives", "logs"};
         uint32_t shown = r->all || job->n_comms <= COMMS_SHOWN + 2 ? job->n_comms : COMMS_SHOWN;
 
         if (!t || job->n_comms < 2)
@@ -259,9 +254,10 @@ static void communicators(const struct report *r, FILE *out, const struct style 
                 capo_table_cell(t, "%s", c->layout);
                 if (c->parent == CAPO_NO_COMM)
                         capo_table_cell(t, "-");
+                else if (c->color >= 0)
+                        capo_table_cell(t, "%s color %d", job->comms[c->parent].name, c->color);
                 else
-                        capo_table_cell(t, "%s%s%.0d", job->comms[c->parent].name, c->color > 0 ? " color " : "",
-                                        c->color > 0 ? c->color : 0);
+                        capo_table_cell(t, "%s", job->comms[c->parent].name);
                 capo_table_cell(t, "%s", capo_text_count(c->n_calls, text));
                 capo_table_cell(t, "%u", c->n_members);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* usage: gen_job DIR key=value...   a made-up job's logs (tests/golden/gen_log.h), for scripts and by hand.
+/* usage: gen_job DIR mixed | key=value...   a made-up job's logs (tests/golden/gen_log.h), for scripts and by hand.
  * layout=3+5 steps=N sizes=B,B,... trace=1 gpu=1 late_rank=R late_ns=N clock_ns=N drift=D missing=N killed=1 kept=N */
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +20,10 @@ int main(int argc, char **argv)
                 return 2;
         }
         job.dir = argv[1];
+        if (argc == 3 && !strcmp(argv[2], "mixed")) {
+                gen_mixed_write(argv[1]);
+                return 0;
+        }
         for (int i = 2; i < argc; i++) {
                 char *value = strchr(argv[i], '=');
 

@@ -218,7 +218,8 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
         gen_log_open(&g, path, 3000 + rank);
         snprintf(text, sizeof text,
                  "host\tnode-%c%u\nboot_id\tb%u\nrank\t%u\nlocal_rank\t%u\nworld_size\t%u\njob\t48213\n"
-                 "command\tpython train.py\nnccl.version\t22809\nnccl.path\t/usr/lib/libnccl.so.2\n",
+                 "cmdline\t/usr/bin/python3 train.py --model "
+                 "bert-large\nnccl.version\t2.28.9\nnccl.path\t/usr/lib/libnccl.so.2\n",
                  'a' + node % 26, node / 26, node, rank, local, n_ranks);
         gen_log_text(&g, CAPO_FRAME_INFO, text);
         gen_log_comm(&g,
@@ -328,4 +329,138 @@ uint64_t gen_job_write(const struct gen_job *job)
         if (job->kept_calls && job->kept_calls < n_calls)
                 n_calls = job->kept_calls;
         return job->trace ? n_calls * rank : 0;
+}
+
+/* Calls of one kind in one cell: @n of them, host 2 us to 3 us, GPU (when @clock says so) base to 2 * base. */
+static void mixed_cell(struct gen_log *g, struct capo_log_cell cell, uint64_t n, uint64_t base_ns)
+{
+        struct gen_hist host = {0}, gpu = {0};
+        bool on_gpu = cell.clock == CAPO_CLOCK_EVENT || cell.clock == CAPO_CLOCK_KERNEL;
+
+        for (uint64_t i = 0; i < n; i++) {
+                gen_hist_add(&host, 2000 + noise(cell.id, i, 1000), 1);
+                if (on_gpu && i % 8 == 0)
+                        gen_hist_add(&gpu, base_ns + noise(cell.id + 100, i, base_ns), 1);
+        }
+        cell.count = n;
+        gen_log_cell(g, cell, cell.flags & (CAPO_RECORD_MEMBER | CAPO_RECORD_CAPTURED) ? NULL : &host,
+                     on_gpu ? &gpu : NULL);
+}
+
+void gen_mixed_write(const char *dir)
+{
+        enum { RING_LL = CAPO_ALGO_RING << 4 | CAPO_PROTO_LL, TREE = CAPO_ALGO_TREE << 4 | CAPO_PROTO_SIMPLE };
+        const struct capo_log_comm unknown = {.n_nodes = -1, .min_local = -1, .max_local = -1, .color = -1};
+
+        for (unsigned rank = 0; rank < 4; rank++) {
+                struct capo_log_comm world = unknown, tp = unknown, pp = unknown, self = unknown;
+                char path[4096], text[512];
+                struct gen_log g;
+                uint16_t id = 0;
+
+                snprintf(path, sizeof path, "%s/host%u.%u.capo", dir, rank / 2, 700 + rank);
+                gen_log_open(&g, path, 700 + rank);
+                snprintf(text, sizeof text,
+                         "host\thost%u\nrank\t%u\nworld_size\t4\ncmdline\t./train\nnccl.version\t2.27.3\nnccl.how\t"
+                         "dlopen\n",
+                         rank / 2, rank);
+                gen_log_text(&g, CAPO_FRAME_INFO, text);
+                world = (struct capo_log_comm){.id = 1,
+                                               .rank = (int)rank,
+                                               .n_ranks = 4,
+                                               .device = (int)rank % 2,
+                                               .uid = 11,
+                                               .color = -1,
+                                               .t_birth = 5};
+                tp = (struct capo_log_comm){.id = 2,
+                                            .parent = 1,
+                                            .rank = (int)rank % 2,
+                                            .n_ranks = 2,
+                                            .color = (int)rank / 2,
+                                            .uid = 20 + rank / 2,
+                                            .t_birth = 100};
+                pp = (struct capo_log_comm){.id = 3,
+                                            .parent = 1,
+                                            .rank = (int)rank / 2,
+                                            .n_ranks = 2,
+                                            .color = (int)rank % 2,
+                                            .uid = 30 + rank % 2,
+                                            .t_birth = 200};
+                self = (struct capo_log_comm){.id = 4, .n_ranks = 1, .color = -1, .uid = 40 + rank, .t_birth = 300};
+                gen_log_comm(&g, world, "");
+                gen_log_comm(&g, tp, "");
+                gen_log_comm(&g, pp, "pipe");
+                gen_log_comm(&g, self, "");
+                gen_log_text(&g, CAPO_FRAME_RULES,
+                             rank == 3 ? "1111aaaa /other/p.json\n"
+                                       : "02acbeef /shared/p.json\nAllReduce upto 1M Tree LL128\n");
+                for (unsigned k = 0; k < 20; k++)
+                        mixed_cell(&g,
+                                   (struct capo_log_cell){.bytes = 1000 * (k + 1),
+                                                          .id = id++,
+                                                          .comm = 1,
+                                                          .call = CAPO_CALL_ALLREDUCE,
+                                                          .algo_proto = RING_LL,
+                                                          .channels = 1,
+                                                          .rule = k < 3 ? 1 : 0,
+                                                          .clock = CAPO_CLOCK_EVENT},
+                                   64, 20000 + 100 * k);
+                mixed_cell(&g,
+                           (struct capo_log_cell){.bytes = 1 << 26,
+                                                  .id = id++,
+                                                  .comm = 1,
+                                                  .call = CAPO_CALL_ALLGATHER,
+                                                  .algo_proto = TREE,
+                                                  .channels = 8,
+                                                  .clock = CAPO_CLOCK_KERNEL},
+                           40, 3000000);
+                mixed_cell(&g,
+                           (struct capo_log_cell){
+                                   .bytes = 1 << 20, .id = id++, .comm = 2, .call = CAPO_CALL_REDUCESCATTER},
+                           30, 0);
+                mixed_cell(&g,
+                           (struct capo_log_cell){.bytes = 4096,
+                                                  .id = id++,
+                                                  .comm = 3,
+                                                  .flags = CAPO_RECORD_MEMBER,
+                                                  .call = rank < 2 ? CAPO_CALL_SEND : CAPO_CALL_RECV},
+                           50, 0);
+                mixed_cell(&g,
+                           (struct capo_log_cell){.bytes = 8192,
+                                                  .id = id++,
+                                                  .comm = 3,
+                                                  .flags = CAPO_RECORD_GROUP,
+                                                  .call = CAPO_CALL_GROUP,
+                                                  .clock = CAPO_CLOCK_EVENT},
+                           25, 9000);
+                mixed_cell(&g,
+                           (struct capo_log_cell){.bytes = 2048,
+                                                  .id = id++,
+                                                  .comm = 1,
+                                                  .flags = CAPO_RECORD_CAPTURED,
+                                                  .call = CAPO_CALL_ALLREDUCE},
+                           5, 0);
+                mixed_cell(&g,
+                           (struct capo_log_cell){.bytes = 16,
+                                                  .id = id++,
+                                                  .comm = 1,
+                                                  .call = CAPO_CALL_BROADCAST,
+                                                  .result = rank == 1 ? 5 : 0},
+                           3, 0);
+                mixed_cell(&g, (struct capo_log_cell){.id = id++, .comm = 1, .call = CAPO_CALL_COMMINIT}, 1, 0);
+                gen_log_site(&g,
+                             (struct capo_log_site){
+                                     .id = 1, .count = 1000, .host_ns = 2300000, .gpu_ns = 40000000, .gpu_count = 160},
+                             "c10d::Reducer::mark_bucket_ready\nautograd::Engine\ntrain.py:214 backward\n");
+                gen_log_site(&g, (struct capo_log_site){.id = 2, .count = 400, .host_ns = 900000}, "main\n");
+                gen_log_frame(&g, CAPO_FRAME_END,
+                              &(struct capo_log_end){.t_ns = 9000000000,
+                                                     .calls = 1500,
+                                                     .dropped = rank == 2 ? 7 : 0,
+                                                     .cost_ns = 16,
+                                                     .clean = rank == 2 ? 2 : 1,
+                                                     .threads = 3},
+                              sizeof(struct capo_log_end));
+                gen_log_close(&g);
+        }
 }

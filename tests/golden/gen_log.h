@@ -66,4 +66,8 @@ struct gen_job {
 /** gen_job_write() - one log per rank in job->dir, which exists. Returns the records written, over all logs. */
 uint64_t gen_job_write(const struct gen_job *job);
 
+/** gen_mixed_write() - four logs with something of everything: splits, groups, p2p, captured and failed calls, many
+ * sizes, three clocks, rules, sites, drops. */
+void gen_mixed_write(const char *dir);
+
 #endif

@@ -1,0 +1,73 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Whole pages against what they were when somebody last looked at them (expect/). After a change that is meant:
+#     CAPO_GOLDEN_REWRITE=1 meson test -C build --suite golden      and read the diff
+# usage: golden.sh CAPO GEN_JOB SOURCE_DIR
+set -eu
+capo=$(realpath "$1") gen=$(realpath "$2") here=$(realpath "$3")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export TZ=UTC LC_ALL=C NO_COLOR=1
+failed=0
+
+# expect NAME COMMAND...: stdout, then stderr and status when there are any
+expect() {
+        name=$1
+        shift
+        status=0
+        "$@" >out 2>err || status=$?
+        if [ -s err ]; then { echo "-- stderr"; cat err; } >>out; fi
+        if [ "$status" != 0 ]; then echo "-- status $status" >>out; fi
+        if [ -n "${CAPO_GOLDEN_REWRITE:-}" ]; then
+                cp out "$here/expect/$name"
+        elif ! diff -u "$here/expect/$name" out; then
+                echo "FAIL $name"
+                failed=1
+        fi
+}
+
+mkdir even uneven host killed mixed damaged empty many
+"$gen" uneven layout=3+5 steps=40 sizes=25M,4M,64K trace=1 gpu=1 late_rank=5 late_ns=88000 clock_ns=7654321 drift=1e-6 >/dev/null
+"$gen" host layout=2+2 steps=20 sizes=1M trace=1 late_rank=3 late_ns=40000 >/dev/null
+"$gen" killed layout=4+4 steps=20 sizes=1M,8 gpu=1 trace=1 missing=3 killed=1 >/dev/null
+"$gen" many layout=16x8 steps=10 sizes=1M gpu=1 trace=1 late_rank=77 late_ns=300000 >/dev/null
+"$gen" mixed mixed
+
+expect uneven.txt "$capo" report uneven
+expect uneven.json "$capo" report --json uneven
+expect uneven.csv "$capo" report --csv uneven
+expect uneven-call.txt "$capo" report --call allreduce --comm 'd*' --sort size uneven
+expect host.txt "$capo" report host
+expect killed.txt "$capo" report killed
+expect many.txt "$capo" report many
+expect mixed.txt "$capo" report mixed
+expect mixed-all.txt "$capo" report --all mixed
+expect mixed.json "$capo" report --json mixed
+expect mixed.csv "$capo" report --csv --sort call mixed
+"$capo" report --html page.html mixed >/dev/null
+expect mixed.html cat page.html
+expect dump.txt "$capo" dump --records host/node-a0.3000.capo
+expect chrome.json "$capo" dump --chrome host/node-a0.3000.capo host/node-b0.3002.capo
+
+# A byte of one log flipped, another cut, a third of the future, a fourth that is something else.
+"$gen" damaged layout=5 steps=20 sizes=1M gpu=1 trace=1 >/dev/null
+poke() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
+poke damaged/node-a0.3000.capo 900 X
+head -c 1000 damaged/node-a0.3001.capo >damaged/cut && mv damaged/cut damaged/node-a0.3001.capo
+poke damaged/node-a0.3002.capo 12 '\011\000\010\000'
+echo "not a log" >damaged/node-a0.3003.capo
+expect damaged.txt "$capo" report damaged
+expect damaged-dump.txt "$capo" dump damaged/node-a0.3000.capo
+expect empty.txt "$capo" report empty
+expect foreign.txt "$capo" report damaged/node-a0.3003.capo
+expect newer.txt "$capo" dump damaged/node-a0.3002.capo
+
+# Logs that earlier releases wrote stay readable for ever.
+for sample in "$here"/sample-v*; do
+        [ -d "$sample" ] || continue
+        ln -s "$sample" "$(basename "$sample")"
+        expect "$(basename "$sample").txt" "$capo" report --no-recover "$(basename "$sample")"
+        expect "$(basename "$sample").json" "$capo" report --no-recover --json "$(basename "$sample")"
+done
+exit $failed
