@@ -515,6 +515,8 @@ int topology_build_end(struct topology_build *b, struct capo_topology **out)
                 r = join_links(b);
         if (!r)
                 r = measure(b->t);
+        if (!r && !b->t->n_links && b->t->gpus[0].xml && !strcmp(b->t->gpus[0].xml->name, "pci"))
+                b->t->links_unknown = true;
         if (!r) {
                 b->t->platform = strdup(topology_platform(b->t));
                 r = b->t->platform && !b->no_memory ? 0 : -ENOMEM;

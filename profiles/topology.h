@@ -105,10 +105,10 @@ struct capo_topology {
         double brick_gbs;         /* one NVLink or xGMI link, each direction; 0 when the machine has none */
         const char *brick_source; /* where that number is from */
         bool pci_known;           /* the PCI tree and its speeds are known (not so for nvidia-smi text) */
-        bool links_unknown; /* an NCCL file without any link of a GPU known to have some: NCCL adds them at run time */
-        int hidden;         /* link ends that lead to GPUs the description leaves out (CAPO_TOPOLOGY_PARTIAL) */
-        uint8_t *gpu_path;  /* [a * n_gpus + b], enum capo_path by PCI alone, NVLink not looked at */
-        uint8_t *nic_path;  /* [gpu * n_nics + nic] */
+        bool links_unknown;       /* an NCCL file with PCI only: NCCL asks the driver for the links when it runs */
+        int hidden;               /* link ends that lead to GPUs the description leaves out (CAPO_TOPOLOGY_PARTIAL) */
+        uint8_t *gpu_path;        /* [a * n_gpus + b], enum capo_path by PCI alone, NVLink not looked at */
+        uint8_t *nic_path;        /* [gpu * n_nics + nic] */
 };
 
 enum capo_topology_flag {
@@ -133,6 +133,10 @@ int capo_topology_read(const char *path, unsigned flags, double brick_gbs, struc
 /** capo_topology_this_machine() - what hwloc finds here. Return: as capo_topology_read(); -EINVAL when there is no GPU.
  */
 int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, char *why, size_t room);
+
+/** capo_topology_made() - a rack written from its data sheet: "gb200-nvl36", "gb200-nvl72". Return: 0; -ENOENT the name
+ * is none of these; -ENOMEM. */
+int capo_topology_made(const char *name, double brick_gbs, struct capo_topology **out, char *why, size_t room);
 
 /** capo_topology_read_nccl() - NCCL's (and RCCL's) format only. */
 int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,

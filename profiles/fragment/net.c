@@ -11,7 +11,7 @@
 #include "core/util.h"
 #include "profiles/fragment/net.h"
 
-#define NIC_LEAST_GBS 1.0 /* slower interfaces are for management */
+#define NIC_LEAST_GBS 1.0 /* slower interfaces are for management, unless there is nothing else */
 
 struct builder {
         const struct capo_topology *t;
@@ -75,6 +75,7 @@ static void add_nvlinks(struct builder *b, const struct places *p)
 static void add_pci(struct builder *b, const struct places *p, int network)
 {
         const struct capo_topology *t = b->t;
+        double least = 0;
 
         for (size_t i = 0; i < t->n_pcis; i++) {
                 const struct capo_topology_pci *d = &t->pcis[i];
@@ -91,6 +92,10 @@ static void add_pci(struct builder *b, const struct places *p, int network)
         }
         for (size_t i = 0; i < t->n_nics; i++) {
                 if (t->nics[i].pci >= 0 && t->nics[i].gbs >= NIC_LEAST_GBS)
+                        least = NIC_LEAST_GBS;
+        }
+        for (size_t i = 0; i < t->n_nics; i++) {
+                if (t->nics[i].pci >= 0 && t->nics[i].gbs >= least)
                         join(b, p->pci[t->nics[i].pci], network, t->nics[i].gbs);
         }
 }

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo topo: which machine, which GPUs; then one page about them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "capo/msg.h"
+#include "cli/cli.h"
+#include "cli/topo.h"
+#include "cli/where.h"
+#include "core/util.h"
+
+static void help(void)
+{
+        puts("usage: capo topo [--topo FILE | --platform NAME] [--gpus LIST | --alloc SIZES | --every K] [OPTIONS]\n\n"
+             "Shows how the GPUs of an allocation are joined, and the most that any software could get out of their\n"
+             "links: broadcast and reduce (smallest cut), all-gather and reduce-scatter (tightest cut per rank "
+             "inside),\n"
+             "all-reduce (packed spanning trees), over NVLink alone and over NVLink, PCIe and NICs together. Exact "
+             "for\n"
+             "the model that docs/fragments.md states; GB/s as nccl-tests' algbw.\n\n"
+             "  --topo FILE      NCCL topology XML (NCCL_TOPO_DUMP_FILE writes one), lstopo XML, or the text of\n"
+             "                   nvidia-smi topo -m; without it and --platform: this machine, by hwloc\n"
+             "  --platform NAME  a machine capo has a description of: dgx1v, dgx1p, dgx2, dgxa100, hgxh100, ...;\n"
+             "                   gb200-nvl72 is written from its data sheet\n"
+             "  --gpus LIST      1,2,3 or 0-4 or bus ids; 1,2,3+0-4 is two machines; without it all GPUs, on this\n"
+             "                   machine those of CUDA_VISIBLE_DEVICES\n"
+             "  --alloc SIZES    3+5: the first 3 and the first 5 GPUs of two machines\n"
+             "  --every K        all allocations of K GPUs, one line per class\n"
+             "  --classes        all classes of the machine, as the table in docs/\n"
+             "  --trees          list the trees that reach the ceilings\n"
+             "  --nccl           ask real NCCL, on virtual GPUs, what it would do (takes seconds; its own model)\n"
+             "  --json           for programs\n"
+             "  --svg FILE       draw the links\n"
+             "  --brick GBS      bandwidth of one NVLink each way instead of NCCL's constant\n"
+             "  --partial        the file was dumped where GPUs were hidden: drop links that lead to them\n\n"
+             "  capo topo --platform dgx1v --gpus 0,3,4\n"
+             "  capo topo --topo topo.xml --alloc 3+5 --trees\n"
+             "  capo topo --platform dgx1v --every 3\n\n"
+             "Exit status: 0; 1 the description or the allocation is wrong; 2 wrong command line.");
+}
+
+static bool number(const char *text, double low, double high, double *out)
+{
+        char *end;
+        double v = strtod(text, &end);
+
+        if (end == text || *end || !(v >= low && v <= high))
+                return false;
+        *out = v;
+        return true;
+}
+
+static int options(int argc, char **argv, struct topo_options *o)
+{
+        const struct {
+                const char *name;
+                const char **value;
+        } texts[] = {{"--topo", &o->topo},
+                     {"--platform", &o->platform},
+                     {"--gpus", &o->gpus},
+                     {"--alloc", &o->alloc},
+                     {"--svg", &o->svg}};
+        const struct {
+                const char *name;
+                bool *value;
+        } flags[] = {{"--json", &o->json},
+                     {"--trees", &o->trees},
+                     {"--classes", &o->classes},
+                     {"--partial", &o->partial},
+                     {"--nccl", &o->ask_nccl}};
+
+        for (int i = 1; i < argc; i++) {
+                bool known = false;
+                double v = 0;
+
+                for (size_t k = 0; k < N_ELEMENTS(flags); k++) {
+                        if (!strcmp(argv[i], flags[k].name))
+                                known = *flags[k].value = true;
+                }
+                if (known)
+                        continue;
+                for (size_t k = 0; k < N_ELEMENTS(texts); k++) {
+                        if (strcmp(argv[i], texts[k].name) != 0)
+                                continue;
+                        if (i + 1 == argc) {
+                                capo_error("topo: %s wants a value; capo topo --help", argv[i]);
+                                return CAPO_EXIT_USAGE;
+                        }
+                        *texts[k].value = argv[++i];
+                        known = true;
+                        break;
+                }
+                if (known)
+                        continue;
+                if (strcmp(argv[i], "--every") != 0 && strcmp(argv[i], "--brick") != 0) {
+                        capo_error("topo: unknown option \"%s\"; capo topo --help", argv[i]);
+                        return CAPO_EXIT_USAGE;
+                }
+                if (i + 1 == argc || !number(argv[i + 1], !strcmp(argv[i], "--every") ? 2 : 0.001, 4096, &v)) {
+                        capo_error("topo: %s wants a number%s, found \"%s\"", argv[i],
+                                   !strcmp(argv[i], "--every") ? " of 2 or more" : " of GB/s above 0",
+                                   i + 1 < argc ? argv[i + 1] : "nothing");
+                        return CAPO_EXIT_USAGE;
+                }
+                if (!strcmp(argv[i++], "--every"))
+                        o->every = (int)v;
+                else
+                        o->brick_gbs = v;
+        }
+        if ((o->topo && o->platform) || (o->gpus && o->alloc) ||
+            ((o->every || o->classes) && (o->gpus || o->alloc || o->svg))) {
+                capo_error("topo: only one of --topo and --platform, and of --gpus, --alloc, --every and --classes");
+                return CAPO_EXIT_USAGE;
+        }
+        return 0;
+}
+
+/* The stored description of a platform, or the one made for it. */
+static int read_platform(const struct topo_options *o, struct capo_topology **t, char *why, size_t room)
+{
+        char build[256], installed[256], path[4096];
+        int r = capo_topology_made(o->platform, o->brick_gbs, t, why, room);
+
+        if (r != -ENOENT)
+                return r;
+        if (strchr(o->platform, '/') || strlen(o->platform) > 64) {
+                snprintf(why, room, "platform \"%.64s\": expected a name such as dgx1v; files go to --topo",
+                         o->platform);
+                return -EINVAL;
+        }
+        snprintf(build, sizeof build, "profiles/data/%s.xml", o->platform);
+        snprintf(installed, sizeof installed, "share/capo/topologies/%s.xml", o->platform);
+        if (capo_where(build, installed, path, sizeof path) < 0) {
+                snprintf(why, room,
+                         "platform \"%s\" is not known; one of dgx1p, dgx1v, dgx2, dgxa100, hgxh100, hgxh200, "
+                         "hgxb200, gb200, gb200-nvl36, gb200-nvl72, ndv4, ndv5, p4d, p5",
+                         o->platform);
+                return -ENOENT;
+        }
+        return capo_topology_read(path, 0, o->brick_gbs, t, why, room);
+}
+
+/* The GPUs that CUDA would show to a program started here, in its order. */
+static int visible(const struct capo_topology *t, const char *list, struct capo_alloc *a, char *why, size_t room)
+{
+        _cleanup_free_ char *copy = strdup(list);
+        _cleanup_free_ int *gpus = malloc(sizeof *gpus * (t->n_gpus + 1));
+        int n = 0;
+
+        if (!copy || !gpus)
+                return -ENOMEM;
+        for (char *save, *w = strtok_r(copy, ", ", &save); w && n < (int)t->n_gpus; w = strtok_r(NULL, ", ", &save)) {
+                int gpu = -1;
+
+                if (!strncasecmp(w, "MIG", 3)) {
+                        snprintf(why, room,
+                                 "CUDA_VISIBLE_DEVICES=%.80s names a MIG slice: slices have no NVLink and NCCL "
+                                 "takes one per GPU; name GPUs with --gpus",
+                                 list);
+                        return -EINVAL;
+                }
+                for (size_t i = 0; i < t->n_gpus && !strncmp(w, "GPU-", 4); i++) {
+                        if (!strncmp(t->gpus[i].uuid, w, strlen(w)))
+                                gpu = (int)i;
+                }
+                if (strncmp(w, "GPU-", 4) != 0) {
+                        char *end;
+                        long dev = strtol(w, &end, 10);
+
+                        gpu = *end || dev < 0 ? -1 : capo_topology_gpu_by_dev(t, (int)dev);
+                }
+                if (gpu < 0) /* CUDA stops at the first it does not know */
+                        break;
+                gpus[n++] = gpu;
+        }
+        if (!n) {
+                snprintf(why, room, "CUDA_VISIBLE_DEVICES=%.80s leaves no GPU of this machine; name GPUs with --gpus",
+                         list);
+                return -EINVAL;
+        }
+        return capo_alloc_gpus(gpus, n, a);
+}
+
+static int allocation(const struct topo_options *o, const struct capo_topology *t, struct capo_alloc *a, char *why,
+                      size_t room)
+{
+        const char *list = getenv("CUDA_VISIBLE_DEVICES");
+        _cleanup_free_ int *all = NULL;
+
+        if (o->gpus || o->alloc)
+                return capo_alloc_parse(t, o->gpus ? o->gpus : o->alloc, !o->gpus, a, why, room);
+        if (!o->topo && !o->platform && list)
+                return visible(t, list, a, why, room);
+        all = malloc(sizeof *all * (t->n_gpus + 1));
+        for (size_t i = 0; all && i < t->n_gpus; i++)
+                all[i] = (int)i;
+        return all ? capo_alloc_gpus(all, (int)t->n_gpus, a) : -ENOMEM;
+}
+
+static int one(const struct topo_options *o, const struct capo_topology *t)
+{
+        struct capo_alloc a;
+        struct capo_ceilings c;
+        struct topo_nccl nccl = {0};
+        char why[512] = "out of memory";
+        int r = allocation(o, t, &a, why, sizeof why);
+
+        if (r < 0) {
+                capo_error("topo: %s", why);
+                return CAPO_EXIT_FAIL;
+        }
+        r = capo_ceilings(t, &a, CAPO_CEILING_TREES | CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &c);
+        if (!r) {
+                if (o->json)
+                        r = topo_json(stdout, t, &a, &c, &nccl);
+                else
+                        topo_page(stdout, o, t, &a, &c, &nccl);
+                if (!r && o->svg) {
+                        r = topo_svg(o->svg, t, &a, &c);
+                        if (r < 0)
+                                snprintf(why, sizeof why, "%s: %s", o->svg, strerror(-r));
+                }
+                capo_ceilings_free(&c);
+        }
+        capo_alloc_free(&a);
+        if (r < 0)
+                capo_error("topo: %s", why);
+        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+int capo_verb_topo(int argc, char **argv)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct topo_options o = {0};
+        char why[1024] = "";
+        int r;
+
+        for (int i = 1; i < argc; i++) {
+                if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+                        help();
+                        return CAPO_EXIT_OK;
+                }
+        }
+        r = options(argc, argv, &o);
+        if (r)
+                return r;
+        if (o.platform)
+                r = read_platform(&o, &t, why, sizeof why);
+        else if (o.topo)
+                r = capo_topology_read(o.topo, o.partial ? CAPO_TOPOLOGY_PARTIAL : 0, o.brick_gbs, &t, why, sizeof why);
+        else
+                r = capo_topology_this_machine(o.brick_gbs, &t, why, sizeof why);
+        if (r < 0) {
+                capo_error("topo: %s", why);
+                return CAPO_EXIT_FAIL;
+        }
+        return o.every || o.classes ? topo_every(&o, t) : one(&o, t);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of `capo topo` share. */
+#ifndef CAPO_TOPO_CLI_H
+#define CAPO_TOPO_CLI_H
+
+#include <stdio.h>
+
+#include "profiles/fragment.h"
+
+struct topo_options {
+        const char *topo, *platform, *gpus, *alloc, *svg, *nccl;
+        int every; /* 0: one allocation */
+        bool json, trees, classes, partial, ask_nccl;
+        double brick_gbs;
+};
+
+/* What NCCL itself does with an allocation, by its own model; bus bandwidths turned into algorithm bandwidths. */
+struct topo_nccl {
+        int version; /* 0: not asked */
+        struct {
+                double gbs;    /* negative: not known */
+                char what[48]; /* "Ring Simple 4 ch" */
+        } broadcast, allgather, allreduce;
+        char why_not[256];
+};
+
+/** topo_nic() - the NICs nearest to a GPU of the allocation, "mlx5_0 PIX", and its share of them in GB/s (0 none). */
+double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text, size_t room);
+
+void topo_page(FILE *out, const struct topo_options *o, const struct capo_topology *t, const struct capo_alloc *a,
+               const struct capo_ceilings *c, const struct topo_nccl *nccl);
+/** topo_json() - Return: 0; -ENOMEM. */
+int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
+              const struct topo_nccl *nccl);
+/** topo_svg() - Return: 0; -errno of the file. */
+int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
+             const struct capo_ceilings *c);
+/** topo_every() - all subsets of @o->every GPUs (0: two and more), by class. Return: an exit status. */
+int topo_every(const struct topo_options *o, const struct capo_topology *t);
+
+#endif

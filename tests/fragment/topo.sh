@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Pages of `capo topo` compared with what they were when somebody last looked; BLESS=1 writes them anew.
+set -u
+capo=$(realpath "$1")
+cd "$2/tests/fragment/data" || exit 99
+golden=../golden
+bad=0
+fail() { echo "$*"; bad=1; }
+tmp=$(mktemp) || exit 99
+trap 'rm -f "$tmp" "$tmp".*' EXIT
+
+page() { # name, options
+        name=$1; shift
+        "$capo" "$@" >"$tmp" 2>&1
+        echo "exit status $?" >>"$tmp"
+        [ -n "${BLESS:-}" ] && cp "$tmp" "$golden/$name.txt"
+        diff -u "$golden/$name.txt" "$tmp" || fail "$name: capo $* differs"
+}
+
+page dgx1v topo --topo dgx1v.xml
+page dgx1v-034 topo --topo dgx1v.xml --gpus 0,3,4 --trees
+page dgx1v-3+5 topo --topo dgx1v.xml --gpus 1,2,3+0-4
+page dgx1v-146-json topo --topo dgx1v.xml --gpus 1,4,6 --json
+page dgx1v-every-3 topo --topo dgx1v.xml --every 3
+page hgx-h100 topo --topo hgx-h100.xml --alloc 2+6
+page hgx-h100-smi topo --topo hgx-h100-smi.txt --gpus 0-3
+page dgx2 topo --topo dgx2-lstopo.xml --alloc 5
+page xgmi topo --topo rccl-8p-90a.xml --gpus 0-5
+page pcie topo --topo aws-p4d-24xl-topo.xml --gpus 0,1,4
+page nvl72 topo --platform gb200-nvl72 --every 8
+page brick topo --topo dgx1v.xml --gpus 0,1 --brick 25
+page bad-no-gpu topo --topo aws-g5.48xl-topo.xml
+page bad-gpu topo --topo dgx1v.xml --gpus 0,9
+page bad-alloc topo --topo dgx1v.xml --alloc 3+9
+page bad-platform topo --platform nosuch
+page bad-file topo --topo SOURCES.md
+page bad-both topo --topo dgx1v.xml --platform dgx1v
+page bad-number topo --topo dgx1v.xml --every x
+
+# the numbers people will check by hand, from JSON
+"$capo" topo --topo dgx1v.xml --json | python3 -c '
+import json, sys
+p = json.load(sys.stdin)
+for key in "gpus class connected nvlink_ring nvlink_rings broadcast_gbs allgather_gbs allreduce_gbs trees nvlink_brick_gbs".split():
+    assert key in p, key
+assert p["nvlink_brick_gbs"] == 20
+assert abs(p["broadcast_gbs"] - 120) < .05 and abs(p["allgather_gbs"] - 137.1) < .05 and abs(p["allreduce_gbs"] - 68.6) < .05
+assert abs(sum(t["gbs"] for t in p["trees"]) - p["allreduce_gbs"]) < 1e-6
+used = {}
+for t in p["trees"]:
+    assert len(t["edges"]) == 7
+    for e in t["edges"]:
+        used[tuple(sorted(e))] = used.get(tuple(sorted(e)), 0) + t["gbs"]
+for (a, b), gbs in used.items():
+    n = p["matrix"][a][b]
+    assert n.endswith("xNV") and gbs <= 20 * int(n[0]) + 1e-6, (a, b, gbs, n)
+' || fail "JSON of the DGX-1V"
+"$capo" topo --topo dgx1v.xml --svg "$tmp.svg" >/dev/null && grep -q '</svg>' "$tmp.svg" || fail "no picture"
+CUDA_VISIBLE_DEVICES=0 "$capo" topo --topo dgx1v.xml --json | grep -q '"class": "dgx1v/8-ring3"' ||
+        fail "CUDA_VISIBLE_DEVICES of this machine was applied to another"
+exit $bad
