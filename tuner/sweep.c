@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sweeping: each call of the job measures one candidate. Which one must be the same on every rank of the communicator,
+ * without a word between them, so it is computed from what all of them share: the plan (CAPO_SWEEP), the communicator's
+ * uid, the recorder's own count of collectives on it, and the cost table. How often NCCL asks plays no part: it asks
+ * twice for some calls and once for many grouped ones (facts: src/enqueue.cc, scheduler/symmetric_sched.cc).
+ *
+ * A cell that NCCL does not offer is never tried. The first calls of a communicator are left alone; they set up
+ * connections. Killing the job at any moment loses nothing but the rest.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "capo/msg.h"
+#include "core/util.h"
+#include "tuner/sweep_plan.h"
+#include "tuner/tuner_env.h"
+
+static struct capo_sweep_plan *in_force;
+
+static struct capo_choice choose(const struct capo_sweep_ask *ask)
+{
+        static atomic_flag told = ATOMIC_FLAG_INIT;
+
+        if (unlikely(!atomic_flag_test_and_set(&told)) && capo_seam && capo_seam->rules) {
+                static char text[16384];
+
+                capo_sweep_plan_rules(in_force, text, sizeof text);
+                capo_seam->rules(text);
+        }
+        return capo_sweep_pick(in_force, ask);
+}
+
+__attribute__((constructor)) static void look(void)
+{
+        static struct capo_sweep_plan plan;
+        const char *text = getenv("CAPO_SWEEP"); /* most processes have none: stop here, before settings are read */
+        char why[128];
+
+        if (!text || !*text)
+                return;
+        if (capo_sweep_plan_parse(capo_tuner_env()->sweep, &plan, why, sizeof why) < 0) {
+                capo_warn("not sweeping: CAPO_SWEEP: %s", why);
+                return;
+        }
+        in_force = &plan;
+        capo_sweep_choose = choose;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan of a sweep and its schedule: text in, decisions out, nothing else. See sweep_plan.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/calls.h"
+#include "core/size.h"
+#include "core/util.h"
+#include "tuner/sweep_plan.h"
+
+enum { FIRST_CALLS = 4, DEFAULT_TURNS = 2 };
+
+struct lists {
+        uint8_t algos[CAPO_ALGOS], protos[CAPO_PROTOS], channels[8];
+        unsigned n_algos, n_protos, n_channels;
+};
+
+static int word(struct capo_sweep_plan *plan, struct lists *l, const char *key, const char *item)
+{
+        char *end;
+        unsigned v;
+        int coll;
+
+        if (!strcmp(key, "colls")) {
+                coll = capo_coll_find(item);
+                if (coll < 0)
+                        return -EINVAL;
+                plan->colls |= (uint8_t)(1u << coll);
+        } else if (!strcmp(key, "algos")) {
+                v = capo_algo_find(item);
+                if (!v || l->n_algos == N_ELEMENTS(l->algos))
+                        return -EINVAL;
+                l->algos[l->n_algos++] = (uint8_t)v;
+        } else if (!strcmp(key, "protos")) {
+                v = capo_proto_find(item);
+                if (!v || l->n_protos == N_ELEMENTS(l->protos))
+                        return -EINVAL;
+                l->protos[l->n_protos++] = (uint8_t)v;
+        } else if (!strcmp(key, "channels")) {
+                v = (unsigned)strtoul(item, &end, 10);
+                if (*end || end == item || v > CAPO_CHANNELS_MAX || l->n_channels == N_ELEMENTS(l->channels))
+                        return -EINVAL;
+                l->channels[l->n_channels++] = (uint8_t)v;
+        } else if (!strcmp(key, "calls")) {
+                plan->calls = strtoull(item, &end, 10);
+                if (*end || end == item)
+                        return -EINVAL;
+        } else if (!strcmp(key, "slower")) {
+                plan->slower = strtod(item, &end);
+                if (*end || end == item || !(plan->slower >= 0))
+                        return -EINVAL;
+        } else if (!strcmp(key, "sizes")) {
+                char lo[32];
+                const char *dash = strchr(item, '-');
+
+                if (!dash || (size_t)(dash - item) >= sizeof lo)
+                        return -EINVAL;
+                memcpy(lo, item, (size_t)(dash - item));
+                lo[dash - item] = 0;
+                if (capo_size_parse(lo, &plan->min_bytes) < 0 || capo_size_parse(dash + 1, &plan->max_bytes) < 0 ||
+                    plan->min_bytes > plan->max_bytes)
+                        return -EINVAL;
+        } else {
+                return -EINVAL;
+        }
+        return 0;
+}
+
+/* "allreduce:20:3" begins a list of ids, "7" continues it. */
+static int drop(struct capo_sweep_plan *plan, const char *item, int *coll, unsigned *log2)
+{
+        char name[24];
+        unsigned id;
+
+        if (sscanf(item, "%23[a-z]:%u:%u", name, log2, &id) == 3) {
+                *coll = capo_coll_find(name);
+                if (*coll < 0 || *log2 > 63)
+                        return -EINVAL;
+        } else if (*coll < 0 || sscanf(item, "%u", &id) != 1) {
+                return -EINVAL;
+        }
+        if (id < 1 || id > CAPO_SWEEP_CANDIDATES)
+                return -EINVAL;
+        plan->drop[*coll][*log2][(id - 1) / 64] |= 1ull << (id - 1) % 64;
+        return 0;
+}
+
+static void multiply(struct capo_sweep_plan *plan, struct lists *l)
+{
+        for (unsigned a = 1; l->n_algos == 0 && a < CAPO_ALGOS; a++)
+                l->algos[a - 1] = (uint8_t)a;
+        for (unsigned p = 1; l->n_protos == 0 && p < CAPO_PROTOS; p++)
+                l->protos[p - 1] = (uint8_t)p;
+        l->n_algos = l->n_algos ? l->n_algos : CAPO_ALGOS - 1;
+        l->n_protos = l->n_protos ? l->n_protos : CAPO_PROTOS - 1;
+        l->n_channels = l->n_channels ? l->n_channels : 1;
+        for (unsigned a = 0; a < l->n_algos; a++) {
+                for (unsigned p = 0; p < l->n_protos; p++) {
+                        for (unsigned c = 0; c < l->n_channels && plan->n < CAPO_SWEEP_CANDIDATES; c++) {
+                                plan->candidate[plan->n].algo = l->algos[a];
+                                plan->candidate[plan->n].proto = l->protos[p];
+                                plan->candidate[plan->n++].channels = l->channels[c];
+                        }
+                }
+        }
+}
+
+int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *why, size_t room)
+{
+        _cleanup_free_ char *copy = strdup(text);
+        struct lists l = {0};
+        char *save = NULL;
+
+        *plan = (struct capo_sweep_plan){.max_bytes = UINT64_MAX, .calls = 20000, .slower = 4};
+        for (char *field = copy ? strtok_r(copy, " ", &save) : NULL; field; field = strtok_r(NULL, " ", &save)) {
+                char *eq = strchr(field, '='), *more = NULL;
+                int coll = -1;
+                unsigned log2 = 0;
+
+                if (eq)
+                        *eq = 0;
+                for (char *item = eq ? strtok_r(eq + 1, "+", &more) : NULL; item; item = strtok_r(NULL, "+", &more)) {
+                        int e = !strcmp(field, "drop") ? drop(plan, item, &coll, &log2) : word(plan, &l, field, item);
+
+                        if (e < 0) {
+                                snprintf(why, room, "%s: \"%s\" is not known or out of range", field, item);
+                                return e;
+                        }
+                }
+                if (!eq) {
+                        snprintf(why, room, "expected key=value, found \"%s\"", field);
+                        return -EINVAL;
+                }
+        }
+        if (!plan->colls)
+                plan->colls = (1u << CAPO_COLLS) - 1;
+        multiply(plan, &l);
+        return 0;
+}
+
+size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, size_t room)
+{
+        size_t n = (size_t)snprintf(text, room, "sweep\t%u candidates\n", plan->n);
+
+        for (unsigned i = 0; i < plan->n && n < room; i++)
+                n += (size_t)snprintf(text + n, room - n, "candidate\t%u\t%s\t%s\t%u\n", i + 1,
+                                      capo_algo_name(plan->candidate[i].algo),
+                                      capo_proto_name(plan->candidate[i].proto), plan->candidate[i].channels);
+        return n < room ? n : room - 1;
+}
+
+/* ---- the schedule ---- */
+
+/* splitmix64's finalizer (Steele, Lea, Flood 2014): every bit of the input reaches every bit of the output. */
+static uint64_t mix(uint64_t x)
+{
+        x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+        x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+        return x ^ x >> 31;
+}
+
+struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan, const struct capo_sweep_ask *ask)
+{
+        const struct capo_choice leave = {0};
+        uint8_t open[CAPO_SWEEP_CANDIDATES];
+        unsigned n = 0, turn, coll = ask->question.coll;
+        uint64_t bytes = ask->question.bytes;
+        float least = -1;
+
+        if (!ask->table || ask->call.comm_uid == 0 || ask->call.seq <= FIRST_CALLS || ask->call.seq > plan->calls)
+                return leave;
+        if (coll >= CAPO_COLLS || !(plan->colls & 1u << coll) || bytes < plan->min_bytes || bytes > plan->max_bytes ||
+            !bytes)
+                return leave;
+        for (int i = 0; i < ask->n_algos * ask->n_protos; i++) {
+                if (ask->table[i] >= 0 && (least < 0 || ask->table[i] < least))
+                        least = ask->table[i];
+        }
+        for (unsigned i = 0; i < plan->n; i++) {
+                int a = plan->candidate[i].algo - 1, p = plan->candidate[i].proto - 1;
+                const uint64_t *gone = plan->drop[coll][63 - __builtin_clzll(bytes)];
+                float cost;
+
+                if (a >= ask->n_algos || p >= ask->n_protos)
+                        continue;
+                cost = ask->table[a * ask->n_protos + p];
+                if (!(cost >= 0) || (plan->slower > 0 && cost > plan->slower * least) || (gone[i / 64] >> i % 64 & 1))
+                        continue;
+                open[n++] = (uint8_t)i;
+        }
+        if (n == 0)
+                return leave;
+        turn = (unsigned)(mix(mix(ask->call.comm_uid) + ask->call.seq * 8 + coll) % (n + DEFAULT_TURNS));
+        if (turn < DEFAULT_TURNS)
+                return leave;
+        turn = open[turn - DEFAULT_TURNS];
+        return (struct capo_choice){.algo = plan->candidate[turn].algo & 15u,
+                                    .proto = plan->candidate[turn].proto & 15u,
+                                    .channels = plan->candidate[turn].channels,
+                                    .rule = (uint16_t)(turn + 1)};
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `capo sweep` tries, as text in CAPO_SWEEP and in memory. The same text on every rank (it comes with the
+ * environment), so the same plan, so the same decisions.
+ *
+ *   colls=allreduce+allgather sizes=1024-4194304 algos=ring+tree protos=ll+ll128+simple channels=0+4 calls=20000
+ *   slower=4 drop=allreduce:20:3+7
+ *
+ * Fields in any order, separated by blanks; each may be left out. `channels` 0 is NCCL's own number. `slower`: what
+ * NCCL itself predicts to be this many times slower than its choice is not tried; 0 tries all. `drop`: in the size
+ * class 2^20 <= bytes < 2^21 of all-reduce, candidates 3 and 7 are not tried any more.
+ */
+#ifndef CAPO_SWEEP_PLAN_H
+#define CAPO_SWEEP_PLAN_H
+
+#include "capo/profile.h"
+#include "tuner/sweep.h"
+
+enum { CAPO_SWEEP_CANDIDATES = 192 };
+
+struct capo_sweep_plan {
+        uint64_t min_bytes, max_bytes;
+        uint64_t calls; /* per communicator; after them everything is left to NCCL */
+        double slower;
+        unsigned n; /* candidates; ids are 1 .. n, in the order algorithm, protocol, channels */
+        struct {
+                uint8_t algo, proto, channels;
+        } candidate[CAPO_SWEEP_CANDIDATES];
+        uint8_t colls; /* bit per enum capo_coll */
+        uint64_t drop[CAPO_COLLS][64][CAPO_SWEEP_CANDIDATES / 64];
+};
+
+/** capo_sweep_plan_parse() - Return: 0; -EINVAL with the reason in @why. */
+int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *why, size_t room);
+
+/**
+ * capo_sweep_pick() - the candidate for one call
+ *
+ * By a hash of (communicator, sequence number, collective): every candidate gets its turn at every moment, so that
+ * drift hits all alike, and no period of the job can fall in step with the schedule. NCCL's own choice takes two of the
+ * turns, because everything is compared with it. Pure.
+ *
+ * Return: the choice, rule = candidate id; algo 0: leave this call to NCCL.
+ */
+struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan, const struct capo_sweep_ask *ask);
+
+/** capo_sweep_plan_rules() - text of the RULES frame: "candidate\t<id>\t<algo>\t<proto>\t<channels>" per line.
+ * Returns its length; cut to @room. */
+size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, size_t room);
+
+#endif
