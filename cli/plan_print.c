@@ -268,6 +268,7 @@ static void print_rows(const struct plan_options *o, const struct capo_plan_answ
                        const struct capo_plan_answer *tuned)
 {
         const char *with = o->profile ? base(o->profile) : o->tuner ? base(o->tuner) : "";
+        char(*rules)[96] = tuned && o->profile && !o->tuner ? plan_rules_text(o, plain) : NULL;
 
         for (size_t i = 0; i < plain->n_rows; i++) {
                 const struct capo_plan_row *r = &plain->rows[i];
@@ -279,7 +280,7 @@ static void print_rows(const struct plan_options *o, const struct capo_plan_answ
                                 printf("%30s  with %s", "", with);
                         printf("\n%11s    algo          proto   ch         us   busbw", "size");
                         if (tuned)
-                                printf("  algo          proto   ch         us   busbw");
+                                printf("  algo          proto   ch         us   busbw%s", rules ? "  rule" : "");
                         putchar('\n');
                 }
                 printf("%11s  ", capo_size_print(r->bytes, size, sizeof size));
@@ -288,12 +289,14 @@ static void print_rows(const struct plan_options *o, const struct capo_plan_answ
                         const struct capo_plan_row *t = &tuned->rows[i];
 
                         if (same_choice(r, t)) {
-                                fputs("  .", stdout);
+                                printf("  .%*s", rules && rules[i][0] ? 42 : 0, "");
                         } else {
                                 struct capo_plan_row m = with_model(r, t);
 
                                 print_choice(&m);
                         }
+                        if (rules && rules[i][0])
+                                printf("  %s", rules[i]);
                         if (!t->ranks_agree)
                                 fputs("  RANKS DISAGREE: a job would hang", stdout);
                 }
@@ -301,6 +304,7 @@ static void print_rows(const struct plan_options *o, const struct capo_plan_answ
                         fputs("  RANKS DISAGREE", stdout);
                 putchar('\n');
         }
+        free(rules);
 }
 
 static void print_text(const struct plan_options *o, const struct capo_plan_answer *plain,
