@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the test programs do, by name. Compiled into a program that is linked to NCCL, and into a plugin that is opened
+ * with dlopen. It knows nothing of capo and checks that NCCL's answers reach it unchanged.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shim/nccl_abi.h"
+#define CAPO_NCCL_CODE                                  FAKE_CODE
+#define CALL(name, params, args, id, comm, stream, ...) ncclResult_t name params;
+#define HAND(name, params, args)                        ncclResult_t name params;
+#define PASS(type, name, params, args, missing)         type name params;
+#include "shim/nccl_calls.def"
+unsigned fake_count(const char *name) __attribute__((weak));
+
+#define MUST(x)                                                                \
+        do {                                                                   \
+                if (!(x)) {                                                    \
+                        printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #x); \
+                        exit(1);                                               \
+                }                                                              \
+        } while (0)
+
+static char a[4096], b[4096];
+static cudaStream_t stream = (cudaStream_t)0x5000;
+
+static ncclComm_t comm_new(int n, int rank)
+{
+        ncclUniqueId id;
+        ncclComm_t comm = NULL;
+
+        MUST(ncclGetUniqueId(&id) == ncclSuccess);
+        MUST(ncclCommInitRank(&comm, n, id, rank) == ncclSuccess && comm);
+        return comm;
+}
+
+static void all_reduce(ncclComm_t comm, int times)
+{
+        for (int i = 0; i < times; i++)
+                MUST(ncclAllReduce(a, b, 100, 7, 0, comm, stream) == ncclSuccess);
+}
+
+static void basic(int arg)
+{
+        ncclComm_t comm = comm_new(4, 1);
+        ncclRedOp_t op;
+        float two = 2;
+
+        all_reduce(comm, 3);
+        MUST(ncclAllGather(a, b, 10, 6, comm, stream) == 0);
+        MUST(ncclReduceScatter(a, b, 10, 7, 4, comm, stream) == 0);
+        MUST(ncclReduce(a, b, 5, 8, 1, 2, comm, stream) == 0);
+        MUST(ncclBcast(a, 11, 0, 3, comm, stream) == 0);
+        MUST(ncclBroadcast(a, b, 11, 1, 3, comm, stream) == 0);
+        MUST(ncclAllReduce(a, b, 0, 7, 0, comm, stream) == 0);
+        MUST(ncclSend(a, 100, 9, 2, comm, stream) == 0);
+        MUST(ncclRecv(b, 100, 9, 0, comm, stream) == 0);
+        MUST(ncclRedOpCreatePreMulSum(&op, &two, 7, 1, comm) == 0);
+        MUST(ncclAllReduce(a, b, 7, 7, op, comm, stream) == 0);
+        MUST(ncclRedOpDestroy(op, comm) == 0);
+        MUST(fake_count("ncclAllReduce") == 5 && fake_count("ncclBroadcast") == 2);
+        MUST(!strcmp(ncclGetErrorString(ncclInvalidUsage), "fake error"));
+        MUST(ncclCommDestroy(comm) == 0);
+}
+
+static void errors(int arg)
+{
+        ncclComm_t comm = comm_new(2, 0);
+
+        errno = 7;
+        all_reduce(comm, 2000);
+        MUST(errno == 7);
+        for (int r = 1; r < 8; r++) {
+                MUST((int)ncclAllReduce(a, b, 57005 + (size_t)r, 0, 0, comm, stream) == r);
+                MUST(errno == ENOTRECOVERABLE);
+        }
+        MUST(ncclCommInitRank(&comm, 2, (ncclUniqueId){{0}}, 2) == ncclInvalidArgument);
+}
+
+static void groups(int arg)
+{
+        ncclComm_t comm = comm_new(4, 0), other = comm_new(2, 0), born[3] = {0};
+        ncclUniqueId id;
+
+        MUST(ncclGroupStart() == 0);
+        MUST(ncclGroupStart() == 0);
+        all_reduce(comm, 2);
+        MUST(ncclSend(a, 8, 0, 1, comm, stream) == 0);
+        MUST(ncclGroupEnd() == 0);
+        MUST(ncclRecv(a, 8, 0, 1, comm, stream) == 0);
+        MUST(ncclGroupEnd() == 0);
+        MUST(ncclGroupStart() == 0); /* empty */
+        MUST(ncclGroupEnd() == 0);
+        MUST(ncclGroupStart() == 0); /* over two communicators */
+        all_reduce(comm, 1);
+        all_reduce(other, 1);
+        MUST(ncclGroupEnd() == 0);
+        MUST(ncclGetUniqueId(&id) == 0);
+        MUST(ncclGroupStart() == 0);
+        for (int i = 0; i < 3; i++)
+                MUST(ncclCommInitRank(&born[i], 3, id, i) == 0);
+        MUST(ncclGroupEnd() == 0);
+        for (int i = 0; i < 3; i++)
+                all_reduce(born[i], 1);
+        MUST(ncclGroupStart() == 0); /* larger than the ring */
+        for (int i = 0; i < arg; i++)
+                MUST(ncclSend(a, 16, 0, i % 4, comm, stream) == 0);
+        MUST(ncclGroupEnd() == 0);
+        MUST(ncclGroupEnd() == ncclInvalidUsage);
+        all_reduce(comm, 1);
+}
+
+static void comms(int arg)
+{
+#if FAKE_CODE >= 22807
+        ncclComm_t all[4], comm, child, none = (ncclComm_t)1, shrunk, slow;
+        ncclUniqueId ids[2];
+        ncclConfig_t config = {.size = sizeof config, .magic = CAPO_NCCL_CONFIG_MAGIC, .version = 22700, .blocking = 1};
+        ncclResult_t state = ncclInProgress;
+        int out[1] = {1};
+
+        memset(ids, 9, sizeof ids);
+        MUST(ncclCommInitAll(all, 4, NULL) == 0);
+        for (int i = 0; i < 4; i++)
+                all_reduce(all[i], 1);
+        config.commName = "tensor parallel";
+        MUST(ncclCommInitRankConfig(&comm, 8, ids[0], 5, &config) == 0);
+        config.size = offsetof(ncclConfig_t, commName); /* an older program: what lies behind is not ours to read */
+        config.commName = (const char *)1;
+        MUST(ncclCommInitRankScalable(&child, 8, 5, 2, ids, &config) == 0);
+        all_reduce(child, 1);
+        MUST(ncclCommSplit(comm, 3, 0, &child, NULL) == 0);
+        all_reduce(child, 1);
+        MUST(ncclCommSplit(comm, -1, 0, &none, NULL) == 0 && none == NULL);
+        MUST(ncclCommSplit(comm, 3, 0, &child, NULL) == 0);
+        MUST(ncclCommShrink(comm, out, 1, &shrunk, NULL, 0) == 0);
+        all_reduce(shrunk, 1);
+        config = (ncclConfig_t){.size = sizeof config, .magic = CAPO_NCCL_CONFIG_MAGIC, .blocking = 0};
+        MUST(ncclCommInitRankConfig(&slow, 16, ids[1], 15, &config) == ncclInProgress);
+        while (state == ncclInProgress)
+                MUST(ncclCommGetAsyncError(slow, &state) == 0);
+        MUST(ncclAlltoAll(a, b, 4, 7, slow, stream) == 0);
+        MUST(ncclGather(a, b, 4, 7, 0, slow, stream) == 0);
+        MUST(ncclScatter(a, b, 4, 7, 0, slow, stream) == 0);
+        MUST(ncclCommFinalize(slow) == 0);
+        MUST(ncclCommDestroy(slow) == 0);
+        MUST(ncclCommAbort(shrunk) == 0);
+        MUST(ncclCommRevoke(comm, 0) == 0);
+#endif
+}
+
+static void *thread_calls(void *arg)
+{
+        ncclComm_t comm = comm_new(2, 0);
+
+        for (int i = 0; i < (int)(intptr_t)arg; i++) {
+                all_reduce(comm, 1);
+                if (i % 64 == 63)
+                        usleep(200);
+        }
+        return NULL;
+}
+
+static void threads(int n)
+{
+        pthread_t t[512];
+
+        for (int i = 0; i < n; i++)
+                MUST(pthread_create(&t[i], NULL, thread_calls, (void *)(intptr_t)50) == 0);
+        for (int i = 0; i < n; i++)
+                pthread_join(t[i], NULL);
+}
+
+static void thread_churn(int n)
+{
+        for (int i = 0; i < n; i++) {
+                pthread_t t;
+
+                MUST(pthread_create(&t, NULL, thread_calls, (void *)(intptr_t)3) == 0);
+                pthread_join(t, NULL);
+                usleep(500);
+        }
+}
+
+static void forks(int arg)
+{
+        ncclComm_t comm = comm_new(2, 0);
+        pid_t pid;
+        int status;
+
+        all_reduce(comm, 5);
+        pid = fork();
+        if (pid == 0) {
+                comm = comm_new(3, 2);
+                all_reduce(comm, 7);
+                exit(0);
+        }
+        MUST(waitpid(pid, &status, 0) == pid && status == 0);
+        pid = fork(); /* one that never calls */
+        if (pid == 0)
+                exit(0);
+        MUST(waitpid(pid, &status, 0) == pid && status == 0);
+        all_reduce(comm, 2);
+}
+
+static void killed(int n)
+{
+        ncclComm_t comm = comm_new(2, 0);
+
+        for (int i = 0; i < n; i++) {
+                all_reduce(comm, 1);
+                if (i % 1000 == 999)
+                        usleep(1500);
+        }
+        kill(getpid(), SIGKILL);
+}
+
+static void unclean(int n)
+{
+        ncclComm_t comm = comm_new(2, 0);
+
+        all_reduce(comm, n);
+        _exit(0);
+}
+
+static void burst(int n)
+{
+        ncclComm_t comm = comm_new(2, 0);
+
+        all_reduce(comm, n);
+        MUST((int)fake_count("ncclAllReduce") == n);
+}
+
+static void full_disk(int n)
+{
+        struct rlimit limit = {16384, 16384};
+
+        signal(SIGXFSZ, SIG_IGN);
+        MUST(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+        burst(n);
+}
+
+static void vanish(int n)
+{
+        ncclComm_t comm = comm_new(2, 0);
+        char command[4096];
+
+        all_reduce(comm, n);
+        usleep(150000);
+        snprintf(command, sizeof command, "rm -rf '%s'", getenv("CAPO_DIR"));
+        MUST(system(command) == 0);
+        all_reduce(comm, n);
+}
+
+/* A daemon's habit: close every descriptor, then open files of its own. */
+static void close_all(int n)
+{
+        ncclComm_t comm = comm_new(2, 0);
+        char path[256];
+        FILE *f;
+
+        all_reduce(comm, n);
+        usleep(100000);
+        for (int fd = 3; fd < 4096; fd++)
+                close(fd);
+        snprintf(path, sizeof path, "%s/mine", getenv("CAPO_DIR"));
+        for (int i = 0; i < 1000; i++) { /* take up the numbers the recorder had */
+                f = fopen(path, "a");
+                if (!f)
+                        break;
+        }
+        all_reduce(comm, n);
+}
+
+static void *never_ends(void *arg)
+{
+        ncclComm_t comm = comm_new(2, 0);
+
+        for (;;)
+                all_reduce(comm, 1);
+        return NULL;
+}
+
+/* exit() while other threads are inside calls */
+static void busy_exit(int n)
+{
+        pthread_t t;
+
+        for (int i = 0; i < n; i++)
+                MUST(pthread_create(&t, NULL, never_ends, NULL) == 0);
+        usleep(50000);
+        exit(0);
+}
+
+static void exec_again(int arg)
+{
+        ncclComm_t comm = comm_new(2, 0);
+
+        all_reduce(comm, 4);
+        if (arg) {
+                execl("/proc/self/exe", "again", "exec", "0", NULL);
+                MUST(0);
+        }
+}
+
+static void nothing(int arg)
+{
+}
+
+void body(const char *what, int arg);
+void body(const char *what, int arg)
+{
+        static const struct {
+                const char *name;
+                void (*run)(int);
+        } bodies[] = {
+                {"basic", basic},     {"errors", errors},       {"groups", groups},   {"comms", comms},
+                {"threads", threads}, {"churn", thread_churn},  {"fork", forks},      {"kill", killed},
+                {"unclean", unclean}, {"burst", burst},         {"full", full_disk},  {"vanish", vanish},
+                {"close", close_all}, {"busy-exit", busy_exit}, {"exec", exec_again}, {"nothing", nothing},
+        };
+
+        for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+                if (!strcmp(bodies[i].name, what)) {
+                        bodies[i].run(arg);
+                        printf("done %s\n", what);
+                        return;
+                }
+        }
+        printf("no such body: %s\n", what);
+        exit(2);
+}

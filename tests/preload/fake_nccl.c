@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A libnccl.so.2 for tests of the preload library: it moves nothing, but it answers as NCCL does where that matters to
+ * whoever sits in front of it, and it remembers what it was asked. FAKE_CODE is the release it plays
+ * (NCCL_VERSION_CODE): younger functions are not there. Like NCCL (facts: nm and PLT of libnccl 2.28.9, sources of
+ * older ones) it calls its own public names: ncclBcast -> ncclBroadcast, ncclCommInitAll -> ncclGetUniqueId, and up
+ * to 2.23 ncclSend and ncclRecv
+ * -> ncclGroupStart/End.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shim/nccl_abi.h"
+#define CAPO_NCCL_CODE FAKE_CODE
+#define EXPORT         __attribute__((visibility("default")))
+
+struct ncclComm {
+        int n_ranks, rank, device;
+        _Atomic int asked; /* ncclCommGetAsyncError: a non-blocking one is ready at the third time */
+        int nonblocking;
+};
+
+enum {
+#define CALL(name, params, args, id, comm, stream, ...) I_##name,
+#define HAND(name, params, args)                        I_##name,
+#define PASS(type, name, params, args, missing)         I_##name,
+#include "shim/nccl_calls.def"
+        N_CALLS
+};
+static const char *const names[] = {
+#define CALL(name, params, args, id, comm, stream, ...) #name,
+#define HAND(name, params, args)                        #name,
+#define PASS(type, name, params, args, missing)         #name,
+#include "shim/nccl_calls.def"
+};
+static _Atomic unsigned counts[N_CALLS];
+static __thread int group_depth;
+static struct {
+        ncclComm_t *where, comm;
+} births[64]; /* inside a group handles appear at its end */
+static int n_births;
+
+/* How often @name was called, by anybody. */
+EXPORT unsigned fake_count(const char *name);
+EXPORT unsigned fake_count(const char *name)
+{
+        for (int i = 0; i < N_CALLS; i++) {
+                if (!strcmp(names[i], name))
+                        return counts[i];
+        }
+        return 0;
+}
+
+/* The default body of a collective: counts, keeps errno or breaks it when asked to fail (count 57005 + result). */
+static ncclResult_t collective(int i, size_t count)
+{
+        counts[i]++;
+        if (count > 57005 && count < 57005 + 8) {
+                errno = ENOTRECOVERABLE;
+                return (ncclResult_t)(count - 57005);
+        }
+        return ncclSuccess;
+}
+
+#define PROTOTYPES
+#define CALL(name, params, args, id, comm, stream, ...) EXPORT ncclResult_t name params;
+#define HAND(name, params, args)                        EXPORT ncclResult_t name params;
+#define PASS(type, name, params, args, missing)         EXPORT type name params;
+#include "shim/nccl_calls.def"
+
+/* Rows with a stream and a count do nothing but count; the rest is written out. */
+#define COLLECTIVE(name, params, count)             \
+        ncclResult_t name params                    \
+        {                                           \
+                return collective(I_##name, count); \
+        }
+#define SIMPLE(name, params)        \
+        ncclResult_t name params    \
+        {                           \
+                counts[I_##name]++; \
+                return ncclSuccess; \
+        }
+
+ncclResult_t ncclGetVersion(int *version)
+{
+        counts[I_ncclGetVersion]++;
+        *version = FAKE_CODE;
+        return ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+        counts[I_ncclGetUniqueId]++;
+        for (unsigned i = 0; i < sizeof id->internal; i++)
+                id->internal[i] = (char)(i * 7 + (unsigned)getpid() + counts[I_ncclGetUniqueId]);
+        return ncclSuccess;
+}
+
+static ncclResult_t make(ncclComm_t *comm, int n_ranks, int rank, int nonblocking)
+{
+        ncclComm_t c;
+
+        if (n_ranks < 1 || rank < 0 || rank >= n_ranks)
+                return ncclInvalidArgument;
+        c = calloc(1, sizeof *c);
+        c->n_ranks = n_ranks;
+        c->rank = c->device = rank;
+        c->nonblocking = nonblocking;
+        if (group_depth) {
+                births[n_births].where = comm;
+                births[n_births++].comm = c;
+        } else {
+                *comm = c;
+        }
+        return nonblocking ? ncclInProgress : ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank)
+{
+        counts[I_ncclCommInitRank]++;
+        return make(comm, n_ranks, rank, 0);
+}
+
+ncclResult_t ncclCommInitAll(ncclComm_t *comm, int n, const int *devices)
+{
+        ncclUniqueId id;
+
+        counts[I_ncclCommInitAll]++;
+        ncclGetUniqueId(&id);
+        for (int i = 0; i < n; i++) {
+                make(&comm[i], n, i, 0);
+                if (devices)
+                        comm[i]->device = devices[i];
+        }
+        return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+        counts[I_ncclCommDestroy]++;
+        free(comm);
+        return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+        counts[I_ncclCommAbort]++;
+        free(comm);
+        return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t result)
+{
+        counts[I_ncclGetErrorString]++;
+        return result == ncclSuccess ? "no error" : "fake error";
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+        counts[I_ncclGetLastError]++;
+        return "fake last error";
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+        counts[I_ncclCommGetAsyncError]++;
+        *error = comm->nonblocking && comm->asked++ < 2 ? ncclInProgress : ncclSuccess;
+        return ncclSuccess;
+}
+
+ncclResult_t ncclCommCount(const ncclComm_t comm, int *v)
+{
+        counts[I_ncclCommCount]++;
+        *v = comm->n_ranks;
+        return ncclSuccess;
+}
+
+ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *v)
+{
+        counts[I_ncclCommCuDevice]++;
+        *v = comm->device;
+        return ncclSuccess;
+}
+
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *v)
+{
+        counts[I_ncclCommUserRank]++;
+        *v = comm->rank;
+        return ncclSuccess;
+}
+
+COLLECTIVE(ncclReduce,
+           (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, int root, ncclComm_t c, cudaStream_t st),
+           n)
+COLLECTIVE(ncclBroadcast, (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st),
+           n)
+COLLECTIVE(ncclAllReduce,
+           (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c, cudaStream_t st), n)
+COLLECTIVE(ncclReduceScatter,
+           (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c, cudaStream_t st), n)
+COLLECTIVE(ncclAllGather, (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st), n)
+
+ncclResult_t ncclBcast(void *b, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st)
+{
+        counts[I_ncclBcast]++;
+        return ncclBroadcast(b, b, n, t, root, c, st);
+}
+
+static ncclResult_t p2p(int i, size_t n)
+{
+        ncclResult_t r = ncclSuccess;
+
+        if (FAKE_CODE < 22403)
+                ncclGroupStart();
+        r = collective(i, n);
+        if (FAKE_CODE < 22403)
+                ncclGroupEnd();
+        return r;
+}
+
+ncclResult_t ncclSend(const void *s, size_t n, ncclDataType_t t, int peer, ncclComm_t c, cudaStream_t st)
+{
+        return p2p(I_ncclSend, n);
+}
+
+ncclResult_t ncclRecv(void *r, size_t n, ncclDataType_t t, int peer, ncclComm_t c, cudaStream_t st)
+{
+        return p2p(I_ncclRecv, n);
+}
+
+ncclResult_t ncclGroupStart(void)
+{
+        counts[I_ncclGroupStart]++;
+        group_depth++;
+        return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+        counts[I_ncclGroupEnd]++;
+        if (group_depth == 0)
+                return ncclInvalidUsage;
+        if (--group_depth == 0) {
+                for (int i = 0; i < n_births; i++)
+                        *births[i].where = births[i].comm;
+                n_births = 0;
+        }
+        return ncclSuccess;
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t t, ncclScalarResidence_t r,
+                                      ncclComm_t c)
+{
+        counts[I_ncclRedOpCreatePreMulSum]++;
+        *op = 5;
+        return ncclSuccess;
+}
+SIMPLE(ncclRedOpDestroy, (ncclRedOp_t op, ncclComm_t c))
+
+#if FAKE_CODE >= 21403
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+        counts[I_ncclCommInitRankConfig]++;
+        return make(comm, n_ranks, rank, config && config->blocking == 0);
+}
+SIMPLE(ncclCommFinalize, (ncclComm_t c))
+#endif
+#if FAKE_CODE >= 21801
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
+{
+        counts[I_ncclCommSplit]++;
+        if (color < 0) {
+                *child = NULL;
+                return ncclSuccess;
+        }
+        return make(child, comm->n_ranks > 1 ? comm->n_ranks / 2 : 1, 0, 0);
+}
+#endif
+#if FAKE_CODE >= 21901
+ncclResult_t ncclMemAlloc(void **p, size_t n)
+{
+        counts[I_ncclMemAlloc]++;
+        *p = malloc(n);
+        return *p ? ncclSuccess : ncclSystemError;
+}
+
+ncclResult_t ncclMemFree(void *p)
+{
+        counts[I_ncclMemFree]++;
+        free(p);
+        return ncclSuccess;
+}
+SIMPLE(ncclCommRegister, (const ncclComm_t c, void *b, size_t n, void **h))
+SIMPLE(ncclCommDeregister, (const ncclComm_t c, void *h))
+#endif
+#if FAKE_CODE >= 22203
+SIMPLE(ncclGroupSimulateEnd, (ncclSimInfo_t * info))
+#endif
+#if FAKE_CODE >= 22304
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n_ranks, int rank, int n, ncclUniqueId *ids,
+                                      ncclConfig_t *config)
+{
+        counts[I_ncclCommInitRankScalable]++;
+        return make(comm, n_ranks, rank, 0);
+}
+#endif
+#if FAKE_CODE >= 22403
+void ncclResetDebugInit(void)
+{
+        counts[I_ncclResetDebugInit]++;
+}
+#endif
+#if FAKE_CODE >= 22703
+ncclResult_t ncclCommShrink(ncclComm_t comm, int *out, int n, ncclComm_t *child, ncclConfig_t *config, int flags)
+{
+        counts[I_ncclCommShrink]++;
+        return make(child, comm->n_ranks - n, 0, 0);
+}
+SIMPLE(ncclCommWindowRegister, (ncclComm_t c, void *b, size_t n, ncclWindow_t *w, int flags))
+SIMPLE(ncclCommWindowDeregister, (ncclComm_t c, ncclWindow_t w))
+#endif
+#if FAKE_CODE >= 22803
+COLLECTIVE(ncclAlltoAll, (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st), n)
+COLLECTIVE(ncclGather, (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st), n)
+COLLECTIVE(ncclScatter, (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st),
+           n)
+#endif
+#if FAKE_CODE >= 22807
+SIMPLE(ncclCommRevoke, (ncclComm_t c, int flags))
+#endif
+#if FAKE_CODE >= 22902
+SIMPLE(ncclCommGetUniqueId, (ncclComm_t c, ncclUniqueId *id))
+ncclResult_t ncclCommGrow(ncclComm_t comm, int n, const ncclUniqueId *id, int rank, ncclComm_t *child,
+                          ncclConfig_t *config)
+{
+        counts[I_ncclCommGrow]++;
+        return make(child, n, comm ? comm->rank : rank, 0);
+}
+SIMPLE(ncclWinGetUserPtr, (ncclComm_t c, ncclWindow_t w, void **p))
+COLLECTIVE(ncclPutSignal,
+           (const void *b, size_t n, ncclDataType_t t, int peer, ncclWindow_t w, size_t off, int sig, int ctx,
+            unsigned flags, ncclComm_t c, cudaStream_t st),
+           n)
+SIMPLE(ncclSignal, (int peer, int sig, int ctx, unsigned flags, ncclComm_t c, cudaStream_t st))
+SIMPLE(ncclWaitSignal, (int n, ncclWaitSignalDesc_t *d, ncclComm_t c, cudaStream_t st))
+#endif
+#if FAKE_CODE >= 22907
+SIMPLE(ncclCommSuspend, (ncclComm_t c, int flags))
+SIMPLE(ncclCommResume, (ncclComm_t c))
+SIMPLE(ncclCommMemStats, (ncclComm_t c, ncclCommMemStat_t s, uint64_t *v))
+#endif
+#if FAKE_CODE >= 23004
+SIMPLE(ncclParamBind, (ncclParamHandle_t * h, const char *key))
+SIMPLE(ncclParamGetI8, (ncclParamHandle_t h, int8_t *v))
+SIMPLE(ncclParamGetI16, (ncclParamHandle_t h, int16_t *v))
+SIMPLE(ncclParamGetI32, (ncclParamHandle_t h, int32_t *v))
+SIMPLE(ncclParamGetI64, (ncclParamHandle_t h, int64_t *v))
+SIMPLE(ncclParamGetU8, (ncclParamHandle_t h, uint8_t *v))
+SIMPLE(ncclParamGetU16, (ncclParamHandle_t h, uint16_t *v))
+SIMPLE(ncclParamGetU32, (ncclParamHandle_t h, uint32_t *v))
+SIMPLE(ncclParamGetU64, (ncclParamHandle_t h, uint64_t *v))
+SIMPLE(ncclParamGetStr, (ncclParamHandle_t h, const char **v))
+SIMPLE(ncclParamGet, (ncclParamHandle_t h, void *v, int most, int *n))
+SIMPLE(ncclParamGetParameter, (const char *key, const char **v, int *n))
+SIMPLE(ncclParamGetAllParameterKeys, (const char ***t, int *n))
+void ncclParamDumpAll(void)
+{
+        counts[I_ncclParamDumpAll]++;
+}
+#endif
