@@ -35,7 +35,45 @@ struct report {
         double gpu_share;                  /* of the job's rank-time spent in timed GPU calls; < 0: not known */
         bool gpu;                          /* there are GPU times: shares are of GPU time, else of host time */
         bool all;                          /* show everything */
+        uint32_t *class_of;                /* communicator -> the one it is shown as: many alike are shown together */
+        uint32_t *class_size;              /* of that one: how many are shown as it; 1 alone */
 };
+
+enum report_format { REPORT_TEXT, REPORT_JSON, REPORT_CSV };
+enum report_sort {
+        BY_TIME,
+        BY_COUNT,
+        BY_SIZE,
+        BY_P50,
+        BY_P95,
+        BY_P99,
+        BY_MAX,
+        BY_ALGBW,
+        BY_BUSBW,
+        BY_COMM,
+        BY_CALL,
+        SORTS,
+};
+
+struct report_options {
+        enum report_format format;
+        enum report_sort sort;
+        const char *comm, *html;
+        unsigned call; /* enum capo_call_id; 0: all */
+        bool all, recover;
+        char **args;
+        int n_args;
+};
+
+/** report_choose_rows() - fill rows, others, classes, totals from r->job. Return: 0, -ENOMEM. */
+int report_choose_rows(struct report *r, const struct report_options *o);
+
+/** report_find_problems() - what is wrong with the logs, appended to r->problems. */
+void report_find_problems(struct report *r);
+void report_problem(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** report_base_name() - the last part of a path. */
+const char *report_base_name(const char *path);
 
 /** report_text() - the page. Colour and Unicode only when @out is a terminal. */
 void report_text(const struct report *r, FILE *out);
@@ -56,6 +94,9 @@ char *report_size(const struct report_row *row, char *text, size_t room);
 const char *report_call(const struct capo_job_row *row, char *text, size_t room);
 
 const char *report_comm_name(const struct report *r, uint32_t comm);
+
+/** report_comm_label() - name and ranks as the page has it: "dp (8)", "tp (8) x16" for many shown together. */
+char *report_comm_label(const struct report *r, uint32_t comm, char *text, size_t room);
 
 /** report_site_line() - the innermost @n frames of a call site in one line, "a <- b <- c". */
 char *report_site_line(const struct capo_job_site *site, unsigned n, char *text, size_t room);

@@ -141,25 +141,13 @@ static void problems(const struct report *r, FILE *out, const struct style *s)
                 fprintf(out, "%s! %s%s\n", s->warn, r->problems[i], s->plain);
 }
 
-/* "dp (8)": a name and its number of ranks. */
-static char *comm_text(const struct report *r, uint32_t comm, char *text, size_t room)
-{
-        if (comm == CAPO_NO_COMM)
-                snprintf(text, room, "-");
-        else if (r->job->comms[comm].n_ranks > 0)
-                snprintf(text, room, "%s (%d)", r->job->comms[comm].name, r->job->comms[comm].n_ranks);
-        else
-                snprintf(text, room, "%s", r->job->comms[comm].name);
-        return text;
-}
-
 static void row_cells(const struct report *r, const struct report_row *row, struct capo_table *t)
 {
         const struct capo_hist *h = &row->row.time[row->clock];
         bool timed = row->clock != CAPO_CLOCK_NONE;
         char text[64], comm[256];
 
-        capo_table_cell(t, "%s", comm_text(r, row->row.comm, comm, sizeof comm));
+        capo_table_cell(t, "%s", report_comm_label(r, row->row.comm, comm, sizeof comm));
         capo_table_cell(t, "%s", report_call(&row->row, text, sizeof text));
         capo_table_cell(t, "%s", report_size(row, text, sizeof text));
         capo_table_cell(t, "%s", capo_text_count(row->row.count, text));
@@ -222,7 +210,7 @@ static void other_calls(const struct report *r, FILE *out, const struct style *s
                 const struct capo_hist *h = &row->time[CAPO_CLOCK_HOST];
                 char text[256];
 
-                capo_table_cell(t, "%s", comm_text(r, row->comm, text, sizeof text));
+                capo_table_cell(t, "%s", report_comm_label(r, row->comm, text, sizeof text));
                 capo_table_cell(t, "%s", capo_call_name(row->call));
                 capo_table_cell(t, "%s", capo_text_count(row->calls, text));
                 capo_table_cell(t, "%s", capo_text_us(capo_hist_quantile(h, 0.5) / 1000, text));
@@ -232,38 +220,57 @@ static void other_calls(const struct report *r, FILE *out, const struct style *s
         capo_table_print(t, out, 1, s->bold, s->plain);
 }
 
+static void communicator(const struct report *r, uint32_t i, struct capo_table *t)
+{
+        const struct capo_job *job = r->job;
+        const struct capo_job_comm *c = &job->comms[i];
+        uint64_t n_calls = 0, n_members = 0;
+        char text[256];
+
+        for (uint32_t k = i; k < job->n_comms; k++) {
+                n_calls += r->class_of[k] == i ? job->comms[k].n_calls : 0;
+                n_members += r->class_of[k] == i ? job->comms[k].n_members : 0;
+        }
+        capo_table_cell(t, "%s", report_comm_label(r, i, text, sizeof text));
+        capo_table_cell(t, "%u", c->n_nodes);
+        capo_table_cell(t, "%s", c->layout);
+        if (c->parent == CAPO_NO_COMM)
+                capo_table_cell(t, "-");
+        else if (c->color >= 0 && r->class_size[i] == 1)
+                capo_table_cell(t, "%s color %d", job->comms[c->parent].name, c->color);
+        else
+                capo_table_cell(t, "%s", job->comms[c->parent].name);
+        capo_table_cell(t, "%s", capo_text_count(n_calls, text));
+        capo_table_cell(t, "%s", capo_text_count(n_members, text));
+}
+
 static void communicators(const struct report *r, FILE *out, const struct style *s)
 {
         const struct capo_job *job = r->job;
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrrllrr");
-        static const char *const head[] = {"name", "ranks", "nodes", "layout", "from", "collectives", "logs"};
-        uint32_t shown = r->all || job->n_comms <= COMMS_SHOWN + 2 ? job->n_comms : COMMS_SHOWN;
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrllrr");
+        static const char *const head[] = {"name (ranks)", "nodes", "layout", "from", "collectives", "logs"};
+        uint32_t shown = 0, n_classes = 0, limit;
 
-        if (!t || job->n_comms < 2)
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                n_classes += r->class_of[i] == i;
+        if (!t || n_classes < 2)
                 return;
-        fprintf(out, "\n%sCOMMUNICATORS%s\n", s->bold, s->plain);
+        limit = r->all || n_classes <= COMMS_SHOWN + 2 ? n_classes : COMMS_SHOWN;
+        fprintf(out, "\n%sCOMMUNICATORS%s%s\n", s->bold, s->plain,
+                n_classes < job->n_comms ? "     those that do the same for other ranks are shown together, nodes and "
+                                           "layout of the first"
+                                         : "");
         for (size_t i = 0; i < N_ELEMENTS(head); i++)
                 capo_table_cell(t, "%s", head[i]);
-        for (uint32_t i = 0; i < shown; i++) {
-                const struct capo_job_comm *c = &job->comms[i];
-                char text[32];
-
-                capo_table_cell(t, "%s", c->name);
-                capo_table_cell(t, c->n_ranks > 0 ? "%d" : "?", c->n_ranks);
-                capo_table_cell(t, "%u", c->n_nodes);
-                capo_table_cell(t, "%s", c->layout);
-                if (c->parent == CAPO_NO_COMM)
-                        capo_table_cell(t, "-");
-                else if (c->color >= 0)
-                        capo_table_cell(t, "%s color %d", job->comms[c->parent].name, c->color);
-                else
-                        capo_table_cell(t, "%s", job->comms[c->parent].name);
-                capo_table_cell(t, "%s", capo_text_count(c->n_calls, text));
-                capo_table_cell(t, "%u", c->n_members);
+        for (uint32_t i = 0; i < job->n_comms && shown < limit; i++) {
+                if (r->class_of[i] == i) {
+                        communicator(r, i, t);
+                        shown++;
+                }
         }
         capo_table_print(t, out, 1, s->bold, s->plain);
-        if (shown < job->n_comms)
-                fprintf(out, "%u more: capo report --all %s\n", job->n_comms - shown, r->what);
+        if (shown < n_classes)
+                fprintf(out, "%u more: capo report --all %s\n", n_classes - shown, r->what);
 }
 
 /* Does one rank come last clearly more often than by chance, and by more than the clocks may be apart? Among ranks of
