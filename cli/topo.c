@@ -8,7 +8,6 @@
 #include "capo/msg.h"
 #include "cli/cli.h"
 #include "cli/topo.h"
-#include "cli/where.h"
 #include "core/util.h"
 
 static void help(void)
@@ -22,8 +21,9 @@ static void help(void)
              "the model that docs/fragments.md states; GB/s as nccl-tests' algbw.\n\n"
              "  --topo FILE      NCCL topology XML (NCCL_TOPO_DUMP_FILE writes one), lstopo XML, or the text of\n"
              "                   nvidia-smi topo -m; without it and --platform: this machine, by hwloc\n"
-             "  --platform NAME  a machine capo has a description of: dgx1v, dgx1p, dgx2, dgxa100, hgxh100, ...;\n"
-             "                   gb200-nvl72 is written from its data sheet\n"
+             "  --platform NAME  a machine capo knows: dgx1v, dgx1p, dgx2, dgxa100, hgxh100, ... (capo plan --help "
+             "has\n"
+             "                   the list), gb200-nvl36, gb200-nvl72; with --topo it supplies NVLinks the file lacks\n"
              "  --gpus LIST      1,2,3 or 0-4 or bus ids; 1,2,3+0-4 is two machines; without it all GPUs, on this\n"
              "                   machine those of CUDA_VISIBLE_DEVICES\n"
              "  --alloc SIZES    3+5: the first 3 and the first 5 GPUs of two machines\n"
@@ -109,37 +109,12 @@ static int options(int argc, char **argv, struct topo_options *o)
                 else
                         o->brick_gbs = v;
         }
-        if ((o->topo && o->platform) || (o->gpus && o->alloc) ||
-            ((o->every || o->classes) && (o->gpus || o->alloc || o->svg))) {
-                capo_error("topo: only one of --topo and --platform, and of --gpus, --alloc, --every and --classes");
+        if ((o->gpus && o->alloc) || ((o->every || o->classes) && (o->gpus || o->alloc || o->svg))) {
+                capo_error("topo: only one of --gpus, --alloc, --every and --classes, and a picture of one allocation "
+                           "only");
                 return CAPO_EXIT_USAGE;
         }
         return 0;
-}
-
-/* The stored description of a platform, or the one made for it. */
-static int read_platform(const struct topo_options *o, struct capo_topology **t, char *why, size_t room)
-{
-        char build[256], installed[256], path[4096];
-        int r = capo_topology_made(o->platform, o->brick_gbs, t, why, room);
-
-        if (r != -ENOENT)
-                return r;
-        if (strchr(o->platform, '/') || strlen(o->platform) > 64) {
-                snprintf(why, room, "platform \"%.64s\": expected a name such as dgx1v; files go to --topo",
-                         o->platform);
-                return -EINVAL;
-        }
-        snprintf(build, sizeof build, "profiles/data/%s.xml", o->platform);
-        snprintf(installed, sizeof installed, "share/capo/topologies/%s.xml", o->platform);
-        if (capo_where(build, installed, path, sizeof path) < 0) {
-                snprintf(why, room,
-                         "platform \"%s\" is not known; one of dgx1p, dgx1v, dgx2, dgxa100, hgxh100, hgxh200, "
-                         "hgxb200, gb200, gb200-nvl36, gb200-nvl72, ndv4, ndv5, p4d, p5",
-                         o->platform);
-                return -ENOENT;
-        }
-        return capo_topology_read(path, 0, o->brick_gbs, t, why, room);
 }
 
 /* The GPUs that CUDA would show to a program started here, in its order. */
@@ -199,11 +174,11 @@ static int allocation(const struct topo_options *o, const struct capo_topology *
         return all ? capo_alloc_gpus(all, (int)t->n_gpus, a) : -ENOMEM;
 }
 
-static int one(const struct topo_options *o, const struct capo_topology *t)
+static int one(const struct topo_options *o, const struct capo_topology *t, const struct topo_source *s)
 {
         struct capo_alloc a;
         struct capo_ceilings c;
-        struct topo_nccl nccl = {0};
+        struct fragment_nccl nccl = {0};
         char why[512] = "out of memory";
         int r = allocation(o, t, &a, why, sizeof why);
 
@@ -212,6 +187,8 @@ static int one(const struct topo_options *o, const struct capo_topology *t)
                 return CAPO_EXIT_FAIL;
         }
         r = capo_ceilings(t, &a, CAPO_CEILING_TREES | CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &c);
+        if (!r && o->ask_nccl)
+                (void)topo_ask(s, t, &a, NULL, &nccl); /* the page says why not */
         if (!r) {
                 if (o->json)
                         r = topo_json(stdout, t, &a, &c, &nccl);
@@ -224,6 +201,7 @@ static int one(const struct topo_options *o, const struct capo_topology *t)
                 }
                 capo_ceilings_free(&c);
         }
+        fragment_nccl_finish(&nccl);
         capo_alloc_free(&a);
         if (r < 0)
                 capo_error("topo: %s", why);
@@ -234,7 +212,7 @@ int capo_verb_topo(int argc, char **argv)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         struct topo_options o = {0};
-        char why[1024] = "";
+        struct topo_source s;
         int r;
 
         for (int i = 1; i < argc; i++) {
@@ -246,15 +224,7 @@ int capo_verb_topo(int argc, char **argv)
         r = options(argc, argv, &o);
         if (r)
                 return r;
-        if (o.platform)
-                r = read_platform(&o, &t, why, sizeof why);
-        else if (o.topo)
-                r = capo_topology_read(o.topo, o.partial ? CAPO_TOPOLOGY_PARTIAL : 0, o.brick_gbs, &t, why, sizeof why);
-        else
-                r = capo_topology_this_machine(o.brick_gbs, &t, why, sizeof why);
-        if (r < 0) {
-                capo_error("topo: %s", why);
+        if (topo_load("topo", &o, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
-        }
-        return o.every || o.classes ? topo_every(&o, t) : one(&o, t);
+        return o.every || o.classes ? topo_every(&o, t, &s) : one(&o, t, &s);
 }

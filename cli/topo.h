@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "profiles/fragment.h"
+#include "profiles/fragment/nccl.h"
 
 struct topo_options {
         const char *topo, *platform, *gpus, *alloc, *svg, *nccl;
@@ -14,28 +15,30 @@ struct topo_options {
         double brick_gbs;
 };
 
-/* What NCCL itself does with an allocation, by its own model; bus bandwidths turned into algorithm bandwidths. */
-struct topo_nccl {
-        int version; /* 0: not asked */
-        struct {
-                double gbs;    /* negative: not known */
-                char what[48]; /* "Ring Simple 4 ch" */
-        } broadcast, allgather, allreduce;
-        char why_not[256];
+/* Where the description is, for asking NCCL. */
+struct topo_source {
+        char path[4096];      /* NCCL XML; "" there is none (hwloc, nvidia-smi text) */
+        const char *platform; /* completes it, or NULL */
 };
+
+/** topo_ask() - ask NCCL about one allocation; on failure nccl->why_not has the reason. */
+int topo_ask(const struct topo_source *s, const struct capo_topology *t, const struct capo_alloc *a, const char *graph,
+             struct fragment_nccl *nccl);
+/** topo_load() - the machine that --topo and --platform name, or this one. Return: 0; negative errno, said. */
+int topo_load(const char *verb, const struct topo_options *o, struct capo_topology **t, struct topo_source *s);
 
 /** topo_nic() - the NICs nearest to a GPU of the allocation, "mlx5_0 PIX", and its share of them in GB/s (0 none). */
 double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text, size_t room);
 
 void topo_page(FILE *out, const struct topo_options *o, const struct capo_topology *t, const struct capo_alloc *a,
-               const struct capo_ceilings *c, const struct topo_nccl *nccl);
+               const struct capo_ceilings *c, const struct fragment_nccl *nccl);
 /** topo_json() - Return: 0; -ENOMEM. */
 int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
-              const struct topo_nccl *nccl);
+              const struct fragment_nccl *nccl);
 /** topo_svg() - Return: 0; -errno of the file. */
 int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
              const struct capo_ceilings *c);
 /** topo_every() - all subsets of @o->every GPUs (0: two and more), by class. Return: an exit status. */
-int topo_every(const struct topo_options *o, const struct capo_topology *t);
+int topo_every(const struct topo_options *o, const struct capo_topology *t, const struct topo_source *s);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All allocations of a machine, one line per class. */
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,15 @@ struct class_row {
         int n;
         double count;
         struct capo_ceilings c;
+        struct fragment_nccl nccl; /* of the example */
+};
+
+struct table {
+        const struct topo_options *o;
+        const struct capo_topology *t;
+        const struct topo_source *s;
+        struct class_row *rows;
+        size_t n_rows;
 };
 
 static int by_name(const void *a, const void *b)
@@ -38,39 +48,40 @@ static double choose(int n, int k)
         return ways;
 }
 
-static int fold(const struct capo_topology *t, const int *gpus, int n, double count, struct class_row **rows,
-                size_t *n_rows)
+static int fold(struct table *w, const int *gpus, int n, double count)
 {
+        struct class_row *row;
         struct capo_alloc a;
         char name[CAPO_CLASS_ROOM];
         int r = capo_alloc_gpus(gpus, n, &a);
 
-        if (!r)
-                r = capo_class_name(t, &a, name, sizeof name);
-        for (size_t i = 0; i < *n_rows && !r; i++) {
-                if (!strcmp((*rows)[i].name, name)) {
-                        (*rows)[i].count += count;
+        if (r < 0)
+                return r;
+        r = capo_class_name(w->t, &a, name, sizeof name);
+        for (size_t i = 0; i < w->n_rows && !r; i++) {
+                if (!strcmp(w->rows[i].name, name)) {
+                        w->rows[i].count += count;
                         capo_alloc_free(&a);
                         return 0;
                 }
         }
-        if (!r) {
-                struct class_row *more = realloc(*rows, (*n_rows + 1) * sizeof *more);
-
-                r = more ? 0 : -1;
-                if (more) {
-                        struct class_row *w = &more[*n_rows];
-
-                        *rows = more;
-                        memset(w, 0, sizeof *w);
-                        w->n = n;
-                        w->count = count;
-                        memcpy(w->name, name, sizeof name);
-                        capo_alloc_print(t, &a, w->example, sizeof w->example);
-                        r = capo_ceilings(t, &a, CAPO_CEILING_TREES | CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &w->c);
-                        if (!r)
-                                (*n_rows)++;
+        row = r ? NULL : realloc(w->rows, (w->n_rows + 1) * sizeof *row);
+        if (row) {
+                w->rows = row;
+                row += w->n_rows;
+                memset(row, 0, sizeof *row);
+                row->n = n;
+                row->count = count;
+                memcpy(row->name, name, sizeof name);
+                capo_alloc_print(w->t, &a, row->example, sizeof row->example);
+                r = capo_ceilings(w->t, &a, CAPO_CEILING_TREES | CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &row->c);
+                if (!r) {
+                        w->n_rows++;
+                        if (w->o->ask_nccl)
+                                (void)topo_ask(w->s, w->t, &a, NULL, &row->nccl);
                 }
+        } else if (!r) {
+                r = -ENOMEM;
         }
         capo_alloc_free(&a);
         return r;
@@ -84,23 +95,34 @@ static void rate(double gbs, bool markdown)
                 printf(markdown ? " %.1f |" : " %9.1f", gbs);
 }
 
-static void print(const struct topo_options *o, const struct capo_topology *t, const struct class_row *rows, size_t n)
+/* What NCCL reaches of the most its links allow: over NVLink, or with everything where NVLink does not join all. */
+static double share(const struct class_row *w)
 {
-        bool md = o->classes;
+        double best = w->c.allreduce_gbs > 0 ? w->c.allreduce_gbs : w->c.hybrid_allreduce_gbs;
+
+        return best > 0 && w->nccl.allreduce.gbs > 0 ? 100 * w->nccl.allreduce.gbs / best : -1;
+}
+
+static void print(const struct table *table)
+{
+        const struct topo_options *o = table->o;
+        bool md = o->classes, nccl = o->ask_nccl;
 
         if (md) {
                 printf("| class | how many | for example | broadcast | all-gather | all-reduce | rings | all-reduce by "
                        "rings "
-                       "| by chains | hybrid all-reduce |\n|---|---|---|---|---|---|---|---|---|---|\n");
+                       "| by chains | hybrid all-reduce |%s\n|---|---|---|---|---|---|---|---|---|---|%s\n",
+                       nccl ? " NCCL all-reduce | share | by |" : "", nccl ? "---|---|---|" : "");
         } else {
-                printf("capo topo  %s   allocations of %d GPUs by class   algbw GB/s", t->platform, o->every);
-                if (t->brick_gbs > 0)
-                        printf("   one link %g GB/s each way", t->brick_gbs);
-                printf("\n\n%-24s %5s  %-18s %9s %9s %9s %5s %9s %9s %9s\n", "class", "count", "for example",
-                       "broadcast", "allgather", "allreduce", "rings", "by rings", "by chains", "hybrid");
+                printf("capo topo  %s   allocations of %d GPUs by class   algbw GB/s", table->t->platform, o->every);
+                if (table->t->brick_gbs > 0)
+                        printf("   one link %g GB/s each way", table->t->brick_gbs);
+                printf("\n\n%-24s %5s  %-18s %9s %9s %9s %5s %9s %9s %9s%s\n", "class", "count", "for example",
+                       "broadcast", "allgather", "allreduce", "rings", "by rings", "by chains", "hybrid",
+                       nccl ? "      NCCL  share  by its model, 1 GiB" : "");
         }
-        for (size_t i = 0; i < n; i++) {
-                const struct class_row *w = &rows[i];
+        for (size_t i = 0; i < table->n_rows; i++) {
+                const struct class_row *w = &table->rows[i];
                 const struct capo_shapes *s = &w->c.shapes;
 
                 printf(md ? "| `%s` | %.0f | %s |" : "%-24s %5.0f  %-18s", w->name, w->count, w->example);
@@ -114,52 +136,66 @@ static void print(const struct topo_options *o, const struct capo_topology *t, c
                 rate(s->ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(s->ring_split_gbs, w->n), md);
                 rate(s->chain_gbs, md);
                 rate(w->c.hybrid_allreduce_gbs, md);
+                if (nccl && w->nccl.version) {
+                        rate(w->nccl.allreduce.gbs, md);
+                        printf(md ? " %.0f %% | %s |" : " %4.0f %%  %s", share(w), w->nccl.allreduce.what);
+                } else if (nccl) {
+                        printf(md ? " - | - | %s |" : " %9s %6s  %s", "-", "-", w->nccl.why_not);
+                }
                 putchar('\n');
         }
 }
 
-static void print_json(const struct capo_topology *t, const struct class_row *rows, size_t n)
+static void print_json(const struct table *table)
 {
         json_t *list = json_array(), *page;
 
-        for (size_t i = 0; i < n; i++) {
-                const struct capo_ceilings *c = &rows[i].c;
+        for (size_t i = 0; i < table->n_rows; i++) {
+                const struct class_row *w = &table->rows[i];
+                const struct capo_ceilings *c = &w->c;
+                json_t *row =
+                        json_pack("{s:s, s:i, s:f, s:s, s:b, s:b, s:i, s:f, s:f, s:f}", "class", w->name, "gpus", w->n,
+                                  "count", w->count, "example", w->example, "connected", c->connected, "nvlink_ring",
+                                  c->shapes.ring, "nvlink_rings", c->shapes.rings, "broadcast_gbs", c->broadcast_gbs,
+                                  "allgather_gbs", c->allgather_gbs, "allreduce_gbs", c->allreduce_gbs);
 
-                json_array_append_new(list, json_pack("{s:s, s:i, s:f, s:s, s:b, s:b, s:i, s:f, s:f, s:f}", "class",
-                                                      rows[i].name, "gpus", rows[i].n, "count", rows[i].count,
-                                                      "example", rows[i].example, "connected", c->connected,
-                                                      "nvlink_ring", c->shapes.ring, "nvlink_rings", c->shapes.rings,
-                                                      "broadcast_gbs", c->broadcast_gbs, "allgather_gbs",
-                                                      c->allgather_gbs, "allreduce_gbs", c->allreduce_gbs));
+                json_object_set_new(row, "hybrid_allreduce_gbs",
+                                    c->hybrid_allreduce_gbs < 0 ? json_null() : json_real(c->hybrid_allreduce_gbs));
+                json_object_set_new(row, "chain_allreduce_gbs",
+                                    c->shapes.chain_gbs < 0 ? json_null() : json_real(c->shapes.chain_gbs));
+                if (w->nccl.version) {
+                        json_object_set_new(row, "nccl_allreduce_gbs", json_real(w->nccl.allreduce.gbs));
+                        json_object_set_new(row, "nccl_allreduce", json_string(w->nccl.allreduce.what));
+                        json_object_set_new(row, "nccl_nodes", json_integer(w->nccl.nodes));
+                }
+                json_array_append_new(list, row);
         }
-        page = json_pack("{s:i, s:s, s:f, s:o}", "capo_topo", 1, "platform", t->platform, "nvlink_brick_gbs",
-                         t->brick_gbs, "classes", list);
+        page = json_pack("{s:i, s:s, s:f, s:o}", "capo_topo", 1, "platform", table->t->platform, "nvlink_brick_gbs",
+                         table->t->brick_gbs, "classes", list);
         json_dumpf(page, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
         putchar('\n');
         json_decref(page);
 }
 
-int topo_every(const struct topo_options *o, const struct capo_topology *t)
+int topo_every(const struct topo_options *o, const struct capo_topology *t, const struct topo_source *s)
 {
         _cleanup_free_ int *gpus = malloc(sizeof *gpus * (t->n_gpus + 1));
-        struct class_row *rows = NULL;
-        size_t n_rows = 0;
+        struct table w = {o, t, s, NULL, 0};
         int total = (int)t->n_gpus, low = o->every ? o->every : 2, high = o->every ? o->every : total,
-            r = gpus ? 0 : -1;
+            r = gpus ? 0 : -ENOMEM;
 
         if (low > total) {
                 capo_error("topo: %s has %d GPUs, not %d", t->name, total, low);
                 return CAPO_EXIT_FAIL;
         }
-        if (uniform(t)) {
-                for (int n = low; n <= high && !r; n++) {
-                        for (int g = 0; g < n; g++)
-                                gpus[g] = g;
-                        r = fold(t, gpus, n, choose(total, n), &rows, &n_rows);
-                }
-        } else if (total > 16) {
+        if (!uniform(t) && total > 16) {
                 capo_error("topo: all allocations of %d GPUs without a switch are too many", total);
                 return CAPO_EXIT_FAIL;
+        }
+        for (int n = low; uniform(t) && n <= high && !r; n++) {
+                for (int g = 0; g < n; g++)
+                        gpus[g] = g;
+                r = fold(&w, gpus, n, choose(total, n));
         }
         for (unsigned set = 1; !uniform(t) && set < 1u << total && !r; set++) {
                 int n = 0;
@@ -169,19 +205,21 @@ int topo_every(const struct topo_options *o, const struct capo_topology *t)
                                 gpus[n++] = g;
                 }
                 if (n >= low && n <= high)
-                        r = fold(t, gpus, n, 1, &rows, &n_rows);
+                        r = fold(&w, gpus, n, 1);
         }
         if (!r) {
-                qsort(rows, n_rows, sizeof *rows, by_name);
+                qsort(w.rows, w.n_rows, sizeof *w.rows, by_name);
                 if (o->json)
-                        print_json(t, rows, n_rows);
+                        print_json(&w);
                 else
-                        print(o, t, rows, n_rows);
+                        print(&w);
         } else {
                 capo_error("topo: out of memory");
         }
-        for (size_t i = 0; i < n_rows; i++)
-                capo_ceilings_free(&rows[i].c);
-        free(rows);
+        for (size_t i = 0; i < w.n_rows; i++) {
+                capo_ceilings_free(&w.rows[i].c);
+                fragment_nccl_finish(&w.rows[i].nccl);
+        }
+        free(w.rows);
         return r ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }

@@ -2,7 +2,6 @@
 /* One allocation, for people and for programs. */
 #include <errno.h>
 #include <jansson.h>
-#include <math.h>
 #include <string.h>
 
 #include "cli/topo.h"
@@ -97,8 +96,12 @@ static void row(FILE *out, const char *name, double ceiling, int trees, double r
         cell(out, ring);
         cell(out, chain);
         cell(out, hybrid);
-        if (nccl_gbs >= 0)
-                fprintf(out, " %9.1f %4.0f %%  %s", nccl_gbs, ceiling > 0 ? 100 * nccl_gbs / ceiling : NAN, nccl);
+        if (nccl_gbs >= 0 && ceiling > 0)
+                fprintf(out, " %9.1f %4.0f %%         %s", nccl_gbs, 100 * nccl_gbs / ceiling, nccl);
+        else if (nccl_gbs >= 0 && hybrid > 0)
+                fprintf(out, " %9.1f %4.0f %% hybrid  %s", nccl_gbs, 100 * nccl_gbs / hybrid, nccl);
+        else if (nccl_gbs >= 0)
+                fprintf(out, " %9.1f                %s", nccl_gbs, nccl);
         fputc('\n', out);
 }
 
@@ -135,7 +138,7 @@ static const char *base_name(const char *path)
 }
 
 void topo_page(FILE *out, const struct topo_options *o, const struct capo_topology *t, const struct capo_alloc *a,
-               const struct capo_ceilings *c, const struct topo_nccl *nccl)
+               const struct capo_ceilings *c, const struct fragment_nccl *nccl)
 {
         char alloc[512], class[512] = "?", text[64], nic[80];
         const struct capo_shapes *s = &c->shapes;
@@ -195,7 +198,7 @@ void topo_page(FILE *out, const struct topo_options *o, const struct capo_topolo
         if (n < 2)
                 return;
         fprintf(out, "  %-28s %9s %6s %9s %9s %9s%s\n", "algbw GB/s", "ceiling", "trees", "rings", "chains", "hybrid",
-                asked ? "      NCCL (its model)" : "");
+                asked ? " NCCL by its model" : "");
         row(out, "broadcast, reduce", c->broadcast_gbs, c->broadcast.n_trees, s->ring_split_gbs, -1,
             c->hybrid_broadcast_gbs, nccl->broadcast.what, asked ? nccl->broadcast.gbs : -1);
         row(out, "all-gather, reduce-scatter", c->allgather_gbs, c->allgather.n_trees,
@@ -211,6 +214,14 @@ void topo_page(FILE *out, const struct topo_options *o, const struct capo_topolo
                 "  ceiling: %s alone; rings, chains: the best that those shapes can do on it, links shared freely;\n"
                 "  hybrid: with PCIe and NICs%s\n",
                 link_word(t), t->pci_known ? "" : " (this description has no PCIe speeds)");
+        if (asked)
+                fprintf(out,
+                        "  NCCL %d.%d.%d at 1 GiB: ring %s, tree %s, %d node%s as it counts; decisions are its own, "
+                        "times its "
+                        "model\n",
+                        nccl->version / 10000, nccl->version / 100 % 100, nccl->version % 100,
+                        *nccl->ring ? nccl->ring : "none", *nccl->tree ? nccl->tree : "none", nccl->nodes,
+                        nccl->nodes == 1 ? "" : "s");
         if (*nccl->why_not)
                 fprintf(out, "  NCCL was not asked: %s\n", nccl->why_not);
         if (o->trees) {
@@ -254,7 +265,7 @@ static void set_gbs(json_t *page, const char *key, double gbs)
 }
 
 int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
-              const struct topo_nccl *nccl)
+              const struct fragment_nccl *nccl)
 {
         json_t *page = json_object(), *gpus = json_array(), *matrix = json_array(), *nodes = json_array();
         char class[512] = "", text[80];

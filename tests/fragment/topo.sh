@@ -35,7 +35,7 @@ page bad-gpu topo --topo dgx1v.xml --gpus 0,9
 page bad-alloc topo --topo dgx1v.xml --alloc 3+9
 page bad-platform topo --platform nosuch
 page bad-file topo --topo SOURCES.md
-page bad-both topo --topo dgx1v.xml --platform dgx1v
+page bad-both topo --topo dgx1v.xml --gpus 1 --alloc 2
 page bad-number topo --topo dgx1v.xml --every x
 
 # the numbers people will check by hand, from JSON

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What real NCCL would do with an allocation, beside the ceilings: profiles/plan.h asked in the ceilings' terms. */
+#ifndef CAPO_FRAGMENT_NCCL_H
+#define CAPO_FRAGMENT_NCCL_H
+
+#include "profiles/fragment.h"
+#include "profiles/plan.h"
+
+#define FRAGMENT_NCCL_BYTES (1ull << 30) /* large enough that latency is nothing */
+
+struct fragment_nccl {
+        int version; /* 22809; 0: not asked, and why_not says why */
+        int nodes;   /* as NCCL counts them: a machine that falls apart over NVLink may count as two */
+        struct fragment_nccl_row {
+                double gbs; /* algorithm bandwidth by NCCL's model at FRAGMENT_NCCL_BYTES; negative: not known */
+                double best_gbs[2]; /* all-reduce: the best Tree and the best Ring of its cost table; negative: none */
+                uint8_t algo, proto, channels;
+                char what[40]; /* "Ring Simple 4 ch" */
+        } broadcast, allgather, allreduce;
+        char ring[80], tree[80];        /* "2 x 20 GB/s NVB" */
+        struct capo_plan_answer answer; /* graphs and the rest; fragment_nccl_finish() */
+        char why_not[512];
+};
+
+/**
+ * fragment_nccl_ask() - ask @libnccl with the machine's topology file
+ * @tools:    as capo_plan_question.tools
+ * @topo:     the NCCL XML the topology was read from
+ * @platform: completes it; NULL nothing
+ * @graph:    NCCL_GRAPH_FILE for it; NULL NCCL searches by itself
+ *
+ * Sets NCCL_GRAPH_FILE in this process' environment while it asks: not for use from several threads.
+ *
+ * Return: 0; negative errno with out->why_not set and everything else empty.
+ */
+int fragment_nccl_ask(const char *tools, const char *libnccl, const char *topo, const char *platform, const char *graph,
+                      const struct capo_topology *t, const struct capo_alloc *a, struct fragment_nccl *out);
+void fragment_nccl_finish(struct fragment_nccl *n);
+
+#endif
