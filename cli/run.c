@@ -17,8 +17,14 @@
 #include "capo/msg.h"
 #include "cli/cli.h"
 #include "cli/run.h"
+#include "capo/profile.h"
 #include "cli/where.h"
+#include "core/layout.h"
+#include "core/profile_find.h"
 #include "core/util.h"
+#include "profiles/doctor/doctor.h"
+#include "profiles/legacy.h"
+#include "profiles/profile_auto.h"
 
 static const char *forwarded[64];
 static unsigned n_forwarded;
@@ -206,6 +212,97 @@ static void preload(const char *library)
                 capo_run_setenv("LD_PRELOAD", library);
 }
 
+/*
+ * NCCL is to take capo's plugin from the library that is preloaded anyway: by absolute path, because only a path names
+ * that very file. Whatever the user had set there is kept for chaining.
+ */
+static void take_plugin(const char *variable, const char *chain, const char *library)
+{
+        const char *before = getenv(variable);
+
+        if (before && *before && strcmp(before, library))
+                capo_run_setenv(chain, before);
+        capo_run_setenv(variable, library);
+}
+
+static const char *get_variable(const char *name, void *user)
+{
+        return getenv(name);
+}
+
+/* For NCCL without a tuner interface: say the profile in that release's variables, as far as they can. */
+static int set_legacy(const struct capo_profile *profile, const struct capo_layout_launch *launch, int nccl)
+{
+        struct capo_shape shape = {.n_ranks = (int)launch->n_ranks, .nccl = nccl, .min_local = -1, .max_local = -1};
+        struct capo_legacy legacy;
+        char layout[CAPO_LAYOUT_TEXT], derived[CAPO_LAYOUT_TEXT], *save = NULL;
+        int r;
+
+        if (launch->layout.n_nodes) {
+                shape.n_nodes = (int)launch->layout.n_nodes;
+                shape.min_local = (int)capo_layout_smallest(&launch->layout);
+                shape.max_local = (int)capo_layout_largest(&launch->layout);
+                capo_layout_print(&launch->layout, layout, sizeof layout);
+                capo_shape_fill(&shape, layout, derived, sizeof derived);
+        }
+        r = capo_legacy_translate(profile, &shape, &legacy);
+        if (r < 0)
+                return r;
+        capo_info("NCCL %d.%d.%d has no tuner interface; the profile is translated into its variables", nccl / 10000,
+                  nccl / 100 % 100, nccl % 100);
+        for (unsigned i = 0; i < legacy.n; i++) {
+                capo_info("  %s=%s", legacy.set[i].name, legacy.set[i].value);
+                capo_run_setenv(legacy.set[i].name, legacy.set[i].value);
+        }
+        for (char *line = legacy.lost ? strtok_r(legacy.lost, "\n", &save) : NULL; line;
+             line = strtok_r(NULL, "\n", &save))
+                capo_warn("not expressed: %s", line);
+        free(legacy.lost);
+        return 0;
+}
+
+/*
+ * Resolve the profile once, here, and export what every rank must agree on: its path, its digest, the layout. A profile
+ * that is wrong stops the job before it starts.
+ */
+static int set_profile(const struct capo_run *run, char **command, const char *library)
+{
+        char shipped[PATH_MAX], path[PATH_MAX], absolute[PATH_MAX], layout[CAPO_LAYOUT_TEXT];
+        _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
+        struct capo_layout_launch launch;
+        struct capo_findings findings = {0};
+        struct capo_reach reach;
+        struct capo_fault fault;
+
+        if (capo_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", shipped, sizeof shipped))
+                *shipped = 0;
+        if ((strcmp(run->profile, "auto")
+                     ? capo_profile_find(run->profile, *shipped ? shipped : NULL, path, sizeof path, &fault)
+                     : capo_profile_auto(*shipped ? shipped : NULL, NULL, path, sizeof path, &fault)) ||
+            !realpath(path, absolute) || capo_profile_load(absolute, &profile, &fault)) {
+                capo_error("%s", fault.text);
+                return -EINVAL;
+        }
+        if (capo_layout_from_launcher(get_variable, NULL, &launch) == -EINVAL) {
+                capo_error("%s", launch.said);
+                return -EINVAL;
+        }
+        if (*launch.said)
+                capo_warn("%s", launch.said);
+        capo_doctor_command(&findings, command, &reach);
+        capo_findings_finish(&findings);
+        if (reach.version >= CAPO_LEGACY_FIRST && reach.version <= CAPO_LEGACY_LAST)
+                return set_legacy(profile, &launch, reach.version);
+        capo_run_setenv("CAPO_PROFILE", absolute);
+        capo_run_setenv("CAPO_PROFILE_DIGEST", profile->digest);
+        if (launch.layout.n_nodes)
+                capo_run_setenv("CAPO_LAYOUT", capo_layout_print(&launch.layout, layout, sizeof layout));
+        take_plugin("NCCL_TUNER_PLUGIN", "CAPO_CHAIN_TUNER", library);
+        if (!run->quiet)
+                capo_info("tuning by %s, digest %s", absolute, profile->digest);
+        return 0;
+}
+
 int capo_run_exec(const struct capo_run *run, char **command)
 {
         char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX];
@@ -235,6 +332,12 @@ int capo_run_exec(const struct capo_run *run, char **command)
                 capo_run_setenv("CAPO_LAYOUT", run->layout);
         if (run->quiet)
                 capo_run_setenv("CAPO_QUIET", "1");
+        if (run->profile && set_profile(run, command, library))
+                return CAPO_EXIT_FAIL;
+        /* What ran comes from NCCL's profiler interface (2.23 on); the plugin itself keeps quiet on releases where it
+         * costs. */
+        if (!getenv("CAPO_PROFILER") || strcmp(getenv("CAPO_PROFILER"), "off"))
+                take_plugin("NCCL_PROFILER_PLUGIN", "CAPO_CHAIN_PROFILER", library);
         preload(library);
         if (!run->quiet)
                 capo_info("recording to %s; afterwards: capo report %s", dir, dir);

@@ -37,6 +37,22 @@ if [ "$(id -u)" != 0 ]; then
         "$capo" run --dir ro/x -- true 2>/dev/null && fail "an unwritable folder is accepted"
 fi
 
+# A profile is resolved once, here: absolute path, digest, layout, plugin by path; what was set before is kept for chaining.
+cat >p.json <<'EOF'
+{"capo_profile": 1, "rules": [{"when": {}, "allreduce": [{"upto": "max", "algo": "ring", "proto": "simple"}]}]}
+EOF
+got=$(NCCL_TUNER_PLUGIN=other "$capo" run --quiet --profile p.json --layout 5+3 -- sh -c \
+        'echo "$CAPO_PROFILE $CAPO_PROFILE_DIGEST $CAPO_LAYOUT ${NCCL_TUNER_PLUGIN##*/} $CAPO_CHAIN_TUNER"')
+echo "$got" | grep -Eqx "$(realpath p.json) [0-9a-f]{32} 3\+5 libcapo.so other" || fail "profile: $got"
+got=$("$capo" run --quiet -- sh -c 'echo "[$NCCL_TUNER_PLUGIN]"')
+[ "$got" = "[]" ] || fail "a tuner is loaded without a profile: $got"
+echo '{' >bad.json
+"$capo" run --profile bad.json -- touch ran 2>err && fail "a broken profile starts the job"
+[ -e ran ] && fail "a broken profile starts the job"
+grep -q '^capo: .*bad.json:2:1' err || fail "a broken profile: $(cat err)"
+"$capo" run --profile nosuch -- true 2>err && fail "a missing profile starts the job"
+"$capo" run --profile p.json --layout 3+x -- true 2>err && fail "a wrong layout starts the job"
+
 # Open MPI's launcher is told what to pass on; a stand-in for it shows its arguments.
 mkdir bin && cat >bin/mpirun <<'EOF'
 #!/bin/sh

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <criterion/criterion.h>
+
+#include "profiles/profile_auto.h"
+
+static char root[64];
+
+static void put(const char *name, const char *text)
+{
+        char path[256];
+        FILE *f;
+
+        snprintf(path, sizeof path, "%s/%s", root, name);
+        for (char *p = path + strlen(root) + 1; (p = strchr(p, '/')); p++) {
+                *p = 0;
+                mkdir(path, 0700);
+                *p = '/';
+        }
+        f = fopen(path, "w");
+        cr_assert(f);
+        fputs(text, f);
+        fclose(f);
+}
+
+static void profile(const char *name, const char *gpu, int per_node)
+{
+        char text[256];
+
+        snprintf(text, sizeof text,
+                 "{\"capo_profile\": 1, \"platform\": {\"gpu\": \"%s\", \"gpus_per_node\": %d}, \"rules\": [{\"when\": "
+                 "{}, \"allreduce\": "
+                 "[{\"upto\": \"max\", \"leave\": true}]}]}",
+                 gpu, per_node);
+        put(name, text);
+}
+
+static void start(void)
+{
+        strcpy(root, "/tmp/capo-auto-XXXXXX");
+        cr_assert(mkdtemp(root));
+        setenv("XDG_CONFIG_HOME", root, 1);
+        put("gpus/0000:01:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ: 1\n");
+        put("gpus/0000:02:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\n");
+}
+
+static int ask(char *path, size_t room, struct capo_fault *fault)
+{
+        char gpus[128], shipped[128];
+
+        snprintf(gpus, sizeof gpus, "%s/gpus", root);
+        snprintf(shipped, sizeof shipped, "%s/shipped", root);
+        return capo_profile_auto(shipped, gpus, path, room, fault);
+}
+
+Test(profile_auto, by_gpu_and_number, .init = start)
+{
+        char path[4096];
+        struct capo_fault fault;
+
+        profile("shipped/a.json", "A100", 2);
+        profile("shipped/b.json", "H100", 8);
+        put("shipped/c.json", "not a profile");
+        cr_assert_eq(ask(path, sizeof path, &fault), -ENOENT);
+        cr_assert(strstr(fault.text, "2 x NVIDIA H100"), "%s", fault.text);
+        profile("shipped/d.json", "h100-80gb", 2);
+        cr_assert_eq(ask(path, sizeof path, &fault), 0, "%s", fault.text);
+        cr_assert(strstr(path, "/shipped/d.json"));
+        profile("capo/profiles/mine.json", "H100", 2); /* the user's own comes before the shipped */
+        cr_assert_eq(ask(path, sizeof path, &fault), 0);
+        cr_assert(strstr(path, "/capo/profiles/mine.json"), "%s", path);
+}
+
+Test(profile_auto, no_gpu, .init = start)
+{
+        char path[4096];
+        struct capo_fault fault;
+
+        cr_assert_eq(capo_profile_auto(NULL, "/nonexistent", path, sizeof path, &fault), -ENODEV);
+}
