@@ -7,7 +7,6 @@
 #include "capo/msg.h"
 #include "cli/cli.h"
 #include "cli/inputs.h"
-#include "profiles/store_csv.h"
 
 static void help(void)
 {
@@ -70,11 +69,7 @@ int capo_verb_export(int argc, char **argv)
                 status = CAPO_EXIT_FAIL;
                 goto end;
         }
-        capo_csv_heads(out);
-        for (size_t i = 0; i < set.n; i++) {
-                if (capo_csv_sample(out, &set.v[i], &set.runs[set.v[i].run]) < 0)
-                        break;
-        }
+        capo_inputs_csv(out, &set);
         if (fflush(out) || ferror(out)) {
                 capo_error("%s: %s", path ? path : "standard output", strerror(errno));
                 status = CAPO_EXIT_FAIL;

@@ -10,6 +10,8 @@
 #include "core/calls.h"
 #include "core/layout.h"
 #include "core/util.h"
+#include "profiles/store.h"
+#include "profiles/store_csv.h"
 
 const char *capo_inputs_help(void)
 {
@@ -108,6 +110,42 @@ int capo_inputs_option(struct capo_label *label, int argc, char **argv, int *i)
         return 0;
 }
 
+static const struct capo_store_filter *filter_in_force;
+
+void capo_inputs_filter(const struct capo_store_filter *filter)
+{
+        filter_in_force = filter;
+}
+
+static int read_store(const char *path, struct capo_samples *set, char *error, size_t room)
+{
+        static const struct capo_store_filter everything;
+        struct capo_store *store;
+        size_t before = set->n;
+        int r = capo_store_open(path, false, &store, error, room);
+
+        if (r < 0)
+                return r;
+        r = capo_store_read(store, filter_in_force ? filter_in_force : &everything, set, error, room);
+        capo_store_close(store);
+        set->n_files++;
+        if (r >= 0 && set->n == before) {
+                snprintf(error, room, "%s: no sample in the store passes the filter", path);
+                return -ENODATA;
+        }
+        return r;
+}
+
+int capo_inputs_csv(FILE *out, const struct capo_samples *set)
+{
+        capo_csv_heads(out);
+        for (size_t i = 0; i < set->n; i++) {
+                if (capo_csv_sample(out, &set->v[i], &set->runs[set->v[i].run]) < 0)
+                        return -EIO;
+        }
+        return 0;
+}
+
 int capo_inputs_read(const char *path, const struct capo_label *label, struct capo_samples *set)
 {
         char error[768];
@@ -116,7 +154,8 @@ int capo_inputs_read(const char *path, const struct capo_label *label, struct ca
 
         if (terminal)
                 fprintf(stderr, "\r\033[Kreading %.60s ...", path);
-        r = capo_import(path, label, set, error, sizeof error);
+        r = !strncmp(path, "store:", 6) ? read_store(path + 6, set, error, sizeof error)
+                                        : capo_import(path, label, set, error, sizeof error);
         if (terminal)
                 fputs("\r\033[K", stderr);
         if (r < 0) {
