@@ -139,6 +139,7 @@ static void report_finish(struct report *r)
         free(r->others);
         free(r->class_of);
         free(r->class_size);
+        capo_fabric_job_free(r->fabric);
         capo_job_free(r->job);
 }
 
@@ -264,7 +265,7 @@ static int make(struct report *r, const struct report_options *o, const struct c
                         capo_error("none of %zu file%s is a log that can be read", paths->n, paths->n > 1 ? "s" : "");
                 return -ENOENT;
         }
-        if (capo_job_finish(r->job) < 0 || report_choose_rows(r, o) < 0)
+        if (capo_job_finish(r->job) < 0 || capo_fabric_job_new(r->job, &r->fabric) < 0 || report_choose_rows(r, o) < 0)
                 return -ENOMEM;
         report_find_problems(r);
         return 0;

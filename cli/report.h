@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "core/fabric_job.h"
 #include "core/skew.h"
 #include "core/stats.h"
 
@@ -31,6 +32,7 @@ struct report {
         uint32_t n_others;
         char **problems; /* sentences, most important first */
         uint32_t n_problems;
+        struct capo_fabric_job *fabric; /* NULL: no process used libfabric */
         uint64_t collectives, moved_bytes; /* count, and count * bytes, of collectives and p2p */
         double gpu_share;                  /* of the job's rank-time spent in timed GPU calls; < 0: not known */
         bool gpu;                          /* there are GPU times: shares are of GPU time, else of host time */

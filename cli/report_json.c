@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "cli/report.h"
+#include "cli/report_fabric.h"
 #include "core/calls.h"
 #include "core/util.h"
 
@@ -223,6 +224,8 @@ int report_json(const struct report *r, FILE *out)
         json_object_set_new(j, "other_calls", others);
         json_object_set_new(j, "sites", sites);
         json_object_set_new(j, "processes", processes);
+        json_object_set_new(j, "fabric", report_fabric_json(r, r->fabric));
+        json_object_set_new(j, "fabric_calls", report_fabric_calls_json(r->fabric));
         json_object_set_new(j, "problems", problems);
         json_object_set_new(j, "records", json_integer((json_int_t)job->n_records));
         json_object_set_new(j, "dropped", json_integer((json_int_t)job->dropped));

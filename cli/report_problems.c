@@ -256,5 +256,12 @@ void report_find_problems(struct report *r)
                                capo_text_count(job->bytes_lost, n));
         unfinished(r, false);
         unfinished(r, true);
+        if (r->fabric) {
+                char text[256];
+                const char *warning = capo_fabric_job_warning(r->fabric, job, text, sizeof text);
+
+                if (warning)
+                        problem(r, "%s", warning);
+        }
         all_process_problems(r);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/report.h"
+#include "cli/report_fabric.h"
 #include "core/calls.h"
 #include "core/size.h"
 #include "core/table.h"
@@ -516,6 +517,8 @@ void report_text(const struct report *r, FILE *out)
         other_calls(r, out, &s);
         communicators(r, out, &s);
         who_waits(r, out, &s);
+        if (r->fabric)
+                report_fabric_text(r, r->fabric, out, s.bold, s.plain);
         where_called(r, out, &s);
         rules_fired(r, out, &s);
         next_steps(r, out, &s);

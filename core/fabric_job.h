@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The network of a job: what each rank moved over each NIC, and which collectives that was for.
+ */
+#ifndef CAPO_FABRIC_JOB_H
+#define CAPO_FABRIC_JOB_H
+
+#include "core/fabric_read.h"
+#include "core/stats.h"
+
+/* One rank's use of one NIC (libfabric domain). */
+struct capo_fabric_link {
+        uint32_t process; /* index in job->processes */
+        const struct capo_fabric_domain *domain;
+        uint64_t ops, sent, received;
+        bool received_exact; /* false: counted by the size of the posted buffers */
+        uint32_t sharers;    /* ranks of the same host that moved data over the same NIC, this one included */
+        double load;         /* bytes over the mean of the job's used NICs; 0 when there is only one */
+};
+
+/* What of the network's traffic fell into the time of one kind of call, over all ranks. */
+struct capo_fabric_share {
+        uint32_t comm; /* index in job->comms; CAPO_NO_COMM: traffic outside every recorded call */
+        uint8_t call;
+        uint64_t calls;              /* on all ranks, with known times */
+        uint64_t own_ops, own_bytes; /* posted by the calling threads themselves, inside the call */
+        double ops, sent, received;  /* by time: each window's traffic is divided among the calls it overlaps */
+        double call_ns;              /* time in these calls */
+        double net_ns;               /* of that, in windows in which the network carried data */
+};
+
+struct capo_fabric_job {
+        struct capo_fabric **process; /* by process; NULL where there was no libfabric */
+        uint32_t n_processes;
+        struct capo_fabric_link *links; /* by rank, most bytes first */
+        size_t n_links;
+        struct capo_fabric_share *shares; /* most bytes first */
+        size_t n_shares;
+        double window_ns; /* longest window used: how coarse "by time" is */
+};
+
+/**
+ * capo_fabric_job_new() - gather what the logs of @job say about libfabric
+ * @out: set only on success; refers to @job; NULL when no process used libfabric
+ *
+ * Reads the logs once more for the times of single calls, as far as they hold any (CAPO_TRACE=all: every call; else the
+ * last of each process). A call's time is that of the GPU where it was measured, the mean of its kind where others of
+ * its kind were, and else what the host saw.
+ *
+ * Return: 0; -ENOMEM.
+ */
+int capo_fabric_job_new(const struct capo_job *job, struct capo_fabric_job **out);
+void capo_fabric_job_free(struct capo_fabric_job *f);
+static inline void capo_fabric_job_freep(struct capo_fabric_job **f)
+{
+        capo_fabric_job_free(*f);
+}
+
+/**
+ * capo_fabric_job_warning() - the sentence a user must read: data went over the kernel's network stack although the
+ * machine has InfiniBand, EFA or Slingshot devices
+ * Return: @text, or NULL when there is nothing to warn of.
+ */
+const char *capo_fabric_job_warning(const struct capo_fabric_job *f, const struct capo_job *job, char *text,
+                                    size_t room);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The door: fi_fabric() and fi_fabric2(), the only exported functions of libfabric that lead to its objects.
+ *
+ * Versions. libfabric exports fi_fabric@FABRIC_1.0 (a fi_fabric_attr without api_version), fi_fabric@@FABRIC_1.1 and,
+ * from 2.0 on, fi_fabric2@@FABRIC_1.8 (libfabric.map.in). An unversioned fi_fabric of ours would catch all of them, and
+ * hand an old caller's short struct to the new function. So each version is exported under its own name
+ * (shim/fi.map) and goes to the same version of the real library; a version this file does not know passes us by.
+ * fi_getinfo() and its family, whose structs differ between versions far more, are not wrapped at all.
+ *
+ * libfabric calls fi_fabric() itself, through its own procedure linkage table and so through us: fi_fabric2() does, the
+ * compatible fi_fabric@FABRIC_1.0 does, and layered providers open the fabric below them. Those calls come either while
+ * the application's own call is in progress, or from inside libfabric; both pass.
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "shim/fi.h"
+#include "shim/shim.h"
+
+typedef int fabric_fn(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+typedef int fabric2_fn(struct fi_info *info, struct fid_fabric **fabric, uint64_t flags, void *context);
+
+fabric_fn capo_fi_fabric_1_0, capo_fi_fabric_1_1;
+fabric2_fn capo_fi_fabric2_1_8;
+__asm__(".symver capo_fi_fabric_1_0, fi_fabric@FABRIC_1.0");
+__asm__(".symver capo_fi_fabric_1_1, fi_fabric@@FABRIC_1.1");
+__asm__(".symver capo_fi_fabric2_1_8, fi_fabric2@@FABRIC_1.8");
+
+static const char *(*real_strerror)(int code);
+
+const char *capo_fi_strerror(int code)
+{
+        return real_strerror ? real_strerror(code) : "";
+}
+
+static int find_by_name(struct dl_phdr_info *info, size_t size, void *out)
+{
+        const char *base = strrchr(info->dlpi_name, '/');
+
+        if (strncmp(base ? base + 1 : info->dlpi_name, "libfabric.so", 12))
+                return 0;
+        *(const char **)out = info->dlpi_name;
+        return 1;
+}
+
+/*
+ * The function the caller would have reached without us. Where libfabric came in with a dlopen(RTLD_LOCAL) of the
+ * caller, as in Python and under NCCL, RTLD_NEXT sees nothing; then the caller's own dependencies are asked, and then
+ * whatever libfabric the process has. Only a process that has none gets one loaded.
+ */
+static void *real_of(const char *name, const char *version, const void *caller)
+{
+        const char *path = NULL;
+        Dl_info where;
+        void *f = dlvsym(RTLD_NEXT, name, version), *h;
+
+        if (!f && dladdr(caller, &where) && (h = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD)))
+                f = dlvsym(h, name, version);
+        if (!f && (h = dlopen("libfabric.so.1", RTLD_LAZY | RTLD_NOLOAD)))
+                f = dlvsym(h, name, version);
+        if (!f && dl_iterate_phdr(find_by_name, &path) && (h = dlopen(path, RTLD_LAZY | RTLD_NOLOAD)))
+                f = dlvsym(h, name, version);
+        if (!f && (h = dlopen("libfabric.so.1", RTLD_LAZY)))
+                f = dlvsym(h, name, version);
+        if (f && dladdr(f, &where) && (h = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD)) && !real_strerror)
+                real_strerror = (const char *(*)(int))dlsym(h, "fi_strerror"); /* and the library stays for good */
+        return f;
+}
+
+/* Is @caller code of the library that @f belongs to? */
+static bool same_library(const void *caller, void *f)
+{
+        Dl_info a, b;
+
+        return dladdr(caller, &a) && dladdr(f, &b) && a.dli_fbase == b.dli_fbase;
+}
+
+static bool passes(const void *caller, void *f)
+{
+        return capo_fi_me.inside || same_library(caller, f) || !capo_shim_start();
+}
+
+static int opened(int r, struct fid_fabric **fabric, const struct fi_fabric_attr *attr)
+{
+        if (r == 0 && fabric && *fabric) {
+                capo_fi_text_start();
+                capo_fi_fabric_opened(*fabric, attr);
+        }
+        return r;
+}
+
+static int enter(const char *version, const void *caller, struct fi_fabric_attr *attr, struct fid_fabric **fabric,
+                 void *context)
+{
+        fabric_fn *real = (fabric_fn *)real_of("fi_fabric", version, caller);
+        int r;
+
+        if (!real) {
+                capo_warn_once("libfabric: no fi_fabric@%s in any loaded library", version);
+                return -FI_ENOSYS;
+        }
+        if (passes(caller, (void *)real))
+                return real(attr, fabric, context);
+        capo_fi_me.inside = true;
+        r = real(attr, fabric, context);
+        capo_fi_me.inside = false;
+        return opened(r, fabric, attr);
+}
+
+CAPO_EXPORT int capo_fi_fabric_1_0(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
+{
+        return enter("FABRIC_1.0", __builtin_return_address(0), attr, fabric, context);
+}
+
+CAPO_EXPORT int capo_fi_fabric_1_1(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
+{
+        return enter("FABRIC_1.1", __builtin_return_address(0), attr, fabric, context);
+}
+
+CAPO_EXPORT int capo_fi_fabric2_1_8(struct fi_info *info, struct fid_fabric **fabric, uint64_t flags, void *context)
+{
+        const void *caller = __builtin_return_address(0);
+        fabric2_fn *real = (fabric2_fn *)real_of("fi_fabric2", "FABRIC_1.8", caller);
+        int r;
+
+        if (!real)
+                return -FI_ENOSYS; /* libfabric 1.x */
+        if (passes(caller, (void *)real))
+                return real(info, fabric, flags, context);
+        capo_fi_me.inside = true;
+        r = real(info, fabric, flags, context);
+        capo_fi_me.inside = false;
+        return opened(r, fabric, info ? info->fabric_attr : NULL);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fabric_read.h"
+#include "core/util.h"
+
+#define LINES(n)                                                                                                      \
+        "machine\tinfiniband=mlx5_0,mlx5_1\tnet=eth0\n"                                                               \
+        "domain\tid=3\tdomain=0\tfabric=1\tprovider=tcp;ofi_rxm\tname=eth0\tnic=0000:10:1b.0\tnuma=1"                 \
+        "\tspeed=100000000000\tmr=2,8192\tsample=64\ttx_ns=3,30000,12000;148:2,155:1\n"                               \
+        "ep\tid=5\tdomain=3\ttype=rdm\tsend=" #n ",6400;7:" #n "\trecv=2,8192;13:2\teagain=9\terror=21,2,Bad thing\n" \
+        "ep\tid=6\tdomain=3\ttype=rdm\tclosed=1\tsend=1,64;7:1\n"                                                     \
+        "cq\tid=4\tdomain=3\tempty=1000\treads=90\tcompletions=102\treceived=2,128\terror=268,1,Overrun\n"            \
+        "window\tbegin=1000\tend=2000\tops=5\ttx=64\trx=0\n"
+
+Test(fabric_read, a_snapshot)
+{
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+        const struct capo_fabric_domain *d;
+        bool exact;
+
+        cr_assert_eq(capo_fabric_parse("snapshot\t1\n" LINES(100) "complete\t1\n", &f), 0);
+        cr_assert_eq(f->n_domains, 1);
+        cr_assert_eq(f->n_objects, 3);
+        cr_assert_eq(f->bad_lines, 0);
+        cr_assert_str_eq(f->infiniband, "mlx5_0,mlx5_1");
+        d = &f->domains[0];
+        cr_assert_str_eq(d->provider, "tcp;ofi_rxm");
+        cr_assert_str_eq(d->nic, "0000:10:1b.0");
+        cr_assert_eq(d->numa, 1);
+        cr_assert_eq(d->speed_bps, 100000000000u);
+        cr_assert_eq(d->endpoints, 2);
+        cr_assert_eq(d->n.kind[CAPO_FI_SEND].count, 101);
+        cr_assert_eq(d->n.kind[CAPO_FI_SEND].bytes, 6464);
+        cr_assert_eq(d->n.kind[CAPO_FI_SEND].sizes[7], 101);
+        cr_assert_eq(d->n.eagain, 9);
+        cr_assert_eq(d->n.empty, 1000);
+        cr_assert_eq(d->n.errors, 3);
+        cr_assert_eq(d->n.overruns, 1);
+        cr_assert_str_eq(d->n.error[0].text, "Bad thing");
+        cr_assert_eq(capo_fabric_ops(&d->n), 103);
+        cr_assert_eq(capo_fabric_sent(&d->n), 6464);
+        cr_assert_eq(capo_fabric_recv(&d->n, &exact), 128);
+        cr_assert(exact);
+        cr_assert_float_eq(capo_fabric_percentile(&d->tx, 0.5), 5248 - 128 / 2.0, 300);
+        cr_assert_eq(f->n_windows, 1);
+        cr_assert_eq(f->windows[0].end_ns, 2000);
+}
+
+Test(fabric_read, the_last_whole_snapshot_counts)
+{
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL, *g = NULL;
+
+        cr_assert_eq(capo_fabric_parse(
+                             "snapshot\t1\n" LINES(10) "complete\t1\nsnapshot\t2\n" LINES(
+                                     20) "snapshot\t2\ncomplete\t2\nsnapshot\t3\n" LINES(30) "ep\tid=9\tdomain=3\tse",
+                             &f),
+                     0);
+        cr_assert_eq(f->domains[0].n.kind[CAPO_FI_SEND].count, 21);
+        /* none is whole: what there is */
+        cr_assert_eq(capo_fabric_parse("snapshot\t1\n" LINES(10), &g), 0);
+        cr_assert_eq(g->domains[0].n.kind[CAPO_FI_SEND].count, 11);
+}
+
+Test(fabric_read, damage_is_left_out)
+{
+        static const char *const texts[] = {
+                "",
+                "\n\n\n",
+                "snapshot\n",
+                "snapshot\t1\ndomain\n",
+                "snapshot\t1\ndomain\tid=x\tsend=1\n",
+                "snapshot\t1\ndomain\tid=1\ttx_ns=1,2,3;999:1\n",
+                "snapshot\t1\nep\tdomain=7\tsend=1,2;99:1\n",
+                "snapshot\t1\nep\tid=99999999999999999999999\n",
+                "snapshot\t1\nwindow\tbegin=9\tend=1\n",
+                "snapshot\t1\nthing\tof=tomorrow\n",
+                "snapshot\t1\nep\t=\t==\t\t=x\n",
+                "machine\n",
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
+                _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+
+                cr_assert_eq(capo_fabric_parse(texts[i], &f), 0, "%zu", i);
+        }
+}
+
+/* Every cut of a good text must parse. */
+Test(fabric_read, any_cut)
+{
+        static const char text[] = "snapshot\t1\n" LINES(10) "complete\t1\nsnapshot\t2\n" LINES(20) "complete\t2\n";
+
+        for (size_t n = 0; n < sizeof text; n++) {
+                _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+                _cleanup_free_ char *cut = strndup(text, n);
+
+                cr_assert_eq(capo_fabric_parse(cut, &f), 0);
+        }
+}
+
+Test(fabric_read, slow_providers)
+{
+        cr_assert(capo_fabric_is_slow("tcp;ofi_rxm"));
+        cr_assert(capo_fabric_is_slow("sockets"));
+        cr_assert_not(capo_fabric_is_slow("efa"));
+        cr_assert_not(capo_fabric_is_slow("verbs;ofi_rxm"));
+        cr_assert_not(capo_fabric_is_slow("shm"));
+}
