@@ -307,8 +307,8 @@ static inline unsigned fi_slot_of(const void *context)
 /** capo_fi_device() - fill device, pci, numa and speed of @d from @info and sysfs. */
 void capo_fi_device(struct fi_domain *d, const struct fi_info *info, uint32_t api_version);
 
-/** capo_fi_text_start() - say once per process which network devices the machine has, and be asked at checkpoints. */
-void capo_fi_text_start(void);
+/** capo_fi_text_start() - ask to be called at checkpoints. Return: true the first time in a process. */
+bool capo_fi_text_start(void);
 
 /** capo_fi_strerror() - libfabric's own words for a code; "" without a library. */
 const char *capo_fi_strerror(int code);

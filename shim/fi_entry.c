@@ -14,6 +14,7 @@
  */
 #include <dlfcn.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "capo/msg.h"
@@ -30,6 +31,8 @@ __asm__(".symver capo_fi_fabric_1_1, fi_fabric@@FABRIC_1.1");
 __asm__(".symver capo_fi_fabric2_1_8, fi_fabric2@@FABRIC_1.8");
 
 static const char *(*real_strerror)(int code);
+static uint32_t (*real_version)(void);
+static char library[256];
 
 const char *capo_fi_strerror(int code)
 {
@@ -65,8 +68,12 @@ static void *real_of(const char *name, const char *version, const void *caller)
                 f = dlvsym(h, name, version);
         if (!f && (h = dlopen("libfabric.so.1", RTLD_LAZY)))
                 f = dlvsym(h, name, version);
-        if (f && dladdr(f, &where) && (h = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD)) && !real_strerror)
-                real_strerror = (const char *(*)(int))dlsym(h, "fi_strerror"); /* and the library stays for good */
+        if (f && !real_strerror && dladdr(f, &where) && (h = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD))) {
+                /* this handle is never closed: the library stays for good */
+                real_strerror = (const char *(*)(int))dlvsym(h, "fi_strerror", "FABRIC_1.0");
+                real_version = (uint32_t(*)(void))dlvsym(h, "fi_version", "FABRIC_1.0");
+                snprintf(library, sizeof library, "%s", where.dli_fname);
+        }
         return f;
 }
 
@@ -86,7 +93,13 @@ static bool passes(const void *caller, void *f)
 static int opened(int r, struct fid_fabric **fabric, const struct fi_fabric_attr *attr)
 {
         if (r == 0 && fabric && *fabric) {
-                capo_fi_text_start();
+                if (capo_fi_text_start()) {
+                        uint32_t v = real_version ? real_version() : 0;
+
+                        if (v)
+                                capo_shim_info("fabric.version", "%u.%u", FI_MAJOR(v), FI_MINOR(v));
+                        capo_shim_info("fabric.path", "%s", library);
+                }
                 capo_fi_fabric_opened(*fabric, attr);
         }
         return r;

@@ -414,13 +414,14 @@ static void forked(void)
         atomic_flag_clear(&started);
 }
 
-void capo_fi_text_start(void)
+bool capo_fi_text_start(void)
 {
         if (atomic_flag_test_and_set(&started))
-                return;
+                return false;
         so_far.end = capo_clock_mono();
         capo_shim_at_checkpoint(write_snapshot);
         capo_shim_at_poll(poll_windows);
         if (!atomic_flag_test_and_set(&fork_known))
                 capo_shim_at_fork(forked);
+        return true;
 }
