@@ -261,7 +261,7 @@ void report_find_problems(struct report *r)
                 const char *warning = capo_fabric_job_warning(r->fabric, job, text, sizeof text);
 
                 if (warning)
-                        problem(r, "%s", warning);
+                        report_problem(r, "%s", warning);
         }
         all_process_problems(r);
 }

@@ -6,6 +6,7 @@
  */
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shim/fi.h"
@@ -28,23 +29,23 @@ static long sysfs_number(const char *dir, const char *name, const char *file, lo
 static bool sysfs_pci(const char *class, const char *name, char *pci, size_t room)
 {
         char path[PATH_MAX], target[PATH_MAX];
-        unsigned domain, bus, dev, fn;
-        const char *base;
-        ssize_t n;
+        bool found = false;
 
         if (snprintf(path, sizeof path, "%s/class/%s/%s/device", capo_shim_env()->sysfs, class, name) >=
-            (int)sizeof path)
+                    (int)sizeof path ||
+            !realpath(path, target))
                 return false;
-        n = readlink(path, target, sizeof target - 1);
-        if (n <= 0)
-                return false;
-        target[n] = 0;
-        base = strrchr(target, '/');
-        base = base ? base + 1 : target;
-        if (sscanf(base, "%x:%x:%x.%x", &domain, &bus, &dev, &fn) != 4)
-                return false;
-        snprintf(pci, room, "%04x:%02x:%02x.%x", domain & 0xffff, bus & 0xff, dev & 0x1f, fn & 7);
-        return true;
+        /* the last such part of the path: a virtio device lies one below its PCI function */
+        for (const char *part = target; part; part = strchr(part, '/')) {
+                unsigned domain, bus, dev, fn;
+
+                part += *part == '/';
+                if (sscanf(part, "%4x:%2x:%2x.%1x", &domain, &bus, &dev, &fn) == 4) {
+                        snprintf(pci, room, "%04x:%02x:%02x.%x", domain & 0xffff, bus & 0xff, dev & 0x1f, fn & 7);
+                        found = true;
+                }
+        }
+        return found;
 }
 
 /* "100 Gb/sec (4X EDR)" */
