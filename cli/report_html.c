@@ -104,7 +104,9 @@ static void lateness(const struct report *r, FILE *out)
                 escaped(out, c->name);
                 fprintf(out, "</h3><p>Start behind the first rank, median over %u calls; %s; %s.</p>\n",
                         c->skew->n_calls,
-                        c->skew->clock == CAPO_CLOCK_HOST ? "host: when the call was made" : "on the GPU",
+                        c->skew->from == CAPO_SKEW_HOST_START  ? "when the host made the call"
+                        : c->skew->from == CAPO_SKEW_GPU_START ? "on the GPU"
+                                                               : "by GPU durations: a call ends on all ranks together",
                         c->skew->uncertain_ns < 0   ? "clocks of hosts not aligned"
                         : c->skew->uncertain_ns > 0 ? "clocks of hosts aligned from the calls"
                                                     : "one clock");

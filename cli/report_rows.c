@@ -292,17 +292,40 @@ const char *report_call(const struct capo_job_row *row, char *text, size_t room)
         return text;
 }
 
+/* What a frame is called in one line: the function without its offset and file; where there is none, the file and the
+ * place in it; a Python frame as it is. */
+static size_t frame_name(const char *frame, size_t length)
+{
+        size_t word = strcspn(frame, " \n"), plus = strcspn(frame, "+ \n");
+
+        if (memmem(frame, length, ".py:", 4))
+                return length;
+        return word < length && frame[word] == ' ' ? plus : word;
+}
+
+/* The C library's way into main() and into threads says nothing about the job. */
+static bool is_start_up(const char *frame)
+{
+        return !strncmp(frame, "libc.so", 7) || !strncmp(frame, "__libc_start", 12) || !strncmp(frame, "_start+", 7) ||
+               !strncmp(frame, "libpthread", 10) || !strncmp(frame, "clone", 5) || !strncmp(frame, "start_thread", 12);
+}
+
 char *report_site_line(const struct capo_job_site *site, unsigned n, char *text, size_t room)
 {
         const char *line = site->text;
         size_t at = 0;
 
         *text = 0;
-        for (unsigned i = 0; i < n && *line && at + 1 < room; i++) {
+        for (unsigned i = 0; i < n && *line && at + 1 < room;) {
                 size_t length = strcspn(line, "\n");
-                int wrote = snprintf(text + at, room - at, "%s%.*s", i ? " <- " : "", (int)length, line);
 
-                at += wrote > 0 ? (size_t)wrote : 0;
+                if (!is_start_up(line)) {
+                        int wrote = snprintf(text + at, room - at, "%s%.*s", i ? " <- " : "",
+                                             (int)frame_name(line, length), line);
+
+                        at += wrote > 0 ? (size_t)wrote : 0;
+                        i++;
+                }
                 line += length + (line[length] == '\n');
         }
         return text;

@@ -288,7 +288,9 @@ static bool stands_out(const struct capo_job_comm *c)
 static void member_text(const struct report *r, const struct capo_job_member *m, char *text, size_t room)
 {
         const struct capo_job_process *p = &r->job->processes[m->process];
-        int n = snprintf(text, room, "rank %d (%s", m->rank, p->host);
+        const char *node = r->job->nodes[p->node].name;
+        int n = snprintf(text, room, "rank %d (%s%s%s", m->rank, p->host, strcmp(node, p->host) ? "/" : "",
+                         strcmp(node, p->host) ? node : "");
 
         if (m->device >= 0)
                 snprintf(text + n, room - (size_t)n, ", GPU %d)", m->device);
@@ -312,8 +314,10 @@ static void one_skew(const struct report *r, const struct capo_job_comm *c, FILE
                 fprintf(out, "%s: no rank stands out in %s calls compared; last after first p50 %s, p95 %s", c->name,
                         capo_text_count(k->n_calls, n), capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b));
         }
-        if (k->clock == CAPO_CLOCK_HOST)
-                fputs(" (host: when the call was made)", out);
+        if (k->from == CAPO_SKEW_HOST_START)
+                fputs(" (when the host made the call)", out);
+        else if (k->from == CAPO_SKEW_GPU_DURATION)
+                fputs(" (by GPU durations)", out);
         fputc('\n', out);
         if (k->wait_share >= 0)
                 fprintf(out, "    cost of waiting: %s of the job\n", capo_text_percent(k->wait_share, a));
@@ -335,6 +339,7 @@ static void who_waits(const struct report *r, FILE *out, const struct style *s)
         const struct capo_job *job = r->job;
         _cleanup_free_ const struct capo_job_comm **order = calloc(job->n_comms + 1, sizeof *order);
         uint32_t n = 0, shown;
+        unsigned sources = 0;
         char text[32];
 
         for (uint32_t i = 0; order && i < job->n_comms; i++) {
@@ -344,15 +349,21 @@ static void who_waits(const struct report *r, FILE *out, const struct style *s)
         if (!n)
                 return;
         qsort(order, n, sizeof *order, by_cost);
-        fprintf(out, "\n%sWHO WAITS FOR WHOM%s     start of the same call on all ranks; ", s->bold, s->plain);
-        if (job->n_clocks < 2)
-                fputs("one host, one clock\n", out);
-        else if (job->clock_uncertain_ns >= 0)
-                fprintf(out, "clocks of %u hosts aligned from the calls themselves, %s%s\n", job->n_clocks,
-                        s->plus_minus, capo_text_time(job->clock_uncertain_ns, text));
-        else
-                fprintf(out, "clocks of %u hosts taken as they are: there are no GPU times to align them by\n",
-                        job->n_clocks);
+        for (uint32_t i = 0; i < n; i++)
+                sources |= 1u << order[i]->skew->from;
+        fprintf(out, "\n%sWHO WAITS FOR WHOM%s     start of the same call on all ranks", s->bold, s->plain);
+        if (sources & 1u << CAPO_SKEW_GPU_DURATION)
+                fputs("; by GPU durations: a call ends everywhere together, who is in it shortest came last", out);
+        if (sources != 1u << CAPO_SKEW_GPU_DURATION) {
+                if (job->n_clocks < 2)
+                        fputs("; one host, one clock", out);
+                else if (job->clock_uncertain_ns >= 0)
+                        fprintf(out, "; clocks of %u hosts aligned from the calls themselves, %s%s", job->n_clocks,
+                                s->plus_minus, capo_text_time(job->clock_uncertain_ns, text));
+                else
+                        fprintf(out, "; clocks of %u hosts as they are: no GPU times to align them by", job->n_clocks);
+        }
+        fputc('\n', out);
         shown = r->all || n <= COMMS_SHOWN ? n : COMMS_SHOWN;
         for (uint32_t i = 0; i < shown; i++)
                 one_skew(r, order[i], out);
@@ -360,43 +371,86 @@ static void who_waits(const struct report *r, FILE *out, const struct style *s)
                 fprintf(out, "%u more communicators: capo report --all %s\n", n - shown, r->what);
 }
 
-static int by_site_gpu(const void *a, const void *b, void *arg)
-{
-        const struct capo_job_site *x = *(struct capo_job_site *const *)a, *y = *(struct capo_job_site *const *)b;
-        double tx = report_site_time(arg, x), ty = report_site_time(arg, y);
+/* Call sites that read the same in one line, together; with --all each by itself. */
+struct place {
+        char *line;
+        double time;
+        uint64_t count;
+        bool timed;
+};
 
-        if (tx != ty)
-                return tx > ty ? -1 : 1;
-        return strcmp(x->text, y->text);
+static int by_line(const void *a, const void *b)
+{
+        return strcmp(((const struct place *)a)->line, ((const struct place *)b)->line);
+}
+
+static int by_time(const void *a, const void *b)
+{
+        const struct place *x = a, *y = b;
+
+        if (x->time != y->time)
+                return x->time > y->time ? -1 : 1;
+        if (x->count != y->count)
+                return x->count > y->count ? -1 : 1;
+        return strcmp(x->line, y->line);
+}
+
+static uint32_t gather_places(const struct report *r, struct place *places)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < r->job->n_sites; i++) {
+                const struct capo_job_site *site = &r->job->sites[i];
+                char line[2048];
+
+                places[i] = (struct place){.line = strdup(report_site_line(site, r->all ? 32 : 4, line, sizeof line)),
+                                           .time = report_site_time(r, site),
+                                           .count = site->count,
+                                           .timed = site->gpu_count || !report_sites_by_gpu(r)};
+        }
+        qsort(places, r->job->n_sites, sizeof *places, by_line);
+        for (uint32_t i = 0; i < r->job->n_sites; i++) {
+                if (n && !strcmp(places[n - 1].line, places[i].line)) {
+                        places[n - 1].time += places[i].time;
+                        places[n - 1].count += places[i].count;
+                        places[n - 1].timed |= places[i].timed;
+                        free(places[i].line);
+                } else {
+                        places[n++] = places[i];
+                }
+        }
+        qsort(places, n, sizeof *places, by_time);
+        return n;
 }
 
 static void where_called(const struct report *r, FILE *out, const struct style *s)
 {
-        const struct capo_job *job = r->job;
-        _cleanup_free_ const struct capo_job_site **order = calloc(job->n_sites + 1, sizeof *order);
+        _cleanup_free_ struct place *places = calloc(r->job->n_sites + 1, sizeof *places);
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("rrl");
-        uint32_t shown = r->all || job->n_sites <= SITES_SHOWN + 1 ? job->n_sites : SITES_SHOWN;
         double sum = 0;
+        uint32_t n, shown;
 
-        if (!job->n_sites || !order || !t)
+        if (!r->job->n_sites || !places || !t)
                 return;
-        for (uint32_t i = 0; i < job->n_sites; i++) {
-                order[i] = &job->sites[i];
-                sum += report_site_time(r, &job->sites[i]);
-        }
-        qsort_r(order, job->n_sites, sizeof *order, by_site_gpu, (void *)(uintptr_t)r);
+        n = gather_places(r, places);
+        shown = r->all || n <= SITES_SHOWN + 1 ? n : SITES_SHOWN;
+        for (uint32_t i = 0; i < n; i++)
+                sum += places[i].time;
         fprintf(out, "\n%sWHERE IT WAS CALLED%s     share of %s; calls over all ranks; innermost frame first\n",
                 s->bold, s->plain, report_sites_by_gpu(r) ? "GPU time" : "host time in the calls");
         for (uint32_t i = 0; i < shown; i++) {
-                char line[512], text[32];
+                char text[32];
 
-                capo_table_cell(t, "%s", capo_text_percent(sum > 0 ? report_site_time(r, order[i]) / sum : 0, text));
-                capo_table_cell(t, "%s", capo_text_count(order[i]->count, text));
-                capo_table_cell(t, "%s", report_site_line(order[i], r->all ? 32 : 4, line, sizeof line));
+                capo_table_cell(t, "%s",
+                                places[i].timed ? capo_text_percent(sum > 0 ? places[i].time / sum : 0, text) : "-");
+                capo_table_cell(t, "%s", capo_text_count(places[i].count, text));
+                capo_table_cell(t, "%s", places[i].line);
         }
         capo_table_print(t, out, 0, "", "");
-        if (shown < job->n_sites)
-                fprintf(out, "%u more: capo report --all %s\n", job->n_sites - shown, r->what);
+        if (shown < n)
+                fprintf(out, "%u more: capo report --all %s\n", n - shown, r->what);
+        for (uint32_t i = 0; i < n; i++)
+                free(places[i].line);
 }
 
 /* Rules of the profile and how many calls each decided. The row's text is its line in the RULES frame. */

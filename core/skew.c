@@ -19,12 +19,14 @@
 #include "core/util.h"
 
 #define ABSENT    UINT64_MAX
+#define FEW       8
 #define MAX_DRIFT 200e-6 /* quartz is good to +-100 ppm each */
 
 /* All ns since the epoch of the log they come from. */
 struct arrival {
-        uint64_t begin;              /* ABSENT: this rank is not in the row */
-        uint64_t gpu_begin, gpu_end; /* 0 not known */
+        uint64_t begin;     /* ABSENT: this rank is not in the row */
+        uint64_t gpu_begin; /* 0 not known */
+        uint64_t gpu_ns;    /* 0 not known */
 };
 
 struct row {
@@ -115,10 +117,8 @@ static void set_gpu(struct arrival *a, const struct capo_record *r)
 {
         if (r->clock != CAPO_CLOCK_EVENT && r->clock != CAPO_CLOCK_KERNEL)
                 return;
-        if (!r->gpu_begin || !r->gpu_ns)
-                return;
-        a->gpu_begin = r->t_begin + 16 * (uint64_t)r->gpu_begin;
-        a->gpu_end = a->gpu_begin + r->gpu_ns;
+        a->gpu_ns = r->gpu_ns;
+        a->gpu_begin = r->gpu_begin && r->gpu_ns ? r->t_begin + 16 * (uint64_t)r->gpu_begin : 0;
 }
 
 int64_t capo_meet_add(struct capo_meet *m, uint32_t rank, const struct capo_record *r)
@@ -300,7 +300,7 @@ static int bounds_from(const struct solver *s, uint32_t comm, uint32_t a, uint32
                         if (at->begin == ABSENT || !at->gpu_begin)
                                 continue;
                         begin[host == b] = fmax(begin[host == b], aligned(s, process, at->gpu_begin));
-                        end[host == b] = fmin(end[host == b], aligned(s, process, at->gpu_end));
+                        end[host == b] = fmin(end[host == b], aligned(s, process, at->gpu_begin + at->gpu_ns));
                 }
                 if (isinf(begin[0]) || isinf(begin[1]))
                         continue;
@@ -417,8 +417,8 @@ static double quantile(double *v, size_t n, double q)
         return v[(size_t)(q * (double)(n - 1) + 0.5)];
 }
 
-/* Start of member @k in row @i on the common clock; NAN when it is not in, or has no GPU time and @gpu asks for one. */
-static double start_of(const struct solver *s, uint32_t comm, uint32_t i, uint32_t k, bool gpu)
+/* Start of member @k in row @i on the common clock, by @from; NAN when it is not in, or that is not known of it. */
+static double start_of(const struct solver *s, uint32_t comm, uint32_t i, uint32_t k, enum capo_skew_from from)
 {
         const struct capo_job_member *member = &s->job->comms[comm].members[k];
         const struct capo_meet *m = s->meets[comm];
@@ -427,13 +427,17 @@ static double start_of(const struct solver *s, uint32_t comm, uint32_t i, uint32
         if ((uint32_t)member->rank >= m->n_ranks)
                 return NAN;
         at = &m->arrivals[(size_t)i * m->n_ranks + member->rank];
-        if (at->begin == ABSENT || (gpu && !at->gpu_begin))
+        if (at->begin == ABSENT)
                 return NAN;
-        return aligned(s, member->process, gpu ? at->gpu_begin : at->begin);
+        switch (from) {
+        case CAPO_SKEW_GPU_START: return at->gpu_begin ? aligned(s, member->process, at->gpu_begin) : NAN;
+        case CAPO_SKEW_GPU_DURATION: return at->gpu_ns && is_barrier(&m->rows[i]) ? -(double)at->gpu_ns : NAN;
+        default: return aligned(s, member->process, at->begin);
+        }
 }
 
 /* Fill starts[row * n_members + member] with the rows that all members are in. Returns how many. */
-static uint32_t complete_rows(const struct solver *s, uint32_t comm, bool gpu, double *starts)
+static uint32_t complete_rows(const struct solver *s, uint32_t comm, enum capo_skew_from from, double *starts)
 {
         uint32_t n = s->job->comms[comm].n_members, n_rows = 0;
 
@@ -442,7 +446,7 @@ static uint32_t complete_rows(const struct solver *s, uint32_t comm, bool gpu, d
 
                 if (s->meets[comm]->rows[i].mismatch)
                         continue;
-                while (k < n && !isnan(starts[(size_t)n_rows * n + k] = start_of(s, comm, i, k, gpu)))
+                while (k < n && !isnan(starts[(size_t)n_rows * n + k] = start_of(s, comm, i, k, from)))
                         k++;
                 n_rows += k == n;
         }
@@ -463,7 +467,7 @@ static void uncertainty_of(const struct solver *s, const struct capo_job_comm *c
                 else
                         skew->uncertain_ns = fmax(skew->uncertain_ns, h->uncertain);
         }
-        if (one)
+        if (one || skew->from == CAPO_SKEW_GPU_DURATION)
                 skew->uncertain_ns = 0;
 }
 
@@ -545,7 +549,7 @@ static void read_rows(const struct solver *s, struct capo_job_comm *c, struct ca
         skew->others_p50_ns = when_last(s, c, skew, starts, column, OTHERS);
         skew->worst_home_ns = when_last(s, c, skew, starts, column, AT_HOME);
         skew->wait_share = -1;
-        if (skew->clock == CAPO_CLOCK_EVENT && capo_job_duration_ns(s->job))
+        if (skew->from != CAPO_SKEW_HOST_START && capo_job_duration_ns(s->job))
                 skew->wait_share = waited * (double)c->n_calls / (double)capo_job_duration_ns(s->job);
 }
 
@@ -556,7 +560,7 @@ static int solve_comm(const struct solver *s, uint32_t comm)
         _cleanup_free_ double *starts = NULL, *column = NULL;
         struct capo_skew *skew;
         uint32_t n_rows;
-        bool gpu = true;
+        enum capo_skew_from from;
 
         if (!m || !m->n_rows || c->n_members < 2)
                 return 0;
@@ -569,10 +573,10 @@ static int solve_comm(const struct solver *s, uint32_t comm)
                 capo_skew_free(skew);
                 return -ENOMEM;
         }
-        n_rows = complete_rows(s, comm, true, starts);
-        if (n_rows < 8) { /* too few with GPU times everywhere */
-                gpu = false;
-                n_rows = complete_rows(s, comm, false, starts);
+        for (from = CAPO_SKEW_GPU_START;; from++) { /* the best source that has a few calls on all ranks */
+                n_rows = complete_rows(s, comm, from, starts);
+                if (n_rows >= FEW || from == CAPO_SKEW_HOST_START)
+                        break;
         }
         for (uint32_t i = 0; i < m->n_rows; i++) {
                 if (!m->rows[i].mismatch)
@@ -586,7 +590,7 @@ static int solve_comm(const struct solver *s, uint32_t comm)
                 return 0;
         }
         skew->n_calls = n_rows;
-        skew->clock = gpu ? CAPO_CLOCK_EVENT : CAPO_CLOCK_HOST;
+        skew->from = from;
         uncertainty_of(s, c, skew);
         if (n_rows)
                 read_rows(s, c, skew, starts, column);

@@ -8,8 +8,10 @@
  * Clocks of different hosts are aligned from the calls themselves: no rank can finish an all-reduce before every rank
  * has started it. With GPU times each such call bounds the offset of two hosts' clocks from above and from below; over
  * the job the bounds leave a band for a straight line (offset and drift), whose middle is taken and whose half width is
- * the uncertainty stated. Host times alone bound nothing (the call returns before the transfer); then the hosts' own
- * real-time clocks are used and the result says that it is not aligned.
+ * the uncertainty stated. Where a GPU's clock gave durations only, no clock needs aligning: such a call ends on all
+ * ranks at about the same time, so the differences of its durations are the differences of its starts. Host times alone
+ * bound nothing (the call returns before the transfer); then the hosts' own real-time clocks are used and the result
+ * says that it is not aligned.
  */
 #ifndef CAPO_SKEW_H
 #define CAPO_SKEW_H
@@ -24,11 +26,19 @@ struct capo_skew_rank {
         double wait_ns;     /* mean over calls: how long it waited for the last one */
 };
 
+/* Where the start times come from, best first. */
+enum capo_skew_from {
+        CAPO_SKEW_GPU_START,    /* start of the call on the GPU */
+        CAPO_SKEW_GPU_DURATION, /* its duration there: it ends on all ranks together, so who is in it shortest came last
+                                 */
+        CAPO_SKEW_HOST_START,   /* the host's call: the enqueue */
+};
+
 struct capo_skew {
-        uint32_t n_calls;              /* calls compared: those found on all ranks that left a log */
-        uint32_t mismatched;           /* calls whose kind or size differed between ranks: not compared */
-        uint32_t mismatch_seq;         /* the first of them, 0 none */
-        enum capo_clock clock;         /* of the start times: EVENT or KERNEL: on the GPU; HOST: the enqueue */
+        uint32_t n_calls;      /* calls compared: those found on all ranks that left a log */
+        uint32_t mismatched;   /* calls whose kind or size differed between ranks: not compared */
+        uint32_t mismatch_seq; /* the first of them, 0 none */
+        enum capo_skew_from from;
         double p50_ns, p95_ns, max_ns; /* last start minus first, over calls */
         double uncertain_ns;           /* of a difference between hosts; 0 on one host, < 0: clocks not aligned */
         uint32_t worst;                /* index of the member that comes last most often */

@@ -189,6 +189,7 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call *gpu, ncclResult_t 
                                    (result == ncclInProgress ? CAPO_RECORD_ASYNC : 0)),
                 .thread = (uint16_t)t->thread,
         };
+        const struct capo_record *only;
 
         for (uint64_t i = t->group_head; i < t->head; i++) {
                 struct capo_record *m = &t->ring->records[i & t->mask];
@@ -204,6 +205,21 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call *gpu, ncclResult_t 
         }
         t->rule = 0;
         t->rules_differ = false;
+        only = &t->ring->records[t->group_head & t->mask];
+        if (t->group_members == 1 && t->head - t->group_head == 1 && only->flags & CAPO_RECORD_MEMBER) {
+                /* A group of one call is that call, and its time the call's: PyTorch puts each collective in a group.
+                 */
+                struct capo_record one = *only;
+
+                one.t_begin = r.t_begin;
+                one.t_end = r.t_end;
+                one.result = r.result;
+                one.clock = r.clock;
+                one.flags = (uint8_t)(r.flags & ~CAPO_RECORD_GROUP);
+                one.group = 0;
+                r = one;
+                t->head--; /* not published yet */
+        }
         capo_publish(t);
         if (gpu->slot >= 0)
                 capo_gpu_end(t, gpu, t->group_stream, result, &r);
