@@ -29,6 +29,9 @@ static void help(void)
              "  --alloc SIZES    3+5: the first 3 and the first 5 GPUs of two machines\n"
              "  --every K        all allocations of K GPUs, one line per class\n"
              "  --classes        all classes of the machine, as the table in docs/\n"
+             "  --atlas          with --every K: for each class what NCCL reaches by itself, with its other algorithm, "
+             "with\n"
+             "                   a graph file (capo graph), and what no software can exceed; by NCCL's model\n"
              "  --trees          list the trees that reach the ceilings\n"
              "  --nccl           ask real NCCL, on virtual GPUs, what it would do (takes seconds; its own model)\n"
              "  --json           for programs\n"
@@ -65,11 +68,8 @@ static int options(int argc, char **argv, struct topo_options *o)
         const struct {
                 const char *name;
                 bool *value;
-        } flags[] = {{"--json", &o->json},
-                     {"--trees", &o->trees},
-                     {"--classes", &o->classes},
-                     {"--partial", &o->partial},
-                     {"--nccl", &o->ask_nccl}};
+        } flags[] = {{"--json", &o->json},       {"--trees", &o->trees}, {"--classes", &o->classes},
+                     {"--partial", &o->partial}, {"--atlas", &o->atlas}, {"--nccl", &o->ask_nccl}};
 
         for (int i = 1; i < argc; i++) {
                 bool known = false;
@@ -109,6 +109,11 @@ static int options(int argc, char **argv, struct topo_options *o)
                 else
                         o->brick_gbs = v;
         }
+        if (o->atlas && !o->every && !o->classes) {
+                capo_error("topo: --atlas goes with --every K");
+                return CAPO_EXIT_USAGE;
+        }
+        o->ask_nccl |= o->atlas;
         if ((o->gpus && o->alloc) || ((o->every || o->classes) && (o->gpus || o->alloc || o->svg))) {
                 capo_error("topo: only one of --gpus, --alloc, --every and --classes, and a picture of one allocation "
                            "only");

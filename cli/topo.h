@@ -11,7 +11,7 @@
 struct topo_options {
         const char *topo, *platform, *gpus, *alloc, *svg, *nccl;
         int every; /* 0: one allocation */
-        bool json, trees, classes, partial, ask_nccl;
+        bool json, trees, classes, partial, ask_nccl, atlas;
         double brick_gbs;
 };
 

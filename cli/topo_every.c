@@ -4,9 +4,11 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/cli.h"
+#include "cli/graph.h"
 #include "cli/topo.h"
 #include "core/util.h"
 
@@ -16,6 +18,7 @@ struct class_row {
         double count;
         struct capo_ceilings c;
         struct fragment_nccl nccl; /* of the example */
+        double graph_gbs;          /* all-reduce with a graph file; 0: no file helps */
 };
 
 struct table {
@@ -48,6 +51,18 @@ static double choose(int n, int k)
         return ways;
 }
 
+static void try_graph(struct table *w, const struct capo_alloc *a, struct class_row *row)
+{
+        struct graph_plan *best = calloc(1, sizeof *best);
+        struct fragment_nccl with = {0};
+        char why[512];
+
+        if (best && graph_best(w->s, w->t, a, &row->nccl, best, &with, why, sizeof why) > 0)
+                row->graph_gbs = with.allreduce.gbs;
+        fragment_nccl_finish(&with);
+        free(best);
+}
+
 static int fold(struct table *w, const int *gpus, int n, double count)
 {
         struct class_row *row;
@@ -77,8 +92,12 @@ static int fold(struct table *w, const int *gpus, int n, double count)
                 r = capo_ceilings(w->t, &a, CAPO_CEILING_TREES | CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &row->c);
                 if (!r) {
                         w->n_rows++;
-                        if (w->o->ask_nccl)
+                        if (w->o->atlas)
+                                try_graph(w, &a, row);
+                        else if (w->o->ask_nccl)
                                 (void)topo_ask(w->s, w->t, &a, NULL, &row->nccl);
+                        if (w->o->ask_nccl && isatty(2))
+                                fprintf(stderr, "\r%zu classes asked\033[K", w->n_rows);
                 }
         } else if (!r) {
                 r = -ENOMEM;
@@ -146,6 +165,47 @@ static void print(const struct table *table)
         }
 }
 
+/* What the fragment costs: all-reduce as NCCL does it, as it could, and as nothing can. */
+static void print_atlas(const struct table *table)
+{
+        bool md = table->o->classes;
+
+        if (md)
+                puts("| class | how many | for example | NCCL by itself | by | Tree | Ring | with a graph file | "
+                     "ceiling | "
+                     "hybrid ceiling |\n|---|---|---|---|---|---|---|---|---|---|");
+        else
+                printf("capo topo  %s   what all-reduce reaches, algbw GB/s at 1 GiB; NCCL %d.%d.%d on virtual GPUs, "
+                       "by its "
+                       "model: nothing was measured\n\n%-24s %5s  %-18s %9s  %-18s %9s %9s %9s %9s %9s\n",
+                       table->t->platform, table->rows[0].nccl.version / 10000, table->rows[0].nccl.version / 100 % 100,
+                       table->rows[0].nccl.version % 100, "class", "count", "for example", "NCCL", "by itself", "Tree",
+                       "Ring", "graph", "ceiling", "hybrid");
+        for (size_t i = 0; i < table->n_rows; i++) {
+                const struct class_row *w = &table->rows[i];
+
+                printf(md ? "| `%s` | %.0f | %s |" : "%-24s %5.0f  %-18s", w->name, w->count, w->example);
+                if (!w->nccl.version) {
+                        printf("  %s\n", w->nccl.why_not);
+                        continue;
+                }
+                rate(w->nccl.allreduce.gbs, md);
+                printf(md ? " %s |" : "  %-18s", w->nccl.allreduce.what);
+                rate(w->nccl.allreduce.best_gbs[0], md);
+                rate(w->nccl.allreduce.best_gbs[1], md);
+                rate(w->graph_gbs > 0 ? w->graph_gbs : -1, md);
+                rate(w->c.connected ? w->c.allreduce_gbs : -1, md);
+                rate(w->c.hybrid_allreduce_gbs, md);
+                putchar('\n');
+        }
+        if (!md)
+                puts("\n  Tree, Ring: the best protocol of each in NCCL's cost table; graph: with the file of capo "
+                     "graph, - where none "
+                     "helps;\n  ceiling: over NVLink no software exceeds it, - where NVLink does not join all; hybrid: "
+                     "with PCIe "
+                     "and NICs");
+}
+
 static void print_json(const struct table *table)
 {
         json_t *list = json_array(), *page;
@@ -167,6 +227,11 @@ static void print_json(const struct table *table)
                         json_object_set_new(row, "nccl_allreduce_gbs", json_real(w->nccl.allreduce.gbs));
                         json_object_set_new(row, "nccl_allreduce", json_string(w->nccl.allreduce.what));
                         json_object_set_new(row, "nccl_nodes", json_integer(w->nccl.nodes));
+                        json_object_set_new(row, "nccl_tree_gbs", json_real(w->nccl.allreduce.best_gbs[0]));
+                        json_object_set_new(row, "nccl_ring_gbs", json_real(w->nccl.allreduce.best_gbs[1]));
+                        if (table->o->atlas)
+                                json_object_set_new(row, "graph_allreduce_gbs",
+                                                    w->graph_gbs > 0 ? json_real(w->graph_gbs) : json_null());
                 }
                 json_array_append_new(list, row);
         }
@@ -207,10 +272,14 @@ int topo_every(const struct topo_options *o, const struct capo_topology *t, cons
                 if (n >= low && n <= high)
                         r = fold(&w, gpus, n, 1);
         }
+        if (o->ask_nccl && isatty(2))
+                fputs("\r\033[K", stderr);
         if (!r) {
                 qsort(w.rows, w.n_rows, sizeof *w.rows, by_name);
                 if (o->json)
                         print_json(&w);
+                else if (o->atlas)
+                        print_atlas(&w);
                 else
                         print(&w);
         } else {

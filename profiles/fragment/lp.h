@@ -7,6 +7,7 @@
 #ifndef CAPO_FRAGMENT_LP_H
 #define CAPO_FRAGMENT_LP_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* The cheapest thing at these prices: fills use[n_links] and what else it likes into thing. Return: its cost, negative

@@ -4,6 +4,7 @@
 #define CAPO_FRAGMENT_NET_H
 
 #include "profiles/fragment.h"
+#include "profiles/fragment/lp.h"
 
 /** fragment_net() - the allocation's links
  * @hybrid:   false: NVLink (xGMI) among the GPUs, all NVSwitches of a machine as one relay; true: PCI, CPUs and NICs
@@ -18,6 +19,13 @@ int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool
 
 /** fragment_star() - port capacity when every rank hangs on one relay by equal links and by nothing else; else 0. */
 int64_t fragment_star(const struct pack_net *net);
+
+#define TOUR_GPUS 12 /* the table behind rings and chains has 12 * 2^12 cells */
+
+/** fragment_tours() - rings (@closed) or chains through all GPUs, packed as full as they go
+ * @out: each thing is the order of ranks, int8_t [n]; the caller ends it with lp_result_free()
+ * Return: 0; -EINVAL relays, fewer than 2 (rings: 3) or more than TOUR_GPUS GPUs; -ENOMEM. */
+int fragment_tours(const struct pack_net *net, bool closed, struct lp_result *out);
 
 /** fragment_shapes() - rings and chains; the net has no relays, or is a star of ports of @bricks bricks. */
 int fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gbs, struct capo_shapes *out);

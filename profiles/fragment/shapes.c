@@ -13,13 +13,11 @@
 #include "profiles/fragment/lp.h"
 #include "profiles/fragment/net.h"
 
-#define GPUS_MAX 12 /* of the table: 12 * 2^12 cells */
-
 struct tour {
         int n, n_links;
-        bool closed;                  /* a ring, or a chain */
-        int link[GPUS_MAX][GPUS_MAX]; /* number of the link, or -1 */
-        double *cost;                 /* [set * n + last] */
+        bool closed;                    /* a ring, or a chain */
+        int link[TOUR_GPUS][TOUR_GPUS]; /* number of the link, or -1 */
+        double *cost;                   /* [set * n + last] */
         int8_t *before;
 };
 
@@ -29,8 +27,8 @@ static double cheapest(void *user, const double *price, double *use, void *thing
         struct tour *w = user;
         int n = w->n, full = (1 << n) - 1, last = -1;
         double best = INFINITY;
+        int8_t *order = thing;
 
-        (void)thing;
         for (int set = 1; set <= full; set++) {
                 for (int v = 0; v < n; v++) {
                         double *c = &w->cost[set * n + v];
@@ -72,10 +70,12 @@ static double cheapest(void *user, const double *price, double *use, void *thing
                 return -1;
         if (w->closed)
                 use[w->link[last][0]] += 1;
-        for (int set = full, v = last; set & (set - 1);) {
+        for (int set = full, v = last; set;) {
                 int u = w->before[set * n + v];
 
-                use[w->link[u][v]] += 1;
+                *order++ = (int8_t)v;
+                if (set & (set - 1))
+                        use[w->link[u][v]] += 1;
                 set &= ~(1 << v);
                 v = u;
         }
@@ -175,13 +175,15 @@ static int count_rings(const struct pack_net *net, double per_brick, bool *exact
         return s.best;
 }
 
-static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, double *out)
+int fragment_tours(const struct pack_net *net, bool closed, struct lp_result *out)
 {
         int n = net->n, r;
         struct tour w = {.n = n, .closed = closed};
-        double cap[GPUS_MAX * GPUS_MAX];
-        struct lp_result result;
+        double cap[TOUR_GPUS * TOUR_GPUS];
 
+        *out = (struct lp_result){0};
+        if (n != net->n_ranks || n < 2 || n > TOUR_GPUS || (closed && n < 3))
+                return -EINVAL;
         for (int u = 0; u < n; u++) {
                 w.link[u][u] = -1;
                 for (int v = 0; v < u; v++) {
@@ -191,11 +193,19 @@ static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, 
                 }
         }
         w.cost = malloc(sizeof *w.cost * (size_t)n << n);
-        w.before = malloc(sizeof *w.before * (size_t)n << n);
-        r = w.cost && w.before ? lp_pack(w.n_links, cap, cheapest, &w, 1, &result) : -ENOMEM;
+        w.before = calloc((size_t)n << n, sizeof *w.before);
+        r = w.cost && w.before ? lp_pack(w.n_links, cap, cheapest, &w, TOUR_GPUS, out) : -ENOMEM;
         free(w.cost);
         free(w.before);
-        if (r == -ENOMEM)
+        return r == -ENOMEM ? r : 0;
+}
+
+static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, double *out)
+{
+        struct lp_result result;
+        int r = fragment_tours(net, closed, &result);
+
+        if (r < 0)
                 return r;
         *out = result.value * unit_gbs;
         lp_result_free(&result);
@@ -223,7 +233,7 @@ int fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gb
                 s.rings = (int)floor((double)net->cap[1] * per_brick + 1e-9);
                 s.rings_exact = true;
                 s.ring_gbs = s.ring_split_gbs = s.chain_gbs = (double)net->cap[1] * unit_gbs;
-        } else if (net->n == n && n > 2 && n <= GPUS_MAX) {
+        } else if (net->n == n && n > 2 && n <= TOUR_GPUS) {
                 r = pack_tours(net, true, unit_gbs, &s.ring_split_gbs);
                 if (!r)
                         r = pack_tours(net, false, unit_gbs, &s.chain_gbs);
