@@ -11,7 +11,6 @@
  * algorithms that this rank does not, and the job would hang hours later in a collective that nobody suspects. So
  * the communicator's init fails, with the reason. Everything else ends in "no opinion".
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <float.h>
 #include <pthread.h>
@@ -28,6 +27,7 @@
 #include "tuner/comm_name.h"
 #include "tuner/sweep.h"
 #include "tuner/tuner_env.h"
+#include "tuner/version.h"
 
 /* Defined by the recorder in libcapo.so, which makes this one give way. */
 __attribute__((weak)) const struct capo_seam *capo_seam;
@@ -139,33 +139,6 @@ static void load(void)
         }
 }
 
-/* NCCL_VERSION_CODE of the library that @log belongs to; 0 when it cannot be found (linked statically and stripped). */
-static int nccl_version(capo_nccl_log log)
-{
-        static _Atomic uintptr_t last_log;
-        static _Atomic int last_version;
-        int (*get_version)(int *) = NULL;
-        int version = 0;
-        Dl_info info;
-        void *library = NULL;
-
-        if (!log)
-                return 0;
-        if (last_log == (uintptr_t)log)
-                return last_version;
-        if (dladdr((void *)(uintptr_t)log, &info) && info.dli_fname)
-                library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-        if (library) {
-                *(void **)&get_version = dlsym(library, "ncclGetVersion");
-                if (!get_version || get_version(&version))
-                        version = 0;
-                dlclose(library);
-        }
-        last_version = version;
-        last_log = (uintptr_t)log;
-        return version;
-}
-
 static bool same_text(const char *a, const char *b)
 {
         return a == b || (a && b && !strcmp(a, b));
@@ -250,7 +223,7 @@ static int match(const struct capo_tuner_info *info, struct capo_tuner *t, const
                                    .n_nodes = t->n_nodes,
                                    .min_local = info->nvl ? info->nvl->min_ranks : -1,
                                    .max_local = info->nvl ? info->nvl->max_ranks : -1,
-                                   .nccl = nccl_version(info->log),
+                                   .nccl = capo_nccl_version(info->log),
                                    .fragment = *env->fragment_class ? env->fragment_class : NULL,
                                    .comm = comm_name};
         int r;

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which NCCL this is. A plugin is not told; but the logger it is given is a function of the library that calls it. */
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+#include "tuner/version.h"
+
+int capo_nccl_version(capo_nccl_log log)
+{
+        static _Atomic uintptr_t last_log;
+        static _Atomic int last_version;
+        int (*get_version)(int *) = NULL;
+        int version = 0;
+        Dl_info info;
+        void *library = NULL;
+
+        if (last_version && last_log == (uintptr_t)log)
+                return last_version;
+        if (!log)
+                library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
+        else if (dladdr((void *)(uintptr_t)log, &info) && info.dli_fname)
+                library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+        if (library) {
+                *(void **)&get_version = dlsym(library, "ncclGetVersion");
+                if (!get_version || get_version(&version))
+                        version = 0;
+                dlclose(library);
+        }
+        last_log = (uintptr_t)log;
+        last_version = version;
+        return version;
+}
