@@ -215,12 +215,11 @@ void capo_tables_free(struct capo_tables *t)
 /* Steps while a table is made. */
 struct steps {
         uint64_t *upto;
-        struct capo_choice *choice;
+        uint32_t *choice;
         uint32_t n;
 };
 
-static struct capo_choice choice_of(const struct capo_profile *p, const struct capo_row *row,
-                                    const struct capo_shape *s)
+static uint32_t choice_of(const struct capo_profile *p, const struct capo_row *row, const struct capo_shape *s)
 {
         size_t index = (size_t)(row - p->rows) + 1;
         struct capo_choice c = {.algo = row->algo,
@@ -234,14 +233,7 @@ static struct capo_choice choice_of(const struct capo_profile *p, const struct c
                 c.channels = 0;
         if (s->nccl && s->nccl < 22500 && c.channels > 32)
                 c.channels = 32;
-        return c;
-}
-
-static uint64_t bucket_of(uint64_t bytes, unsigned bits)
-{
-        unsigned e = 63 - (unsigned)__builtin_clzll(bytes | 1ull << bits);
-
-        return ((uint64_t)(e - bits) << bits) + (bytes >> (e - bits));
+        return capo_choice_pack(c);
 }
 
 /* The fewest buckets per power of two that keep boundaries apart, within reason. */
@@ -251,8 +243,8 @@ static unsigned choose_bits(const struct steps *s)
                 bool apart = true;
 
                 for (uint32_t i = 1; apart && i + 1 < s->n; i++)
-                        apart = bucket_of(s->upto[i], bits) != bucket_of(s->upto[i - 1], bits);
-                if (apart || bits == BITS_MAX || bucket_of(s->upto[s->n - 2], bits + 1) + 2 > BUCKETS_MAX)
+                        apart = capo_table_bucket(s->upto[i], bits) != capo_table_bucket(s->upto[i - 1], bits);
+                if (apart || bits == BITS_MAX || capo_table_bucket(s->upto[s->n - 2], bits + 1) + 2 > BUCKETS_MAX)
                         return bits;
         }
 }
@@ -261,32 +253,32 @@ static unsigned choose_bits(const struct steps *s)
 static const struct capo_table *table_new(struct capo_tables *t, const struct steps *s)
 {
         unsigned bits = s->n > 1 ? choose_bits(s) : 0;
-        uint64_t n_buckets = s->n > 1 ? bucket_of(s->upto[s->n - 2], bits) + 2 : 1, at = 0;
+        uint64_t n_buckets = s->n > 1 ? capo_table_bucket(s->upto[s->n - 2], bits) + 2 : 1, at = 0;
         size_t head = sizeof(struct capo_table) + n_buckets * sizeof(struct capo_bucket);
         struct capo_table *table = block_new(t, head + s->n * (sizeof *s->upto + sizeof *s->choice));
         uint64_t *upto;
-        struct capo_choice *choice;
+        uint32_t *choice;
 
         if (!table)
                 return NULL;
         upto = (uint64_t *)((char *)table + head);
-        choice = (struct capo_choice *)(upto + s->n);
+        choice = (uint32_t *)(upto + s->n);
         memcpy(upto, s->upto, s->n * sizeof *upto);
         memcpy(choice, s->choice, s->n * sizeof *choice);
         *table = (struct capo_table){
                 .bits = bits, .last = (uint32_t)n_buckets - 1, .n_steps = s->n, .upto = upto, .choice = choice};
         for (uint32_t i = 0; i + 1 < s->n;) {
-                uint64_t b = bucket_of(s->upto[i], bits);
+                uint64_t b = capo_table_bucket(s->upto[i], bits);
                 uint32_t next = i + 1;
 
                 for (; at < b; at++)
                         table->bucket[at] = (struct capo_bucket){UINT64_MAX, s->choice[i], s->choice[i]};
-                while (next + 1 < s->n && bucket_of(s->upto[next], bits) == b)
+                while (next + 1 < s->n && capo_table_bucket(s->upto[next], bits) == b)
                         next++;
                 if (next == i + 1)
                         table->bucket[at++] = (struct capo_bucket){s->upto[i], s->choice[i], s->choice[next]};
                 else
-                        table->bucket[at++] = (struct capo_bucket){i, {.algo = CAPO_CROWDED}, {0}};
+                        table->bucket[at++] = (struct capo_bucket){0, CAPO_CROWDED, CAPO_CROWDED};
                 i = next;
         }
         for (; at < n_buckets; at++)
@@ -294,9 +286,9 @@ static const struct capo_table *table_new(struct capo_tables *t, const struct st
         return table;
 }
 
-struct capo_choice capo_table_crowded(const struct capo_table *t, uint64_t first, uint64_t bytes)
+struct capo_choice capo_table_crowded(const struct capo_table *t, uint64_t bytes)
 {
-        uint64_t last = t->n_steps - 1;
+        uint64_t first = 0, last = t->n_steps - 1;
 
         while (first < last) {
                 uint64_t middle = first + (last - first) / 2;
@@ -306,7 +298,7 @@ struct capo_choice capo_table_crowded(const struct capo_table *t, uint64_t first
                 else
                         first = middle + 1;
         }
-        return t->choice[first];
+        return capo_choice_unpack(t->choice[first]);
 }
 
 /* The rows of one JSON rule are steps as they stand. */
@@ -322,7 +314,7 @@ static const struct capo_table *table_of_rule(struct capo_tables *t, const struc
         }
         if (!s->n || s->upto[s->n - 1] != UINT64_MAX) { /* only a profile built in memory can end early */
                 s->upto[s->n] = UINT64_MAX;
-                s->choice[s->n++] = (struct capo_choice){0};
+                s->choice[s->n++] = 0;
         }
         return table_new(t, s);
 }
@@ -453,7 +445,7 @@ static const struct capo_table *paint(struct capo_tables *t, const struct capo_p
                 memset(s->choice, 0, c.n * sizeof *s->choice);
         }
         for (uint32_t i = s->n = 0; i < c.n; i++) { /* neighbours with one answer are one step */
-                if (s->n && !memcmp(&s->choice[s->n - 1], &s->choice[i], sizeof *s->choice))
+                if (s->n && s->choice[s->n - 1] == s->choice[i])
                         s->n--;
                 s->choice[s->n] = s->choice[i];
                 s->upto[s->n++] = i + 1 < c.n ? cut[i + 1] - 1 : UINT64_MAX;

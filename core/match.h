@@ -50,13 +50,30 @@ struct capo_question {
         double ring_gbs, tree_gbs; /* -1 not known */
 };
 
-/* One answer, in one word so that a table holds it and a load gets it. algo 0: no opinion, leave NCCL's choice. */
+/*
+ * One answer, in one word, so that a table holds it and one load gets it. algo 0: no opinion, leave NCCL's choice.
+ * Where a decision may cost no more than a few nanoseconds it stays a word: algo | proto << 4 | channels << 8 | rule
+ * << 16.
+ */
 struct capo_choice {
         uint8_t algo : 4, proto : 4; /* enum capo_algo, capo_proto */
         uint8_t channels;            /* 0: NCCL's own */
         uint16_t rule;               /* 1 + row, as in capo_record; set for "leave" rows too; 0 no row */
 };
 static_assert(sizeof(struct capo_choice) == 4, "one word");
+
+static inline uint32_t capo_choice_pack(struct capo_choice c)
+{
+        return c.algo | (uint32_t)c.proto << 4 | (uint32_t)c.channels << 8 | (uint32_t)c.rule << 16;
+}
+
+static inline struct capo_choice capo_choice_unpack(uint32_t word)
+{
+        return (struct capo_choice){.algo = word & 15,
+                                    .proto = word >> 4 & 15,
+                                    .channels = (uint8_t)(word >> 8),
+                                    .rule = (uint16_t)(word >> 16)};
+}
 
 /**
  * capo_when_settled() - do the settled conditions hold?
@@ -86,16 +103,16 @@ int capo_match(const struct capo_profile *profile, const struct capo_shape *shap
  * many rows there are. A bucket with more boundaries is CROWDED: `upto` is then the step to search from.
  */
 struct capo_bucket {
-        uint64_t upto; /* sizes up to here are `below`, larger ones `above` */
-        struct capo_choice below, above;
+        uint64_t upto;         /* sizes up to here are `below`, larger ones `above` */
+        uint32_t below, above; /* capo_choice_pack */
 };
-#define CAPO_CROWDED 15 /* below.algo */
+#define CAPO_CROWDED 15 /* in place of an algorithm, in both words */
 struct capo_table {
         uint32_t bits; /* buckets per power of two: 1 << bits */
         uint32_t last; /* index of the last bucket; all larger sizes are in it */
         uint32_t n_steps;
         const uint64_t *upto; /* n_steps, rising, the last UINT64_MAX */
-        const struct capo_choice *choice;
+        const uint32_t *choice;
         struct capo_bucket bucket[];
 };
 
@@ -127,19 +144,31 @@ struct capo_tables {
 int capo_tables_new(const struct capo_profile *profile, const struct capo_shape *shape, struct capo_tables **out);
 void capo_tables_free(struct capo_tables *tables);
 
-/** capo_table_crowded() - capo_table_find for a crowded bucket: search from step @first. */
-struct capo_choice capo_table_crowded(const struct capo_table *table, uint64_t first, uint64_t bytes);
+/** capo_table_bucket() - where @bytes is: a logarithm with `bits` binary digits after the point. */
+static inline uint64_t capo_table_bucket(uint64_t bytes, uint32_t bits)
+{
+        uint32_t shift = (63 ^ (uint32_t)__builtin_clzll(bytes | 1ull << bits)) - bits;
 
-/** capo_table_find() - the choice for @bytes: a dozen instructions, no loop unless the bucket is crowded. */
+        return ((uint64_t)shift << bits) + (bytes >> shift);
+}
+
+/** capo_table_word() - the packed choice for @bytes, or CAPO_CROWDED; no branch. */
+static inline uint32_t capo_table_word(const struct capo_table *t, uint64_t bytes)
+{
+        uint64_t i = capo_table_bucket(bytes, t->bits);
+        const struct capo_bucket *b = &t->bucket[i < t->last ? i : t->last];
+        uint32_t above = -(uint32_t)(bytes > b->upto);
+
+        return b->below ^ ((b->below ^ b->above) & above);
+}
+
+/** capo_table_find() - the choice for @bytes. */
+struct capo_choice capo_table_crowded(const struct capo_table *table, uint64_t bytes);
 static inline struct capo_choice capo_table_find(const struct capo_table *t, uint64_t bytes)
 {
-        unsigned e = 63 - (unsigned)__builtin_clzll(bytes | 1ull << t->bits);
-        uint64_t i = ((uint64_t)(e - t->bits) << t->bits) + (bytes >> (e - t->bits));
-        const struct capo_bucket *b = &t->bucket[i < t->last ? i : t->last];
+        uint32_t word = capo_table_word(t, bytes);
 
-        if (__builtin_expect(b->below.algo == CAPO_CROWDED, 0))
-                return capo_table_crowded(t, b->upto, bytes);
-        return bytes <= b->upto ? b->below : b->above;
+        return (word & 15) == CAPO_CROWDED ? capo_table_crowded(t, bytes) : capo_choice_unpack(word);
 }
 
 /** capo_tables_find() - the choice for a question. */

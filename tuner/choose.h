@@ -27,7 +27,7 @@ struct capo_chain;
 
 /* One communicator. The first line is all that a plain decision touches. */
 struct capo_tuner {
-        const struct capo_table *table[CAPO_COLLS]; /* never NULL: an empty table has no opinion */
+        const struct capo_table *table[CAPO_COLLS]; /* never NULL: `empty` has no opinion, `always_ask` only CROWDED */
         void (*decided)(uint16_t rule);             /* tell the recorder; NULL without one */
         struct capo_chain *chain;                   /* whom to ask where we have no opinion; NULL nobody */
         bool plain;                                 /* a table look-up is the whole decision */
@@ -56,59 +56,43 @@ capo_nccl_result capo_tuner_close(struct capo_tuner *tuner);
 struct capo_choice capo_choose(const struct capo_tuner *tuner, struct capo_question *question, const float *table,
                                int n_algos, int n_protos);
 
-/** capo_no_opinion() - ask the chained tuner, through the cost table. */
-void capo_no_opinion(const struct capo_tuner *tuner, int func, size_t bytes, int pipe_ops, float *table, int n_algos,
-                     int n_protos, int reg_buff, int *channels);
-
-/** capo_make_first() - an earlier entry of the table is 0.0 as well and would win over ours at @at: lift those. */
-void capo_make_first(float *table, int at);
+/** capo_tuner_ask_slowly() - the same answer as below, for everything that is not the plain case; capo_tuner_decided()
+ * - tell the recorder. Both return CAPO_NCCL_SUCCESS, so that they can be the last call. */
+capo_nccl_result capo_tuner_ask_slowly(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
+                                       int n_algos, int n_protos, int reg_buff, int *channels);
+capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word);
 
 /**
  * capo_tuner_ask() - answer one question of ABI v3 or later through the cost table
  *
  * No opinion: nothing is written. Else the entry gets 0.0, the smallest time there is, unless NCCL marked it as not
  * available; all others keep what NCCL predicted. NCCL takes the first of equal values (enqueue.cc, topoGetAlgoInfo),
- * so no earlier entry may be 0.0; NCCL's own predictions never are (latency is in each).
+ * so an earlier entry that is 0.0 as well - NCCL's own predictions never are - is lifted a little.
+ *
+ * Here is the plain case: a row for Tree or Ring, the first six entries, decides. All others are one call away (a
+ * communicator with more to ask has tables that always lead there), so that this one saves no registers and has no
+ * loop. Six factors whose product is not 0 are all not 0, and a multiplication takes its operand straight from memory.
  */
 static inline capo_nccl_result capo_tuner_ask(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops,
                                               float *table, int n_algos, int n_protos, int reg_buff, int *channels)
 {
-        struct capo_choice c;
-        unsigned a, p;
+        uint32_t word, algo, at;
 
         if (unlikely((unsigned)func >= CAPO_COLLS || !t))
                 return CAPO_NCCL_SUCCESS;
-        if (likely(t->plain)) {
-                c = capo_table_find(t->table[func], bytes);
-        } else {
-                struct capo_question q = {
-                        .coll = (uint8_t)func, .bytes = bytes, .pipe_ops = pipe_ops, .reg_buff = (int8_t)reg_buff};
-
-                c = capo_choose(t, &q, table, n_algos, n_protos);
-        }
-        if (!c.algo) {
-                if (unlikely(t->chain && !c.rule))
-                        capo_no_opinion(t, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
-                return CAPO_NCCL_SUCCESS;
-        }
-        a = c.algo - 1u;
-        p = c.proto - 1u;
-        if (likely((int)a < n_algos && (int)p < n_protos)) {
-                unsigned at = a * (unsigned)n_protos + p;
-                bool zero = false;
-
-                if (unlikely(!(table[at] >= 0)))
-                        return CAPO_NCCL_SUCCESS; /* not available here and now: NCCL's choice stands */
-                for (unsigned i = 0; i < at; i++)
-                        zero |= table[i] == 0;
-                if (unlikely(zero))
-                        capo_make_first(table, (int)at);
-                table[at] = 0.0f;
-                if (c.channels)
-                        *channels = c.channels;
-                if (unlikely(t->decided != NULL))
-                        t->decided(c.rule);
-        }
+        word = capo_table_word(t->table[func], bytes);
+        algo = word & 15;
+        at = algo * CAPO_NCCL_PROTOS + (word >> 4 & 15) - (CAPO_NCCL_PROTOS + 1);
+        if (unlikely(algo - 1 >= CAPO_ALGO_RING || n_algos < CAPO_ALGO_RING || n_protos != CAPO_NCCL_PROTOS ||
+                     table[0] * table[1] * table[2] * table[3] * table[4] * table[5] == 0))
+                return capo_tuner_ask_slowly(t, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
+        if (unlikely(!(table[at] >= 0)))
+                return CAPO_NCCL_SUCCESS; /* not available here and now: NCCL's choice stands */
+        table[at] = 0.0f;
+        if (word >> 8 & 255)
+                *channels = word >> 8 & 255;
+        if (unlikely(t->decided != NULL))
+                return capo_tuner_decided(t, word);
         return CAPO_NCCL_SUCCESS;
 }
 

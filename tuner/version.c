@@ -7,14 +7,14 @@
 
 int capo_nccl_version(capo_nccl_log log)
 {
-        static _Atomic uintptr_t last_log;
+        static _Atomic uintptr_t last_log = UINTPTR_MAX;
         static _Atomic int last_version;
         int (*get_version)(int *) = NULL;
         int version = 0;
         Dl_info info;
         void *library = NULL;
 
-        if (last_version && last_log == (uintptr_t)log)
+        if (last_log == (uintptr_t)log)
                 return last_version;
         if (!log)
                 library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
@@ -26,7 +26,7 @@ int capo_nccl_version(capo_nccl_log log)
                         version = 0;
                 dlclose(library);
         }
-        last_log = (uintptr_t)log;
         last_version = version;
+        last_log = (uintptr_t)log;
         return version;
 }
