@@ -164,7 +164,7 @@ static inline uint8_t float_e5m2(float f)
 
 /* LOOP(storage type, compute type, widen, narrow): the four folds. Unsigned arithmetic makes integer wrap defined. */
 #define FOLD(T, W, from, to)                                                  \
-        {                                                                     \
+        do {                                                                  \
                 T *o = out;                                                   \
                 const T *x = a, *y = b;                                       \
                 switch (op) {                                                 \
@@ -184,8 +184,7 @@ static inline uint8_t float_e5m2(float f)
                         for (size_t i = 0; i < n; i++)                        \
                                 o[i] = from(y[i]) < from(x[i]) ? y[i] : x[i]; \
                 }                                                             \
-        }                                                                     \
-        break
+        } while (0)
 
 /* Half precision is common enough to use the conversion instructions; they round exactly as the functions above. */
 #if defined(__x86_64__)
@@ -226,98 +225,73 @@ void reduce(ncclDataType_t type, ncclRedOp_t op, void *out, const void *a, const
                 b = (const uint16_t *)b + done;
                 n -= done;
         }
+        /* Signed sums and products are the unsigned ones, which wrap by definition. */
+        if (op == ncclSum || op == ncclProd)
+                type = type == ncclInt8    ? ncclUint8
+                       : type == ncclInt32 ? ncclUint32
+                       : type == ncclInt64 ? ncclUint64
+                                           : type;
         switch ((int)type) {
-        case ncclInt8:
-                if (op == ncclSum || op == ncclProd)
-                        FOLD(uint8_t, uint8_t, SAME, SAME);
-                FOLD(int8_t, int8_t, SAME, SAME);
-        case ncclUint8: FOLD(uint8_t, uint8_t, SAME, SAME);
-        case ncclInt32:
-                if (op == ncclSum || op == ncclProd)
-                        FOLD(uint32_t, uint32_t, SAME, SAME);
-                FOLD(int32_t, int64_t, SAME, SAME);
-        case ncclUint32: FOLD(uint32_t, uint32_t, SAME, SAME);
-        case ncclInt64:
-                if (op == ncclMax || op == ncclMin) {
-                        int64_t *o = out;
-                        const int64_t *x = a, *y = b;
-
-                        for (size_t i = 0; i < n; i++)
-                                o[i] = (op == ncclMax ? x[i] < y[i] : y[i] < x[i]) ? y[i] : x[i];
-                        break;
-                }
-                FOLD(uint64_t, uint64_t, SAME, SAME);
-        case ncclUint64: FOLD(uint64_t, uint64_t, SAME, SAME);
-        case ncclFloat16: FOLD(uint16_t, float, half_float, float_half);
-        case ncclFloat32: FOLD(float, float, SAME, SAME);
-        case ncclFloat64: FOLD(double, double, SAME, SAME);
-        case ncclBfloat16: FOLD(uint16_t, float, bf16_float, float_bf16);
-        case ncclFloat8e4m3: FOLD(uint8_t, float, e4m3_float, float_e4m3);
-        case ncclFloat8e5m2: FOLD(uint8_t, float, e5m2_float, float_e5m2);
+        case ncclInt8: FOLD(int8_t, int8_t, SAME, SAME); break;
+        case ncclUint8: FOLD(uint8_t, uint8_t, SAME, SAME); break;
+        case ncclInt32: FOLD(int32_t, int32_t, SAME, SAME); break;
+        case ncclUint32: FOLD(uint32_t, uint32_t, SAME, SAME); break;
+        case ncclInt64: FOLD(int64_t, int64_t, SAME, SAME); break;
+        case ncclUint64: FOLD(uint64_t, uint64_t, SAME, SAME); break;
+        case ncclFloat16: FOLD(uint16_t, float, half_float, float_half); break;
+        case ncclFloat32: FOLD(float, float, SAME, SAME); break;
+        case ncclFloat64: FOLD(double, double, SAME, SAME); break;
+        case ncclBfloat16: FOLD(uint16_t, float, bf16_float, float_bf16); break;
+        case ncclFloat8e4m3: FOLD(uint8_t, float, e4m3_float, float_e4m3); break;
+        case ncclFloat8e5m2: FOLD(uint8_t, float, e5m2_float, float_e5m2); break;
         }
 }
 
 #define SCALE(T, W, from, to)                                 \
-        {                                                     \
+        do {                                                  \
                 T *o = out, s;                                \
                 const T *x = in;                              \
                 memcpy(&s, scalar, sizeof s);                 \
                 for (size_t i = 0; i < n; i++)                \
                         o[i] = to((W)(from(x[i]) * from(s))); \
-        }                                                     \
-        break
+        } while (0)
 
 void reduce_scale(ncclDataType_t type, void *out, const void *in, const void *scalar, size_t n)
 {
         switch ((int)type) {
         case ncclInt8:
-        case ncclUint8: SCALE(uint8_t, uint8_t, SAME, SAME);
+        case ncclUint8: SCALE(uint8_t, uint8_t, SAME, SAME); break;
         case ncclInt32:
-        case ncclUint32: SCALE(uint32_t, uint32_t, SAME, SAME);
+        case ncclUint32: SCALE(uint32_t, uint32_t, SAME, SAME); break;
         case ncclInt64:
-        case ncclUint64: SCALE(uint64_t, uint64_t, SAME, SAME);
-        case ncclFloat16: SCALE(uint16_t, float, half_float, float_half);
-        case ncclFloat32: SCALE(float, float, SAME, SAME);
-        case ncclFloat64: SCALE(double, double, SAME, SAME);
-        case ncclBfloat16: SCALE(uint16_t, float, bf16_float, float_bf16);
-        case ncclFloat8e4m3: SCALE(uint8_t, float, e4m3_float, float_e4m3);
-        case ncclFloat8e5m2: SCALE(uint8_t, float, e5m2_float, float_e5m2);
+        case ncclUint64: SCALE(uint64_t, uint64_t, SAME, SAME); break;
+        case ncclFloat16: SCALE(uint16_t, float, half_float, float_half); break;
+        case ncclFloat32: SCALE(float, float, SAME, SAME); break;
+        case ncclFloat64: SCALE(double, double, SAME, SAME); break;
+        case ncclBfloat16: SCALE(uint16_t, float, bf16_float, float_bf16); break;
+        case ncclFloat8e4m3: SCALE(uint8_t, float, e4m3_float, float_e4m3); break;
+        case ncclFloat8e5m2: SCALE(uint8_t, float, e5m2_float, float_e5m2); break;
         }
 }
 
-#define DIVIDE(T)                                 \
-        {                                         \
-                T *o = out;                       \
-                const T *x = in;                  \
-                for (size_t i = 0; i < n; i++)    \
-                        o[i] = (T)(x[i] / (T)by); \
-        }                                         \
-        break
+#define DIVIDE(T, D)                                 \
+        do {                                         \
+                T *o = out;                          \
+                const T *x = in;                     \
+                for (size_t i = 0; i < n; i++)       \
+                        o[i] = (T)((D)x[i] / (D)by); \
+        } while (0)
 
 /* The average of integers: the wrapped sum divided at the end, as NCCL's SumPostDiv does. */
 void reduce_divide(ncclDataType_t type, void *out, const void *in, unsigned by, size_t n)
 {
         switch ((int)type) {
-        case ncclInt8: {
-                int8_t *o = out;
-                const int8_t *x = in;
-
-                for (size_t i = 0; i < n; i++)
-                        o[i] = (int8_t)(x[i] / (int)by);
-                break;
-        }
-        case ncclUint8: {
-                uint8_t *o = out;
-                const uint8_t *x = in;
-
-                for (size_t i = 0; i < n; i++)
-                        o[i] = (uint8_t)(x[i] / by);
-                break;
-        }
-        case ncclInt32: DIVIDE(int32_t);
-        case ncclUint32: DIVIDE(uint32_t);
-        case ncclInt64: DIVIDE(int64_t);
-        case ncclUint64: DIVIDE(uint64_t);
+        case ncclInt8: DIVIDE(int8_t, int); break;
+        case ncclUint8: DIVIDE(uint8_t, unsigned); break;
+        case ncclInt32: DIVIDE(int32_t, int); break;
+        case ncclUint32: DIVIDE(uint32_t, unsigned); break;
+        case ncclInt64: DIVIDE(int64_t, int64_t); break;
+        case ncclUint64: DIVIDE(uint64_t, uint64_t); break;
         }
 }
 
