@@ -441,6 +441,8 @@ static void check_all(struct rank *r, bool quick)
 
                                                         if (call > REDUCESCATTER && (proto != LL || channels > 1))
                                                                 continue; /* no algorithm to choose */
+                                                        if (r->job.n > 4 && channels > 3)
+                                                                continue;
                                                         if (quick && c != 2 && c != 4)
                                                                 continue;
                                                         check_one(r, &o);

@@ -34,9 +34,9 @@ struct step {
         size_t wide;     /* > 1: the piece is `wide` inputs side by side (tree) */
         bool finish;     /* the fold is complete: divide if the operator does */
         bool raw;        /* src is no user input: do not pre-multiply */
-        bool fold;       /* tree root: fold the `wide` inputs at src, starting with input `first` */
+        bool fold;       /* tree root: fold the `wide` inputs at src */
         bool fence;      /* do not begin before everything sent so far has left */
-        int first;
+        size_t at;       /* fold: the piece's first element, counted in the whole buffer */
 };
 
 struct run {
@@ -169,13 +169,13 @@ static bool chain_steps(struct run *r, bool folding)
         return true;
 }
 
-/* Chunks do not cross block borders: the root folds each in its block's order. */
 static bool tree_steps(struct run *r)
 {
         const struct task *t = r->t;
         struct comm *c = t->comm;
         int n = c->n, me = c->rank, low = me ? me & -me : 1 << 16, subtree = low < n - me ? low : n - me;
-        size_t piece = (size_t)subtree * r->chunk * r->size, used = 0, at;
+        size_t piece = (size_t)subtree * r->chunk * r->size, used = 0;
+        size_t at, len = slice(t->count, (size_t)t->channels, (size_t)r->ch->id, &at);
         struct chan *ch = r->ch;
 
         if (ch->scratch_bytes < piece * DEPTH) {
@@ -187,61 +187,79 @@ static bool tree_steps(struct run *r)
                         return false;
                 }
         }
-        for (int b = 0; b < n; b++) {
-                size_t len = block(r, t->count, n, b, &at);
+        for (size_t lo = 0; lo < len; lo += r->chunk, used++) {
+                size_t m = len - lo < r->chunk ? len - lo : r->chunk, off = (at + lo) * r->size;
+                char *area = (char *)ch->scratch + used % DEPTH * piece;
+                bool fence = used && used % DEPTH == 0;
+                char *out = (char *)t->recv + off;
 
-                for (size_t lo = 0; lo < len; lo += r->chunk) {
-                        size_t m = len - lo < r->chunk ? len - lo : r->chunk, off = (at + lo) * r->size;
-                        char *area = (char *)ch->scratch + used % DEPTH * piece;
-                        bool fence = used && used % DEPTH == 0;
-                        char *out = (char *)t->recv + off;
+                /* My own input first, then the children's: the area then is the subtree in rank order. */
+                if (!add(ch, (struct step){.from = -1,
+                                           .to = -1,
+                                           .src = (const char *)t->send + off,
+                                           .dst = area,
+                                           .n = m,
+                                           .fence = fence}))
+                        return false;
+                for (int d = 1; d < low && me + d < n; d *= 2) {
+                        int wide = d < n - me - d ? d : n - me - d;
 
-                        used++;
-                        /* My own input first, then the children's: the area then is the subtree in rank order. */
-                        if (!add(ch, (struct step){.from = -1,
+                        if (!add(ch, (struct step){.from = me + d,
                                                    .to = -1,
-                                                   .src = (const char *)t->send + off,
-                                                   .dst = area,
+                                                   .dst = area + (size_t)d * m * r->size,
                                                    .n = m,
-                                                   .fence = fence}))
+                                                   .wide = (size_t)wide}))
                                 return false;
-                        for (int d = 1; d < low && me + d < n; d *= 2) {
-                                int wide = d < n - me - d ? d : n - me - d;
-
-                                if (!add(ch, (struct step){.from = me + d,
-                                                           .to = -1,
-                                                           .dst = area + (size_t)d * m * r->size,
-                                                           .n = m,
-                                                           .wide = (size_t)wide}))
-                                        return false;
-                        }
-                        if (me) {
-                                if (!add(ch, (struct step){.from = -1,
-                                                           .to = me - low,
-                                                           .src = area,
-                                                           .n = m,
-                                                           .wide = (size_t)subtree,
-                                                           .raw = true}) ||
-                                    !add(ch, (struct step){.from = me - low, .to = -1, .dst = out, .n = m}))
-                                        return false;
-                        } else if (!add(ch, (struct step){.from = -1,
-                                                          .to = -1,
-                                                          .src = area,
-                                                          .dst = out,
-                                                          .n = m,
-                                                          .wide = (size_t)n,
-                                                          .fold = true,
-                                                          .first = (b + 1) % n,
-                                                          .finish = true})) {
-                                return false;
-                        }
-                        for (int d = 1 << 14; d; d /= 2)
-                                if (d < low && me + d < n &&
-                                    !add(ch, (struct step){.from = -1, .to = me + d, .src = out, .n = m, .raw = true}))
-                                        return false;
                 }
+                if (me) {
+                        if (!add(ch, (struct step){.from = -1,
+                                                   .to = me - low,
+                                                   .src = area,
+                                                   .n = m,
+                                                   .wide = (size_t)subtree,
+                                                   .raw = true}) ||
+                            !add(ch, (struct step){.from = me - low, .to = -1, .dst = out, .n = m}))
+                                return false;
+                } else if (!add(ch, (struct step){.from = -1,
+                                                  .to = -1,
+                                                  .src = area,
+                                                  .dst = out,
+                                                  .n = m,
+                                                  .wide = (size_t)n,
+                                                  .fold = true,
+                                                  .at = at + lo})) {
+                        return false;
+                }
+                for (int d = 1 << 14; d; d /= 2)
+                        if (d < low && me + d < n &&
+                            !add(ch, (struct step){.from = -1, .to = me + d, .src = out, .n = m, .raw = true}))
+                                return false;
         }
         return true;
+}
+
+/* The tree's root: every element in the order of the block that owns it, which is the order of the ring. */
+static void fold_wide(const struct run *r, const struct step *s)
+{
+        const struct task *t = r->t;
+        size_t one = s->n * r->size, pos = s->at;
+        int n = t->comm->n;
+
+        for (int b = 0; b < n && pos < s->at + s->n; b++) {
+                size_t begin, end, len = slice(t->count, (size_t)n, (size_t)b, &begin);
+                const char *src = s->src + (pos - s->at) * r->size;
+                char *dst = s->dst + (pos - s->at) * r->size;
+
+                end = begin + len < s->at + s->n ? begin + len : s->at + s->n;
+                if (pos >= end)
+                        continue;
+                memcpy(dst, src + (size_t)((b + 1) % n) * one, (end - pos) * r->size);
+                for (int k = 2; k <= n; k++)
+                        reduce(t->type, t->op.fold, dst, dst, src + (size_t)((b + k) % n) * one, end - pos);
+                pos = end;
+        }
+        if (t->op.divide)
+                reduce_divide(t->type, s->dst, s->dst, t->op.divide, s->n);
 }
 
 /* --- carrying the list out --- */
@@ -354,14 +372,7 @@ static ncclResult_t carry_out(struct run *r)
                         if (s->to >= 0 && simple && have == (char *)got && got != (unsigned char *)s->dst)
                                 in[slot].forwarded = 1 + (int)(sent % DEPTH);
                 } else if (s->fold) {
-                        size_t one = s->n * r->size;
-
-                        memcpy(s->dst, s->src + (size_t)s->first * one, one);
-                        for (size_t k = 1; k < s->wide; k++)
-                                reduce(t->type, t->op.fold, s->dst, s->dst,
-                                       s->src + ((size_t)s->first + k) % s->wide * one, s->n);
-                        if (t->op.divide)
-                                reduce_divide(t->type, s->dst, s->dst, t->op.divide, s->n);
+                        fold_wide(r, s);
                         have = s->dst;
                 } else if (s->dst && s->src != s->dst) {
                         if (t->op.pre && !s->raw)

@@ -139,7 +139,6 @@ static ncclResult_t launch(void *arg)
         struct launch *l = arg;
         struct comm *comm = l->comm;
         CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
-        void *group_event = NULL;
         int colls = sort(l->tasks, l->n);
         ncclResult_t r = ncclSuccess;
         struct plan *p = NULL;
@@ -169,7 +168,7 @@ static ncclResult_t launch(void *arg)
         cu.p_cuStreamIsCapturing(p->tasks[0].stream, &capturing);
         p->captured = capturing != CU_STREAM_CAPTURE_STATUS_NONE;
         if (comm->profiled)
-                group_event = profiler_group_start(comm, p);
+                profiler_launch(comm, p);
         comm_ref(comm);
         pthread_mutex_lock(&comm->lock);
         if (p->captured) {
@@ -182,8 +181,6 @@ static ncclResult_t launch(void *arg)
         if (r && !p->captured)
                 comm->next_ticket--;
         pthread_mutex_unlock(&comm->lock);
-        if (comm->profiled && !r)
-                profiler_group_stop(comm, p, group_event);
         if (r && !p->captured) {
                 free(p);
                 comm_unref(comm);

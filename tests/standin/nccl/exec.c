@@ -88,7 +88,7 @@ static void run_alone(const struct task *t)
                 memmove(t->recv, t->send, bytes);
 }
 
-static ncclResult_t run_task(const struct task *t)
+static ncclResult_t run_task(const struct task *t, bool captured)
 {
         struct comm *comm = t->comm;
         ncclResult_t r = ncclSuccess;
@@ -115,7 +115,7 @@ static ncclResult_t run_task(const struct task *t)
                 if (!r)
                         r = (ncclResult_t)ch->result;
         }
-        if (!r && comm->profiled)
+        if (!r && comm->profiled && !captured)
                 profiler_channels(t);
         return r;
 }
@@ -180,9 +180,14 @@ static ncclResult_t run_plan(struct plan *p)
         if (comm->abort)
                 return ncclInternalError;
         for (; i < p->n && p->tasks[i].fn <= FN_ALLREDUCE && !r; i++)
-                r = run_task(&p->tasks[i]);
-        if (!r && i < p->n)
+                r = run_task(&p->tasks[i], p->captured);
+        if (!r && i < p->n) {
+                comm->chans[0].t_begin_ns = std_now_ns();
                 r = run_p2p(comm, p->tasks + i, p->n - i);
+                comm->chans[0].t_end_ns = std_now_ns();
+                for (; i < p->n && !r && comm->profiled && !p->captured; i++)
+                        profiler_channels(&p->tasks[i]);
+        }
         return r;
 }
 

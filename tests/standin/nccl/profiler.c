@@ -1,25 +1,349 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiler plugins. */
+/*
+ * Profiler plugins: found as NCCL finds them, told of groups, collectives, sends and receives while they are put on
+ * their stream, and of each channel's begin and end when they have run. Layouts:
+ * nccl/src/include/plugin/profiler/profiler_v3.h .. profiler_v6.h of 2.30.7.
+ *
+ * As in NCCL a Coll's stop says only that it was launched; KernelCh events come later, from the stream's worker, and
+ * carry the times (ns of CLOCK_MONOTONIC, as the stand-in driver's events do). Collectives captured into a graph are
+ * reported once, at capture, without channels. Proxy, net and copy-engine events have no counterpart here and are never
+ * sent.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "std.h"
 
-ncclResult_t profiler_open(struct comm *comm)
+enum {
+        EV_GROUP = 1,
+        EV_COLL = 2,
+        EV_P2P = 4,
+        EV_PROXY = 8 | 16 | 32,
+        EV_KERNEL_CH = 64,
+        EV_NET = 128,
+        EV_GROUP_API = 256,
+        EV_COLL_API = 512,
+        EV_P2P_API = 1024,
+        EV_KERNEL_LAUNCH = 2048,
+        STATE_KERNEL_CH_STOP = 22,
+        STATE_GROUP_START_API_STOP = 23,
+        STATE_GROUP_END_API_START = 24,
+};
+
+struct descr { /* v4 to v6; v4's one-byte type lies where v5's low byte does, and v5 only appended parentGroup */
+        union {
+                uint8_t type8;
+                uint64_t type64;
+        };
+        void *parent;
+        int rank;
+        union {
+                struct {
+                        bool captured;
+                        int depth;
+                } group_api;
+                struct {
+                        const char *func;
+                        size_t count;
+                        const char *type;
+                        int root;
+                        void *stream;
+                        bool captured;
+                } coll_api;
+                struct {
+                        const char *func;
+                        size_t count;
+                        const char *type;
+                        void *stream;
+                        bool captured;
+                } p2p_api;
+                struct {
+                        void *stream;
+                } launch;
+                struct {
+                        uint64_t seq;
+                        const char *func;
+                        const void *send;
+                        void *recv;
+                        size_t count;
+                        int root;
+                        const char *type;
+                        uint8_t n_channels, n_warps;
+                        const char *algo, *proto;
+                        void *group;
+                } coll;
+                struct {
+                        const char *func;
+                        void *buffer;
+                        const char *type;
+                        size_t count;
+                        int peer;
+                        uint8_t n_channels;
+                        void *group;
+                } p2p;
+                struct {
+                        uint8_t channel;
+                        uint64_t timer;
+                } kernel;
+                struct { /* v3 */
+                        const char *name;
+                        uint64_t comm, seq;
+                        const char *func;
+                        const void *send;
+                        void *recv;
+                        size_t count;
+                        int root;
+                        const char *type;
+                        uint8_t max_channels, n_warps;
+                        const char *algo, *proto;
+                } coll3;
+                struct {
+                        const char *name;
+                        uint64_t comm;
+                        const char *func;
+                        void *buffer;
+                        const char *type;
+                        size_t count;
+                        int peer;
+                } p2p3;
+                char room[160];
+        };
+};
+
+union state {
+        struct {
+                uint64_t timer;
+        } kernel;
+        char room[64];
+};
+
+typedef void (*logger)(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
+
+static struct {
+        const char *name;
+        void *init; /* differs by version, see profiler_open */
+        int (*start)(void *ctx, void **event, struct descr *d);
+        int (*stop)(void *event);
+        int (*record)(void *event, int state, union state *args);
+        int (*finalize)(void *ctx);
+} * plugin;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int status; /* 0 not tried, 1 loaded, -1 none */
+static int version;
+static int mask; /* one for the process: the plugin may change it at any time */
+
+static void probe(void)
 {
+        static const struct {
+                int from;
+                const char *symbol;
+        } rows[] = {{22902, "ncclProfiler_v6"},
+                    {22803, "ncclProfiler_v5"},
+                    {22703, "ncclProfiler_v4"},
+                    {22602, "ncclProfiler_v3"}};
+        char path[1024] = "";
+        void *lib;
+
+        status = -1;
+        if (std_version() < 22602) /* v1 and v2 of 2.23 to 2.25 are not here */
+                return;
+        lib = plugin_load("NCCL_PROFILER_PLUGIN", "libnccl-profiler", path, sizeof path);
+        for (size_t i = 0; lib && i < sizeof rows / sizeof rows[0] && !plugin; i++)
+                if (std_version() >= rows[i].from && (plugin = dlsym(lib, rows[i].symbol)) != NULL) {
+                        version = rows[i].symbol[strlen(rows[i].symbol) - 1] - '0';
+                        status = 1;
+                        INFO(SUB_INIT | SUB_PROFILE, "PROFILER/Plugin: Using %s (v%d)", plugin->name, version);
+                }
+        if (lib && !plugin)
+                dlclose(lib);
+}
+
+ncclResult_t profiler_open(struct comm *c)
+{
+        int r;
+
+        pthread_mutex_lock(&lock);
+        if (!status)
+                probe();
+        pthread_mutex_unlock(&lock);
+        if (status < 0)
+                return ncclSuccess;
+        if (version == 3) {
+                int (*init)(void **, int *) = plugin->init;
+
+                r = init(&c->profiler_ctx, &mask);
+        } else if (version == 4) {
+                int (*init)(void **, int *, const char *, uint64_t, int, int, int, logger) = plugin->init;
+
+                r = init(&c->profiler_ctx, &mask, c->name, c->hash, c->n_nodes, c->n, c->rank, std_log);
+        } else {
+                int (*init)(void **, uint64_t, int *, const char *, int, int, int, logger) = plugin->init;
+
+                r = init(&c->profiler_ctx, c->hash, &mask, c->name, c->n_nodes, c->n, c->rank, std_log);
+        }
+        if (r) /* no reason to fail the communicator */
+                INFO(SUB_INIT | SUB_PROFILE, "PROFILER/Plugin: init failed with %d, profiling is off", r);
+        c->profiled = !r;
         return ncclSuccess;
 }
 
-void profiler_close(struct comm *comm)
+void profiler_close(struct comm *c)
 {
+        if (c->profiled)
+                plugin->finalize(c->profiler_ctx);
+        c->profiled = false;
 }
 
-void *profiler_group_start(struct comm *comm, struct plan *plan)
+/* What is really sent: who asks for a child gets its parents. */
+static int wanted(void)
 {
-        return NULL;
+        int m = mask;
+
+        if (m & (EV_KERNEL_CH | EV_PROXY | EV_NET))
+                m |= EV_COLL | EV_P2P;
+        if (m & (EV_COLL | EV_P2P))
+                m |= EV_GROUP;
+        if (version >= 5) {
+                if (m & EV_COLL)
+                        m |= EV_COLL_API;
+                if (m & EV_P2P)
+                        m |= EV_P2P_API;
+                if (m & (EV_COLL_API | EV_P2P_API | EV_KERNEL_LAUNCH | EV_GROUP))
+                        m |= EV_GROUP_API;
+        } else {
+                m &= EV_GROUP | EV_COLL | EV_P2P | EV_KERNEL_CH;
+        }
+        return m;
 }
 
-void profiler_group_stop(struct comm *comm, struct plan *plan, void *group)
+static void *start(struct comm *c, int type, void *parent, struct descr *d)
 {
+        void *event = NULL;
+
+        if (version >= 5)
+                d->type64 = (uint64_t)type;
+        else
+                d->type8 = (uint8_t)type;
+        d->parent = parent;
+        d->rank = c->rank;
+        plugin->start(c->profiler_ctx, &event, d);
+        return event;
 }
 
+static void stop(void *event)
+{
+        if (event)
+                plugin->stop(event);
+}
+
+/* All-gathers and broadcasts are counted in bytes, as NCCL has turned them into ncclInt8 by then. */
+static size_t told_count(const struct task *t, const char **type)
+{
+        bool bytes = t->fn == FN_ALLGATHER || t->fn == FN_BROADCAST;
+
+        *type = type_text(bytes ? ncclInt8 : t->type);
+        return bytes ? t->count * type_bytes(t->type) : t->count;
+}
+
+static void start_task(struct comm *c, struct task *t, void *parent, void *group)
+{
+        bool coll = t->fn <= FN_ALLREDUCE;
+        struct descr d = {0};
+        const char *type;
+        size_t count = told_count(t, &type);
+        const char *algo = coll ? algo_names[t->algo] : "", *proto = coll ? proto_names[t->proto] : "";
+        void *buffer = t->fn == FN_SEND ? (void *)(uintptr_t)t->send : t->recv;
+
+        if (coll && version == 3) {
+                d.coll3 = (__typeof__(d.coll3)){c->name, c->hash, t->seq, func_names[t->fn],    t->send, t->recv,
+                                                count,   t->peer, type,   (uint8_t)t->channels, 1,       algo,
+                                                proto};
+        } else if (coll) {
+                d.coll = (__typeof__(d.coll)){t->seq, func_names[t->fn],    t->send, t->recv, count, t->peer,
+                                              type,   (uint8_t)t->channels, 1,       algo,    proto, group};
+        } else if (version == 3) {
+                d.p2p3 = (__typeof__(d.p2p3)){c->name, c->hash, func_names[t->fn], buffer, type, count, t->peer};
+        } else {
+                d.p2p = (__typeof__(d.p2p)){func_names[t->fn], buffer, type, count, t->peer, 1, group};
+        }
+        t->coll_event = start(c, coll ? EV_COLL : EV_P2P, parent, &d);
+}
+
+void profiler_launch(struct comm *c, struct plan *p)
+{
+        int m = wanted();
+        void *api = NULL, *group = NULL, *launch;
+        struct descr d;
+
+        if (!m)
+                return;
+        if (m & EV_GROUP_API) {
+                d = (struct descr){.group_api = {p->captured, 1}};
+                api = start(c, EV_GROUP_API, NULL, &d);
+                if (api)
+                        plugin->record(api, STATE_GROUP_START_API_STOP, NULL);
+        }
+        for (int i = 0; i < p->n; i++) {
+                struct task *t = &p->tasks[i];
+                bool coll = t->fn <= FN_ALLREDUCE;
+                const char *type;
+                size_t count = told_count(t, &type);
+
+                t->api_event = NULL;
+                if (!(m & (coll ? EV_COLL_API : EV_P2P_API)))
+                        continue;
+                d = (struct descr){0};
+                if (coll)
+                        d.coll_api = (__typeof__(d.coll_api)){func_names[t->fn], count,     type,
+                                                              t->peer,           t->stream, p->captured};
+                else
+                        d.p2p_api = (__typeof__(d.p2p_api)){func_names[t->fn], count, type, t->stream, p->captured};
+                t->api_event = start(c, coll ? EV_COLL_API : EV_P2P_API, api, &d);
+                stop(t->api_event);
+        }
+        if (api)
+                plugin->record(api, STATE_GROUP_END_API_START, NULL);
+        if (m & EV_KERNEL_LAUNCH) {
+                d = (struct descr){.launch = {p->tasks[0].stream}};
+                launch = start(c, EV_KERNEL_LAUNCH, api, &d);
+                stop(launch);
+        }
+        if (m & EV_GROUP) {
+                d = (struct descr){0};
+                group = start(c, EV_GROUP, version >= 5 ? api : NULL, &d);
+        }
+        for (int i = 0; i < p->n; i++) {
+                struct task *t = &p->tasks[i];
+
+                t->coll_event = NULL;
+                if (m & (t->fn <= FN_ALLREDUCE ? EV_COLL : EV_P2P))
+                        start_task(c, t, version >= 5 ? t->api_event : group, group);
+        }
+        for (int i = 0; i < p->n; i++)
+                stop(p->tasks[i].coll_event);
+        stop(group);
+        stop(api);
+}
+
+/* The channels of a collective that ran; called on the stream's worker. */
 void profiler_channels(const struct task *t)
 {
+        struct comm *c = t->comm;
+        int n = t->fn <= FN_ALLREDUCE ? t->channels : 1;
+
+        if (!t->coll_event || !(mask & EV_KERNEL_CH))
+                return;
+        for (int i = 0; i < n; i++) {
+                struct descr d = {.kernel = {(uint8_t)i, c->chans[i].t_begin_ns}};
+                union state s = {.kernel = {c->chans[i].t_end_ns}};
+                void *event = start(c, EV_KERNEL_CH, t->coll_event, &d);
+
+                if (!event)
+                        continue;
+                if (version > 3)
+                        plugin->record(event, STATE_KERNEL_CH_STOP, &s);
+                plugin->stop(event);
+        }
 }

@@ -66,8 +66,8 @@ struct task {
         size_t bytes; /* as a tuner is told: of the larger of both buffers (facts of nccl's enqueue.h) */
         uint64_t seq; /* n-th collective of its kind on the communicator */
         int algo, proto, channels;
-        size_t chunk;                               /* bytes of one Simple message */
-        void *coll_event, *api_event, *group_event; /* the profiler's handles */
+        size_t chunk;                 /* bytes of one Simple message */
+        void *coll_event, *api_event; /* the profiler's handles */
 };
 
 /* One finished launch: everything a group asked of one communicator, run in one host function on a stream. */
@@ -292,8 +292,8 @@ void *plugin_load(const char *env, const char *prefix, char *found, size_t room)
 /* --- profiler.c --- */
 ncclResult_t profiler_open(struct comm *comm);
 void profiler_close(struct comm *comm);
-void *profiler_group_start(struct comm *comm, struct plan *plan);
-void profiler_group_stop(struct comm *comm, struct plan *plan, void *group);
+/* Tells of a launch: before it, since a fast stream could finish it while this one still tells. */
+void profiler_launch(struct comm *comm, struct plan *plan);
 void profiler_channels(const struct task *t);
 
 /* --- comm.c --- */
