@@ -440,7 +440,9 @@ void capo_log_record(const struct capo_log_columns *columns, uint32_t i, const s
                 .bytes = shape->bytes,
                 .stream = shape->stream,
                 .seq = columns->seq[i],
-                .group = member ? aux : shape->flags & CAPO_RECORD_GROUP ? columns->seq[i] : 0,
+                .group = member                             ? aux
+                         : shape->flags & CAPO_RECORD_GROUP ? columns->seq[i]
+                                                            : 0,
                 .peer = shape->peer,
                 .comm = shape->comm,
                 .site = shape->site,

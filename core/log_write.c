@@ -121,11 +121,16 @@ int capo_log_frame(struct capo_log_writer *w, unsigned type, const struct iovec 
         return r;
 }
 
-static bool still_ours(const struct capo_log_writer *w)
+/* 0; -ESTALE when the descriptor is no longer our file; -ENOENT when the file has been deleted. */
+static int check_file(const struct capo_log_writer *w)
 {
         struct stat st;
 
-        return w->fd >= 0 && fstat(w->fd, &st) == 0 && st.st_dev == w->dev && st.st_ino == w->ino;
+        if (w->fd < 0)
+                return -EBADF;
+        if (fstat(w->fd, &st) || st.st_dev != w->dev || st.st_ino != w->ino)
+                return -ESTALE;
+        return st.st_nlink == 0 ? -ENOENT : 0;
 }
 
 /* The file by its name again, if that is still the same file. */
@@ -145,13 +150,12 @@ static int reopen(struct capo_log_writer *w)
 
 int capo_log_flush(struct capo_log_writer *w)
 {
-        int r = 0;
+        int r;
 
         if (w->n == 0)
                 return 0;
-        if (w->fd < 0)
-                r = -EBADF;
-        else if (!still_ours(w))
+        r = check_file(w);
+        if (r == -ESTALE)
                 r = reopen(w);
         if (r == 0) {
                 r = write_all(w->fd, w->buffer, w->n, w->file_bytes);
@@ -179,7 +183,7 @@ int capo_log_finish(struct capo_log_writer *w, bool sync)
         if (w->fd >= 0) {
                 if (r == 0 && sync && fsync(w->fd))
                         r = -errno;
-                if (still_ours(w))
+                if (check_file(w) != -ESTALE)
                         close(w->fd);
                 w->fd = -1;
         }

@@ -461,6 +461,8 @@ __attribute__((destructor)) static void over(void)
         }
         capo_clock_update(&capo_seg.header->clock);
         capo_clock_ready(&capo_seg.header->clock);
+        if (capo_seg.header->cost_ns == 0) /* a short process: the drain thread did not come to it */
+                capo_seg.header->cost_ns = capo_cost_measure();
         make_log();
         CALL_ALL(checkpoint, true);
         atomic_store(&capo_shim_state, CAPO_SHIM_OVER);

@@ -127,7 +127,8 @@ static void comms(int arg)
         ncclResult_t state = ncclInProgress;
         int out[1] = {1};
 
-        memset(ids, 9, sizeof ids);
+        memset(&ids[0], 9, sizeof ids[0]);
+        memset(&ids[1], 10, sizeof ids[1]);
         MUST(ncclCommInitAll(all, 4, NULL) == 0);
         for (int i = 0; i < 4; i++)
                 all_reduce(all[i], 1);
@@ -241,11 +242,18 @@ static void burst(int n)
 
 static void full_disk(int n)
 {
-        struct rlimit limit = {16384, 16384};
+        struct rlimit limit = {4096, 4096};
+        ncclComm_t comm = comm_new(2, 0);
 
         signal(SIGXFSZ, SIG_IGN);
+        all_reduce(comm, 1); /* the recorder has its memory */
         MUST(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-        burst(n);
+        for (int i = 0; i < n; i++) {
+                all_reduce(comm, 1);
+                if (i % 1000 == 999)
+                        usleep(60000);
+        }
+        MUST((int)fake_count("ncclAllReduce") == n + 1);
 }
 
 static void vanish(int n)

@@ -1,0 +1,323 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# One case of the preload suite: run a program bare and preloaded, want the same output, look into its log.
+# usage: preload.sh CASE LIBCAPO FOLDER-OF-THE-TEST-PROGRAMS
+set -u
+unset LD_LIBRARY_PATH # the programs know where their NCCL is
+case=$1
+lib=$(realpath "$2")
+bin=$3
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/capo-preload-XXXXXX")
+trap 'chmod -R u+rwx "$tmp" 2>/dev/null; umount "$tmp/disk" 2>/dev/null; rm -rf "$tmp"' EXIT
+mkdir "$tmp/shm"
+CAPO_DIR=$tmp/logs
+CAPO_SHM=$tmp/shm
+export CAPO_DIR CAPO_SHM
+export CAPO_GPU_SAMPLE=0
+bad=0
+
+fail() {
+        echo "$case: $*"
+        bad=1
+}
+
+# The program with and without the recorder: same output, same status.
+both() {
+        "$@" >"$tmp/bare.out" 2>"$tmp/bare.err"
+        bare=$?
+        LD_PRELOAD=$lib "$@" >"$tmp/out" 2>"$tmp/err"
+        status=$?
+        [ $bare -eq $status ] || fail "exit status $status, bare $bare"
+        cmp -s "$tmp/bare.out" "$tmp/out" || fail "output differs: $(cat "$tmp/out")"
+        [ "$bare" -eq 0 ] || [ "$bare" -ge 128 ] || fail "the program failed by itself: $(cat "$tmp/bare.out")"
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log" 2>&1
+}
+want() { # want N LINE-PATTERN: so many lines of the log match
+        n=$(grep -cE -- "$2" "$tmp/log")
+        [ "$n" -eq "$1" ] || fail "$n lines, not $1, are like: $2"
+}
+quiet() { [ ! -s "$tmp/err" ] || fail "said: $(cat "$tmp/err")"; }
+lines() { # one line, and it matches
+        [ "$(wc -l <"$tmp/err")" -eq 1 ] || fail "$(wc -l <"$tmp/err") lines on stderr: $(cat "$tmp/err")"
+        grep -qE -- "$1" "$tmp/err" || fail "did not say $1: $(cat "$tmp/err")"
+}
+gone() { [ -z "$(ls "$CAPO_SHM")" ] || fail "left behind: $(ls "$CAPO_SHM")"; }
+basic_log() {
+        want 1 '^cell AllReduce comm=1 bytes=400 count=3 result=0 flags=0 host=3 gpu=0'
+        want 1 '^cell AllGather comm=1 bytes=80 count=1'
+        want 1 '^cell ReduceScatter comm=1 bytes=160 count=1'
+        want 1 '^cell Reduce comm=1 bytes=40 count=1'
+        want 1 '^cell Bcast comm=1 bytes=11 count=1'
+        want 1 '^cell Broadcast comm=1 bytes=11 count=1' # the nested one is not counted
+        want 1 '^cell AllReduce comm=1 bytes=0 count=1'
+        want 1 '^cell Send comm=1 bytes=200 count=1'
+        want 1 '^cell AllReduce comm=1 bytes=28 count=1'
+        want 1 '^call AllReduce .* seq=10 .* op=254 '
+        want 1 '^call Recv .* seq=2 .* peer=0 type=9 op=255'
+        want 1 '^comm 1 1/4 .* dead=1 library=0'
+        want 16 '^call .* clock=host .* thread=1 .* order=1$'
+        want 1 '^end calls=16 dropped=0 .* lost=0 clean=1 threads=1 cost=measured'
+        want 1 '^health damages=0 cut=0'
+        gone
+}
+
+case $case in
+linked)
+        both "$bin/app" basic
+        basic_log
+        quiet
+        want 1 '^info nccl.how next$'
+        want 1 '^info nccl.version 2.28.9$'
+        want 1 '^info host '
+        want 1 '^site 2 3 basic\+0x[0-9a-f]+ .*;body\+.*;main\+'
+        [ "$(stat -c %a "$CAPO_DIR"/*.capo)" = 600 ] || fail "mode $(stat -c %a "$CAPO_DIR"/*.capo)"
+        ;;
+old) # sends that come back through our group functions
+        both "$bin/app_old" basic
+        basic_log
+        want 1 '^info nccl.version 2.21.5$'
+        ;;
+plugin)
+        both "$bin/app_dlopen" plugin "$bin/libplugin.so" basic
+        basic_log
+        want 1 '^info nccl.how caller$'
+        ;;
+dlsym)
+        both "$bin/app_dlopen" dlsym "$bin/fake/libnccl.so.2"
+        want 1 '^cell AllReduce comm=1 bytes=400 count=3'
+        want 1 '^info nccl.how dlsym$'
+        gone
+        ;;
+default) # nobody has loaded NCCL: only preloaded is there anything to find
+        LD_LIBRARY_PATH=$bin/fake LD_PRELOAD=$lib "$bin/app_dlopen" default x >"$tmp/out" 2>"$tmp/err" || fail "status $?"
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
+        want 1 '^cell AllReduce comm=1 bytes=400 count=1'
+        want 1 '^info nccl.how dlopen$'
+        ;;
+none) # no NCCL at all: an answer, one line, no crash
+        LD_LIBRARY_PATH=/nonexistent LD_PRELOAD=$lib "$bin/app_dlopen" default x >"$tmp/out" 2>"$tmp/err"
+        [ $? -le 1 ] || fail "died: $?"
+        ;;
+two)
+        both "$bin/app_dlopen" two "$bin/fake/libnccl.so.2" "$bin/fake_old/libnccl.so.2"
+        want 1 '^info nccl.version 2.28.9$'
+        want 1 '^info nccl.version.1 2.21.5$'
+        want 1 '^comm 1 .* library=0 '
+        want 1 '^comm 2 .* library=1 '
+        want 1 '^cell Group comm=2 bytes=4 count=1'
+        ;;
+missing)
+        both "$bin/app_dlopen" missing "$bin/fake_old/libnccl.so.2"
+        ;;
+errors)
+        both "$bin/app" errors
+        for r in 1 2 3 4 5 6 7; do
+                want 1 "^cell AllReduce comm=1 bytes=$((57005 + r)) count=1 result=$r "
+        done
+        want 1 '^call AllReduce .* result=7 .* flags=8 '
+        want 1 '^cell CommInit comm=0 .* result=4 '
+        ;;
+groups)
+        both "$bin/app" groups 3000
+        want 1 '^cell Group comm=1 bytes=816 count=1 result=0 flags=2 host=1'
+        want 1 '^cell Group comm=0 bytes=800 count=1'
+        want 1 '^cell Send comm=1 bytes=16 count=3000 result=0 flags=1 host=0'
+        want 4 '^call .* group=1 .* clock=none flags=1 '
+        want 1 '^call Group comm=1 bytes=816 seq=1 group=1 .* clock=host flags=2'
+        want 3 '^comm [345] ./3 '
+        [ "$(sed -n 's/^comm [345] .*\(uid=[0-9a-f]*\).*/\1/p' "$tmp/log" | sort -u | wc -l)" -eq 1 ] || fail "uids differ"
+        want 1 '^end calls=3019 dropped=0'
+        ;;
+comms)
+        printf '# names\n7 pipeline\n' >"$tmp/names"
+        CAPO_COMM_NAMES=$tmp/names both "$bin/app" comms
+        want 1 '^comm 5 5/8 .* name=tensor parallel$'
+        want 1 '^comm 6 5/8 .* name=$'
+        want 1 '^comm 7 0/4 parent=5 color=3 .* name=pipeline$'
+        want 1 '^comm 8 0/4 parent=5 color=3'
+        want 1 '^comm 9 0/7 parent=5 color=-1 .* flags=2 .* dead=1'
+        want 1 '^comm 10 15/16 .* flags=1 device=15'
+        want 1 '^cell AlltoAll comm=10 bytes=256 '
+        want 1 '^call CommInit comm=10 .* result=7 clock=host flags=8'
+        [ "$(sed -n 's/^comm [1234] .*\(uid=[0-9a-f]*\).*/\1/p' "$tmp/log" | sort -u | wc -l)" -eq 1 ] || fail "uids differ"
+        [ "$(sed -n 's/^comm .*\(uid=[0-9a-f]*\).*/\1/p' "$tmp/log" | sort -u | wc -l)" -eq 6 ] || fail "uids are the same"
+        ;;
+threads)
+        both "$bin/app" threads 300
+        want 1 '^end calls=15300 dropped=0 .* threads=300'
+        want 300 '^cell AllReduce comm=[0-9]+ bytes=400 count=50 '
+        ;;
+churn) # rings are used again
+        both "$bin/app" churn 100
+        want 1 '^end calls=400 dropped=0 .* threads=100'
+        ;;
+fork)
+        both "$bin/app" fork
+        [ "$(ls "$CAPO_DIR" | wc -l)" -eq 2 ] || fail "logs: $(ls "$CAPO_DIR")"
+        want 2 '^cell AllReduce comm=1 bytes=400 count=7 ' # 5 + 2 in the parent, 7 in the child
+        want 2 '^end calls=8 dropped=0 .* clean=1'
+        want 2 '^comm 1 '
+        gone
+        ;;
+trace)
+        CAPO_TRACE=all both "$bin/app" threads 20
+        want 1000 '^call AllReduce comm=[0-9]+ bytes=400 seq=[0-9]+ '
+        [ "$(grep -oE '^call AllReduce comm=[0-9]+ bytes=400 seq=[0-9]+' "$tmp/log" | sort -u | wc -l)" -eq 1000 ] || fail "calls twice"
+        want 1 '^end calls=1020 dropped=0'
+        ;;
+flight) # the last N only, and all of them counted
+        CAPO_FLIGHT=100 both "$bin/app" burst 1000
+        want 100 '^call AllReduce '
+        want 1 '^call AllReduce .* seq=1000 '
+        want 0 '^call AllReduce .* seq=900 '
+        want 1 '^end calls=1001 dropped=0'
+        ;;
+drops) # more than a ring holds, faster than anybody can take it: counted
+        CAPO_RING=4096 both "$bin/app" burst 200000
+        sum=$(sed -n 's/^end calls=\([0-9]*\) dropped=\([0-9]*\).*/\1 \2/p' "$tmp/log" | { read -r x y; echo $((x + y)); })
+        [ "$sum" -eq 200001 ] || fail "recorded and dropped together $sum, not 200001"
+        quiet
+        ;;
+kill | kill-trace)
+        [ "$case" = kill ] || export CAPO_TRACE=all
+        both "$bin/app" kill 5000 # 128 + 9
+        [ "$(ls "$CAPO_SHM" | wc -l)" -eq 1 ] || fail "no segment left behind"
+        "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
+        grep -q '^dead 1$' "$tmp/recovered" || fail "$(cat "$tmp/recovered")"
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
+        want 1 '^cell AllReduce comm=1 bytes=400 count=5000 '
+        want 1 '^call AllReduce .* seq=1 '
+        want 1 '^call AllReduce .* seq=5000 '
+        want 5000 '^call AllReduce '
+        want 1 '^end calls=5001 dropped=0 .* clean=2'
+        want 1 '^health damages=0 cut=0'
+        want 1 '^comm 1 0/2 '
+        gone
+        ;;
+early) # killed before anything was written
+        both "$bin/app" kill 10
+        "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
+        want 1 '^cell AllReduce comm=1 bytes=400 count=10 '
+        want 1 '^end calls=11 dropped=0 .* clean=2'
+        gone
+        ;;
+unclean) # _exit
+        both "$bin/app" unclean 10
+        "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
+        grep -q '^recovered ' "$tmp/recovered" || fail "$(cat "$tmp/recovered")"
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
+        want 1 '^cell AllReduce comm=1 bytes=400 count=10 '
+        gone
+        ;;
+alive) # the segment of a living process is left alone
+        LD_PRELOAD=$lib "$bin/app" busy-exit 1 >/dev/null 2>&1 &
+        sleep 0.03
+        "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
+        wait
+        grep -q '^dead 0$' "$tmp/recovered" || fail "$(cat "$tmp/recovered")"
+        ;;
+exec) # the same pid twice: two segments, two logs, nothing overwritten
+        both "$bin/app" exec 1
+        "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
+        [ "$(ls "$CAPO_DIR" | wc -l)" -eq 2 ] || fail "logs: $(ls "$CAPO_DIR")"
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
+        want 2 '^cell AllReduce comm=1 bytes=400 count=4 '
+        ;;
+full) # no room for the log
+        both "$bin/app" full 4000
+        lines 'cannot be written'
+        gone
+        ;;
+vanish)
+        both "$bin/app" vanish 100
+        lines 'cannot be written.*No such file'
+        gone
+        ;;
+close) # a program that closes every descriptor and opens its own
+        both "$bin/app" close 100
+        [ ! -s "$CAPO_DIR/mine" ] || fail "written into the program's own file"
+        want 1 '^cell AllReduce comm=1 bytes=400 count=200 '
+        ;;
+unwritable)
+        mkdir "$CAPO_DIR"
+        printf 'not a folder' >"$CAPO_DIR/file"
+        CAPO_DIR=$CAPO_DIR/file/logs both "$bin/app" basic
+        lines 'calls are counted but not kept'
+        gone
+        ;;
+link) # no symbolic link is followed, no file overwritten
+        mkdir "$CAPO_DIR"
+        cat >"$tmp/link.sh" <<'END'
+: >"$CAPO_DIR/precious"
+ln -s precious "$CAPO_DIR/$(hostname).$$.capo"
+exec "$1" basic
+END
+        LD_PRELOAD=$lib sh "$tmp/link.sh" "$bin/app" >"$tmp/out" 2>"$tmp/err" || fail "status $?"
+        [ ! -s "$CAPO_DIR/precious" ] || fail "written through a link"
+        ls "$CAPO_DIR" | grep -q '\.1\.capo$' || fail "no second name: $(ls "$CAPO_DIR")"
+        ;;
+no-shm)
+        CAPO_SHM=$tmp/nowhere both "$bin/app" basic
+        lines 'no recording memory'
+        basic_log
+        ;;
+small-shm) # a full /dev/shm is an error code, not SIGBUS
+        mkdir "$tmp/disk"
+        mount -t tmpfs -o size=64k tmpfs "$tmp/disk" 2>/dev/null || exit 77
+        CAPO_SHM=$tmp/disk both "$bin/app" burst 1000
+        sum=$(sed -n 's/^end calls=\([0-9]*\) dropped=\([0-9]*\).*/\1 \2/p' "$tmp/log" | { read -r x y; echo $((x + y)); })
+        [ "$sum" -eq 1001 ] || fail "recorded and dropped together $sum, not 1001"
+        ;;
+busy-exit)
+        both "$bin/app" busy-exit 3
+        want 1 '^end .* clean=1'
+        gone
+        ;;
+inert) # a process that never calls: no file, no thread, no output
+        both "$bin/app" nothing
+        quiet
+        [ ! -e "$CAPO_DIR" ] || fail "made $CAPO_DIR"
+        gone
+        ;;
+off)
+        CAPO_OFF=1 both "$bin/app" basic
+        quiet
+        [ ! -e "$CAPO_DIR" ] || fail "made $CAPO_DIR"
+        CAPO_DIR=
+        both "$bin/app" threads 10
+        both "$bin/app_dlopen" two "$bin/fake/libnccl.so.2" "$bin/fake_old/libnccl.so.2"
+        quiet
+        ;;
+settings) # what does not parse: one line, and the default
+        CAPO_RING=lots both "$bin/app" basic
+        lines 'CAPO_RING=lots'
+        basic_log
+        ;;
+python)
+        command -v python3 >/dev/null || exit 77
+        cat >"$tmp/job.py" <<'END'
+import ctypes, sys
+def train_step(nccl, comm):
+    return nccl.ncclAllReduce(None, None, 100, 7, 0, comm, None)
+nccl = ctypes.PyDLL(sys.argv[1])
+comm = ctypes.c_void_p()
+comms = (ctypes.c_void_p * 2)()
+assert nccl.ncclCommInitAll(comms, 2, None) == 0
+assert train_step(nccl, ctypes.c_void_p(comms[1])) == 0
+print("done")
+END
+        both python3 "$tmp/job.py" "$bin/fake/libnccl.so.2"
+        want 1 '^info nccl.how dlsym$'
+        want 1 '^cell AllReduce comm=2 bytes=400 count=1'
+        want 1 '^site [0-9]+ 1 .*job.py:3 train_step;.*job.py:8 <module>'
+        ;;
+*)
+        echo "no such case: $case"
+        exit 2
+        ;;
+esac
+if [ $bad -ne 0 ]; then
+        sed 's/^/stderr: /' "$tmp/err" 2>/dev/null | head -5
+fi
+exit $bad
