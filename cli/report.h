@@ -32,7 +32,7 @@ struct report {
         uint32_t n_others;
         char **problems; /* sentences, most important first */
         uint32_t n_problems;
-        struct capo_fabric_job *fabric; /* NULL: no process used libfabric */
+        struct capo_fabric_job *fabric;    /* NULL: no process used libfabric */
         uint64_t collectives, moved_bytes; /* count, and count * bytes, of collectives and p2p */
         double gpu_share;                  /* of the job's rank-time spent in timed GPU calls; < 0: not known */
         bool gpu;                          /* there are GPU times: shares are of GPU time, else of host time */
@@ -102,6 +102,13 @@ char *report_comm_label(const struct report *r, uint32_t comm, char *text, size_
 
 /** report_site_line() - the innermost @n frames of a call site in one line, "a <- b <- c". */
 char *report_site_line(const struct capo_job_site *site, unsigned n, char *text, size_t room);
+
+/** report_rules_value() - value of "digest", "file", "name" or "sweep" in a RULES text (NULL is fine). False: not
+ * there. */
+bool report_rules_value(const char *rules, const char *key, char *out, size_t room);
+
+/** report_rule_text() - what capo_record.rule = @rule stands for, "" when the text does not tell. */
+char *report_rule_text(const char *rules, unsigned rule, char *out, size_t room);
 
 /** report_sites_by_gpu() - are the call sites' GPU times complete enough to rank them by? */
 bool report_sites_by_gpu(const struct report *r);

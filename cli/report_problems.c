@@ -196,28 +196,29 @@ static void unfinished(struct report *r, bool alive)
                         n > 1 ? "s" : "", text, alive && n < 2 ? "s" : "");
 }
 
-/* Ranks that tuned by another profile than most. */
+/* Ranks that tuned by another profile than the first, or by none. */
 static void rule_problems(struct report *r)
 {
         const struct capo_job *job = r->job;
-        const struct capo_job_process *first = NULL;
+        const struct capo_job_process *first = job->processes;
+        char digest[128], file[512], other[128], other_file[512];
 
-        for (uint32_t i = 0; i < job->n_processes; i++) {
+        if (!report_rules_value(first->rules, "digest", digest, sizeof digest))
+                snprintf(digest, sizeof digest, "none");
+        report_rules_value(first->rules, "file", file, sizeof file);
+        for (uint32_t i = 1; i < job->n_processes; i++) {
                 const struct capo_job_process *p = &job->processes[i];
-                size_t n = p->rules ? strcspn(p->rules, "\n") : 0;
 
-                if (!first) {
-                        first = p;
+                if (!report_rules_value(p->rules, "digest", other, sizeof other))
+                        snprintf(other, sizeof other, "none");
+                report_rules_value(p->rules, "file", other_file, sizeof other_file);
+                if (!strcmp(digest, other))
                         continue;
-                }
-                if (!p->rules != !first->rules ||
-                    (p->rules && (strncmp(p->rules, first->rules, n) != 0 || strcspn(first->rules, "\n") != n))) {
-                        report_problem(r, "rank %d uses profile %.*s, rank %d %.*s: ranks that decide differently hang",
-                                       p->rank, n ? (int)n : 4, n ? p->rules : "none", first->rank,
-                                       first->rules ? (int)strcspn(first->rules, "\n") : 4,
-                                       first->rules ? first->rules : "none");
-                        return;
-                }
+                report_problem(
+                        r,
+                        "rank %d tunes by profile %.8s (%s), rank %d by %.8s (%s): ranks that decide differently hang",
+                        p->rank, other, other_file, first->rank, digest, file);
+                return;
         }
 }
 

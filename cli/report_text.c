@@ -95,8 +95,9 @@ static void gpu_times(const struct report *r, FILE *out)
 static void circumstances(const struct report *r, FILE *out)
 {
         const char *nccl = info_of_any(r->job, "nccl.version"), *how = info_of_any(r->job, "nccl.how");
-        const char *fabric = info_of_any(r->job, "fabric.version"), *tuner = info_of_any(r->job, "tuner");
-        const struct capo_job_process *p = &r->job->processes[0];
+        const char *fabric = info_of_any(r->job, "fabric.version"), *tuner = info_of_any(r->job, "nccl.tuner_plugin");
+        const char *rules = r->job->processes[0].rules;
+        char value[256];
 
         if (nccl)
                 fprintf(out, "NCCL %s", nccl);
@@ -106,11 +107,12 @@ static void circumstances(const struct report *r, FILE *out)
                 fprintf(out, " (%s)", how);
         if (fabric)
                 fprintf(out, "   libfabric %s", fabric);
-        fprintf(out, "   tuner: %s   profile: ", tuner ? tuner : "none");
-        if (p->rules && *p->rules)
-                fprintf(out, "%.*s", (int)strcspn(p->rules, "\n"), p->rules);
+        if (report_rules_value(rules, "sweep", value, sizeof value))
+                fprintf(out, "   tuner: capo, sweeping %s   profile: none", value);
+        else if (report_rules_value(rules, "name", value, sizeof value))
+                fprintf(out, "   tuner: capo   profile: %s", value);
         else
-                fputs("none", out);
+                fprintf(out, "   tuner: %s   profile: none", tuner ? tuner : "none");
         fputs("   ", out);
         gpu_times(r, out);
         fputc('\n', out);
@@ -453,7 +455,7 @@ static void where_called(const struct report *r, FILE *out, const struct style *
                 free(places[i].line);
 }
 
-/* Rules of the profile and how many calls each decided. The row's text is its line in the RULES frame. */
+/* Rows of the profile, or candidates of the sweep, and how many calls each decided. */
 static void rules_fired(const struct report *r, FILE *out, const struct style *s)
 {
         const struct capo_job *job = r->job;
@@ -470,18 +472,13 @@ static void rules_fired(const struct report *r, FILE *out, const struct style *s
                 fprintf(out, "\n%sRULES THAT DECIDED%s     of %s calls\n", s->bold, s->plain,
                         capo_text_count(all, (char[32]){0}));
                 for (uint32_t rule = 1; rule < 65536; rule++) {
-                        const char *line = job->processes[0].rules ? job->processes[0].rules : "";
-                        char text[32];
+                        char text[512];
 
                         if (!calls[rule])
                                 continue;
-                        for (uint32_t k = 0; k < rule && *line; k++) { /* line 0 is the digest and path */
-                                line += strcspn(line, "\n");
-                                line += *line == '\n';
-                        }
                         capo_table_cell(t, "%u", rule);
                         capo_table_cell(t, "%s", capo_text_count(calls[rule], text));
-                        capo_table_cell(t, "%.*s", (int)strcspn(line, "\n"), line);
+                        capo_table_cell(t, "%s", report_rule_text(job->processes[0].rules, rule, text, sizeof text));
                 }
                 capo_table_print(t, out, 0, "", "");
         }

@@ -392,8 +392,9 @@ void gen_mixed_write(const char *dir)
                 gen_log_comm(&g, pp, "pipe");
                 gen_log_comm(&g, self, "");
                 gen_log_text(&g, CAPO_FRAME_RULES,
-                             rank == 3 ? "1111aaaa /other/p.json\n"
-                                       : "02acbeef /shared/p.json\nAllReduce upto 1M Tree LL128\n");
+                             rank == 3 ? "digest\t1111aaaa11112222\nfile\t/other/p.json\nname\tp\n"
+                                       : "digest\t02acbeef33334444\nfile\t/shared/p.json\nname\tmycluster\n"
+                                         "row\t1\t41\tlayout=2+2\tall_reduce\t0\t4000\tTree\tLL128\t0\n");
                 for (unsigned k = 0; k < 20; k++)
                         mixed_cell(&g,
                                    (struct capo_log_cell){.bytes = 1000 * (k + 1),
