@@ -77,8 +77,9 @@ static void post_and_read(struct fid_ep *ep, struct fid_cq *cq, int tagged, int 
 
 int main(int argc, char **argv)
 {
-        struct fi_fabric_attr attr = {.name = "fake\tfabric", .prov_name = "fake", .api_version = FI_VERSION(1, 17)};
-        struct fi_domain_attr domain_attr = {.name = "fake0"};
+        static char fabric_name[] = "fake\tfabric", provider[] = "fake", domain_name[] = "fake0";
+        struct fi_fabric_attr attr = {.name = fabric_name, .prov_name = provider, .api_version = FI_VERSION(1, 17)};
+        struct fi_domain_attr domain_attr = {.name = domain_name};
         struct fi_ep_attr ep_attr = {.type = FI_EP_RDM};
         struct fi_info info = {.caps = FI_MSG, .fabric_attr = &attr, .domain_attr = &domain_attr, .ep_attr = &ep_attr};
         struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The fake provider in all its moods: under capo the program's output must be what it is without, and the counts right.
+
+usage: fake.py CAPO LIBCAPO.SO CLIENT
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+capo, libcapo, client = (os.path.abspath(p) for p in sys.argv[1:4])
+
+MOODS = ["", "compare", "compare,enable", "compare,inplace", "inplace,poison", "reenter", "reenter,compare", "swapcq",
+         "truncated", "truncated,compare", "short", "size0", "big", "busy", "busy,compare", "poison", "same", "again",
+         "nested"] + ["fail=" + w for w in ("fabric", "domain", "endpoint", "cq", "cntr", "eq", "pep", "mr", "bind",
+                                            "enable", "send", "read", "close")] + ["fail=close,poison"]
+
+# What the client does in its three rounds, by kind: operations and bytes. fake_client.c, post_and_read().
+WHOLE = {"send": (3 * 8 + 1, 3 * 4 * (64 + 300) + 1), "recv": (12, 12 * 4096), "inject": (12, 12 * 8),
+         "tsend": (8, 8 * 128), "write": (4, 4000), "read": (4, 4000), "atomic": (4, 128)}
+TWO_ROUNDS = {"send": (2 * 8, 2 * 4 * (64 + 300)), "recv": (8, 8 * 4096), "inject": (8, 8 * 8), "tsend": (4, 4 * 128)}
+EXPECT = {m: WHOLE for m in ("", "compare", "compare,enable", "compare,inplace", "inplace,poison", "reenter",
+                             "reenter,compare", "swapcq", "busy", "busy,compare", "poison", "same", "nested", "fail=close",
+                             "fail=close,poison", "fail=eq", "fail=pep", "fail=cntr", "fail=mr", "fail=enable",
+                             "fail=read")}
+EXPECT.update({"truncated": TWO_ROUNDS, "truncated,compare": TWO_ROUNDS})
+
+failures = 0
+
+
+def fail(what, text=""):
+    global failures
+    failures += 1
+    print("FAIL", what)
+    if text:
+        print(text)
+
+
+def run(mood, version, extra):
+    env = {**os.environ, "FAKE": mood, **extra}
+    env.pop("LD_PRELOAD", None) if not extra else None
+    r = subprocess.run([client, version], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
+    return r.returncode, r.stdout.decode()
+
+
+for mood in MOODS:
+    for version in ("1.0", "1.1", "2"):
+        with tempfile.TemporaryDirectory() as tmp:
+            bare = run(mood, version, {})
+            ours = run(mood, version, {"LD_PRELOAD": libcapo, "CAPO_DIR": tmp})
+            if bare != ours:
+                fail("%s %s: not as without capo" % (mood, version), "%s\n--- capo:\n%s" % (bare, ours))
+                continue
+            if bare[0] != 0:
+                fail("%s %s: status %d" % (mood, version, bare[0]))
+            if mood == "fail=fabric":
+                continue
+            report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=20)
+            fabric = json.loads(report.stdout)["fabric"]
+            if mood in ("fail=domain", "size0", "big"):
+                if any(d["ops"] for d in fabric):
+                    fail("%s %s: counted what cannot be" % (mood, version), fabric)
+                continue
+            if len(fabric) != 1:
+                fail("%s %s: %d domains" % (mood, version, len(fabric)))
+                continue
+            got = {k: (v["count"], v["bytes"]) for k, v in fabric[0]["ops"].items()}
+            if mood in EXPECT and got != EXPECT[mood]:
+                fail("%s %s: counts" % (mood, version), "%s\nexpected %s" % (got, EXPECT[mood]))
+            reads = [int(line.split()[1]) for line in ours[1].splitlines() if line.startswith("cq ") and "after" not in line]
+            reads = [n for n in reads if n > 0]
+            opened = 1 + (mood == "")
+            if mood in EXPECT and fabric[0]["completions"] != sum(reads):
+                fail("%s %s: %d completions, the program saw %d" % (mood, version, fabric[0]["completions"], sum(reads)))
+            if mood in EXPECT and mood != "fail=read" and fabric[0]["received"] != {"count": sum(reads), "bytes": 100 * sum(reads)}:
+                fail("%s %s: received %s" % (mood, version, fabric[0]["received"]))
+            refused = ours[1].count(" -11\n") - sum(line in ("cq -11", "eq_read -11", "cq after ep -11") for line in ours[1].splitlines())
+            if mood == "again" and fabric[0]["eagain"] != refused:
+                fail("%s %s: %d EAGAIN, the program saw %d" % (mood, version, fabric[0]["eagain"], refused))
+            if mood == "fail=send" and not any(e["text"] == "Required key not available" for e in fabric[0]["error_list"]):
+                fail("%s %s: errors" % (mood, version), fabric[0]["error_list"])
+            if mood == "fail=read" and not fabric[0]["overruns"]:
+                fail("%s %s: overruns" % (mood, version), fabric[0])
+            if fabric[0]["domain"] != "fake0" or fabric[0]["provider"] != "fake":
+                fail("%s %s: names" % (mood, version), fabric[0])
+
+print("%d moods, 3 versions each, %d failures" % (len(MOODS), failures))
+sys.exit(1 if failures else 0)
