@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo diff: did it help, beyond noise? */
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/cli.h"
+#include "core/calls.h"
+#include "core/log_find.h"
+#include "core/size.h"
+#include "core/stats.h"
+#include "profiles/diff.h"
+
+static void help(void)
+{
+        puts("usage: capo diff [OPTIONS] BEFORE AFTER\n\n"
+             "Compares recordings of the same job. BEFORE and AFTER are folders of logs, or folders of such folders: "
+             "several\n"
+             "runs a side, and best made in turn (before, after, before, ...). Per communicator, collective and size "
+             "the "
+             "median time\n"
+             "before and after, the change with its 95 % interval (wide enough for all rows together), and the seconds "
+             "it makes\n"
+             "on one rank. Sorted by seconds. Times are GPU times; rows with host times only are shown and never "
+             "judged.\n\n"
+             "exit status: 0 the same or faster; 1 something is slower beyond noise; 2 wrong command line or nothing "
+             "to compare\n\n"
+             "  --min-change P   percent below which nothing is called a change (default 1)\n"
+             "  --all            all rows; default 20\n"
+             "  --json           the same as JSON\n\n"
+             "The interval says how sure this difference between these two runs is. How much runs differ by themselves "
+             "only more\n"
+             "runs tell: compare two runs without any change first.\n\n"
+             "  capo diff before/ after/");
+}
+
+enum { MAX_RUNS = 64 };
+
+static struct capo_job *load_run(char *path)
+{
+        struct capo_log_paths paths = {0};
+        struct capo_job *job = NULL;
+        char why[512];
+        int used = 0;
+
+        if (capo_log_find(&path, 1, &paths, why, sizeof why) < 0) {
+                capo_error("%s", why);
+                capo_log_paths_finish(&paths);
+                return NULL;
+        }
+        job = capo_job_new();
+        for (size_t i = 0; job && i < paths.n; i++) {
+                if (capo_job_add_log(job, paths.path[i], why, sizeof why, NULL, NULL) < 0)
+                        capo_warn("left out %s: %s", paths.path[i], why);
+                else
+                        used++;
+        }
+        capo_log_paths_finish(&paths);
+        if (!job || capo_job_finish(job) < 0 || !used) {
+                capo_error("%s: no capo log to read", path);
+                capo_job_free(job);
+                return NULL;
+        }
+        return job;
+}
+
+static int visible_folder(const struct dirent *d)
+{
+        return d->d_name[0] != '.' && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN);
+}
+
+static int has_logs(const char *folder)
+{
+        DIR *d = opendir(folder);
+        int found = 0;
+
+        for (struct dirent *e; d && !found && (e = readdir(d));)
+                found = strlen(e->d_name) > 5 && !strcmp(e->d_name + strlen(e->d_name) - 5, ".capo");
+        if (d)
+                closedir(d);
+        return found;
+}
+
+/* A folder of logs is one run; a folder of such folders several. Return: how many, 0 after saying why. */
+static size_t load(char *path, struct capo_job **runs)
+{
+        struct dirent **names = NULL;
+        int n = has_logs(path) ? 0 : scandir(path, &names, visible_folder, alphasort);
+        size_t used = 0;
+        bool failed = false;
+
+        for (int i = 0; i < n; i++) {
+                char sub[4096];
+
+                snprintf(sub, sizeof sub, "%s/%s", path, names[i]->d_name);
+                if (!failed && has_logs(sub) && used < MAX_RUNS) {
+                        runs[used] = load_run(sub);
+                        failed = !runs[used];
+                        used += !failed;
+                }
+                free(names[i]);
+        }
+        free(names);
+        if (failed)
+                return 0;
+        if (used == 0 && (runs[0] = load_run(path)))
+                used = 1;
+        return used;
+}
+
+/* "Ring LL -> Tree Simple", or what ran in both. */
+static char *what_ran(const struct capo_diff_row *r, char *text, size_t room)
+{
+        char a[24], b[24];
+
+        snprintf(a, sizeof a, "%s %s", capo_algo_name(r->algo_proto_a >> 4), capo_proto_name(r->algo_proto_a & 15));
+        snprintf(b, sizeof b, "%s %s", capo_algo_name(r->algo_proto_b >> 4), capo_proto_name(r->algo_proto_b & 15));
+        if (!r->algo_proto_a && !r->algo_proto_b)
+                text[0] = 0;
+        else if (r->algo_proto_a == r->algo_proto_b)
+                snprintf(text, room, "%s", a);
+        else
+                snprintf(text, room, "%s -> %s", a, b);
+        return text;
+}
+
+static void page(const char *before, const char *after, const struct capo_job *a, const struct capo_job *b, size_t n_a,
+                 size_t n_b, const struct capo_diff *d, size_t most)
+{
+        double job_s = (double)capo_job_duration_ns(a) / 1e9;
+        size_t slower = 0;
+
+        printf("capo diff  %s -> %s   %llu calls in both, %llu in one only   %.1f s -> %.1f s\n", before, after,
+               (unsigned long long)d->matched / 2, (unsigned long long)d->unmatched, job_s,
+               (double)capo_job_duration_ns(b) / 1e9);
+        printf("%zu run%s before, %zu after; noise is %s\n", n_a, n_a == 1 ? "" : "s", n_b,
+               d->between_runs ? "the variation between them"
+                               : "that within the runs; how much runs differ is not known");
+        printf("%-16s %-13s %10s %10s %12s %12s %20s %9s  %s\n", "comm", "call", "size", "calls", "before p50",
+               "after p50", "change (95 %)", "seconds", "what ran");
+        for (size_t i = 0; i < d->n_rows && i < most; i++) {
+                const struct capo_diff_row *r = &d->rows[i];
+                char size[16], change[40], ran[64], rule[24] = "";
+
+                if (isnan(r->change))
+                        snprintf(change, sizeof change, "not timed");
+                else if (r->clock == CAPO_CLOCK_HOST)
+                        snprintf(change, sizeof change, "host times only");
+                else if (r->verdict == CAPO_DIFF_NOISE)
+                        snprintf(change, sizeof change, "within noise");
+                else
+                        snprintf(change, sizeof change, "%+.1f %% +- %.1f", 100 * r->change, 100 * r->half_width);
+                if (r->rule_b)
+                        snprintf(rule, sizeof rule, "  rule %u", r->rule_b);
+                printf("%-16.16s %-13s %10s %10llu %10.1f us %10.1f us %20s ", r->comm, capo_call_name(r->call),
+                       capo_size_print(r->bytes, size, sizeof size), (unsigned long long)r->count_b, r->p50_a_us,
+                       r->p50_b_us, change);
+                if (r->verdict == CAPO_DIFF_NOISE)
+                        printf("%9s", ".");
+                else
+                        printf("%+9.3f", r->seconds);
+                printf("  %s%s\n", what_ran(r, ran, sizeof ran), rule);
+        }
+        if (d->n_rows > most)
+                printf("%zu more rows: --all\n", d->n_rows - most);
+        printf("total %+.3f s on one rank of %.1f s (%+.2f %%); slower beyond noise: ", d->seconds, job_s,
+               job_s > 0 ? 100 * d->seconds / job_s : 0);
+        for (size_t i = 0; i < d->n_rows; i++) {
+                char size[16];
+
+                if (d->rows[i].verdict == CAPO_DIFF_SLOWER && slower++ < 5)
+                        printf("%s%s %s %s", slower > 1 ? ", " : "", d->rows[i].comm, capo_call_name(d->rows[i].call),
+                               capo_size_print(d->rows[i].bytes, size, sizeof size));
+        }
+        puts(slower == 0 ? "nothing" : slower > 5 ? ", ..." : "");
+}
+
+static void json_page(const struct capo_diff *d)
+{
+        static const char *const verdicts[] = {"noise", "faster", "slower"};
+        json_t *rows = json_array(), *all;
+
+        for (size_t i = 0; i < d->n_rows; i++) {
+                const struct capo_diff_row *r = &d->rows[i];
+                char ran[64];
+
+                json_array_append_new(
+                        rows,
+                        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:f, s:o, s:o, s:f, s:s, s:i, s:s}", "comm",
+                                  r->comm, "call", capo_call_name(r->call), "bytes", (json_int_t)r->bytes,
+                                  "calls_before", (json_int_t)r->count_a, "calls_after", (json_int_t)r->count_b,
+                                  "clock", capo_clock_name(r->clock), "before_p50_us", r->p50_a_us, "after_p50_us",
+                                  r->p50_b_us, "change", isnan(r->change) ? json_null() : json_real(r->change),
+                                  "half_width", isnan(r->change) ? json_null() : json_real(r->half_width), "seconds",
+                                  r->seconds, "verdict", verdicts[r->verdict], "rule", (int)r->rule_b, "ran",
+                                  what_ran(r, ran, sizeof ran)));
+        }
+        all = json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "matched", (json_int_t)d->matched / 2, "unmatched",
+                        (json_int_t)d->unmatched, "seconds", d->seconds, "faster", (json_int_t)d->n_faster, "slower",
+                        (json_int_t)d->n_slower, "rows", rows);
+        json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+        putchar('\n');
+        json_decref(all);
+}
+
+int capo_verb_diff(int argc, char **argv)
+{
+        char *paths[2] = {0};
+        struct capo_job *a[MAX_RUNS] = {0}, *b[MAX_RUNS] = {0};
+        size_t n_a, n_b = 0;
+        struct capo_diff d;
+        double min_change = 0.01;
+        size_t most = 20;
+        bool json = false;
+        int n = 0, status = CAPO_EXIT_USAGE;
+
+        for (int i = 1; i < argc; i++) {
+                if (!strcmp(argv[i], "--help")) {
+                        help();
+                        return CAPO_EXIT_OK;
+                }
+                if (!strcmp(argv[i], "--json")) {
+                        json = true;
+                } else if (!strcmp(argv[i], "--all")) {
+                        most = SIZE_MAX;
+                } else if (!strcmp(argv[i], "--min-change") && i + 1 < argc) {
+                        char *end;
+
+                        min_change = strtod(argv[++i], &end) / 100;
+                        if (end == argv[i] || (*end && strcmp(end, "%")) || !(min_change >= 0)) {
+                                capo_error("--min-change: expected percent, found \"%s\"", argv[i]);
+                                return CAPO_EXIT_USAGE;
+                        }
+                } else if (argv[i][0] == '-' || n == 2) {
+                        capo_error(argv[i][0] == '-' ? "diff: unknown option \"%s\"; capo diff --help"
+                                                     : "diff: more than two recordings: \"%s\"; capo diff --help",
+                                   argv[i]);
+                        return CAPO_EXIT_USAGE;
+                } else {
+                        paths[n++] = argv[i];
+                }
+        }
+        if (n < 2) {
+                capo_error("diff: two recordings are needed; capo diff --help");
+                return CAPO_EXIT_USAGE;
+        }
+        n_a = load(paths[0], a);
+        if (n_a)
+                n_b = load(paths[1], b);
+        if (!n_a || !n_b)
+                goto end;
+        if (capo_diff_make(a, n_a, b, n_b, min_change, &d) < 0) {
+                capo_error("diff: no memory");
+                goto end;
+        }
+        if (d.n_rows == 0) {
+                capo_error("diff: the recordings have no call in common (communicators are matched by name)");
+        } else {
+                if (json)
+                        json_page(&d);
+                else
+                        page(paths[0], paths[1], a[0], b[0], n_a, n_b, &d, most);
+                status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        }
+        capo_diff_finish(&d);
+end:
+        for (size_t i = 0; i < MAX_RUNS; i++) {
+                capo_job_free(a[i]);
+                capo_job_free(b[i]);
+        }
+        return status;
+}

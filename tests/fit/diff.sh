@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# usage: diff.sh CAPO GEN_LOGS    recordings whose truth is known: the same, slower, several runs, nothing in common.
+set -u
+capo=$1 gen=$2
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+fail() { echo "FAIL: $*"; bad=1; }
+"$gen" "$tmp" || exit 1
+"$capo" diff "$tmp/a" "$tmp/a" > "$tmp/out" || fail "the same recording differs: $(cat "$tmp/out")"
+grep -q 'slower beyond noise: nothing' "$tmp/out" || fail "the same recording: $(cat "$tmp/out")"
+"$capo" diff "$tmp/a" "$tmp/slower" > "$tmp/out"
+[ $? = 1 ] || fail "20 % slower: exit status is not 1"
+grep -q 'AllReduce.*1 MiB.*+\(19\|20\|21\)\.' "$tmp/out" || fail "20 % slower: $(cat "$tmp/out")"
+"$capo" diff "$tmp/slower" "$tmp/a" > "$tmp/out" || fail "20 % faster: exit status is not 0"
+"$capo" diff --json "$tmp/slower" "$tmp/a" | grep -q '"verdict": "faster"' || fail "20 % faster: json"
+"$capo" diff "$tmp/runs_a" "$tmp/runs_b" > "$tmp/out" || fail "runs that vary by more than they differ: $(cat "$tmp/out")"
+grep -q '^4 runs before, 4 after' "$tmp/out" || fail "runs: $(cat "$tmp/out")"
+"$capo" diff "$tmp/a" "$tmp/nothing" 2> "$tmp/err" && fail "nothing to compare"
+"$capo" diff "$tmp/a" 2> "$tmp/err"
+[ $? = 2 ] || fail "one recording: exit status is not 2"
+exit $bad
