@@ -104,7 +104,7 @@ two)
         want 1 '^info nccl.version.1 2.21.5$'
         want 1 '^comm 1 .* library=0 '
         want 1 '^comm 2 .* library=1 '
-        want 1 '^cell Group comm=2 bytes=4 count=1'
+        want 1 '^cell AllReduce comm=2 bytes=4 count=1'
         ;;
 missing)
         both "$bin/app_dlopen" missing "$bin/fake_old/libnccl.so.2"
