@@ -180,6 +180,7 @@ drops) # more than a ring holds, faster than anybody can take it: counted
         ;;
 kill | kill-trace)
         [ "$case" = kill ] || export CAPO_TRACE=all
+        export CAPO_RING=1M # the question is what a kill loses, not what a busy machine does
         both "$bin/app" kill 5000 # 128 + 9
         [ "$(ls "$CAPO_SHM" | wc -l)" -eq 1 ] || fail "no segment left behind"
         "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
@@ -311,6 +312,31 @@ END
         want 1 '^info nccl.how dlsym$'
         want 1 '^cell AllReduce comm=2 bytes=400 count=1'
         want 1 '^site [0-9]+ 1 .*job.py:3 train_step;.*job.py:8 <module>'
+        ;;
+gpu)
+        export CAPO_GPU_SAMPLE=4
+        both "$bin/app_gpu" calls
+        want 1 '^info cuda.driver '
+        want 1 '^cell AllReduce comm=1 bytes=1048576 count=80 result=0 flags=0 host=80 gpu=2[0-9]'
+        want 1 '^cell AllReduce comm=1 bytes=1048576 count=4 result=0 flags=4 host=0 gpu=0'
+        want 4 '^call AllReduce .* clock=none flags=4 '
+        want 1 '^cell Group comm=1 bytes=2097152 count=16 result=0 flags=2 host=16 gpu=4'
+        want 1 '^end .* gpu_dropped=0 '
+        n=$(grep -cE '^call .* clock=event .* gpu=1 ' "$tmp/log")
+        [ "$n" -ge 24 ] || fail "$n calls with GPU time"
+        gone
+        ;;
+gpu-pending | gpu-kill) # what was still on the GPU keeps its host time
+        export CAPO_GPU_SAMPLE=1
+        both "$bin/app_gpu" "${case#gpu-}"
+        if [ "$case" = gpu-kill ]; then
+                "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
+                "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
+        fi
+        want 1 '^cell AllReduce comm=1 bytes=1048576 count=4 result=0 flags=0 host=4 gpu=1'
+        want 3 '^call AllReduce .* clock=host .* gpu=0 '
+        want 1 '^call AllReduce .* clock=event .* gpu=1 '
+        gone
         ;;
 *)
         echo "no such case: $case"
