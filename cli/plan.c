@@ -51,7 +51,7 @@ static void usage(FILE *out)
               "  --every 3           all 3-GPU subsets of the machine, grouped by what NCCL makes of them; 3+5: all "
               "splits\n"
               "  --jobs N            questions asked at a time with --every; default: one per processor\n"
-              "  --timeout S         kill NCCL after S seconds; default 60\n\n"
+              "  --timeout S         kill NCCL after S seconds; default 60, and 1 per rank\n\n"
               "NCCL_* settings of the environment hold for the NCCL that is asked (NCCL_ALGO, NCCL_MAX_NCHANNELS, "
               "...).\n\n"
               "platforms:\n",

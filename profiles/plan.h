@@ -48,7 +48,7 @@ struct capo_plan_question {
         bool simulate;       /* also ask ncclGroupSimulateEnd (2.22 and later) */
         bool graph;          /* also keep the graphs NCCL found */
         bool log;            /* keep NCCL's own INFO lines of INIT, GRAPH and TUNING */
-        unsigned timeout_ms; /* 0: 60 s */
+        unsigned timeout_ms; /* 0: 60 s and 1 s per rank */
 };
 
 /* algo, proto: enum capo_algo, capo_proto; UNKNOWN where this release does not report them to anybody. */

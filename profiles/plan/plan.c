@@ -28,7 +28,7 @@
 
 extern char **environ;
 
-enum { TIMEOUT_MS = 60000, ENV_ROOM = 40 };
+enum { TIMEOUT_MS = 60000, RANK_MS = 1000, ENV_ROOM = 40 };
 
 struct run {
         const struct capo_plan_question *q;
@@ -348,7 +348,8 @@ static int ended_badly(struct run *run, uint32_t node, int status)
 
 static int watch(struct run *run)
 {
-        double until = now_ms() + (run->q->timeout_ms ? run->q->timeout_ms : TIMEOUT_MS);
+        unsigned limit_ms = run->q->timeout_ms ? run->q->timeout_ms : TIMEOUT_MS + RANK_MS * run->job->n_ranks;
+        double until = now_ms() + limit_ms;
         uint32_t alive = run->job->n_nodes;
 
         while (alive) {
@@ -372,9 +373,8 @@ static int watch(struct run *run)
                         plan_answer_gap(run->job, gap, sizeof gap);
                         plan_answer_warning(run->folder, run->job->n_nodes, warning, sizeof warning);
                         return say(run, -ETIMEDOUT, "no answer within %.1f s (%u of %u questions): killed%s%s%s",
-                                   (run->q->timeout_ms ? run->q->timeout_ms : TIMEOUT_MS) / 1e3,
-                                   atomic_load(&run->job->rows_done), run->job->n_rows, *warning ? "; " : "", warning,
-                                   gap);
+                                   limit_ms / 1e3, atomic_load(&run->job->rows_done), run->job->n_rows,
+                                   *warning ? "; " : "", warning, gap);
                 }
                 if (alive)
                         usleep(500);

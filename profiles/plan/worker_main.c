@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,19 +40,29 @@ int soft_fallocate(int fd, int mode, off_t offset, off_t length) EXPORT("falloca
 int soft_fallocate64(int fd, int mode, off_t offset, off_t length) EXPORT("fallocate64");
 int soft_mkstemp(char *template) EXPORT("mkstemp");
 int soft_mkstemp64(char *template) EXPORT("mkstemp64");
+void *soft_memset(void *to, int value, size_t n) EXPORT("memset");
 char *soft_realpath(const char *path, char *out) EXPORT("realpath");
 
-static void pause_ns(long ns)
+/*
+ * The n-th empty poll in a row of this thread: the more in a row, and the more ranks share the machine, the longer the
+ * pause, up to 1 ms.
+ */
+static _Thread_local unsigned empty_polls;
+
+static void pause_after_empty_poll(void)
 {
         int e = errno;
+        long ns = 20000l * (1 + (job ? (long)job->n_ranks / 8 : 0));
 
-        nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+        if (++empty_polls > 8)
+                ns *= 1 + (empty_polls - 8) / 4;
+        nanosleep(&(struct timespec){.tv_nsec = ns < 1000000 ? ns : 1000000}, NULL);
         errno = e;
 }
 
 int soft_sched_yield(void)
 {
-        pause_ns(20000);
+        pause_after_empty_poll();
         return 0;
 }
 
@@ -60,7 +71,9 @@ ssize_t soft_recv(int fd, void *data, size_t n, int flags)
         ssize_t got = syscall(SYS_recvfrom, fd, data, n, flags, NULL, NULL);
 
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-                pause_ns(20000);
+                pause_after_empty_poll();
+        else
+                empty_polls = 0;
         return got;
 }
 
@@ -69,7 +82,9 @@ int soft_accept(int fd, struct sockaddr *address, socklen_t *length)
         int got = (int)syscall(SYS_accept, fd, address, length);
 
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-                pause_ns(50000);
+                pause_after_empty_poll();
+        else
+                empty_polls = 0;
         return got;
 }
 
@@ -126,6 +141,57 @@ int soft_mkstemp64(char *template)
         return soft_mkstemp(template);
 }
 
+static int pagemap = -1; /* /proc/self/pagemap */
+
+static void fill(unsigned char *to, int value, size_t n)
+{
+#if defined(__x86_64__)
+        __asm__ volatile("rep stosb" : "+D"(to), "+c"(n) : "a"(value) : "memory");
+#else
+        for (volatile unsigned char *p = to; n; n--) /* volatile: or it becomes a call of memset */
+                *p++ = (unsigned char)value;
+#endif
+}
+
+/*
+ * Clear @n whole pages except those that were never touched: not mapped here nor swapped out (pagemap, bits 63 and 62:
+ * Documentation/admin-guide/mm/pagemap.rst) and not in the page cache either (mincore), which a shared file could be.
+ */
+static bool clear_pages(unsigned char *first, size_t n)
+{
+        enum { CHUNK = 512, PAGE = 4096 };
+        uint64_t entries[CHUNK];
+        unsigned char cached[CHUNK];
+
+        for (size_t done = 0; done < n; done += CHUNK) {
+                size_t now = n - done < CHUNK ? n - done : CHUNK;
+                unsigned char *at = first + done * PAGE;
+
+                if (pread(pagemap, entries, now * 8, (off_t)((uintptr_t)at / PAGE * 8)) != (ssize_t)(now * 8) ||
+                    mincore(at, now * PAGE, cached) < 0)
+                        return false;
+                for (size_t i = 0; i < now; i++) {
+                        if (entries[i] >> 62 || cached[i] & 1)
+                                fill(at + i * PAGE, 0, PAGE);
+                }
+        }
+        return true;
+}
+
+void *soft_memset(void *to, int value, size_t n)
+{
+        unsigned char *p = to, *first = (unsigned char *)(((uintptr_t)to + 4095) & ~4095ul);
+        unsigned char *last = (unsigned char *)(((uintptr_t)to + n) & ~4095ul);
+
+        if (value || n < 1 << 19 || pagemap < 0 || !clear_pages(first, (size_t)(last - first) / 4096)) {
+                fill(p, value, n);
+        } else {
+                fill(p, 0, (size_t)(first - p));
+                fill(last, 0, (size_t)(p + n - last));
+        }
+        return to;
+}
+
 char *soft_realpath(const char *path, char *out)
 {
         if (!strncmp(path, "/sys/", 5)) {
@@ -155,6 +221,8 @@ int main(int argc, char **argv)
         if (job == MAP_FAILED || job->size != (uint64_t)st.st_size)
                 return 2;
         close(PLAN_JOB_FD);
+        if (sysconf(_SC_PAGESIZE) == 4096)
+                pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
         handle = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
         node = handle ? (int (*)(struct plan_job *, uint32_t))dlsym(handle, "capo_plan_node") : NULL;
         if (!node) {
