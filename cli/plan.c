@@ -46,7 +46,8 @@ static void usage(FILE *out)
               "  --spy               print what a tuner is told: init arguments, model constants, cost tables\n"
               "Output\n"
               "  --graph             also the rings and trees, link types and bandwidths that NCCL found\n"
-              "  --all               every row, also where the tuner changes nothing\n"
+              "  --log               also NCCL's own lines of INIT, GRAPH and TUNING, as NCCL_DEBUG=INFO prints them\n"
+              "  --all               with --every i+j: ask every split, also those that symmetry makes equal\n"
               "  --json, --csv       for programs\n"
               "  --every 3           all 3-GPU subsets of the machine, grouped by what NCCL makes of them; 3+5: all "
               "splits\n"
@@ -85,6 +86,7 @@ struct capo_plan_question plan_question(const struct plan_options *o, bool tuned
                 .asks = o->asks,
                 .n_asks = o->n_asks,
                 .graph = true,
+                .log = o->log,
                 .timeout_ms = o->timeout_ms,
         };
 
@@ -230,6 +232,7 @@ enum {
         O_SPY,
         O_GRAPH,
         O_ALL,
+        O_LOG,
         O_JSON,
         O_CSV,
         O_EVERY,
@@ -284,13 +287,16 @@ static int take_every(struct plan_options *o, const char *text)
 static int parse(struct plan_options *o, int argc, char **argv)
 {
         static const struct option options[] = {
-                {"topo", 1, NULL, O_TOPO}, {"platform", 1, NULL, O_PLATFORM}, {"alloc", 1, NULL, O_ALLOC},
-                {"gpus", 1, NULL, O_GPUS}, {"coll", 1, NULL, O_COLL},         {"sizes", 1, NULL, O_SIZES},
-                {"nccl", 1, NULL, O_NCCL}, {"profile", 1, NULL, O_PROFILE},   {"tuner", 1, NULL, O_TUNER},
-                {"spy", 0, NULL, O_SPY},   {"graph", 0, NULL, O_GRAPH},       {"all", 0, NULL, O_ALL},
-                {"json", 0, NULL, O_JSON}, {"csv", 0, NULL, O_CSV},           {"every", 1, NULL, O_EVERY},
-                {"jobs", 1, NULL, O_JOBS}, {"timeout", 1, NULL, O_TIMEOUT},   {"help", 0, NULL, O_HELP},
-                {NULL, 0, NULL, 0},
+                {"topo", 1, NULL, O_TOPO},   {"platform", 1, NULL, O_PLATFORM},
+                {"alloc", 1, NULL, O_ALLOC}, {"gpus", 1, NULL, O_GPUS},
+                {"coll", 1, NULL, O_COLL},   {"sizes", 1, NULL, O_SIZES},
+                {"nccl", 1, NULL, O_NCCL},   {"profile", 1, NULL, O_PROFILE},
+                {"tuner", 1, NULL, O_TUNER}, {"spy", 0, NULL, O_SPY},
+                {"graph", 0, NULL, O_GRAPH}, {"all", 0, NULL, O_ALL},
+                {"log", 0, NULL, O_LOG},     {"json", 0, NULL, O_JSON},
+                {"csv", 0, NULL, O_CSV},     {"every", 1, NULL, O_EVERY},
+                {"jobs", 1, NULL, O_JOBS},   {"timeout", 1, NULL, O_TIMEOUT},
+                {"help", 0, NULL, O_HELP},   {NULL, 0, NULL, 0},
         };
         double v;
         int c;
@@ -314,6 +320,7 @@ static int parse(struct plan_options *o, int argc, char **argv)
                 case O_SPY: o->spy = true; break;
                 case O_GRAPH: o->graph = true; break;
                 case O_ALL: o->all = true; break;
+                case O_LOG: o->log = true; break;
                 case O_JSON: o->format = PLAN_JSON; break;
                 case O_CSV: o->format = PLAN_CSV; break;
                 case O_EVERY:

@@ -312,7 +312,7 @@ static void print_text(const struct plan_options *o, const struct capo_plan_answ
 {
         char version[16], nodes[2048];
         unsigned n_nodes = 0;
-        const char *gap = profiler_gap(plain);
+        const char *gap = o->n_ranks > 1 ? profiler_gap(plain) : NULL;
 
         for (size_t i = 0; i < o->n_ranks; i++)
                 n_nodes = o->ranks[i].node >= n_nodes ? o->ranks[i].node + 1u : n_nodes;
@@ -347,6 +347,8 @@ static void print_text(const struct plan_options *o, const struct capo_plan_answ
                 print_graphs(plain);
         if (o->spy)
                 print_spy(tuned ? tuned : plain, tuned != NULL);
+        if (o->log && (tuned ? tuned : plain)->log)
+                printf("\nLOG         NCCL's own words\n%s", (tuned ? tuned : plain)->log);
 }
 
 /* JSON */

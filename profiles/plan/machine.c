@@ -77,6 +77,7 @@ static void add_gpu(struct reading *r, const struct capo_xml *pci, int numa)
         const struct capo_xml *xml = child(pci, "gpu");
         const char *busid = capo_xml_get(pci, "busid");
         struct plan_gpu *gpu = &r->m->gpus[r->m->n_gpus];
+        int end = 0;
 
         if (r->m->n_gpus == PLAN_MAX_GPUS) {
                 fail(r, pci->line, "more than %d GPUs; NCCL's NVML table ends there", PLAN_MAX_GPUS);
@@ -84,6 +85,11 @@ static void add_gpu(struct reading *r, const struct capo_xml *pci, int numa)
         }
         if (!busid || strlen(busid) >= sizeof gpu->busid) {
                 fail(r, pci->line, "expected a busid on the <pci> of a GPU, found %s", busid ? busid : "none");
+                return;
+        }
+        if (sscanf(busid, "%*8[0-9a-fA-F]:%*2[0-9a-fA-F]:%*2[0-9a-fA-F].%*1[0-7]%n", &end) != 0 || busid[end] ||
+            end < 12) {
+                fail(r, pci->line, "expected a busid as 0000:06:00.0 on the <pci> of a GPU, found \"%s\"", busid);
                 return;
         }
         for (size_t i = 0; busid[i]; i++) /* NCCL compares bus ids as text, in lower case */

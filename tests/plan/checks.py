@@ -1,0 +1,408 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of `capo plan` against a real libnccl: checks.py CAPO TUNER MISBEHAVE SOURCE [--nccl FILE] [NAME...]
+
+Each check is a function below; its first line says what must hold. Without a libnccl on this machine: exit status 77.
+Figures marked 2.28.9 hold for that release only and are skipped, aloud, for another."""
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+args = sys.argv[1:]
+nccl = None
+if "--nccl" in args:
+    i = args.index("--nccl")
+    nccl = args[i + 1]
+    del args[i:i + 2]
+capo, tuner, misbehave, source = (os.path.abspath(a) for a in args[:4])
+names = args[4:]
+work = tempfile.mkdtemp(prefix="cp-")
+os.environ["TMPDIR"] = work
+for variable in list(os.environ):
+    if variable.startswith(("NCCL_", "CAPO_")) and variable != "CAPO_NCCL":
+        del os.environ[variable]
+if not nccl and not os.environ.get("CAPO_NCCL"):
+    unpacked = os.path.join(source, ".deps/nccl/lib/libnccl.so.2")
+    if os.path.exists(unpacked):
+        nccl = unpacked
+
+
+def run(*arguments, env=None, ask=True, timeout=170):
+    command = [capo, "plan", *arguments]
+    if nccl and ask and "--nccl" not in arguments:
+        command += ["--nccl", nccl]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(env or {})})
+
+
+def plan(*arguments, env=None):
+    done = run(*arguments, "--json", env=env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def choices(answer, which="default"):
+    return [(r["coll"], r["bytes"]) + tuple(r[which][k] for k in ("algo", "proto", "channels", "us")) for r in answer["rows"]]
+
+
+def profile(rules):
+    path = os.path.join(work, "profile.json")
+    with open(path, "w") as f:
+        json.dump({"capo_profile": 1, "rules": rules}, f)
+    return path
+
+
+first = run("--platform", "dgx1v", "--sizes", "1M", "--json")
+if "no libnccl.so.2 found" in first.stderr:
+    print("skipped: no libnccl.so.2 on this machine")
+    sys.exit(77)
+release = json.loads(first.stdout)["nccl"] if first.returncode == 0 else "?"
+only_2289 = release == "2.28.9"
+minor = int(release.split(".")[1]) if release != "?" else 0
+reports = minor >= 20  # 2.19 tells nobody what it chose
+
+
+class Skip(Exception):
+    pass
+
+
+def busbw(gpus, **env):
+    answer = plan("--platform", "dgx1v", "--gpus", gpus, "--sizes", "256M", env=env)
+    return answer, answer["rows"][0]["default"]
+
+
+def eight_ranks_twice():
+    """5 collectives x 20 sizes on 8 ranks: every row is answered, ranks agree, and a second run says the same"""
+    question = ("--platform", "dgx1v", "--coll", "all", "--sizes", "1K..512M*2")
+    a, b = plan(*question), plan(*question)
+    assert len(a["rows"]) == 100 and a["ranks"] == 8 and a["nodes"] == 1
+    assert choices(a) == choices(b), "two runs differ"
+    for r in a["rows"]:
+        assert r["ranks_agree"] and 1 <= r["default"]["channels"] <= 64, r
+        if reports:
+            assert r["default"]["algo"] and r["default"]["proto"], r
+
+
+def two_nodes_twice():
+    """2 x 8 ranks: the same"""
+    question = ("--platform", "hgxh100", "--alloc", "8+8", "--coll", "all", "--sizes", "1K..512M*8")
+    a, b = plan(*question), plan(*question)
+    assert a["ranks"] == 16 and a["nccl_nodes"] == 2
+    assert choices(a) == choices(b), "two runs differ"
+
+
+def three_gpu_classes():
+    """2.28.9: of the 56 3-GPU subsets of a DGX-1V 12 get a bus bandwidth of 40 GB/s, 20 get 20, 24 get 10"""
+    if not only_2289:
+        raise Skip
+    atlas = plan("--platform", "dgx1v", "--every", "3", "--sizes", "256M")
+    classes = {}
+    for g in atlas["groups"]:
+        speed = round(g["rows"][0]["busbw_gbs"], -1)
+        classes[speed] = classes.get(speed, 0) + g["count"]
+    assert classes == {40: 12, 20: 20, 10: 24}, classes
+
+
+def five_gpu_classes():
+    """2.28.9: of the 56 5-GPU subsets 32 get 40 GB/s, 13 get 26 (by Tree), 11 get 20"""
+    if not only_2289:
+        raise Skip
+    atlas = plan("--platform", "dgx1v", "--every", "5", "--sizes", "256M")
+    classes = {}
+    for g in atlas["groups"]:
+        key = (round(g["rows"][0]["busbw_gbs"]), g["rows"][0]["algo"])
+        classes[key] = classes.get(key, 0) + g["count"]
+    assert classes == {(40, "Ring"): 32, (26, "Tree"): 13, (20, "Ring"): 11}, classes
+
+
+def disconnected_is_two_nodes():
+    """2.28.9: {1,4,6} of a DGX-1V becomes 2 nodes of 1 to 2 ranks; LL128 is not offered"""
+    if not only_2289:
+        raise Skip
+    answer = plan("--platform", "dgx1v", "--gpus", "1,4,6", "--sizes", "1M", "--spy")
+    told = answer["told"]
+    assert (told["ranks"], told["nodes"], told["nvl_domains"], told["nvl_min"], told["nvl_max"]) == (3, 2, 2, 1, 2), told
+    assert not [k for k in answer["rows"][0]["costs"] if "LL128" in k], answer["rows"][0]["costs"]
+
+
+def uneven_nodes():
+    """2.28.9: 3+5 over two DGX-1V: 28.9 (Tree), 19.8 (Ring), 10.0, against 30.1 for 4+4, GB/s at 256 MiB"""
+    if not only_2289:
+        raise Skip
+    for gpus, speed, algo in (("0:1,2,3;1:0-4", 28.9, "Tree"), ("0:0,1,2;1:3-7", 19.8, "Ring"),
+                              ("0:1,4,6;1:0,2,3,5,7", 10.0, "Ring"), ("0:0-3;1:4-7", 30.1, "Tree")):
+        _, got = busbw(gpus)
+        assert round(got["busbw_gbs"], 1) == speed and got["algo"] == algo, (gpus, got)
+
+
+def uneven_cost_table():
+    """2.28.9: at 1 MiB a tuner of {1,2,3}+{0-4} is given Tree/LL 455.9, Tree/Simple 174.4, Ring/LL 207.5, Ring/Simple 290.9"""
+    if not only_2289:
+        raise Skip
+    answer = plan("--platform", "dgx1v", "--gpus", "0:1,2,3;1:0-4", "--sizes", "1M", "--spy")
+    costs = {k: round(v, 1) for k, v in answer["rows"][0]["costs"].items()}
+    assert costs == {"Tree/LL": 455.9, "Tree/Simple": 174.4, "Ring/LL": 207.5, "Ring/Simple": 290.9}, costs
+    told = answer["told"]
+    assert (told["ranks"], told["nodes"], told["nvl_domains"], told["nvl_min"], told["nvl_max"]) == (8, 2, 2, 3, 5), told
+
+
+def table_lines(text):
+    lines = [re.sub(r".*NCCL INFO", "", l).rstrip() for l in text.splitlines() if "|" in l and "threadThresholds" not in l]
+    return [l.strip() for l in lines if "Protocol" not in l and not l.startswith("#")]
+
+
+def h100_tables():
+    """2.28 and 2.29: the tuning tables that 2.29.2 logged on a real 8-H100 machine, with 2 and 4 GPUs, digit for digit"""
+    if minor not in (28, 29):
+        raise Skip
+    for n, gpus in ((2, "2,3"), (4, "2-5")):
+        done = run("--platform", "hgxh100", "--gpus", gpus, "--sizes", "1M", "--log")
+        assert done.returncode == 0, done.stderr
+        with open(os.path.join(source, "tests/plan/h100-%dgpu.txt" % n)) as f:
+            real = table_lines(f.read())
+        ours = table_lines(done.stdout)
+        assert len(real) > 15 and ours == real, "\n".join(l for l in ours if l not in real)
+
+
+def h100_choices():
+    """2.28 and 2.29: what that machine's log shows for AllReduce on 4 GPUs, 256 MiB to 8 GiB: Ring, Simple, 24 channels"""
+    if minor not in (28, 29):
+        raise Skip
+    answer = plan("--platform", "hgxh100", "--gpus", "2-5", "--sizes", "256M..8G*2")
+    for r in answer["rows"]:
+        assert (r["default"]["algo"], r["default"]["proto"], r["default"]["channels"]) == ("Ring", "Simple", 24), r
+
+
+def every_platform():
+    """every platform by name is a machine NCCL accepts, with NVLink rings"""
+    done = run("--help", ask=False)
+    listed = re.findall(r"^  (\w+) +\S", done.stdout.split("platforms:")[1].split("examples:")[0], re.M)
+    assert len(listed) == 12, listed
+    for name in listed:
+        answer = plan("--platform", name, "--sizes", "64K,64M", "--graph")
+        ring = [g for g in answer["graphs"] if g["id"] == 0][0]
+        assert ring["channels"] > 0 and ring["intra"] == "NVL", (name, ring["intra"])
+
+
+def links_left_to_the_driver():
+    """a provider's file without NVLinks is PCIe only until a platform is named"""
+    topo = os.path.join(source, "profiles/data/topologies/p4d.xml")
+    bare = run("--topo", topo, "--sizes", "1M")
+    assert bare.returncode == 1 and "compute capability" in bare.stderr and "--platform" in bare.stderr, bare.stderr
+    answer = plan("--topo", topo, "--platform", "p4d", "--sizes", "64M", "--graph")
+    assert answer["graphs"] and [g for g in answer["graphs"] if g["id"] == 0][0]["intra"] == "NVL"
+
+
+def profile_is_obeyed():
+    """with a profile through capo's tuner: its rows rule, what has no row is untouched, ranks agree"""
+    rules = [{"when": {"ranks": 8}, "basis": "modelled",
+              "allreduce": [{"upto": "64K", "algo": "tree", "proto": "ll", "channels": 2}, {"upto": "1M", "leave": True},
+                            {"upto": "max", "algo": "tree", "proto": "simple"}]}]
+    answer = plan("--platform", "dgx1v", "--coll", "allreduce,allgather", "--sizes", "16K..64M*4", "--profile", profile(rules))
+    for r in answer["rows"]:
+        ours = r["profile"]
+        assert r["ranks_agree"], r
+        if r["coll"] != "allreduce" or 65536 < r["bytes"] <= 1 << 20:
+            assert r["same"], r
+        elif reports or minor == 19:
+            assert (ours["algo"], ours["proto"]) == ("Tree", "LL" if r["bytes"] <= 65536 else "Simple"), r
+            if r["bytes"] <= 65536:
+                assert ours["channels"] <= 2, r
+
+
+def profile_of_another_machine():
+    """a profile whose rules do not hold changes nothing at all"""
+    rules = [{"when": {"ranks": 512}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "ll"}]}]
+    answer = plan("--platform", "dgx1v", "--coll", "all", "--sizes", "1K..64M*16", "--profile", profile(rules))
+    assert all(r["same"] for r in answer["rows"])
+
+
+def profile_by_layout():
+    """a rule for the layout 3+5 fires on 3+5 and not on 4+4"""
+    path = profile([{"when": {"layout": "3+5"}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "simple"}]}])
+    uneven = plan("--platform", "dgx1v", "--alloc", "3+5", "--sizes", "64K", "--profile", path)
+    even = plan("--platform", "dgx1v", "--alloc", "4+4", "--sizes", "64K", "--profile", path)
+    assert even["rows"][0]["same"]
+    if reports:
+        assert uneven["rows"][0]["profile"]["algo"] == "Tree" and uneven["rows"][0]["profile"]["proto"] == "Simple", uneven["rows"]
+
+
+def profile_with_a_mistake():
+    """a mistake in the profile stops with its place"""
+    path = os.path.join(work, "bad.json")
+    with open(path, "w") as f:
+        f.write('{"capo_profile": 1, "rules": [{"when": {}, "allreduce": [{"upto": "max", "algo": "trea", "proto": "ll"}]}]}')
+    done = run("--platform", "dgx1v", "--sizes", "1M", "--profile", path)
+    assert done.returncode == 1 and "bad.json:1:" in done.stderr and "trea" in done.stderr, done.stderr
+
+
+def foreign_tuner():
+    """another tuner plugin, of an older interface, is loaded and obeyed, alone and behind the spy"""
+    if minor < 24:
+        raise Skip
+    for extra in ([], ["--spy"]):
+        answer = plan("--platform", "dgx1v", "--sizes", "64M", "--tuner", misbehave, *extra, env={"PLAN_TEST": "force"})
+        got = answer["rows"][0]["profile"]
+        assert (got["algo"], got["proto"], got["channels"]) == ("Ring", "LL128", 3), (extra, got)
+        assert answer["rows"][0]["ranks_agree"]
+    assert answer["rows"][0]["costs_after"]["Ring/LL128"] == 0 and answer["rows"][0]["costs"]["Ring/LL128"] > 0
+    assert answer["rows"][0]["tuner_channels"] == 3
+
+
+def channels_only():
+    """a tuner that only asks for fewer channels gets them"""
+    if minor < 24:
+        raise Skip
+    answer = plan("--platform", "dgx1v", "--sizes", "64M", "--tuner", misbehave, env={"PLAN_TEST": "channels"})
+    assert answer["rows"][0]["profile"]["channels"] == 5, answer["rows"][0]
+
+
+def ranks_that_disagree():
+    """a tuner that answers differently on different ranks is found out"""
+    if minor < 24:
+        raise Skip
+    done = run("--platform", "dgx1v", "--sizes", "64M", "--tuner", misbehave, env={"PLAN_TEST": "disagree"})
+    assert done.returncode == 1 and "DISAGREE" in done.stdout and "differently" in done.stderr, (done.stdout, done.stderr)
+
+
+def tuner_that_hangs():
+    """a tuner that never comes back: an error within the time given, nothing left running"""
+    if minor < 24:
+        raise Skip
+    t = time.time()
+    done = run("--platform", "dgx1v", "--sizes", "1M", "--tuner", misbehave, "--timeout", "2", env={"PLAN_TEST": "hang"})
+    assert done.returncode == 1 and "no answer within 2.0 s" in done.stderr, done.stderr
+    assert time.time() - t < 15
+
+
+def tuner_that_crashes():
+    """a tuner that ends its process, and one that refuses: each a sentence"""
+    if minor < 24:
+        raise Skip
+    done = run("--platform", "dgx1v", "--sizes", "1M", "--tuner", misbehave, env={"PLAN_TEST": "crash"})
+    assert done.returncode == 1 and "signal 6" in done.stderr, done.stderr
+    done = run("--platform", "dgx1v", "--sizes", "1M", "--tuner", misbehave, env={"PLAN_TEST": "refuse"})
+    assert done.returncode == 1 and "ncclCommInitRank" in done.stderr, done.stderr
+
+
+def libraries_that_cannot_be_asked():
+    """stripped, foreign, cut short, no library at all, no such file: each a sentence, exit status 1"""
+    stripped = os.path.join(work, "libnccl.so.2")
+    real = json.loads(first.stdout)["libnccl"]
+    subprocess.run(["strip", "-o", stripped, real], check=True)
+    cases = [(stripped, "stripped"), ("/etc/passwd", "cannot be loaded"), (tuner, "not a libnccl"), ("/nowhere", "No such file")]
+    for path, words in cases:
+        done = run("--platform", "dgx1v", "--sizes", "1M", "--nccl", path)
+        assert done.returncode == 1 and words in done.stderr, (path, done.stderr)
+    with open(stripped, "r+b") as f:
+        f.truncate(100000)
+    done = run("--platform", "dgx1v", "--sizes", "1M", "--nccl", stripped)
+    assert done.returncode == 1 and done.stderr.startswith("capo: "), done.stderr
+    os.unlink(stripped)
+
+
+def topologies_that_are_wrong():
+    """not XML, not a topology, no GPU, a bad bus id, a version NCCL rejects, no NIC for two nodes: each a sentence"""
+    good = open(os.path.join(source, "profiles/data/topologies/dgx1v.xml")).read()
+    cases = [("<system", (), "x.xml:1:"), ("<foo/>", (), "<system>"), ('<system version="1"/>', (), "no GPU"),
+             (good.replace("0000:06:00.0", "zz"), (), "expected a busid"),
+             (good.replace('<system version="1">', '<system version="9">'), (), "wrong version"),
+             (re.sub(r"<nic>.*?</nic>", "", good, flags=re.S).replace('class="0x020700"', 'class="0x060400"'), ("--alloc", "3+5"),
+              "no network interface")]
+    path = os.path.join(work, "x.xml")
+    for text, extra, words in cases:
+        with open(path, "w") as f:
+            f.write(text)
+        done = run("--topo", path, "--sizes", "1M", *extra)
+        assert done.returncode in (1, 2) and words in done.stderr, (words, done.stderr)
+
+
+def command_lines_that_are_wrong():
+    """exit status 2 and what was expected"""
+    for arguments, words in ((["--alloc", "9"], "has 8"), (["--alloc", "3+"], "3+5"), (["--gpus", "0:1,,2"], "0:1,2,3"),
+                             (["--sizes", "4..2"], "1K..1G"), (["--coll", "alltoall"], "allreduce"), (["--bogus"], "--bogus"),
+                             (["--every", "9"], "8 GPUs"), (["--alloc", "2", "--gpus", "1"], "one"), (["--timeout", "x"], "number")):
+        done = run("--platform", "dgx1v", *arguments)
+        assert done.returncode == 2 and words in done.stderr, (arguments, done.returncode, done.stderr)
+    done = run("--platform", "dgx1v", "--gpus", "0:1,2,9", "--sizes", "1M")
+    assert done.returncode == 1 and "GPU 9" in done.stderr, done.stderr
+
+
+def settings_reach_nccl():
+    """NCCL_ALGO of the environment holds for the NCCL that is asked, and is shown"""
+    done = run("--platform", "dgx1v", "--sizes", "64M", env={"NCCL_ALGO": "Tree"})
+    assert done.returncode == 0 and "NCCL_ALGO=Tree" in done.stdout, done.stderr
+    if reports:
+        assert "Tree" in done.stdout.split("busbw")[1], done.stdout
+
+
+def one_rank_and_odd_orders():
+    """one rank; ranks in any order over the nodes"""
+    assert plan("--platform", "dgx1v", "--gpus", "3", "--sizes", "1M")["ranks"] == 1
+    answer = plan("--platform", "dgx1v", "--gpus", "1:7,0;0:3", "--sizes", "1M")
+    assert answer["ranks"] == 3 and answer["nodes"] == 2
+
+
+def splits_by_symmetry():
+    """all splits 1+1 over two DGX-1V: 64, asked once per kind that the machine's symmetry leaves"""
+    atlas = plan("--platform", "dgx1v", "--every", "1+1", "--sizes", "1M")
+    assert atlas["allocations"] == 64 and atlas["asked"] < 10, (atlas["allocations"], atlas["asked"])
+    assert sum(g["count"] for g in atlas["groups"]) == 64
+
+
+def csv_output():
+    """CSV has a header and a line per question"""
+    done = run("--platform", "dgx1v", "--sizes", "1M,4M", "--csv")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and len(lines) == 3 and lines[0].startswith("coll,bytes,algo"), lines
+
+
+def leftovers():
+    return set(glob.glob("/dev/shm/nccl-*"))
+
+
+def workers():
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as f:
+                text = f.read().decode(errors="replace")
+            if "capo-plan-worker" in text and os.path.dirname(os.path.dirname(capo)) in text:
+                found.append(path)
+        except OSError:
+            pass
+    return found
+
+
+checks = [v for k, v in list(globals().items()) if callable(v) and getattr(v, "__doc__", None) and v.__module__ == "__main__"
+          and not isinstance(v, type)]
+print("real NCCL %s: %s" % (release, json.loads(first.stdout)["libnccl"] if first.returncode == 0 else first.stderr))
+before = leftovers()
+failed = 0
+for check in checks:
+    if names and check.__name__ not in names:
+        continue
+    t = time.time()
+    try:
+        check()
+        verdict = "ok"
+        rest = os.listdir(work)
+        if [r for r in rest if r.startswith("capo-plan-")] or workers():
+            raise AssertionError("left behind: %s %s" % (rest, workers()))
+    except Skip:
+        verdict = "skipped: not for this release"
+    except Exception as error:  # a check that dies says so and the rest go on
+        verdict = "FAILED: %s: %s" % (type(error).__name__, str(error)[:2000])
+        failed += 1
+    print("%-30s %5.1f s  %s   (%s)" % (check.__name__, time.time() - t, verdict, check.__doc__), flush=True)
+left = {p for p in leftovers() - before if os.stat(p).st_uid == os.getuid()} if leftovers() - before else set()
+if left and not names:
+    print("FAILED: left in /dev/shm: %s" % sorted(left)[:5])
+    failed += 1
+shutil.rmtree(work, ignore_errors=True)
+sys.exit(1 if failed else 0)
