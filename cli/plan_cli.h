@@ -36,8 +36,8 @@ struct capo_plan_question plan_question(const struct plan_options *o, bool tuned
 int plan_print(const struct plan_options *o, const struct capo_plan_answer *plain,
                const struct capo_plan_answer *tuned);
 
-/** plan_rules_text() - the row of the profile behind each answer: "my.json:41 measured, gain 17 %"; rows[i] "" for none.
- * Return: malloc'ed n_rows texts; NULL when the profile cannot be read here (a stored one's name, or none). */
+/** plan_rules_text() - the row of the profile behind each answer: "my.json:41 measured, gain 17 %"; rows[i] "" for
+ * none. Return: malloc'ed n_rows texts; NULL when the profile cannot be read here (a stored one's name, or none). */
 char (*plan_rules_text(const struct plan_options *o, const struct capo_plan_answer *plain))[96];
 
 /** plan_every() - the atlas. Return: an exit status. */
