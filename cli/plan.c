@@ -395,6 +395,15 @@ static int ask(struct plan_options *o)
         return status;
 }
 
+int plan_prepare(struct plan_options *o)
+{
+        if (make_asks(o) < 0)
+                return CAPO_EXIT_USAGE;
+        if (find_parts(o) < 0 || find_machine(o) < 0)
+                return CAPO_EXIT_FAIL;
+        return o->every || find_ranks(o) == 0 ? CAPO_EXIT_OK : CAPO_EXIT_USAGE;
+}
+
 int capo_verb_plan(int argc, char **argv)
 {
         struct plan_options *o = calloc(1, sizeof *o);
@@ -410,16 +419,9 @@ int capo_verb_plan(int argc, char **argv)
         else if (status == CAPO_EXIT_OK) {
                 if (o->every && !strcmp(o->sizes, "1K..1G*4"))
                         o->sizes = "1M,256M";
-                if (make_asks(o) < 0)
-                        status = CAPO_EXIT_USAGE;
-                else if (find_parts(o) < 0 || find_machine(o) < 0)
-                        status = CAPO_EXIT_FAIL;
-                else if (o->every)
-                        status = plan_every(o);
-                else if (find_ranks(o) < 0)
-                        status = CAPO_EXIT_USAGE;
-                else
-                        status = ask(o);
+                status = plan_prepare(o);
+                if (status == CAPO_EXIT_OK)
+                        status = o->every ? plan_every(o) : ask(o);
         }
         free(o->asks);
         free(o);

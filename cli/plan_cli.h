@@ -29,6 +29,13 @@ struct plan_options {
         size_t n_asks;
 };
 
+/**
+ * plan_prepare() - work out what the options name: asks, libnccl, tools, machine, ranks
+ *
+ * Return: an exit status, after saying what is wrong. The caller frees o->asks.
+ */
+int plan_prepare(struct plan_options *o);
+
 /** plan_question() - the question of these options; @tuned with the profile's plugin or the tuner. */
 struct capo_plan_question plan_question(const struct plan_options *o, bool tuned);
 

@@ -54,7 +54,8 @@ static int read_text(const char *path, char *text, size_t room)
         return (int)n;
 }
 
-/* Field 22 of /proc/<pid>/stat; the command in field 2 may hold anything, so count from the last ')'. 0: no process. */
+/* Field 22 of /proc/<pid>/stat; the command in field 2 may hold anything, so count from the last ')'. 0: no process, or
+ * one that only waits for its parent to notice its end (state Z or X). */
 static uint64_t start_time(int pid)
 {
         char path[48], text[1024], *p;
@@ -62,6 +63,8 @@ static uint64_t start_time(int pid)
 
         snprintf(path, sizeof path, "/proc/%d/stat", pid);
         if (read_text(path, text, sizeof text) < 0 || !(p = strrchr(text, ')')))
+                return 0;
+        if (p[1] && (p[2] == 'Z' || p[2] == 'X'))
                 return 0;
         for (int field = 2; p && field < 22; field++)
                 p = strchr(p + 1, ' ');

@@ -51,6 +51,6 @@ assert n > 100 and r["ranks"] == 2 and r["dropped"] == 0
 EOF
 ls /dev/shm | grep "^capo-$(id -u)-" | while read -r s; do
         pid=$(echo "$s" | cut -d- -f3)
-        [ -d "/proc/$pid" ] || { echo "left behind: $s"; }
+        [ -d "/proc/$pid" ] || echo "left behind by process $pid: $s"
 done
 exit $bad

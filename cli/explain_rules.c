@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules and candidates: the first two forms of capo explain. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/cli.h"
+#include "cli/explain.h"
+#include "core/calls.h"
+#include "core/layout.h"
+#include "core/util.h"
+
+static const char *file_name(const struct capo_profile *p)
+{
+        const char *slash = strrchr(p->file, '/');
+
+        return slash ? slash + 1 : p->file;
+}
+
+static const char *choice_text(unsigned algo, unsigned proto, unsigned channels, char *text, size_t room)
+{
+        if (!algo)
+                snprintf(text, room, "left to NCCL");
+        else if (channels)
+                snprintf(text, room, "%s %s, up to %u channels", capo_algo_name(algo), capo_proto_name(proto), channels);
+        else
+                snprintf(text, room, "%s %s", capo_algo_name(algo), capo_proto_name(proto));
+        return text;
+}
+
+/* One line per rule that lists the collective: it decides, it would but for a better one, or why it does not hold. */
+static void print_rules(const struct explain *e, const struct capo_question *q, struct capo_choice c)
+{
+        const struct capo_profile *p = e->profile;
+        char when[400], what[96];
+        uint32_t winner = UINT32_MAX;
+
+        for (uint32_t r = 0; r < p->n_rules && c.rule; r++) {
+                const struct capo_rule *rule = &p->rules[r];
+
+                if (c.rule - 1u >= rule->first[e->coll] && c.rule - 1u < rule->first[e->coll] + rule->count[e->coll])
+                        winner = r;
+        }
+        printf("\nprofile  %s  digest %s\n", p->file, p->digest);
+        if (winner == UINT32_MAX)
+                puts("no rule of it decides: NCCL's own choice stands, untouched");
+        for (uint32_t r = 0; r < p->n_rules; r++) {
+                const struct capo_rule *rule = &p->rules[r];
+                const char *why = NULL, *better = NULL;
+
+                if (!rule->count[e->coll])
+                        continue;
+                capo_when_print(&rule->when, when, sizeof when);
+                printf("  %s:%-5u %-9s when %-40s ", file_name(p), rule->line,
+                       rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured", when);
+                if (r == winner) {
+                        const struct capo_row *row = &p->rows[c.rule - 1];
+
+                        printf("decides, line %u: %s", row->line, choice_text(row->algo, row->proto, row->channels, what, sizeof what));
+                        if (!isnan(row->gain))
+                                printf(", gain %.0f %%", (double)row->gain * 100);
+                        putchar('\n');
+                } else if (!capo_when_settled(&rule->when, &e->shape, &why)) {
+                        printf("does not hold: %s\n", why);
+                } else if (!capo_when_asked(&rule->when, q)) {
+                        puts("does not hold for this call (link, bandwidth, pipelining or registered buffers)");
+                } else if (winner != UINT32_MAX) {
+                        capo_rule_compare(p, winner, r, &better);
+                        printf("holds, but line %u is more specific: %s\n", p->rules[winner].line, better ? better : "earlier in the file");
+                } else {
+                        puts("holds, but has no row of this size");
+                }
+        }
+}
+
+static struct capo_choice look_up(struct explain *e, const struct capo_question *q)
+{
+        struct capo_tables *tables = NULL;
+        struct capo_choice c = {0};
+
+        if (e->profile && capo_tables_new(e->profile, &e->shape, &tables) == 0)
+                c = capo_tables_find(tables, q);
+        capo_tables_free(tables);
+        return c;
+}
+
+static json_t *rule_json(const struct explain *e, struct capo_choice c)
+{
+        const struct capo_row *row;
+
+        if (!c.rule || c.rule > e->profile->n_rows)
+                return json_null();
+        row = &e->profile->rows[c.rule - 1];
+        return json_pack("{s:s, s:i, s:s, s:s, s:i, s:b}", "file", e->profile->file, "line", (int)row->line, "algo",
+                         row->algo ? capo_algo_name(row->algo) : "leave", "proto", capo_proto_name(row->proto), "channels", row->channels,
+                         "leave", !row->algo);
+}
+
+static void print_page(json_t *page)
+{
+        json_dumpf(page, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
+        putchar('\n');
+        json_decref(page);
+}
+
+int explain_shape(struct explain *e)
+{
+        struct capo_question q = {.coll = (uint8_t)e->coll, .reg_buff = 0, .pipe_ops = 1, .bytes = e->bytes, .ring_gbs = -1, .tree_gbs = -1};
+        char derived[CAPO_LAYOUT_TEXT], canonical[CAPO_LAYOUT_TEXT], what[96];
+        struct capo_choice c;
+
+        if (e->layout && capo_layout_canonical(e->layout, canonical, sizeof canonical)) {
+                capo_error("--layout %s: expected ranks per node, such as 3+5", e->layout);
+                return CAPO_EXIT_USAGE;
+        }
+        capo_shape_fill(&e->shape, e->layout ? canonical : NULL, derived, sizeof derived);
+        c = look_up(e, &q);
+        if (e->json) {
+                print_page(json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:o, s:[]}", "capo_explain", 1, "coll", capo_coll_word(e->coll), "bytes",
+                                     (json_int_t)e->bytes, "ranks", e->shape.n_ranks, "nodes", e->shape.n_nodes, "layout",
+                                     e->shape.layout ? e->shape.layout : "", "rule", rule_json(e, c), "candidates"));
+                return CAPO_EXIT_OK;
+        }
+        printf("capo explain  %s %s, %d ranks on %d nodes%s%s   (rules only: no NCCL was asked, there are no costs)\n",
+               capo_call_name(e->call), e->size, e->shape.n_ranks, e->shape.n_nodes, e->shape.layout ? ": " : "",
+               e->shape.layout ? e->shape.layout : "");
+        print_rules(e, &q, c);
+        printf("\nthe tuner would answer: %s\n", choice_text(c.algo, c.proto, c.channels, what, sizeof what));
+        return CAPO_EXIT_OK;
+}
+
+/* NCCL's choice by itself and with the profile; the second only when there is one. */
+struct both {
+        struct capo_plan_answer answer[2];
+        int rc[2];
+        char why[2][1024];
+};
+
+static int keep(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg)
+{
+        struct both *both = arg;
+
+        both->rc[i] = rc;
+        snprintf(both->why[i], sizeof both->why[i], "%s", why);
+        both->answer[i] = *answer;
+        memset(answer, 0, sizeof *answer);
+        return 0;
+}
+
+static double cell_gbs(const struct explain *e, const struct capo_plan_row *r, enum capo_algo algo)
+{
+        unsigned a = algo - 1u, p = CAPO_PROTO_SIMPLE - 1u;
+
+        if (a >= r->n_algo || r->cost[a][p] <= 0 || r->told < CAPO_GBS_MIN_BYTES)
+                return -1;
+        return (double)r->told / ((double)r->cost[a][p] * 1e3) * capo_busbw_factor(capo_call_kind(e->call), (unsigned)e->shape.n_ranks);
+}
+
+static void candidates_text(const struct explain *e, const struct capo_plan_row *plain, const struct capo_plan_row *tuned, struct capo_choice c)
+{
+        bool compare = tuned != NULL;
+
+        printf("\n%-14s %-7s %14s   %s\n", "algo", "proto", "predicted us", compare ? "by itself / with the profile" : "");
+        for (unsigned a = 0; a < plain->n_algo; a++) {
+                for (unsigned p = 0; p < plain->n_proto; p++) {
+                        float us = plain->cost[a][p];
+                        bool default_runs = plain->algo == a + 1 && plain->proto == p + 1;
+                        bool tuned_runs = compare && tuned->algo == a + 1 && tuned->proto == p + 1;
+                        bool wanted = c.algo == a + 1 && c.proto == p + 1;
+
+                        if (us < 0 && !wanted && !default_runs && !tuned_runs)
+                                continue;
+                        printf("%-14s %-7s ", capo_algo_name(a + 1), capo_proto_name(p + 1));
+                        if (us < 0)
+                                printf("%14s   ", "not available");
+                        else
+                                printf("%14.1f   ", (double)us);
+                        if (default_runs)
+                                printf("NCCL chooses it (%u channels)", plain->channels);
+                        if (tuned_runs)
+                                printf("%swith the profile it runs (%u channels)", default_runs ? "; " : "", tuned->channels);
+                        if (wanted && !tuned_runs)
+                                printf("%swanted by the profile, blocked", default_runs ? "; " : "");
+                        putchar('\n');
+                }
+        }
+        if (!plain->n_algo)
+                puts("this release shows its tuner no costs");
+        else
+                puts("all other pairs are marked by NCCL as not available for this call; capo never revives them");
+}
+
+static const char *blocked(const struct explain *e, const struct capo_plan_row *plain, const struct capo_plan_row *tuned, struct capo_choice c)
+{
+        if (!c.algo || !tuned || (tuned->algo == c.algo && tuned->proto == c.proto))
+                return NULL;
+        if (c.algo - 1u < plain->n_algo && plain->cost[c.algo - 1][c.proto - 1] < 0)
+                return getenv("NCCL_ALGO") || getenv("NCCL_PROTO")
+                               ? "NCCL marks the pair as not available here; NCCL_ALGO or NCCL_PROTO is set and wins"
+                               : "NCCL marks the pair as not available for this call on this machine";
+        return "NCCL ran something else although the pair was offered";
+}
+
+static json_t *candidates_json(const struct capo_plan_row *plain, const struct capo_plan_row *tuned)
+{
+        json_t *list = json_array();
+
+        for (unsigned a = 0; a < plain->n_algo; a++) {
+                for (unsigned p = 0; p < plain->n_proto; p++) {
+                        double us = (double)plain->cost[a][p];
+
+                        json_array_append_new(
+                                list, json_pack("{s:s, s:s, s:o, s:b, s:b}", "algo", capo_algo_name(a + 1), "proto", capo_proto_name(p + 1),
+                                                "us", us < 0 ? json_null() : json_real(us), "default", plain->algo == a + 1 && plain->proto == p + 1,
+                                                "runs", tuned ? tuned->algo == a + 1 && tuned->proto == p + 1
+                                                              : plain->algo == a + 1 && plain->proto == p + 1));
+                }
+        }
+        return list;
+}
+
+static int show(struct explain *e, const struct both *both)
+{
+        const struct capo_plan_row *plain = &both->answer[0].rows[0], *tuned = e->profile ? &both->answer[1].rows[0] : NULL;
+        struct capo_question q = {.coll = (uint8_t)e->coll,
+                                  .reg_buff = (int8_t)plain->reg_buff,
+                                  .link = !plain->n_algo           ? CAPO_LINK_ANY
+                                          : plain->cost[1][1] >= 0 ? CAPO_LINK_NVLINK
+                                                                   : CAPO_LINK_OTHER,
+                                  .pipe_ops = plain->pipe_ops,
+                                  .bytes = plain->told ? plain->told : e->bytes};
+        char derived[CAPO_LAYOUT_TEXT], version[16], what[96], nodes[4096];
+        struct capo_choice c;
+        const char *why;
+
+        e->shape.n_ranks = both->answer[0].told.abi ? both->answer[0].told.n_ranks : (int)e->plan.n_ranks;
+        e->shape.n_nodes = both->answer[0].told.n_nodes;
+        e->shape.min_local = both->answer[0].told.nvl_min;
+        e->shape.max_local = both->answer[0].told.nvl_max;
+        e->shape.nccl = both->answer[0].version;
+        capo_shape_fill(&e->shape, NULL, derived, sizeof derived);
+        q.ring_gbs = cell_gbs(e, plain, CAPO_ALGO_RING);
+        q.tree_gbs = cell_gbs(e, plain, CAPO_ALGO_TREE);
+        c = look_up(e, &q);
+        why = blocked(e, plain, tuned, c);
+        if (e->json) {
+                print_page(json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:o, s:o, s:o}", "capo_explain", 1, "coll", capo_coll_word(e->coll),
+                                     "bytes", (json_int_t)e->bytes, "ranks", e->shape.n_ranks, "nodes", e->shape.n_nodes, "layout",
+                                     e->shape.layout ? e->shape.layout : "", "nccl", plan_version_text(e->shape.nccl, version), "rule",
+                                     e->profile ? rule_json(e, c) : json_null(), "blocked", why ? json_string(why) : json_null(), "candidates",
+                                     candidates_json(plain, tuned)));
+                return CAPO_EXIT_OK;
+        }
+        printf("capo explain  %s %s on %s: %d ranks, NCCL counts %d node%s%s%s\n", capo_call_name(e->call), e->size,
+               plan_nodes_text(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes), e->shape.n_ranks, e->shape.n_nodes,
+               e->shape.n_nodes == 1 ? "" : "s", e->shape.layout ? ", layout " : "", e->shape.layout ? e->shape.layout : "");
+        printf("real NCCL %s on virtual GPUs: costs are its model, nothing was measured\n", plan_version_text(e->shape.nccl, version));
+        candidates_text(e, plain, tuned, c);
+        if (e->profile)
+                print_rules(e, &q, c);
+        printf("\nruns     %s", choice_text((tuned ? tuned : plain)->algo, (tuned ? tuned : plain)->proto, 0, what, sizeof what));
+        printf(", %u channels", (tuned ? tuned : plain)->channels);
+        if (tuned && !why && c.algo)
+                printf(", by the profile");
+        putchar('\n');
+        if (why)
+                printf("blocked  %s: %s\n", choice_text(c.algo, c.proto, c.channels, what, sizeof what), why);
+        return CAPO_EXIT_OK;
+}
+
+int explain_planned(struct explain *e)
+{
+        struct capo_plan_question q[2];
+        struct both *both = calloc(1, sizeof *both);
+        char coll[32];
+        int status, n = e->profile ? 2 : 1;
+
+        if (!both)
+                return CAPO_EXIT_FAIL;
+        snprintf(coll, sizeof coll, "%s", capo_coll_word(e->coll));
+        e->plan.colls = coll;
+        e->plan.sizes = e->size;
+        status = plan_prepare(&e->plan);
+        if (status == CAPO_EXIT_OK) {
+                q[0] = plan_question(&e->plan, false);
+                q[1] = plan_question(&e->plan, true);
+                q[0].graph = q[1].graph = false;
+                if (capo_plan_ask_all(q, (size_t)n, 0, keep, both) < 0)
+                        status = CAPO_EXIT_FAIL;
+                for (int i = 0; i < n && status == CAPO_EXIT_OK; i++) {
+                        if (both->rc[i] < 0) {
+                                capo_error("explain: %s", *both->why[i] ? both->why[i] : strerror(-both->rc[i]));
+                                status = CAPO_EXIT_FAIL;
+                        }
+                }
+                if (status == CAPO_EXIT_OK)
+                        status = show(e, both);
+        }
+        capo_plan_answer_finish(&both->answer[0]);
+        capo_plan_answer_finish(&both->answer[1]);
+        free(both);
+        return status;
+}
