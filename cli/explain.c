@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo explain: why one call runs as it does. Three sources, each shown only as far as it was asked: the profile's rules for
- * the job's shape; real NCCL's predicted costs on virtual GPUs, before and after the tuner; what a recorded job really ran.
+ * capo explain: why one call runs as it does. Three sources, each shown only as far as it was asked: the profile's
+ * rules for the job's shape; real NCCL's predicted costs on virtual GPUs, before and after the tuner; what a recorded
+ * job really ran.
  */
-#include <fnmatch.h>
 #include <getopt.h>
-#include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,22 +13,26 @@
 #include "cli/cli.h"
 #include "cli/explain.h"
 #include "core/calls.h"
-#include "core/layout.h"
 #include "core/profile_find.h"
 #include "core/size.h"
 #include "core/util.h"
 
 static void help(void)
 {
-        puts("usage: capo explain CALL SIZE --platform NAME|--topo FILE [--alloc 3+5|--gpus ...] [--profile P] [--nccl FILE]\n"
+        puts("usage: capo explain CALL SIZE --platform NAME|--topo FILE [--alloc 3+5|--gpus ...] [--profile P] [--nccl "
+             "FILE]\n"
              "       capo explain CALL SIZE --ranks N --nodes M [--layout 3+5] [--nccl-version 2.28.9] --profile P\n"
              "       capo explain CALL SIZE --log DIR [--comm NAME]\n\n"
-             "Says for one call why it runs as it does: every candidate with NCCL's predicted cost, the rule of the profile\n"
-             "that decides (file and line) and why the others do not, what runs, and what blocked what the profile wanted.\n\n"
-             "  first form   asks the real libnccl on virtual GPUs, as capo plan does: costs are NCCL's model, nothing is measured\n"
+             "Says for one call why it runs as it does: every candidate with NCCL's predicted cost, the rule of the "
+             "profile\n"
+             "that decides (file and line) and why the others do not, what runs, and what blocked what the profile "
+             "wanted.\n\n"
+             "  first form   asks the real libnccl on virtual GPUs, as capo plan does: costs are NCCL's model, nothing "
+             "is measured\n"
              "  second form  only the profile's rules, for a job of that shape\n"
              "  third form   what a recorded job ran at that size, and by which rule\n\n"
-             "CALL is allreduce, broadcast, reduce, allgather or reducescatter (in the third form any recorded call); SIZE is\n"
+             "CALL is allreduce, broadcast, reduce, allgather or reducescatter (in the third form any recorded call); "
+             "SIZE is\n"
              "as in nccl-tests: 64K, 25M; for all-gather and reduce-scatter the total over ranks.\n\n"
              "  --json       for programs\n\n"
              "  capo explain allreduce 1M --platform dgx1v --gpus '0:1,2,3;1:0-4' --profile mycluster.json\n"
@@ -85,11 +87,21 @@ static int take_version(const char *text, int *out)
 static int parse(struct explain *e, int argc, char **argv)
 {
         static const struct option options[] = {
-                {"topo", 1, NULL, O_TOPO},     {"platform", 1, NULL, O_PLATFORM}, {"alloc", 1, NULL, O_ALLOC},
-                {"gpus", 1, NULL, O_GPUS},     {"nccl", 1, NULL, O_NCCL},         {"profile", 1, NULL, O_PROFILE},
-                {"ranks", 1, NULL, O_RANKS},   {"nodes", 1, NULL, O_NODES},       {"layout", 1, NULL, O_LAYOUT},
-                {"nccl-version", 1, NULL, O_VERSION}, {"log", 1, NULL, O_LOG},    {"comm", 1, NULL, O_COMM},
-                {"json", 0, NULL, O_JSON},     {"help", 0, NULL, O_HELP},         {NULL, 0, NULL, 0},
+                {"topo", 1, NULL, O_TOPO},
+                {"platform", 1, NULL, O_PLATFORM},
+                {"alloc", 1, NULL, O_ALLOC},
+                {"gpus", 1, NULL, O_GPUS},
+                {"nccl", 1, NULL, O_NCCL},
+                {"profile", 1, NULL, O_PROFILE},
+                {"ranks", 1, NULL, O_RANKS},
+                {"nodes", 1, NULL, O_NODES},
+                {"layout", 1, NULL, O_LAYOUT},
+                {"nccl-version", 1, NULL, O_VERSION},
+                {"log", 1, NULL, O_LOG},
+                {"comm", 1, NULL, O_COMM},
+                {"json", 0, NULL, O_JSON},
+                {"help", 0, NULL, O_HELP},
+                {NULL, 0, NULL, 0},
         };
         int c, r = CAPO_EXIT_OK;
 
@@ -97,7 +109,10 @@ static int parse(struct explain *e, int argc, char **argv)
         opterr = 0;
         while (r == CAPO_EXIT_OK && (c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
                 switch (c) {
-                case O_TOPO: e->plan.topo[0] = optarg; e->plan.n_topo = 1; break;
+                case O_TOPO:
+                        e->plan.topo[0] = optarg;
+                        e->plan.n_topo = 1;
+                        break;
                 case O_PLATFORM: e->plan.platform = optarg; break;
                 case O_ALLOC: e->plan.alloc = optarg; break;
                 case O_GPUS: e->plan.gpus = optarg; break;
@@ -112,19 +127,23 @@ static int parse(struct explain *e, int argc, char **argv)
                 case O_JSON: e->json = true; break;
                 case O_HELP: help(); return -1;
                 case ':': capo_error("explain: %s needs a value", argv[optind - 1]); return CAPO_EXIT_USAGE;
-                default: capo_error("explain: unknown option \"%s\"; capo explain --help", argv[optind - 1]); return CAPO_EXIT_USAGE;
+                default:
+                        capo_error("explain: unknown option \"%s\"; capo explain --help", argv[optind - 1]);
+                        return CAPO_EXIT_USAGE;
                 }
         }
         if (r != CAPO_EXIT_OK)
                 return r;
         if (argc - optind != 2) {
-                capo_error("explain: expected a call and a size, such as: capo explain allreduce 4M ...; capo explain --help");
+                capo_error("explain: expected a call and a size, such as: capo explain allreduce 4M ...; capo explain "
+                           "--help");
                 return CAPO_EXIT_USAGE;
         }
         e->call = capo_call_find(argv[optind]);
         e->coll = capo_coll_of_call(e->call);
         if (!e->call || (e->coll < 0 && !e->log)) {
-                capo_error("explain: \"%s\" is not a call NCCL asks a tuner about: allreduce, broadcast, reduce, allgather, reducescatter",
+                capo_error("explain: \"%s\" is not a call NCCL asks a tuner about: allreduce, broadcast, reduce, "
+                           "allgather, reducescatter",
                            argv[optind]);
                 return CAPO_EXIT_USAGE;
         }
@@ -133,8 +152,10 @@ static int parse(struct explain *e, int argc, char **argv)
                 return CAPO_EXIT_USAGE;
         }
         snprintf(e->size, sizeof e->size, "%s", argv[optind + 1]);
-        if (!e->log && !e->plan.n_topo && !e->plan.platform && !(e->profile_name && e->shape.n_ranks && e->shape.n_nodes)) {
-                capo_error("explain: name a machine (--platform, --topo), a job's shape with a profile (--ranks, --nodes, --profile) or a "
+        if (!e->log && !e->plan.n_topo && !e->plan.platform &&
+            !(e->profile_name && e->shape.n_ranks && e->shape.n_nodes)) {
+                capo_error("explain: name a machine (--platform, --topo), a job's shape with a profile (--ranks, "
+                           "--nodes, --profile) or a "
                            "recorded job (--log)");
                 return CAPO_EXIT_USAGE;
         }

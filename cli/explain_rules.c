@@ -25,7 +25,8 @@ static const char *choice_text(unsigned algo, unsigned proto, unsigned channels,
         if (!algo)
                 snprintf(text, room, "left to NCCL");
         else if (channels)
-                snprintf(text, room, "%s %s, up to %u channels", capo_algo_name(algo), capo_proto_name(proto), channels);
+                snprintf(text, room, "%s %s, up to %u channels", capo_algo_name(algo), capo_proto_name(proto),
+                         channels);
         else
                 snprintf(text, room, "%s %s", capo_algo_name(algo), capo_proto_name(proto));
         return text;
@@ -59,7 +60,8 @@ static void print_rules(const struct explain *e, const struct capo_question *q, 
                 if (r == winner) {
                         const struct capo_row *row = &p->rows[c.rule - 1];
 
-                        printf("decides, line %u: %s", row->line, choice_text(row->algo, row->proto, row->channels, what, sizeof what));
+                        printf("decides, line %u: %s", row->line,
+                               choice_text(row->algo, row->proto, row->channels, what, sizeof what));
                         if (!isnan(row->gain))
                                 printf(", gain %.0f %%", (double)row->gain * 100);
                         putchar('\n');
@@ -69,7 +71,8 @@ static void print_rules(const struct explain *e, const struct capo_question *q, 
                         puts("does not hold for this call (link, bandwidth, pipelining or registered buffers)");
                 } else if (winner != UINT32_MAX) {
                         capo_rule_compare(p, winner, r, &better);
-                        printf("holds, but line %u is more specific: %s\n", p->rules[winner].line, better ? better : "earlier in the file");
+                        printf("holds, but line %u is more specific: %s\n", p->rules[winner].line,
+                               better ? better : "earlier in the file");
                 } else {
                         puts("holds, but has no row of this size");
                 }
@@ -95,8 +98,8 @@ static json_t *rule_json(const struct explain *e, struct capo_choice c)
                 return json_null();
         row = &e->profile->rows[c.rule - 1];
         return json_pack("{s:s, s:i, s:s, s:s, s:i, s:b}", "file", e->profile->file, "line", (int)row->line, "algo",
-                         row->algo ? capo_algo_name(row->algo) : "leave", "proto", capo_proto_name(row->proto), "channels", row->channels,
-                         "leave", !row->algo);
+                         row->algo ? capo_algo_name(row->algo) : "leave", "proto", capo_proto_name(row->proto),
+                         "channels", row->channels, "leave", !row->algo);
 }
 
 static void print_page(json_t *page)
@@ -108,7 +111,12 @@ static void print_page(json_t *page)
 
 int explain_shape(struct explain *e)
 {
-        struct capo_question q = {.coll = (uint8_t)e->coll, .reg_buff = 0, .pipe_ops = 1, .bytes = e->bytes, .ring_gbs = -1, .tree_gbs = -1};
+        struct capo_question q = {.coll = (uint8_t)e->coll,
+                                  .reg_buff = 0,
+                                  .pipe_ops = 1,
+                                  .bytes = e->bytes,
+                                  .ring_gbs = -1,
+                                  .tree_gbs = -1};
         char derived[CAPO_LAYOUT_TEXT], canonical[CAPO_LAYOUT_TEXT], what[96];
         struct capo_choice c;
 
@@ -119,9 +127,10 @@ int explain_shape(struct explain *e)
         capo_shape_fill(&e->shape, e->layout ? canonical : NULL, derived, sizeof derived);
         c = look_up(e, &q);
         if (e->json) {
-                print_page(json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:o, s:[]}", "capo_explain", 1, "coll", capo_coll_word(e->coll), "bytes",
-                                     (json_int_t)e->bytes, "ranks", e->shape.n_ranks, "nodes", e->shape.n_nodes, "layout",
-                                     e->shape.layout ? e->shape.layout : "", "rule", rule_json(e, c), "candidates"));
+                print_page(json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:o, s:[]}", "capo_explain", 1, "coll",
+                                     capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes, "ranks", e->shape.n_ranks,
+                                     "nodes", e->shape.n_nodes, "layout", e->shape.layout ? e->shape.layout : "",
+                                     "rule", rule_json(e, c), "candidates"));
                 return CAPO_EXIT_OK;
         }
         printf("capo explain  %s %s, %d ranks on %d nodes%s%s   (rules only: no NCCL was asked, there are no costs)\n",
@@ -156,14 +165,17 @@ static double cell_gbs(const struct explain *e, const struct capo_plan_row *r, e
 
         if (a >= r->n_algo || r->cost[a][p] <= 0 || r->told < CAPO_GBS_MIN_BYTES)
                 return -1;
-        return (double)r->told / ((double)r->cost[a][p] * 1e3) * capo_busbw_factor(capo_call_kind(e->call), (unsigned)e->shape.n_ranks);
+        return (double)r->told / ((double)r->cost[a][p] * 1e3) *
+               capo_busbw_factor(capo_call_kind(e->call), (unsigned)e->shape.n_ranks);
 }
 
-static void candidates_text(const struct explain *e, const struct capo_plan_row *plain, const struct capo_plan_row *tuned, struct capo_choice c)
+static void candidates_text(const struct explain *e, const struct capo_plan_row *plain,
+                            const struct capo_plan_row *tuned, struct capo_choice c)
 {
         bool compare = tuned != NULL;
 
-        printf("\n%-14s %-7s %14s   %s\n", "algo", "proto", "predicted us", compare ? "by itself / with the profile" : "");
+        printf("\n%-14s %-7s %14s   %s\n", "algo", "proto", "predicted us",
+               compare ? "by itself / with the profile" : "");
         for (unsigned a = 0; a < plain->n_algo; a++) {
                 for (unsigned p = 0; p < plain->n_proto; p++) {
                         float us = plain->cost[a][p];
@@ -181,7 +193,8 @@ static void candidates_text(const struct explain *e, const struct capo_plan_row 
                         if (default_runs)
                                 printf("NCCL chooses it (%u channels)", plain->channels);
                         if (tuned_runs)
-                                printf("%swith the profile it runs (%u channels)", default_runs ? "; " : "", tuned->channels);
+                                printf("%swith the profile it runs (%u channels)", default_runs ? "; " : "",
+                                       tuned->channels);
                         if (wanted && !tuned_runs)
                                 printf("%swanted by the profile, blocked", default_runs ? "; " : "");
                         putchar('\n');
@@ -193,7 +206,8 @@ static void candidates_text(const struct explain *e, const struct capo_plan_row 
                 puts("all other pairs are marked by NCCL as not available for this call; capo never revives them");
 }
 
-static const char *blocked(const struct explain *e, const struct capo_plan_row *plain, const struct capo_plan_row *tuned, struct capo_choice c)
+static const char *blocked(const struct explain *e, const struct capo_plan_row *plain,
+                           const struct capo_plan_row *tuned, struct capo_choice c)
 {
         if (!c.algo || !tuned || (tuned->algo == c.algo && tuned->proto == c.proto))
                 return NULL;
@@ -212,11 +226,12 @@ static json_t *candidates_json(const struct capo_plan_row *plain, const struct c
                 for (unsigned p = 0; p < plain->n_proto; p++) {
                         double us = (double)plain->cost[a][p];
 
-                        json_array_append_new(
-                                list, json_pack("{s:s, s:s, s:o, s:b, s:b}", "algo", capo_algo_name(a + 1), "proto", capo_proto_name(p + 1),
-                                                "us", us < 0 ? json_null() : json_real(us), "default", plain->algo == a + 1 && plain->proto == p + 1,
-                                                "runs", tuned ? tuned->algo == a + 1 && tuned->proto == p + 1
-                                                              : plain->algo == a + 1 && plain->proto == p + 1));
+                        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:b, s:b}", "algo",
+                                                              capo_algo_name(a + 1), "proto", capo_proto_name(p + 1),
+                                                              "us", us < 0 ? json_null() : json_real(us), "default",
+                                                              plain->algo == a + 1 && plain->proto == p + 1, "runs",
+                                                              tuned ? tuned->algo == a + 1 && tuned->proto == p + 1
+                                                                    : plain->algo == a + 1 && plain->proto == p + 1));
                 }
         }
         return list;
@@ -224,7 +239,8 @@ static json_t *candidates_json(const struct capo_plan_row *plain, const struct c
 
 static int show(struct explain *e, const struct both *both)
 {
-        const struct capo_plan_row *plain = &both->answer[0].rows[0], *tuned = e->profile ? &both->answer[1].rows[0] : NULL;
+        const struct capo_plan_row *plain = &both->answer[0].rows[0],
+                                   *tuned = e->profile ? &both->answer[1].rows[0] : NULL;
         struct capo_question q = {.coll = (uint8_t)e->coll,
                                   .reg_buff = (int8_t)plain->reg_buff,
                                   .link = !plain->n_algo           ? CAPO_LINK_ANY
@@ -247,21 +263,25 @@ static int show(struct explain *e, const struct both *both)
         c = look_up(e, &q);
         why = blocked(e, plain, tuned, c);
         if (e->json) {
-                print_page(json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:o, s:o, s:o}", "capo_explain", 1, "coll", capo_coll_word(e->coll),
-                                     "bytes", (json_int_t)e->bytes, "ranks", e->shape.n_ranks, "nodes", e->shape.n_nodes, "layout",
-                                     e->shape.layout ? e->shape.layout : "", "nccl", plan_version_text(e->shape.nccl, version), "rule",
-                                     e->profile ? rule_json(e, c) : json_null(), "blocked", why ? json_string(why) : json_null(), "candidates",
-                                     candidates_json(plain, tuned)));
+                print_page(json_pack(
+                        "{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:o, s:o, s:o}", "capo_explain", 1, "coll",
+                        capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes, "ranks", e->shape.n_ranks, "nodes",
+                        e->shape.n_nodes, "layout", e->shape.layout ? e->shape.layout : "", "nccl",
+                        plan_version_text(e->shape.nccl, version), "rule", e->profile ? rule_json(e, c) : json_null(),
+                        "blocked", why ? json_string(why) : json_null(), "candidates", candidates_json(plain, tuned)));
                 return CAPO_EXIT_OK;
         }
         printf("capo explain  %s %s on %s: %d ranks, NCCL counts %d node%s%s%s\n", capo_call_name(e->call), e->size,
                plan_nodes_text(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes), e->shape.n_ranks, e->shape.n_nodes,
-               e->shape.n_nodes == 1 ? "" : "s", e->shape.layout ? ", layout " : "", e->shape.layout ? e->shape.layout : "");
-        printf("real NCCL %s on virtual GPUs: costs are its model, nothing was measured\n", plan_version_text(e->shape.nccl, version));
+               e->shape.n_nodes == 1 ? "" : "s", e->shape.layout ? ", layout " : "",
+               e->shape.layout ? e->shape.layout : "");
+        printf("real NCCL %s on virtual GPUs: costs are its model, nothing was measured\n",
+               plan_version_text(e->shape.nccl, version));
         candidates_text(e, plain, tuned, c);
         if (e->profile)
                 print_rules(e, &q, c);
-        printf("\nruns     %s", choice_text((tuned ? tuned : plain)->algo, (tuned ? tuned : plain)->proto, 0, what, sizeof what));
+        printf("\nruns     %s",
+               choice_text((tuned ? tuned : plain)->algo, (tuned ? tuned : plain)->proto, 0, what, sizeof what));
         printf(", %u channels", (tuned ? tuned : plain)->channels);
         if (tuned && !why && c.algo)
                 printf(", by the profile");

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a recorded job ran at one size: the third form of capo explain. */
+#include <fnmatch.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/cli.h"
+#include "cli/explain.h"
+#include "core/calls.h"
+#include "core/log_find.h"
+#include "core/stats.h"
+#include "core/table.h"
+#include "core/util.h"
+
+/*
+ * The line of a RULES frame (docs/log-format.md) for a record's rule number: "row N LINE WHEN COLL FROM UPTO ALGO PROTO
+ * CHANNELS", tabs between. @text: "FILE:LINE when WHEN: ALGO PROTO"; the number alone when the frame does not have it.
+ */
+static const char *rule_text(const char *rules, unsigned rule, char *text, size_t room)
+{
+        char want[32], file[256] = "profile";
+        const char *at;
+
+        if (!rule) {
+                snprintf(text, room, "-");
+                return text;
+        }
+        snprintf(text, room, "row %u", rule);
+        if (!rules)
+                return text;
+        at = strstr(rules, "file\t");
+        if (at) {
+                const char *end = at + strcspn(at, "\n"), *slash = end;
+
+                while (slash > at + 5 && slash[-1] != '/')
+                        slash--;
+                snprintf(file, sizeof file, "%.*s", (int)(end - slash), slash);
+        }
+        snprintf(want, sizeof want, "\nrow\t%u\t", rule);
+        at = strstr(rules, want);
+        if (at) {
+                unsigned line;
+                char when[256], algo[32], proto[32];
+
+                at += strlen(want);
+                if (sscanf(at, "%u\t%255[^\t]\t%*[^\t]\t%*u\t%*u\t%31[^\t]\t%31[^\t]", &line, when, algo, proto) == 4)
+                        snprintf(text, room, "%s:%u when %s: %s %s", file, line, when, algo, proto);
+        }
+        return text;
+}
+
+static bool wanted(const struct explain *e, const struct capo_job *job, const struct capo_job_row *row)
+{
+        if (row->call != e->call || row->bytes != e->bytes)
+                return false;
+        return !e->comm || (row->comm != CAPO_NO_COMM && !fnmatch(e->comm, job->comms[row->comm].name, 0));
+}
+
+static void say_sizes(const struct explain *e, const struct capo_job *job)
+{
+        uint64_t below = 0, above = UINT64_MAX;
+
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                const struct capo_job_row *row = &job->rows[i];
+
+                if (row->call != e->call)
+                        continue;
+                if (row->bytes < e->bytes && row->bytes > below)
+                        below = row->bytes;
+                if (row->bytes > e->bytes && row->bytes < above)
+                        above = row->bytes;
+        }
+        if (!below && above == UINT64_MAX)
+                capo_error("%s holds no %s", e->log, capo_call_name(e->call));
+        else
+                capo_error("%s holds no %s of %s; the nearest sizes are %llu and %llu bytes", e->log,
+                           capo_call_name(e->call), e->size, (unsigned long long)below,
+                           (unsigned long long)(above == UINT64_MAX ? below : above));
+}
+
+static json_t *row_json(const struct capo_job *job, const struct capo_job_row *row, const char *rules)
+{
+        enum capo_clock clock = capo_job_row_clock(row);
+        const struct capo_hist *h = &row->time[clock];
+        char text[512];
+
+        return json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm",
+                         row->comm == CAPO_NO_COMM ? "-" : job->comms[row->comm].name, "algo",
+                         capo_algo_name(row->algo_proto >> 4), "proto", capo_proto_name(row->algo_proto & 15),
+                         "channels", row->channels, "count", (json_int_t)row->count, "clock", capo_clock_name(clock),
+                         "p50_us", capo_hist_quantile(h, 0.5) / 1e3, "p95_us", capo_hist_quantile(h, 0.95) / 1e3,
+                         "rule", rule_text(rules, row->rule, text, sizeof text));
+}
+
+static void print_text(const struct explain *e, const struct capo_job *job, const char *rules)
+{
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lllrrrrll");
+        static const char *const head[] = {"comm",   "algo",   "proto", "ch",        "count",
+                                           "p50 us", "p95 us", "clock", "decided by"};
+        char text[512];
+        bool unknown = false;
+
+        printf("capo explain  %s %s in %s (recorded)\n\n", capo_call_name(e->call), e->size, e->log);
+        for (size_t i = 0; t && i < N_ELEMENTS(head); i++)
+                capo_table_cell(t, "%s", head[i]);
+        for (uint32_t i = 0; t && i < job->n_rows; i++) {
+                const struct capo_job_row *row = &job->rows[i];
+                enum capo_clock clock = capo_job_row_clock(row);
+                const struct capo_hist *h = &row->time[clock];
+
+                if (!wanted(e, job, row))
+                        continue;
+                unknown |= !row->algo_proto;
+                capo_table_cell(t, "%s", row->comm == CAPO_NO_COMM ? "-" : job->comms[row->comm].name);
+                capo_table_cell(t, "%s", capo_algo_name(row->algo_proto >> 4));
+                capo_table_cell(t, "%s", capo_proto_name(row->algo_proto & 15));
+                capo_table_cell(t, "%u", row->channels);
+                capo_table_cell(t, "%llu", (unsigned long long)row->count);
+                capo_table_cell(t, "%.1f", capo_hist_quantile(h, 0.5) / 1e3);
+                capo_table_cell(t, "%.1f", capo_hist_quantile(h, 0.95) / 1e3);
+                capo_table_cell(t, "%s", capo_clock_name(clock));
+                capo_table_cell(t, "%s", row->rule ? rule_text(rules, row->rule, text, sizeof text) : "NCCL itself");
+        }
+        capo_table_print(t, stdout, 1, "", "");
+        if (unknown)
+                puts("\n-: what ran is not known: NCCL before 2.23, the profiler interface not used (capo doctor says "
+                     "why), or the call was a "
+                     "member of a group or captured into a graph");
+        puts("\nWhat NCCL predicted for each candidate is not in a log; capo explain with --platform or --topo asks it "
+             "again.");
+}
+
+int explain_recorded(struct explain *e)
+{
+        _cleanup_(capo_job_freep) struct capo_job *job = capo_job_new();
+        char *const args[] = {strdupa(e->log)};
+        struct capo_log_paths paths = {0};
+        int status = CAPO_EXIT_FAIL;
+        const char *rules = NULL;
+        char why[512];
+        bool any = false;
+
+        if (!job)
+                return CAPO_EXIT_FAIL;
+        if (capo_log_find(args, 1, &paths, why, sizeof why) < 0) {
+                capo_error("%s", why);
+                goto out;
+        }
+        if (!paths.n) {
+                capo_error("%s holds no logs (*.capo)", e->log);
+                goto out;
+        }
+        for (size_t i = 0; i < paths.n; i++) {
+                if (capo_job_add_log(job, paths.path[i], why, sizeof why, NULL, NULL) < 0)
+                        capo_warn("%s", why);
+        }
+        if (capo_job_finish(job) < 0)
+                goto out;
+        for (uint32_t i = 0; i < job->n_processes && !rules; i++)
+                rules = job->processes[i].rules;
+        for (uint32_t i = 0; i < job->n_rows; i++)
+                any |= wanted(e, job, &job->rows[i]);
+        if (!any) {
+                say_sizes(e, job);
+                goto out;
+        }
+        if (e->json) {
+                json_t *rows = json_array(), *page;
+
+                for (uint32_t i = 0; i < job->n_rows; i++) {
+                        if (wanted(e, job, &job->rows[i]))
+                                json_array_append_new(rows, row_json(job, &job->rows[i], rules));
+                }
+                page = json_pack("{s:i, s:s, s:I, s:o}", "capo_explain", 1, "call", capo_call_name(e->call), "bytes",
+                                 (json_int_t)e->bytes, "ran", rows);
+                json_dumpf(page, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
+                putchar('\n');
+                json_decref(page);
+        } else {
+                print_text(e, job, rules);
+        }
+        status = CAPO_EXIT_OK;
+out:
+        capo_log_paths_finish(&paths);
+        return status;
+}

@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# capo explain: which rule decides and why the others do not; with a libnccl at hand also costs, what runs and what blocked it.
+set -u
+capo=$(realpath "$1")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+bad=0
+cd "$dir" || exit 1
+unset NCCL_ALGO NCCL_PROTO
+cat >p.json <<'EOF'
+{"capo_profile": 1, "rules": [
+ {"when": {"nodes": 2, "layout": "3+5"},
+  "allreduce": [{"upto": "256K", "algo": "tree", "proto": "ll128", "gain": 0.17},
+                {"upto": "4M", "algo": "ring", "proto": "ll", "channels": 2}, {"upto": "max", "leave": true}]},
+ {"when": {"ranks": 8}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "simple"}]},
+ {"when": {"nodes": 4}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "simple"}]}
+]}
+EOF
+# expect PATTERN ARGS...
+expect() {
+        pattern=$1
+        shift
+        out=$("$capo" explain "$@" 2>&1)
+        echo "$out" | grep -Eq "$pattern" || { echo "capo explain $*: no line like \"$pattern\":"; echo "$out"; bad=1; }
+}
+shape="--ranks 8 --nodes 2 --profile p.json"
+expect 'p.json:2 .*decides, line 4: Ring LL, up to 2 channels' allreduce 1M $shape --layout 5+3
+expect 'p.json:6 .*holds, but line 2 is more specific: layout' allreduce 1M $shape --layout 5+3
+expect 'p.json:7 .*does not hold: nodes' allreduce 1M $shape --layout 5+3
+expect 'p.json:6 .*decides, line 6: Tree Simple' allreduce 1M $shape --layout 4+4
+expect 'would answer: left to NCCL' allreduce 64M $shape --layout 3+5
+expect 'no rule of it decides' broadcast 1M $shape
+expect '"line": 4' allreduce 1M $shape --layout 3+5 --json
+expect 'expected a release' allreduce 1M $shape --nccl-version x
+expect 'not a call NCCL asks' alltoall 1M $shape
+
+if "$capo" plan --platform dgx1v --sizes 1M >/dev/null 2>&1; then
+        machine="--platform dgx1v --gpus 0:1,2,3;1:0-4 --profile p.json"
+        expect 'layout 3\+5' allreduce 1M $machine
+        expect '^Ring +LL +[0-9.]+ .*with the profile it runs \(2 channels\)' allreduce 1M $machine
+        expect '^runs +Ring LL, 2 channels, by the profile' allreduce 1M $machine
+        expect '^Tree +LL128 +not available +wanted by the profile, blocked' allreduce 64K $machine
+        expect '^blocked +Tree LL128' allreduce 64K $machine
+else
+        echo "no libnccl to ask here: costs are not tested"
+fi
+exit $bad
