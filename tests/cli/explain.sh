@@ -26,9 +26,9 @@ expect() {
 }
 shape="--ranks 8 --nodes 2 --profile p.json"
 expect 'p.json:2 .*decides, line 4: Ring LL, up to 2 channels' allreduce 1M $shape --layout 5+3
-expect 'p.json:6 .*holds, but line 2 is more specific: layout' allreduce 1M $shape --layout 5+3
-expect 'p.json:7 .*does not hold: nodes' allreduce 1M $shape --layout 5+3
-expect 'p.json:6 .*decides, line 6: Tree Simple' allreduce 1M $shape --layout 4+4
+expect 'p.json:5 .*holds, but line 2 is more specific: layout' allreduce 1M $shape --layout 5+3
+expect 'p.json:6 .*does not hold: nodes' allreduce 1M $shape --layout 5+3
+expect 'p.json:5 .*decides, line 5: Tree Simple' allreduce 1M $shape --layout 4+4
 expect 'would answer: left to NCCL' allreduce 64M $shape --layout 3+5
 expect 'no rule of it decides' broadcast 1M $shape
 expect '"line": 4' allreduce 1M $shape --layout 3+5 --json
@@ -37,11 +37,14 @@ expect 'not a call NCCL asks' alltoall 1M $shape
 
 if "$capo" plan --platform dgx1v --sizes 1M >/dev/null 2>&1; then
         machine="--platform dgx1v --gpus 0:1,2,3;1:0-4 --profile p.json"
-        expect 'layout 3\+5' allreduce 1M $machine
-        expect '^Ring +LL +[0-9.]+ .*with the profile it runs \(2 channels\)' allreduce 1M $machine
-        expect '^runs +Ring LL, 2 channels, by the profile' allreduce 1M $machine
-        expect '^Tree +LL128 +not available +wanted by the profile, blocked' allreduce 64K $machine
-        expect '^blocked +Tree LL128' allreduce 64K $machine
+        "$capo" explain allreduce 1M $machine >1M 2>&1
+        "$capo" explain allreduce 64K $machine >64K 2>&1
+        has() { grep -Eq "$2" "$1" || { echo "$1: no line like \"$2\":"; cat "$1"; bad=1; }; }
+        has 1M 'layout 3\+5'
+        has 1M '^Ring +LL +[0-9.]+ .*with the profile it runs \(2 channels\)'
+        has 1M '^runs +Ring LL, 2 channels, by the profile'
+        has 64K '^Tree +LL128 +not available +wanted by the profile, blocked'
+        has 64K '^blocked +Tree LL128'
 else
         echo "no libnccl to ask here: costs are not tested"
 fi
