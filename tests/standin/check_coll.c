@@ -2,7 +2,7 @@
 /*
  * Every collective x type x operator x algorithm x protocol x channels x odd count x in place, against a plain host
  * computation that shares no code with the stand-in: values are folded in double in the documented order
- * (docs/standin.md) and rounded to the type after each step; 8-bit floats are rounded by looking at all 256 of them.
+ * (docs/standin.md) and rounded to the type after each step.
  *
  * usage: check_coll threads N | check_coll process     (the latter under tests/jobs/launch)
  * The program is its own tuner: it exports ncclTunerPlugin_v6, loaded by NCCL_TUNER_PLUGIN=STATIC_PLUGIN, and forces
@@ -86,32 +86,46 @@ static double decode_small(const struct shape *s, unsigned v)
         return v >> (s->exp_bits + s->mantissa) & 1 ? -a : a;
 }
 
+/* Round to nearest even; 8-bit floats stop at their largest finite value. */
 static unsigned encode_small(const struct shape *s, double v)
 {
-        unsigned sign = signbit(v) ? 1u << (s->exp_bits + s->mantissa) : 0, best = 0;
-        double a = fabs(v), gap = INFINITY;
+        unsigned sign = signbit(v) ? 1u << (s->exp_bits + s->mantissa) : 0, code = 0;
+        unsigned largest = s->exp_bits + s->mantissa > 7 ? 0xffff : s->mantissa == 3 ? 0x7e : 0x7b;
+        double a = fabs(v);
+        int e;
 
-        if (s->exp_bits + s->mantissa == 7) { /* the nearest of all, even at a tie, finite */
+        if (a != 0) {
+                frexp(a, &e);
+                e = e - 1 < 1 - s->bias ? 1 - s->bias : e - 1;
+                code = (unsigned)nearbyint(ldexp(a, s->mantissa - e)) + ((unsigned)(e - 1 + s->bias) << s->mantissa);
+        }
+        return sign | (code > largest ? largest : code);
+}
+
+/* Trust in encode_small: the nearest of all codes, even at a tie, for many values between and on the codes. */
+static void check_encoding(ncclDataType_t t)
+{
+        const struct shape *s = &shapes[t];
+
+        for (double v = 0; v < 500; v = v * 1.013 + 0.001) {
+                unsigned best = 0;
+                double gap = INFINITY;
+
                 for (unsigned c = 0; c <= (s->mantissa == 3 ? 0x7eu : 0x7bu); c++) {
-                        double d = fabs(decode_small(s, c) - a);
+                        double d = fabs(decode_small(s, c) - v);
 
                         if (d < gap || (d == gap && !(c & 1))) {
                                 gap = d;
                                 best = c;
                         }
                 }
-                return sign | best;
+                n_checks++;
+                if (best != encode_small(s, v)) {
+                        n_failures++;
+                        fprintf(stderr, "check_coll: %g becomes %#x, the nearest is %#x\n", v, encode_small(s, v),
+                                best);
+                }
         }
-        if (a != 0) {
-                int e;
-                double q;
-
-                frexp(a, &e);
-                e = e - 1 < 1 - s->bias ? 1 - s->bias : e - 1;
-                q = nearbyint(ldexp(a, s->mantissa - e));
-                best = (unsigned)q + ((unsigned)(e - 1 + s->bias) << s->mantissa);
-        }
-        return sign | best;
 }
 
 static bool is_float(ncclDataType_t t)
@@ -490,6 +504,8 @@ int main(int argc, char **argv)
                 fprintf(stderr, "usage: check_coll threads N | check_coll process\n");
                 return 2;
         }
+        check_encoding(ncclFloat8e4m3);
+        check_encoding(ncclFloat8e5m2);
         setenv("NCCL_TUNER_PLUGIN", "STATIC_PLUGIN", 1);
         setenv("CAPO_STANDIN_NCCL_VERSION", "2.30.7", 1);
         if (n) {

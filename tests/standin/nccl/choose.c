@@ -164,6 +164,12 @@ static int own_channels(const struct comm *comm, size_t bytes)
         return n ? (int)n : 1;
 }
 
+/* Fewer channels than asked when each would have less than this: 512 B, since 2.23 16 KiB, since 2.29 32 KiB. */
+static size_t smallest_share(void)
+{
+        return std_version() >= 22900 ? 32768 : std_version() >= 22304 ? 16384 : 512;
+}
+
 ncclResult_t choose(struct comm *comm, struct task *tasks, int n, int pipe_ops, float *us)
 {
         /* From 2.29.2 on the scan starts at FLT_MAX; before, entries of 3.6e9 us and more were unusable. */
@@ -204,8 +210,7 @@ ncclResult_t choose(struct comm *comm, struct task *tasks, int n, int pipe_ops, 
                 if (field <= 0)
                         return fail(comm, ncclInternalError, "a tuner asked for %d channels", asked);
                 channels = field < comm->n_channels ? field : comm->n_channels;
-                /* The smallest share of a channel: 16 KiB, from 2.29 on 32 KiB. */
-                while (channels > 1 && bytes / (size_t)channels < (std_version() >= 22900 ? 32768u : 16384u))
+                while (channels > 1 && bytes / (size_t)channels < smallest_share())
                         channels--;
         }
         if (proto == PROTO_SIMPLE && comm->tuned) {
