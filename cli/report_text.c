@@ -144,6 +144,23 @@ static void problems(const struct report *r, FILE *out, const struct style *s)
                 fprintf(out, "%s! %s%s\n", s->warn, r->problems[i], s->plain);
 }
 
+/* Sizes in round numbers; in bytes where another row of the call would read the same. */
+static char *size_text(const struct report *r, const struct report_row *row, char *text, size_t room)
+{
+        report_size(row, text, room);
+        for (uint32_t i = 0; i < r->n_rows && r->n_rows <= 2000; i++) {
+                const struct report_row *other = &r->rows[i];
+                char same[64];
+
+                if (other->row.bytes == row->row.bytes || other->row.comm != row->row.comm ||
+                    other->row.call != row->row.call || strcmp(report_size(other, same, sizeof same), text) != 0)
+                        continue;
+                capo_text_count(row->row.bytes, text);
+                return strcat(text, " B");
+        }
+        return text;
+}
+
 static void row_cells(const struct report *r, const struct report_row *row, struct capo_table *t)
 {
         const struct capo_hist *h = &row->row.time[row->clock];
@@ -152,7 +169,7 @@ static void row_cells(const struct report *r, const struct report_row *row, stru
 
         capo_table_cell(t, "%s", report_comm_label(r, row->row.comm, comm, sizeof comm));
         capo_table_cell(t, "%s", report_call(&row->row, text, sizeof text));
-        capo_table_cell(t, "%s", report_size(row, text, sizeof text));
+        capo_table_cell(t, "%s", size_text(r, row, text, sizeof text));
         capo_table_cell(t, "%s", capo_text_count(row->row.count, text));
         capo_table_cell(t, "%s", row->share >= 0 ? capo_text_percent(row->share, text) : "-");
         capo_table_cell(t, "%s", timed ? capo_text_us(capo_hist_quantile(h, 0.50), text) : "-");

@@ -183,6 +183,20 @@ static int32_t slot_take(void *context)
         return slot_new(context);
 }
 
+/*
+ * Calls to the next one that is timed: 1 .. 2 * sample - 1, `sample` on average. Not always `sample`: a training step
+ * with, say, 38 calls would then have some that are never timed. The same on all ranks, so that every rank times the
+ * same calls of a communicator. (The generator is the linear congruential one of Numerical Recipes, its upper bits.)
+ */
+static uint32_t next_wait(struct capo_comm *comm)
+{
+        uint64_t span = 2 * (uint64_t)sample - 1;
+
+        comm->gpu_turn = comm->gpu_turn * 1664525u + 1013904223u;
+        span = span < UINT32_MAX ? span : UINT32_MAX;
+        return 1 + (uint32_t)(comm->gpu_turn * span >> 32);
+}
+
 void capo_gpu_begin(struct capo_comm *comm, void *stream, struct capo_gpu_call *out)
 {
         int status = 0, device = -1, saved = errno;
@@ -197,7 +211,7 @@ void capo_gpu_begin(struct capo_comm *comm, void *stream, struct capo_gpu_call *
         }
         if (--comm->gpu_wait)
                 goto out;
-        comm->gpu_wait = sample; /* every rank times the same calls of a communicator */
+        comm->gpu_wait = next_wait(comm);
         if (comm->pending)
                 goto out;
         if ((uintptr_t)stream <= 2) {

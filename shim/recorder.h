@@ -39,6 +39,7 @@ struct capo_comm {
         uint32_t seq, p2p_seq; /* of the last call; NCCL forbids concurrent calls on one communicator */
         uint32_t n_ranks;
         uint32_t gpu_wait; /* calls until the next one timed on the GPU */
+        uint32_t gpu_turn; /* state of the generator of those distances */
         uint16_t id;
         bool pending;      /* non-blocking and not known to be ready */
         bool kernel_clock; /* a profiler plugin sends GPU stamps for it */
