@@ -6,6 +6,8 @@
  * Within a block the first calls go as warm-up, stalls are set aside, and the median of ln(us) stays with its error.
  * 2. Habits. In-place and out-of-place runs differ by a habit of the candidate, not by noise: half the median
  * difference is taken out of each, so that a cell is a cell.
+ *    A run that has both NCCL's own choice and other candidates at a size (a sweep) was slow or fast for all of them:
+ * what its own choice differs by from that of the other runs is taken out of all.
  * 3. Noise. What blocks of one cell still differ by, pooled over the series, is the variation between runs. It, not the
  *    spread within a run, decides what can be told apart.
  * 4. Decisions. A candidate is admitted at a size where the lower end of its gain over NCCL's own choice is above zero,
@@ -409,6 +411,50 @@ static int place_habit(struct maker *m, struct capo_fit_series *s)
         return 0;
 }
 
+/* Blocks are sorted by size: one size at a time. */
+static int run_habit(struct capo_fit_series *s)
+{
+        double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
+
+        if (!v)
+                return -ENOMEM;
+        for (int i = 0, end; i < s->n_blocks; i = end) {
+                size_t n = 0;
+                double usual;
+
+                for (end = i; end < s->n_blocks && s->blocks[end].point == s->blocks[i].point; end++) {
+                        if (s->blocks[end].candidate == 0)
+                                v[n++] = s->blocks[end].value;
+                }
+                if (n < 2)
+                        continue;
+                usual = capo_median(v, n);
+                for (int d = i, next; d < end && s->blocks[d].candidate == 0;
+                     d = next) { /* NCCL's choice sorts first, by run */
+                        double own = 0;
+                        bool others = false;
+
+                        for (next = d;
+                             next < end && s->blocks[next].candidate == 0 && s->blocks[next].run == s->blocks[d].run;
+                             next++)
+                                own += s->blocks[next].value;
+                        own /= next - d;
+                        for (int k = next; k < end; k++) {
+                                if (s->blocks[k].candidate == 0 || s->blocks[k].run != s->blocks[d].run)
+                                        continue;
+                                others = true;
+                                s->blocks[k].value -= own - usual;
+                        }
+                        for (int k = d; others && k < next; k++) {
+                                s->blocks[k].value -= own - usual;
+                                s->blocks[k].anchor = true;
+                        }
+                }
+        }
+        free(v);
+        return 0;
+}
+
 /* ---- the same thing under two names, and folds ---- */
 
 static void what_default_ran(struct capo_fit_series *s)
@@ -498,7 +544,7 @@ static int find_noise(struct capo_fit_series *s)
                                 const struct capo_fit_block *b = &s->blocks[j];
                                 bool same = capo_fit_cell_of(s, b->point, b->candidate)->is_default;
 
-                                if (b->candidate != c && !(c == 0 && same))
+                                if (b->anchor || (b->candidate != c && !(c == 0 && same)))
                                         continue;
                                 runs_repeat |= k > 0 && b->run != run;
                                 run = b->run;
@@ -866,6 +912,8 @@ static int make_series(struct maker *m, struct capo_fit_series *s, const struct 
                 e = set_aside(m, s);
         if (e == 0)
                 e = place_habit(m, s);
+        if (e == 0)
+                e = run_habit(s);
         if (e < 0)
                 return e;
         what_default_ran(s);

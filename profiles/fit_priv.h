@@ -15,6 +15,7 @@ struct capo_fit_block {
         int fold; /* how many-th run of its candidate this is, for leaving one out */
         uint8_t place;
         uint8_t ran, ran_channels;
+        bool anchor; /* NCCL's own choice in a run that has other candidates at this size: those are measured from it */
 };
 
 /* Which part of the measurements an estimate is made from. */
