@@ -136,7 +136,10 @@ static bool more(struct capo_json *r, char close)
 
 bool capo_json_key(struct capo_json *r, struct capo_slice *key)
 {
-        if (!more(r, '}') || !capo_json_string(r, key, "a key in quotes"))
+        if (!more(r, '}'))
+                return false;
+        r->key = r->at;
+        if (!capo_json_string(r, key, "a key in quotes"))
                 return false;
         if (capo_json_peek(r) != ':')
                 return capo_json_fail(r, r->at, "\":\" after the key");

@@ -18,6 +18,7 @@ struct capo_slice {
 struct capo_json {
         const char *at, *end; /* next byte, one past the last */
         const char *begin;
+        const char *key; /* opening quote of the last key */
         const char *file;
         uint32_t line; /* of `at`, from 1 */
         bool fresh;    /* directly after '{' or '[' */

@@ -3,6 +3,7 @@
  * The JSON form of a profile: reader and writer, side by side so that they stay one format. docs/profile-format.md is
  * the same for people. Keys are tables; a key that is not in its table, or comes twice, is an error where it stands.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
@@ -93,13 +94,13 @@ static int find_key(struct capo_json *r, struct capo_slice key, const char *cons
                 if (!capo_slice_is(key, words[i]))
                         continue;
                 if (*seen & 1u << i) {
-                        capo_json_fail(r, key.at - 1, "the key %s only once", words[i]);
+                        capo_json_fail(r, r->key, "the key %s only once", words[i]);
                         return -1;
                 }
                 *seen |= 1u << i;
                 return (int)i;
         }
-        capo_json_fail(r, key.at - 1, "%s", one_of(words, n, text, sizeof text));
+        capo_json_fail(r, r->key, "%s", one_of(words, n, text, sizeof text));
         return -1;
 }
 
@@ -127,8 +128,8 @@ static bool same_letters(const char *a, const char *b)
                         a++;
                 while (*b == '_')
                         b++;
-                if ((*a | 0x20) != (*b | 0x20))
-                        return !*a && !*b;
+                if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
+                        return false;
                 if (!*a)
                         return true;
         }

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tuner and the profiler that the user had already: asked where capo has no opinion, through every version. */
+#include "plugin.h"
+#include "tuner/nccl_profiler.h"
+
+TestSuite(chain, .timeout = 60);
+
+/* tests/tuner/other_tuner.c built for interface v<n>: it takes Tree/LL with <n> channels for Reduce, and counts itself.
+ */
+static const char *other(int version)
+{
+        static char path[4096];
+
+        snprintf(path, sizeof path, "%s/libother-tuner-v%d.so", getenv("CAPO_TEST_OTHERS"), version);
+        return path;
+}
+
+static int other_count(int version, const char *what)
+{
+        int (*count)(void) = (int (*)(void))dlsym(dlopen(other(version), RTLD_NOW), what);
+
+        return count();
+}
+
+#define OURS RULES("{\"when\": {}, " ROWS("allreduce", ROW("1M", "ring", "simple") LEAVE_REST) "}")
+
+static void try(int abi, int version, bool expect_chained)
+{
+        struct plugin p = plugin_open(abi);
+        struct answer a;
+        void *context;
+
+        cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
+        table_fill(a.table);
+        plugin_ask(&p, context, ALLREDUCE, 8, 1, 0, &a);
+        cr_expect(a.algo == RING && a.proto == SIMPLE && a.channels == 0, "v%d: ours is ours", abi);
+        table_fill(a.table);
+        plugin_ask(&p, context, ALLREDUCE, 4 << 20, 1, 0, &a);
+        cr_expect_not(a.touched, "v%d: leave to NCCL is an opinion", abi);
+        table_fill(a.table);
+        plugin_ask(&p, context, REDUCE, 8, 1, 0, &a);
+        if (expect_chained)
+                cr_expect(a.algo == TREE && a.proto == LL && a.channels == version, "v%d asks v%d: %d/%d %d", abi,
+                          version, a.algo, a.proto, a.channels);
+        else
+                cr_expect_not(a.touched, "v%d asks v%d", abi, version);
+        if (expect_chained)
+                cr_expect_eq(other_count(version, "others_open"), 1);
+        if (expect_chained && version > 1) { /* an entry that is not there is not revived for the other either */
+                table_fill(a.table);
+                a.table[TREE][LL] = -1;
+                plugin_ask(&p, context, REDUCE, 8, 1, 0, &a);
+                cr_expect_eq(a.table[TREE][LL], -1);
+        }
+        plugin_finish(&p, context);
+        if (expect_chained)
+                cr_expect_eq(other_count(version, "others_open"), 0);
+}
+
+/* The newest interface both know; and none that this NCCL would not have used. One process has one NCCL. */
+#define CHAIN(abi, version, chained)                           \
+        Test(chain, abi_##abi##_to_##version)                  \
+        {                                                      \
+                setenv("CAPO_CHAIN_TUNER", other(version), 1); \
+                use_profile(OURS);                             \
+                try(abi, version, chained);                    \
+        }
+CHAIN(1, 1, true)
+CHAIN(1, 2, false)
+CHAIN(2, 2, true)
+CHAIN(2, 3, false)
+CHAIN(3, 2, true)
+CHAIN(3, 3, true)
+CHAIN(4, 2, true)
+CHAIN(4, 3, true)
+CHAIN(4, 4, true)
+CHAIN(4, 5, false)
+CHAIN(5, 2, true)
+CHAIN(5, 4, true)
+CHAIN(5, 5, true)
+CHAIN(6, 2, true)
+CHAIN(6, 3, true)
+CHAIN(6, 4, true)
+CHAIN(6, 5, true)
+CHAIN(6, 6, true)
+
+Test(chain, only_is_alone)
+{
+        setenv("CAPO_CHAIN_TUNER", other(6), 1);
+        setenv("CAPO_TUNER", "only", 1);
+        use_profile(OURS);
+        try(6, 6, false);
+}
+
+Test(chain, chain_is_the_other_alone)
+{
+        struct plugin p = plugin_open(6);
+        struct answer a;
+        void *context;
+
+        setenv("CAPO_CHAIN_TUNER", other(6), 1);
+        setenv("CAPO_TUNER", "chain", 1);
+        use_profile(OURS);
+        cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
+        table_fill(a.table);
+        plugin_ask(&p, context, ALLREDUCE, 8, 1, 0, &a);
+        cr_expect_not(a.touched);
+        plugin_ask(&p, context, REDUCE, 8, 1, 0, &a);
+        cr_expect_eq(a.channels, 6);
+        plugin_finish(&p, context);
+}
+
+Test(chain, itself_is_not_chained)
+{
+        struct plugin p = plugin_open(6);
+        struct answer a;
+        void *context;
+
+        setenv("CAPO_CHAIN_TUNER", getenv("CAPO_TEST_PLUGIN"), 1);
+        cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
+        table_fill(a.table);
+        plugin_ask(&p, context, ALLREDUCE, 8, 1, 0, &a);
+        cr_expect_not(a.touched);
+        plugin_finish(&p, context);
+}
+
+Test(chain, one_that_is_not_there_is_said_and_left_out)
+{
+        struct plugin p = plugin_open(6);
+        void *context;
+
+        setenv("CAPO_CHAIN_TUNER", "no-such-tuner", 1);
+        cr_expect_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
+        plugin_finish(&p, context);
+}
+
+Test(chain, its_refusal_is_handed_on)
+{
+        struct plugin p = plugin_open(6);
+        void *context;
+
+        setenv("CAPO_CHAIN_TUNER", other(6), 1);
+        setenv("OTHER_TUNER_REFUSES", "1", 1);
+        cr_expect_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SYSTEM_ERROR);
+}
+
+Test(chain, chunks_pass_but_never_below_a_grain)
+{
+        static const size_t answers[][2] = {{1 << 20, 1 << 20}, {512, 512}, {511, 4242}, {0, 4242}};
+        struct plugin p = plugin_open(6);
+        const struct capo_tuner_v6 *v6 = p.object;
+        void *context;
+
+        setenv("CAPO_CHAIN_TUNER", other(6), 1);
+        cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
+        for (size_t i = 0; i < 4; i++) {
+                size_t chunk = 4242;
+                char text[32];
+
+                snprintf(text, sizeof text, "%zu", answers[i][0]);
+                setenv("OTHER_TUNER_CHUNK", text, 1);
+                cr_expect_eq(v6->get_chunk_size(context, REDUCE, 1 << 20, RING, SIMPLE, 1, &chunk), 0);
+                cr_expect_eq(chunk, answers[i][1], "%zu: %zu", answers[i][0], chunk);
+        }
+        plugin_finish(&p, context);
+}
+
+/* ---- the profiler, without a recorder: it asks for nothing, and hands on what another asks for ---- */
+
+Test(chain, profiler_wants_nothing_without_a_recorder)
+{
+        void *library = dlopen(getenv("CAPO_TEST_PLUGIN"), RTLD_NOW);
+
+        for (int v = 1; v <= 6; v++) {
+                char symbol[32];
+                const struct capo_profiler_v1 *v1;
+                void *context = NULL, *handle = &v;
+                int mask = 99;
+                struct capo_event_v4 e = {.type = CAPO_EVENT_COLL};
+
+                snprintf(symbol, sizeof symbol, "ncclProfiler_v%d", v);
+                v1 = dlsym(library, symbol);
+                cr_assert_not_null(v1, "%s", symbol);
+                cr_expect_str_eq(v1->name, "capo");
+                if (v < 4)
+                        cr_expect_eq(v1->init(&context, &mask), 0);
+                else if (v == 4)
+                        cr_expect_eq(((const struct capo_profiler_v4 *)v1)
+                                             ->init(&context, &mask, "dp", 7, 2, 8, 0, log_line),
+                                     0);
+                else
+                        cr_expect_eq(((const struct capo_profiler_v5 *)v1)
+                                             ->init(&context, 7, &mask, "dp", 2, 8, 0, log_line),
+                                     0);
+                cr_expect_eq(mask, 0, "%s", symbol);
+                if (v == 4) {
+                        e.coll.func = "AllReduce";
+                        e.coll.algo = "RING";
+                        e.coll.proto = "LL";
+                        cr_expect_eq(v1->start_event(context, &handle, &e), 0);
+                        cr_expect_null(handle);
+                }
+                cr_expect_eq(v1->stop_event(NULL), 0);
+                cr_expect_eq(v1->finalize(context), 0);
+        }
+}
+
+Test(chain, names_reach_the_tuner_through_the_profiler)
+{
+        struct plugin p = plugin_open(5);
+        const struct capo_profiler_v5 *v5 = dlsym(p.library, "ncclProfiler_v5");
+        void *profiler, *context;
+        struct answer a;
+        int mask;
+
+        use_profile(RULES(
+                "{\"when\": {\"comm\": \"dp*\"}, " ROWS("allreduce", ROW("1M", "ring", "simple") LEAVE_REST) "}"));
+        v5->init(&profiler, 77, &mask, "dp_0", 2, 8, 0, log_line);
+        cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
+        table_fill(a.table);
+        plugin_ask(&p, context, ALLREDUCE, 8, 1, 0, &a);
+        cr_expect(a.algo == RING && a.proto == SIMPLE);
+        plugin_finish(&p, context);
+}
+
+static void profiler_passes(int version)
+{
+        void *library = dlopen(getenv("CAPO_TEST_PLUGIN"), RTLD_NOW);
+        char symbol[32];
+        const struct capo_profiler_v5 *p;
+        struct capo_event_v5 coll = {.type = CAPO_EVENT_COLL,
+                                     .coll = {.func = "AllReduce", .algo = "RING", .proto = "LL"}};
+        struct capo_event_v5 op = {.type = CAPO_EVENT_PROXY_OP};
+        void *context, *coll_handle, *op_handle;
+        int mask;
+
+        setenv("CAPO_CHAIN_PROFILER", other(version), 1);
+        snprintf(symbol, sizeof symbol, "ncclProfiler_v%d", version);
+        p = dlsym(library, symbol);
+        p->init(&context, 7, &mask, "dp", 2, 8, 0, log_line);
+        cr_assert_eq(mask, CAPO_EVENT_PROXY_OP, "what the other asked for");
+        p->start_event(context, &coll_handle, &coll);
+        cr_assert_not_null(coll_handle);
+        op.parent = coll_handle;
+        p->start_event(context, &op_handle, &op);
+        cr_expect_eq(other_count(version, "others_parent_right"), 1);
+        p->record_state(op_handle, 3, NULL);
+        p->stop_event(op_handle);
+        p->stop_event(coll_handle);
+        cr_expect_eq(other_count(version, "others_events"), 5);
+        p->finalize(context);
+        cr_expect_eq(other_count(version, "others_events"), 6);
+}
+
+Test(chain, profiler_5_gets_its_events)
+{
+        profiler_passes(5);
+}
+
+Test(chain, profiler_6_gets_its_events)
+{
+        profiler_passes(6);
+}
