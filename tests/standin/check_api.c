@@ -325,6 +325,10 @@ static void registrations(void)
         EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclHalf, op, comms[0], streams[0]), ncclInvalidArgument);
         EXPECT_IS(ncclRedOpDestroy(op, comms[0]), ncclSuccess);
         EXPECT_IS(ncclRedOpDestroy(op, comms[0]), ncclInvalidArgument);
+        EXPECT_IS(ncclCommSuspend(comms[0], 1), ncclSuccess);
+        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclFloat, ncclSum, comms[0], streams[0]), ncclInvalidUsage);
+        EXPECT_IS(ncclCommResume(comms[0]), ncclSuccess);
+        EXPECT_IS(ncclCommResume(comms[0]), ncclInvalidUsage);
 }
 
 int main(void)

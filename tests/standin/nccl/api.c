@@ -502,6 +502,30 @@ API ncclResult_t pncclCommRevoke(ncclComm_t handle, int flags)
         return ncclSuccess;
 }
 
+/* There is no device memory to give up; what remains of suspending is its rule: no call until resumed. */
+static ncclResult_t suspend(struct comm *comm, bool off, const char *what)
+{
+        ncclResult_t r = comm_check(comm, what);
+
+        if (!r && comm->suspended == off)
+                r = fail(comm, ncclInvalidUsage, "%s: communicator is %ssuspended", what, off ? "already " : "not ");
+        if (!r)
+                r = exec_drain(comm);
+        if (!r)
+                comm->suspended = off;
+        return r;
+}
+
+API ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags)
+{
+        return suspend((struct comm *)comm, true, "CommSuspend");
+}
+
+API ncclResult_t pncclCommResume(ncclComm_t comm)
+{
+        return suspend((struct comm *)comm, false, "CommResume");
+}
+
 /* --- asking --- */
 
 API ncclResult_t pncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *error)
@@ -739,8 +763,8 @@ static ncclResult_t check(const struct ask *a, struct task *t)
 
         if (r)
                 return r;
-        if (comm->finalized || comm->revoked)
-                return fail(comm, ncclInvalidUsage, "%s: communicator is finalized or revoked", what);
+        if (comm->finalized || comm->revoked || comm->suspended)
+                return fail(comm, ncclInvalidUsage, "%s: communicator is finalized, revoked or suspended", what);
         if (comm->error)
                 return (ncclResult_t)comm->error;
         if (!type_bytes(a->type))

@@ -165,7 +165,7 @@ struct comm {
         atomic_int abort; /* everything under way stops */
         atomic_int error; /* first asynchronous error */
         atomic_int state; /* ncclInProgress while another thread inits, launches or finalizes; then its result */
-        bool finalized, revoked;
+        bool finalized, revoked, suspended;
         bool linger;          /* host waits move the data path's last messages along */
         uint64_t t_linger_ns; /* and end at this time; 0: no end */
         char last_error[256];
