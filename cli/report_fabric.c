@@ -37,7 +37,7 @@ static const char *note(const struct capo_fabric_link *l, char *text, size_t roo
                 if (n < room)                                                                                 \
                         n += (size_t)snprintf(text + n, room - n, "%s" format, n ? "; " : "", ##__VA_ARGS__); \
         } while (0)
-        if (!l->ops)
+        if (!l->ops && strcmp(d->provider, "shm"))
                 NOTE("idle");
         if (l->sharers > 1 && l->ops)
                 NOTE("%u ranks share this NIC", l->sharers);
@@ -62,11 +62,15 @@ static void links_text(const struct report *r, const struct capo_fabric_job *f, 
 
         for (size_t i = 0; i < N_ELEMENTS(heads); i++)
                 capo_table_cell(t, "%s", heads[i]);
-        for (size_t i = 0; i < f->n_links && (r->all || shown < LINKS_SHOWN); i++, shown++) {
+        for (size_t i = 0; i < f->n_links && (r->all || shown < LINKS_SHOWN); i++) {
                 const struct capo_fabric_link *l = &f->links[i];
                 const struct capo_fabric_domain *d = l->domain;
                 const struct capo_job_process *p = &r->job->processes[l->process];
                 char text[256];
+
+                if (!l->ops && !r->all && !strcmp(d->provider, "shm"))
+                        continue; /* memory that nobody used is no idle NIC */
+                shown++;
 
                 if (p->rank >= 0)
                         capo_table_cell(t, "%d", p->rank);
@@ -91,7 +95,7 @@ static void links_text(const struct report *r, const struct capo_fabric_job *f, 
                 capo_table_cell(t, "%s", note(l, text, sizeof text));
         }
         capo_table_print(t, out, 1, "", "");
-        if (shown < f->n_links)
+        if (shown == LINKS_SHOWN && shown < f->n_links)
                 fprintf(out, "%zu more: capo report --all %s\n", f->n_links - shown, r->what);
 }
 

@@ -279,6 +279,17 @@ extern const struct fi_ops_cq capo_fi_cq;
 extern const struct fi_ops_cntr capo_fi_cntr;
 extern const struct fi_ops_eq capo_fi_eq;
 
+/* What was posted by threads that were inside an NCCL call of their own. 64 kinds of
+ * calls at most; the rest is in no row. */
+#define FI_INSIDE 64
+struct fi_inside {
+        _Atomic uint64_t key; /* 0: free */
+        uint64_t comm_uid;
+        uint8_t call;
+        _Atomic uint64_t ops, bytes; /* bytes that left, or were fetched */
+};
+extern struct fi_inside capo_fi_inside[FI_INSIDE];
+
 /** capo_fi_hist_add() - one more of @ns. */
 void capo_fi_hist_add(struct fi_hist *h, uint64_t ns);
 uint64_t capo_fi_now(void); /* CLOCK_MONOTONIC, ns */

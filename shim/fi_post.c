@@ -15,6 +15,7 @@
 #include "capo/msg.h"
 #include "core/clock.h"
 #include "shim/fi.h"
+#include "shim/recorder.h"
 
 uint64_t capo_fi_now(void)
 {
@@ -175,14 +176,44 @@ static inline void before(struct fi_ep *e, struct fi_post_set *set, bool rx, voi
         }
 }
 
+struct fi_inside capo_fi_inside[FI_INSIDE];
+
+/* The calling thread is inside an NCCL call: this operation serves that call. */
+static __attribute__((noinline)) void inside_call(size_t bytes, bool rx)
+{
+        struct capo_shim_outer outer;
+        uint64_t key;
+
+        if (!capo_shim_current(&outer))
+                return;
+        key = (outer.comm_uid ^ (uint64_t)outer.call << 56) | 1;
+        for (unsigned i = 0; i < FI_INSIDE; i++) {
+                struct fi_inside *in = &capo_fi_inside[(key + i) % FI_INSIDE];
+                uint64_t held = 0;
+
+                if (in->key != key && !atomic_compare_exchange_strong(&in->key, &held, key) && held != key)
+                        continue;
+                in->comm_uid = outer.comm_uid; /* everybody who gets here writes the same */
+                in->call = outer.call;
+                in->ops++;
+                if (!rx)
+                        in->bytes += bytes;
+                return;
+        }
+}
+
 static inline void after(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind, size_t bytes, void *context,
                          ssize_t r)
 {
         bool shared = set == &e->set[FI_SETS - 1];
 
-        if (unlikely(r))
+        if (unlikely(r)) {
                 refused(e, set, shared, is_rx(kind), context, r);
-        else if (unlikely(shared))
+                return;
+        }
+        if (unlikely(capo_tls.depth))
+                inside_call(bytes, is_rx(kind));
+        if (unlikely(shared))
                 count(set, kind, bytes, true);
         else
                 count(set, kind, bytes, false);

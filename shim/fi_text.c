@@ -323,6 +323,9 @@ static void merge_older_half(void)
         n_windows -= half - out;
 }
 
+static void write_snapshot(bool last);
+static uint64_t t_started, t_early;
+
 static void poll_windows(void)
 {
         uint64_t now = capo_clock_mono();
@@ -342,6 +345,21 @@ static void poll_windows(void)
                                         .rx_bytes = t.rx_bytes > so_far.rx_bytes ? t.rx_bytes - so_far.rx_bytes : 0};
         }
         so_far = t;
+}
+
+/*
+ * The recorder's checkpoints begin after 10 s. What a job did that is killed before would be lost with its memory, so
+ * the first seconds have snapshots of their own.
+ */
+static void round_of_drain(void)
+{
+        uint64_t now = capo_clock_mono();
+
+        poll_windows();
+        if (now - t_started >= t_early && t_early <= 4000000000u) {
+                t_early *= 2;
+                write_snapshot(false);
+        }
 }
 
 /* Devices made for what is underneath a training job, whether or not anybody uses them. */
@@ -397,6 +415,15 @@ static void write_snapshot(bool last)
                     (unsigned long)window[i].rx_bytes);
                 end_line(&t);
         }
+        for (unsigned i = 0; i < FI_INSIDE; i++) {
+                const struct fi_inside *in = &capo_fi_inside[i];
+
+                if (in->ops) {
+                        put(&t, "inside\tcomm=%lu\tcall=%u\tops=%lu\tbytes=%lu", (unsigned long)in->comm_uid, in->call,
+                            (unsigned long)in->ops, (unsigned long)in->bytes);
+                        end_line(&t);
+                }
+        }
         put(&t, "complete\t%lu", (unsigned long)t.snapshot);
         end_line(&t);
         text_flush(&t);
@@ -410,6 +437,7 @@ static void forked(void)
 {
         n_windows = 0;
         memset(&so_far, 0, sizeof so_far);
+        memset(capo_fi_inside, 0, sizeof capo_fi_inside);
         capo_fi_forget();
         atomic_flag_clear(&started);
 }
@@ -418,9 +446,10 @@ bool capo_fi_text_start(void)
 {
         if (atomic_flag_test_and_set(&started))
                 return false;
-        so_far.end = capo_clock_mono();
+        so_far.end = t_started = capo_clock_mono();
+        t_early = 1000000000u;
         capo_shim_at_checkpoint(write_snapshot);
-        capo_shim_at_poll(poll_windows);
+        capo_shim_at_poll(round_of_drain);
         if (!atomic_flag_test_and_set(&fork_known))
                 capo_shim_at_fork(forked);
         return true;
