@@ -541,7 +541,7 @@ static void next_steps(const struct report *r, FILE *out, const struct style *s)
                      "its GPU)",
                      c->members[c->skew->worst].rank, c->name, capo_text_percent(c->skew->wait_share, a));
         }
-        if (r->gpu && small_share > 0.2)
+        if (small_share * r->gpu_share > 0.02 && small_count >= 1000)
                 HINT("calls of 64 KiB and less take %s of the GPU time (%s of %s calls): larger buckets or fusing "
                      "would save most of it",
                      capo_text_percent(small_share, a), capo_text_count(small_count, b),
