@@ -18,6 +18,7 @@
 #include "core/calls.h"
 #include "core/size.h"
 #include "core/util.h"
+#include "profiles/fragment/atlas.h"
 #include "profiles/plan/symmetry.h"
 
 struct cell { /* what NCCL does with one ask */
@@ -34,6 +35,7 @@ struct place {           /* an allocation, and what became of it */
         int nodes; /* as NCCL counts */
         char ring[64], tree[64];
         struct cell *cells;
+        struct fragment_bound bound; /* class and ceilings; class "" where the file has no links */
         size_t group;
         char why[256];
 };
@@ -263,6 +265,64 @@ static int group(struct atlas *a)
         return 0;
 }
 
+/* Classes and ceilings: every allocation of one node; of two nodes, where one takes longer, those that are shown first.
+ */
+static void bounds(struct atlas *a)
+{
+        struct capo_topology *t = NULL;
+        char why[512];
+
+        if (capo_topology_read_nccl(a->o->topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why, sizeof why) < 0)
+                return; /* said before, when NCCL was asked */
+        for (size_t i = 0; i < a->n_places && t->n_links; i++) {
+                struct place *p = &a->places[i];
+
+                if (p->rc == 0 && (!a->o->every_2 || a->group_first[p->group] == i))
+                        (void)fragment_bound(t, p->gpus, p->n_gpus, &p->bound);
+        }
+        capo_topology_free(t);
+}
+
+/* The ceiling of the last ask over a group's allocations, and the classes in it. */
+static void print_bound(const struct atlas *a, size_t g)
+{
+        enum capo_coll coll = a->o->asks[a->o->n_asks - 1].coll;
+        const struct place *first = &a->places[a->group_first[g]];
+        double low = INFINITY, high = 0;
+        bool hybrid = false;
+        const char *classes[4];
+        size_t n = 0, more = 0;
+
+        for (size_t i = 0; i < a->n_places; i++) {
+                const struct place *p = &a->places[i];
+                size_t k = 0;
+
+                if (p->group != g || !*p->bound.class)
+                        continue;
+                low = fmin(low, p->bound.busbw_gbs[coll]);
+                high = fmax(high, p->bound.busbw_gbs[coll]);
+                hybrid |= p->bound.hybrid;
+                while (k < n && strcmp(classes[k], p->bound.class) != 0)
+                        k++;
+                if (k == n && n < N_ELEMENTS(classes))
+                        classes[n++] = p->bound.class;
+                else if (k == n)
+                        more = 1;
+        }
+        if (!n)
+                return;
+        printf("        no software exceeds %.2f", high);
+        if (low < high)
+                printf(" (%.2f in some)", low);
+        printf(" busbw%s", hybrid ? " with PCIe and NICs" : " over NVLink");
+        if (first->cells[a->o->n_asks - 1].busbw > 0 && high > 0)
+                printf(", NCCL reaches %.0f %% of it", 100 * first->cells[a->o->n_asks - 1].busbw / high);
+        printf("  ");
+        for (size_t k = 0; k < n; k++)
+                printf(" %s", classes[k]);
+        puts(more ? " ..." : "");
+}
+
 static void print_text(const struct atlas *a)
 {
         const struct plan_options *o = a->o;
@@ -319,6 +379,7 @@ static void print_text(const struct atlas *a)
                 if (shown < n)
                         printf("and %zu more", n - shown);
                 putchar('\n');
+                print_bound(a, g);
         }
 }
 
@@ -343,19 +404,24 @@ static void print_json(const struct atlas *a)
                         for (size_t k = 0; k < a->places[i].n_gpus; k++)
                                 json_array_append_new(
                                         gpus, json_pack("[i, i]", a->places[i].gpus[k].node, a->places[i].gpus[k].dev));
-                        json_array_append_new(members, json_pack("{s:o, s:i}", "gpus", gpus, "stands_for",
-                                                                 (int)a->places[i].stands_for));
+                        json_array_append_new(members, json_pack("{s:o, s:i, s:s}", "gpus", gpus, "stands_for",
+                                                                 (int)a->places[i].stands_for, "class",
+                                                                 a->places[i].bound.class));
                 }
                 for (size_t k = 0; k < o->n_asks && p->rc == 0; k++) {
                         const struct cell *c = &p->cells[k];
 
                         json_array_append_new(
                                 rows,
-                                json_pack("{s:s, s:I, s:s, s:s, s:i, s:o, s:o}", "coll",
+                                json_pack("{s:s, s:I, s:s, s:s, s:i, s:o, s:o, s:o}", "coll",
                                           capo_coll_word(o->asks[k].coll), "bytes", (json_int_t)o->asks[k].bytes,
                                           "algo", capo_algo_name(c->algo), "proto", capo_proto_name(c->proto),
                                           "channels", c->channels, "us", isnan(c->us) ? json_null() : json_real(c->us),
-                                          "busbw_gbs", isnan(c->busbw) ? json_null() : json_real(c->busbw)));
+                                          "busbw_gbs", isnan(c->busbw) ? json_null() : json_real(c->busbw),
+                                          "ceiling_busbw_gbs",
+                                          p->bound.busbw_gbs[o->asks[k].coll] > 0
+                                                  ? json_real(p->bound.busbw_gbs[o->asks[k].coll])
+                                                  : json_null()));
                 }
                 group = json_pack("{s:i, s:i, s:s, s:s, s:o, s:o}", "count", (int)n, "nccl_nodes", p->nodes, "ring",
                                   p->ring, "tree", p->tree, "rows", rows, "members", members);
@@ -375,18 +441,19 @@ static void print_csv(const struct atlas *a)
 {
         const struct plan_options *o = a->o;
 
-        puts("gpus,stands_for,kind,nccl_nodes,ring,tree,coll,bytes,algo,proto,channels,model_us,busbw_gbs");
+        puts("gpus,stands_for,kind,nccl_nodes,ring,tree,coll,bytes,algo,proto,channels,model_us,busbw_gbs,class,"
+             "ceiling_busbw_gbs");
         for (size_t i = 0; i < a->n_places; i++) {
                 const struct place *p = &a->places[i];
                 char text[1024];
 
                 for (size_t k = 0; k < o->n_asks && p->rc == 0; k++)
-                        printf("\"%s\",%u,%zu,%d,\"%s\",\"%s\",%s,%llu,%s,%s,%u,%.9g,%.9g\n",
+                        printf("\"%s\",%u,%zu,%d,\"%s\",\"%s\",%s,%llu,%s,%s,%u,%.9g,%.9g,%s,%.9g\n",
                                plan_nodes_text(p->gpus, p->n_gpus, text, sizeof text), p->stands_for, p->group + 1,
                                p->nodes, p->ring, p->tree, capo_coll_word(o->asks[k].coll),
                                (unsigned long long)o->asks[k].bytes, capo_algo_name(p->cells[k].algo),
                                capo_proto_name(p->cells[k].proto), p->cells[k].channels, p->cells[k].us,
-                               p->cells[k].busbw);
+                               p->cells[k].busbw, p->bound.class, p->bound.busbw_gbs[o->asks[k].coll]);
         }
 }
 
@@ -420,6 +487,7 @@ int plan_every(struct plan_options *o)
         if (r == 0)
                 r = ask(&a);
         if (r == 0 && a.version) {
+                bounds(&a);
                 switch (o->format) {
                 case PLAN_TEXT: print_text(&a); break;
                 case PLAN_JSON: print_json(&a); break;

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bus bandwidth is algorithm bandwidth times what a ring moves per byte of result (nccl-tests, doc/PERFORMANCE.md). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "profiles/fragment/atlas.h"
+
+int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
+                   struct fragment_bound *out)
+{
+        struct capo_alloc a = {.n_ranks = (int)n, .ranks = calloc(n + 1, sizeof *a.ranks)};
+        double share = n > 1 ? (double)(n - 1) / (double)n : 0;
+        struct capo_ceilings c;
+        int r = a.ranks ? 0 : -ENOMEM;
+
+        for (size_t i = 0; i < n && !r; i++) {
+                a.ranks[i].node = gpus[i].node;
+                a.ranks[i].gpu = capo_topology_gpu_by_dev(t, gpus[i].dev);
+                a.n_nodes = gpus[i].node >= a.n_nodes ? gpus[i].node + 1 : a.n_nodes;
+                if (a.ranks[i].gpu < 0)
+                        r = -EINVAL;
+        }
+        memset(out, 0, sizeof *out);
+        if (!r)
+                r = capo_class_name(t, &a, out->class, sizeof out->class);
+        if (!r)
+                r = capo_ceilings(t, &a, a.n_nodes > 1 ? CAPO_CEILING_HYBRID : 0, &c);
+        if (!r && !c.connected && a.n_nodes == 1) {
+                capo_ceilings_free(&c);
+                r = capo_ceilings(t, &a, CAPO_CEILING_HYBRID, &c);
+        }
+        if (!r) {
+                double broadcast = c.connected ? c.broadcast_gbs : c.hybrid_broadcast_gbs,
+                       gather = c.connected ? c.allgather_gbs : c.hybrid_allgather_gbs,
+                       reduce = c.connected ? c.allreduce_gbs : c.hybrid_allreduce_gbs;
+
+                out->hybrid = !c.connected;
+                if (broadcast > 0) {
+                        out->busbw_gbs[CAPO_COLL_BROADCAST] = out->busbw_gbs[CAPO_COLL_REDUCE] = broadcast;
+                        out->busbw_gbs[CAPO_COLL_ALLGATHER] = out->busbw_gbs[CAPO_COLL_REDUCESCATTER] = gather * share;
+                        out->busbw_gbs[CAPO_COLL_ALLREDUCE] = reduce * 2 * share;
+                }
+                capo_ceilings_free(&c);
+        }
+        capo_alloc_free(&a);
+        return r;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ceilings beside what capo plan says NCCL does: in its terms, ranks as (node, GPU number) and bus bandwidth. */
+#ifndef CAPO_FRAGMENT_ATLAS_H
+#define CAPO_FRAGMENT_ATLAS_H
+
+#include "profiles/fragment.h"
+#include "profiles/plan.h"
+
+struct fragment_bound {
+        char class[3 * CAPO_CLASS_ROOM];
+        double busbw_gbs[CAPO_COLLS]; /* nothing exceeds it; 0 not known */
+        bool hybrid;                  /* NVLink alone does not join the ranks: PCIe and NICs are in it */
+};
+
+/** fragment_bound() - ceilings of an allocation as nccl-tests' busbw. Return: 0; -EINVAL a GPU that @t lacks; -ENOMEM.
+ */
+int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
+                   struct fragment_bound *out);
+
+#endif
