@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo advise: what the framework's knobs would change, from a recording. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/cli.h"
+#include "cli/inputs.h"
+#include "core/log_find.h"
+#include "core/size.h"
+#include "core/stats.h"
+#include "profiles/advise.h"
+
+static void help(void)
+{
+        puts("usage: capo advise [OPTIONS] DIR\n\n"
+             "Reads the all-reduces of a recorded training job and says what other bucket sizes would cost per step: "
+             "the knob\n"
+             "is DDP(bucket_cap_mb=N) in PyTorch, HOROVOD_FUSION_THRESHOLD in Horovod, allreduce_bucket_size in "
+             "DeepSpeed; and\n"
+             "what gradient accumulation would save. Everything predicted is modelled: buckets one after another, "
+             "times from\n"
+             "measurements, no overlap with the backward pass.\n\n"
+             "  --with INPUT   times from these measurements (a sweep's logs, nccl-tests output, store:FILE), each "
+             "size at what\n"
+             "                 the profile fitted to them would choose; default: the recording's own times\n"
+             "  --steps N      steps in the recording; default: found from how often each size was called\n\n"
+             "  capo advise capo-logs/training\n"
+             "  capo advise --with sweep/ capo-logs/training");
+}
+
+static struct capo_job *load(char *path)
+{
+        struct capo_log_paths paths = {0};
+        struct capo_job *job = NULL;
+        char why[512];
+        int used = 0;
+
+        if (capo_log_find(&path, 1, &paths, why, sizeof why) < 0) {
+                capo_error("%s", why);
+        } else {
+                job = capo_job_new();
+                for (size_t i = 0; job && i < paths.n; i++)
+                        used += capo_job_add_log(job, paths.path[i], why, sizeof why, NULL, NULL) == 0;
+                if (!job || !used || capo_job_finish(job) < 0) {
+                        capo_error("%s: no capo log to read", path);
+                        capo_job_free(job);
+                        job = NULL;
+                }
+        }
+        capo_log_paths_finish(&paths);
+        return job;
+}
+
+static char *seconds(double s, char *text, size_t room)
+{
+        if (s < 0.1)
+                snprintf(text, room, "%.3g ms", s * 1e3);
+        else
+                snprintf(text, room, "%.3g s", s);
+        return text;
+}
+
+static void page(const struct capo_advice *a, const char *from)
+{
+        char x[16], y[16], t[24], u[24];
+        const struct capo_advice_bucket *best = a->best < 0 ? NULL : &a->bucket[a->best];
+
+        printf("\n%s (%u ranks): %llu steps%s, per step %llu all-reduces of %s to %s, %s in all\n", a->comm, a->n_ranks,
+               (unsigned long long)a->steps, a->steps_found ? " (found from the counts; --steps tells better)" : "",
+               (unsigned long long)a->calls, capo_size_print(a->smallest, x, sizeof x),
+               capo_size_print(a->largest, y, sizeof y), capo_size_print(a->step_bytes, t, sizeof t));
+        printf("now: %s per step modelled (%s)", seconds(a->now_seconds, t, sizeof t), from);
+        if (a->recorded_seconds > 0)
+                printf("; %s recorded, waiting for other ranks included", seconds(a->recorded_seconds, u, sizeof u));
+        printf("\n\n  %-12s %10s %8s %14s %10s\n", "bucket cap", "buckets of", "each", "per step", "change");
+        for (size_t i = 0; i < a->n_buckets; i++) {
+                const struct capo_advice_bucket *b = &a->bucket[i];
+
+                printf("  %-12s %10llu %8s %14s %+9.1f %%%s\n", capo_size_print(b->cap, x, sizeof x),
+                       (unsigned long long)b->n, capo_size_print(b->bucket, y, sizeof y),
+                       seconds(b->seconds, t, sizeof t), 100 * (b->seconds / a->now_seconds - 1),
+                       (int)i == a->best ? "  <- modelled best" : "");
+        }
+        putchar('\n');
+        if (best)
+                printf("try: DDP(bucket_cap_mb=%llu), or HOROVOD_FUSION_THRESHOLD=%llu: %s less per step, %s per 1,000 "
+                       "steps "
+                       "(modelled, nothing overlapped)\n",
+                       (unsigned long long)(best->cap >> 20), (unsigned long long)best->cap,
+                       seconds(a->now_seconds - best->seconds, t, sizeof t),
+                       seconds(1000 * (a->now_seconds - best->seconds), u, sizeof u));
+        else
+                puts("buckets: as good as any other size, within 3 % (modelled)");
+        printf("gradient accumulation over 2 steps: %s less per step; over 4: %s (modelled; it changes the batch "
+               "size)\n",
+               seconds(a->now_seconds / 2, t, sizeof t), seconds(a->now_seconds * 3 / 4, u, sizeof u));
+}
+
+/* The curve to time by, and where it is from. */
+static int curve_for(const struct capo_job *job, uint32_t comm, const struct capo_fit *fit, struct capo_curve *curve,
+                     const char **from)
+{
+        *from = "times measured in --with";
+        if (fit)
+                return capo_curve_of_fit(fit, (uint32_t)job->comms[comm].n_ranks, curve);
+        *from = "times of this recording";
+        return capo_curve_of_job(job, comm, curve);
+}
+
+int capo_verb_advise(int argc, char **argv)
+{
+        struct capo_samples set = {0};
+        struct capo_label label = {0};
+        struct capo_fit_options options = {.min_gain = 0.01};
+        struct capo_fit *fit = NULL;
+        struct capo_fault fault;
+        struct capo_job *job = NULL;
+        char *dir = NULL;
+        uint64_t steps = 0;
+        int status = CAPO_EXIT_FAIL, shown = 0, with = 0;
+
+        for (int i = 1; i < argc; i++) {
+                char *end;
+
+                if (!strcmp(argv[i], "--help")) {
+                        help();
+                        capo_samples_free(&set);
+                        return CAPO_EXIT_OK;
+                }
+                if (!strcmp(argv[i], "--with") && i + 1 < argc) {
+                        with++;
+                        if (capo_inputs_read(argv[++i], &label, &set) < 0)
+                                goto end;
+                } else if (!strcmp(argv[i], "--steps") && i + 1 < argc) {
+                        steps = strtoull(argv[++i], &end, 10);
+                        if (*end || end == argv[i] || steps < 2) {
+                                capo_error("--steps: expected a number from 2 on, found \"%s\"", argv[i]);
+                                status = CAPO_EXIT_USAGE;
+                                goto end;
+                        }
+                } else if (argv[i][0] == '-' || dir) {
+                        capo_error("advise: unknown option \"%s\"; capo advise --help", argv[i]);
+                        status = CAPO_EXIT_USAGE;
+                        goto end;
+                } else {
+                        dir = argv[i];
+                }
+        }
+        if (!dir) {
+                capo_error("advise: which recording? capo advise --help");
+                status = CAPO_EXIT_USAGE;
+                goto end;
+        }
+        if (with && capo_fit_make(&set, &options, &fit, &fault) < 0) {
+                capo_error("advise: --with: %s", fault.text);
+                goto end;
+        }
+        job = load(dir);
+        if (!job)
+                goto end;
+        for (uint32_t c = 0; c < job->n_comms; c++) {
+                struct capo_curve curve;
+                struct capo_advice advice;
+                const char *from;
+
+                if (curve_for(job, c, fit, &curve, &from) == 0 && capo_advise(job, c, &curve, steps, &advice) == 0 &&
+                    advice.step_bytes >= 1024) {
+                        if (!shown++)
+                                printf("capo advise  %s   predictions are modelled, not measured\n", dir);
+                        page(&advice, from);
+                }
+                capo_curve_finish(&curve);
+        }
+        if (!shown)
+                capo_error(with ? "%s: no all-reduces of a training step on as many ranks as --with was measured on"
+                                : "%s: no all-reduces of a training step in two sizes, timed on the GPU "
+                                  "(CAPO_GPU_SAMPLE=1, or "
+                                  "--with measurements)",
+                           dir);
+        status = shown ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+end:
+        capo_job_free(job);
+        capo_fit_free(fit);
+        capo_samples_free(&set);
+        return status;
+}
