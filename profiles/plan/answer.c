@@ -54,28 +54,67 @@ static char *read_text(const char *folder, const char *name)
         return text;
 }
 
-/* 2.20 to 2.23: "<n> Bytes -> Algo 1 proto 0 time 12.34", one per call of rank 0, in order. */
-static void read_printed(const char *folder, uint32_t node, struct capo_plan_answer *out)
+/*
+ * The line NCCL prints about its choice, for rows that no profiler event told about: "<n> Bytes -> Algo 1 proto 0 time
+ * 12.34" in 2.20 to 2.23, where a tuner chose there may be none; "Broadcast: <n> Bytes -> Algo RING proto LL ..."
+ * later. From 2.29 on a Broadcast with one root has that line and no profiler event.
+ */
+static void read_line(const char *line, struct capo_plan_row *r)
+{
+        char algo[32], proto[32];
+        double us = NAN;
+        unsigned a, p;
+
+        if (sscanf(line, "Bytes -> Algo %31s proto %31s time %lf", algo, proto, &us) < 2)
+                return;
+        if (algo[0] >= '0' && algo[0] <= '9') {
+                a = (unsigned)atoi(algo) + 1;
+                p = (unsigned)atoi(proto) + 1;
+        } else {
+                a = capo_algo_find(algo);
+                p = capo_proto_find(proto);
+        }
+        if (a >= CAPO_ALGOS || p >= CAPO_PROTOS)
+                return;
+        if (r->algo == CAPO_ALGO_UNKNOWN) {
+                r->algo = (uint8_t)a;
+                r->proto = (uint8_t)p;
+        }
+        if (isnan(r->us) && r->algo == a && r->proto == p && us > 0 && us < 3.6e9)
+                r->us = us;
+}
+
+static void read_printed(const struct plan_job *job, const char *folder, struct capo_plan_answer *out)
 {
         char name[32];
-        size_t row = 0;
+        uint64_t begin = 0, size;
 
-        snprintf(name, sizeof name, "log.%u", node);
+        snprintf(name, sizeof name, "log.%u", job->ranks[0].node);
         _cleanup_free_ char *text = read_text(folder, name);
-        for (char *at = text; at && row < out->n_rows && (at = strstr(at, "Bytes -> Algo ")); at++, row++) {
-                int algo, proto;
-                double us;
-                struct capo_plan_row *r = &out->rows[row];
+        size = text ? strlen(text) : 0;
+        for (size_t i = 0; i < out->n_rows && job->rows[i].log_end <= size; i++) {
+                uint64_t end = job->rows[i].log_end;
+                char kept = text ? text[end] : 0;
+                char *line;
 
-                if (sscanf(at, "Bytes -> Algo %d proto %d time %lf", &algo, &proto, &us) != 3)
-                        return; /* 2.24 and later print names, and have a profiler */
-                if (r->algo == CAPO_ALGO_UNKNOWN && algo >= 0 && algo < CAPO_ALGOS - 1 && proto >= 0 && proto < 3) {
-                        r->algo = (uint8_t)(algo + 1);
-                        r->proto = (uint8_t)(proto + 1);
-                }
-                if (isnan(r->us) && us > 0 && us < 3.6e9)
-                        r->us = us;
+                if (!text || end < begin)
+                        return;
+                text[end] = 0;
+                line = strstr(text + begin, "Bytes -> Algo ");
+                if (line)
+                        read_line(line, &out->rows[i]);
+                text[end] = kept;
+                begin = end;
         }
+}
+
+/* The time of a choice: what the tuner was told of that cell. */
+static double told_us(const struct capo_plan_row *r)
+{
+        if (!r->algo || !r->proto || r->algo > r->n_algo || r->proto > r->n_proto ||
+            r->cost[r->algo - 1][r->proto - 1] < 0)
+                return NAN;
+        return r->cost[r->algo - 1][r->proto - 1];
 }
 
 static void read_row(const struct plan_row *from, struct capo_plan_row *to)
@@ -100,9 +139,7 @@ static void read_row(const struct plan_row *from, struct capo_plan_row *to)
         };
         memcpy(to->cost, from->cost, sizeof to->cost);
         memcpy(to->cost_after, from->cost_after, sizeof to->cost_after);
-        if (from->algo >= 0 && from->proto >= 0 && from->algo < from->n_algo && from->proto < from->n_proto &&
-            from->cost[from->algo][from->proto] >= 0)
-                to->us = from->cost[from->algo][from->proto];
+        to->us = told_us(to);
 }
 
 static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *why, size_t room)
@@ -255,10 +292,12 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
         out->init_ms = job->t_init_ms;
         out->rows_ms = job->t_rows_ms;
         out->max_rss_kb = job->max_rss_kb;
-        read_printed(folder, job->ranks[0].node, out);
+        read_printed(job, folder, out);
         for (size_t i = 0; i < out->n_rows; i++) {
                 struct capo_plan_row *row = &out->rows[i];
 
+                if (isnan(row->us))
+                        row->us = told_us(row);
                 if (!isnan(row->us))
                         row->busbw_gbs = (double)row->bytes / (row->us * 1e3) *
                                          capo_busbw_factor(kind_of(row->coll), job->n_ranks);

@@ -166,8 +166,7 @@ static int launched(const void *f, unsigned grid, unsigned block, void **args)
                 plan_seen->launches++;
                 plan_seen->grid = grid;
                 plan_seen->block = block;
-                plan_seen->kernel = f;
-                plan_seen->args = args;
+                plan_seen->func_index = plan_kernel_work(args);
         }
         return 0;
 }

@@ -73,7 +73,8 @@ struct plan_row {
         uint8_t warps;
         uint8_t n_algo; /* of the cost table; 0: the tuner ABI has none */
         uint8_t n_proto;
-        uint8_t result; /* ncclResult_t of the call */
+        uint8_t result;   /* ncclResult_t of the call */
+        uint64_t log_end; /* size of rank 0's NCCL log after the call */
         int32_t tuner_channels;
         int32_t pipe_ops, reg_buff;
         float sim_us;                              /* ncclGroupSimulateEnd; < 0 not available */

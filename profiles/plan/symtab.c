@@ -29,7 +29,7 @@ static bool inside(uint64_t offset, uint64_t size, uint64_t file_size)
         return offset <= file_size && size <= file_size - offset;
 }
 
-static int walk(const unsigned char *file, uint64_t size,
+static int walk(const unsigned char *file, uint64_t size, unsigned type,
                 int (*each)(const char *name, uint64_t value, uint64_t size, void *arg), void *arg, char *why,
                 size_t room)
 {
@@ -68,7 +68,7 @@ static int walk(const unsigned char *file, uint64_t size,
                 uint64_t names_size = sections[tab->sh_link].sh_size;
 
                 for (uint64_t s = 0; s < tab->sh_size / sizeof *syms; s++) {
-                        if (ELF64_ST_TYPE(syms[s].st_info) != STT_FUNC || !syms[s].st_value ||
+                        if (ELF64_ST_TYPE(syms[s].st_info) != type || !syms[s].st_value ||
                             syms[s].st_name >= names_size ||
                             !memchr(names + syms[s].st_name, 0, names_size - syms[s].st_name))
                                 continue;
@@ -84,8 +84,9 @@ static int walk(const unsigned char *file, uint64_t size,
         return -ENODATA;
 }
 
-int capo_elf_functions(const char *path, int (*each)(const char *name, uint64_t value, uint64_t size, void *arg),
-                       void *arg, char *why, size_t why_room)
+int capo_elf_symbols(const char *path, unsigned type,
+                     int (*each)(const char *name, uint64_t value, uint64_t size, void *arg), void *arg, char *why,
+                     size_t why_room)
 {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
         struct stat st;
@@ -110,7 +111,7 @@ int capo_elf_functions(const char *path, int (*each)(const char *name, uint64_t 
                 return r;
         }
 
-        int r = walk(file, (uint64_t)st.st_size, each, arg, why, why_room);
+        int r = walk(file, (uint64_t)st.st_size, type, each, arg, why, why_room);
 
         munmap(file, (size_t)st.st_size);
         return r;

@@ -7,15 +7,17 @@
 #include <stdint.h>
 
 /**
- * capo_elf_functions() - call @each for every function in .symtab of a file
+ * capo_elf_symbols() - call @each for every defined function, or object, in .symtab of a file
  * @path: an ELF64 shared object of this machine's architecture and byte order
+ * @type: STT_FUNC or STT_OBJECT of <elf.h>
  * @each: name, value (relative to the load address), size; a non-zero result stops and is returned
  * @why:  filled with a sentence on error
  *
  * Return: 0; what @each returned; -ENOEXEC not such a file; -ENODATA stripped: it has no .symtab; negative errno.
  */
-int capo_elf_functions(const char *path, int (*each)(const char *name, uint64_t value, uint64_t size, void *arg),
-                       void *arg, char *why, size_t why_room);
+int capo_elf_symbols(const char *path, unsigned type,
+                     int (*each)(const char *name, uint64_t value, uint64_t size, void *arg), void *arg, char *why,
+                     size_t why_room);
 
 /**
  * capo_patch_jump() - make the code at @from continue at @to for ever

@@ -21,8 +21,7 @@ struct plan_seen {
         int channels, warps;
         unsigned launches;
         unsigned grid, block; /* of the last kernel launch */
-        const void *kernel;   /* its function */
-        void **args;
+        int func_index;       /* of its first piece of work, 2.19 to 2.21 only; -1 not known */
 };
 extern _Thread_local struct plan_seen *plan_seen;
 
@@ -36,6 +35,18 @@ int plan_gap(const char *name);
 /** plan_algo_find(), plan_proto_find() - NCCL's number of a name as its profiler interface spells it; -1 unknown. */
 int plan_algo_find(const char *name);
 int plan_proto_find(const char *name);
+
+/*
+ * 2.19 to 2.21 report their choice to no plugin, but the number of the device function is in the work it hands to the
+ * kernel.
+ *
+ * plan_kernel_table() - for capo_elf_symbols(): notes NCCL's table from (collective, type, algorithm, protocol) to that
+ * number plan_kernel_work()  - the number, from the arguments of a launch; -1 without the table plan_kernel_decode() -
+ * fills seen->algo and proto when the number has one meaning for @func
+ */
+int plan_kernel_table(const char *name, uint64_t value, uint64_t size, void *base);
+int plan_kernel_work(void **args);
+void plan_kernel_decode(struct plan_seen *seen, int func);
 
 struct plan_symbol {
         const char *name;

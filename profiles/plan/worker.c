@@ -6,6 +6,7 @@
  * destroyed: when all ranks of all nodes have made their last call, the process ends.
  */
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #include <strings.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -190,7 +192,7 @@ static int redirect(void *handle)
                 return -errno;
         p.stub_end = p.stub + room;
 
-        int r = capo_elf_functions(plan_job->libnccl, patch_one, &p, why, sizeof why);
+        int r = capo_elf_symbols(plan_job->libnccl, STT_FUNC, patch_one, &p, why, sizeof why);
 
         if (r == -ENOTSUP)
                 plan_fail("the CUDA runtime inside libnccl can only be redirected on x86-64");
@@ -200,7 +202,11 @@ static int redirect(void *handle)
                 plan_fail("%s: only %u CUDA runtime functions found in its .symtab: not a libnccl with a static CUDA "
                           "runtime",
                           plan_job->libnccl, p.patched);
-        return r < 0 || p.patched < 50 ? -ENOEXEC : 0;
+        if (r < 0 || p.patched < 50)
+                return -ENOEXEC;
+        if (plan_job->version < 22200)
+                capo_elf_symbols(plan_job->libnccl, STT_OBJECT, plan_kernel_table, p.base, why, sizeof why);
+        return 0;
 }
 
 static int load(void)
@@ -267,6 +273,15 @@ static float simulate(void *comm, uint32_t n_ranks, const struct plan_row *row)
         return info.us;
 }
 
+/* NCCL writes whole lines to NCCL_DEBUG_FILE at once: what it printed so far belongs to the calls so far. */
+static uint64_t log_size(void)
+{
+        const char *path = getenv("NCCL_DEBUG_FILE");
+        struct stat st;
+
+        return path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
 static void *play(void *arg)
 {
         struct rank *me = arg;
@@ -287,11 +302,13 @@ static void *play(void *arg)
         t1 = now_ms();
         for (uint32_t i = 0; i < plan_job->n_rows && !atomic_load(&plan_job->failed); i++) {
                 struct plan_row *row = &plan_job->rows[i];
-                struct plan_seen seen = {.row = me->rank == 0 ? row : NULL, .algo = -1, .proto = -1};
+                struct plan_seen seen = {.row = me->rank == 0 ? row : NULL, .algo = -1, .proto = -1, .func_index = -1};
 
                 plan_seen = &seen;
                 me->rc = call(me->comm, plan_job->n_ranks, row);
                 plan_seen = NULL;
+                if (seen.algo < 0)
+                        plan_kernel_decode(&seen, row->func);
                 agree[i] = (struct plan_agree){(int8_t)seen.algo, (int8_t)seen.proto,
                                                (uint8_t)(seen.channels ? seen.channels : (int)seen.grid), 1};
                 if (me->rank == 0) {
@@ -300,6 +317,7 @@ static void *play(void *arg)
                         row->channels = (uint8_t)seen.grid;
                         row->warps = (uint8_t)(seen.block / 32);
                         row->result = (uint8_t)me->rc;
+                        row->log_end = log_size();
                         row->sim_us =
                                 plan_job->want_sim && me->rc == 0 ? simulate(me->comm, plan_job->n_ranks, row) : -1;
                         atomic_fetch_add(&plan_job->rows_done, 1);
@@ -327,6 +345,25 @@ static bool wait_for(_Atomic uint32_t *word, uint32_t at_least)
         return true;
 }
 
+/*
+ * Up to 2.21 threads that load the tuner at the same moment may be told that there is none (misc/tuner.cc reads its
+ * state without the lock). Jobs with a process per rank cannot meet this; our threads do. So one communicator of one
+ * rank comes first.
+ */
+static int load_tuner_alone(uint32_t node)
+{
+        struct unique_id id;
+        void *comm;
+
+        for (uint32_t r = 0; r < plan_job->n_ranks; r++) {
+                if (plan_job->ranks[r].node != node)
+                        continue;
+                plan_device = plan_job->ranks[r].dev;
+                return nccl.GetUniqueId(&id) == 0 && nccl.CommInitRank(&comm, 1, id, 0) == 0 ? 0 : -EIO;
+        }
+        return -ENOENT;
+}
+
 static int play_node(uint32_t node)
 {
         struct rank *ranks = calloc(plan_job->n_ranks, sizeof *ranks);
@@ -342,6 +379,10 @@ static int play_node(uint32_t node)
         if (buffer == MAP_FAILED) {
                 plan_fail("no address space for buffers of %llu bytes", (unsigned long long)most);
                 return -ENOMEM;
+        }
+        if (plan_job->version < 22200 && load_tuner_alone(node) < 0) {
+                plan_fail("a communicator of one rank could not be made");
+                return -EIO;
         }
         if (plan_job->ranks[0].node == node) {
                 struct unique_id id;
