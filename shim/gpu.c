@@ -70,7 +70,7 @@ static struct {
         void *context, *begin, *end;
 } events[SLOTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool looked_for_good; /* found, or timing is off */
+static _Atomic bool looked_for_good; /* found, or timing is off */
 static uint32_t sample;
 
 void capo_gpu_look(void)

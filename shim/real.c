@@ -244,11 +244,10 @@ struct capo_nccl *capo_nccl_of(const void *caller)
                 pthread_mutex_unlock(&lock);
         } else {
                 capo_warn_once("no libnccl.so.2 to be found behind a call of NCCL; it gets ncclInvalidUsage");
-                if (!absent.ncclGetVersion) {
-                        pthread_mutex_lock(&lock);
+                pthread_mutex_lock(&lock);
+                if (!absent.ncclGetVersion)
                         resolve(&absent, NULL);
-                        pthread_mutex_unlock(&lock);
-                }
+                pthread_mutex_unlock(&lock);
                 copy = &absent;
         }
         errno = saved;

@@ -41,8 +41,8 @@ struct capo_comm {
         uint32_t gpu_wait; /* calls until the next one timed on the GPU */
         uint32_t gpu_turn; /* state of the generator of those distances */
         uint16_t id;
-        bool pending;      /* non-blocking and not known to be ready */
-        bool kernel_clock; /* a profiler plugin sends GPU stamps for it */
+        _Atomic bool pending; /* non-blocking and not known to be ready */
+        bool kernel_clock;    /* a profiler plugin sends GPU stamps for it */
         int rank, device;
         uint64_t comm_hash;     /* NCCL's, when a plugin told */
         uint32_t children;      /* splits, shrinks and grows so far: the same number on all ranks */
@@ -204,7 +204,7 @@ static inline void capo_call_begin(struct capo_tls *t, struct capo_call *c, nccl
 {
         struct capo_comm *comm = t->comm;
 
-        if (unlikely(!comm || comm->handle != handle || !handle))
+        if (unlikely(!comm || __atomic_load_n(&comm->handle, __ATOMIC_RELAXED) != handle || !handle))
                 comm = capo_comm_find(t, handle, which, caller);
         c->comm = comm;
         c->site = capo_site_here(t, caller, frame);
