@@ -243,6 +243,7 @@ static void commit(struct capo_drain *d)
         d->h->commit[next] = d->done;
         d->h->bytes_lost = d->log.lost_bytes;
         atomic_store_explicit(&d->h->commit_now, next, memory_order_release);
+        atomic_store_explicit(&d->h->text_tail, d->done.text_tail, memory_order_release);
 }
 
 static int frame(struct capo_drain *d, unsigned type, const void *a, size_t n_a, const void *b, size_t n_b)

@@ -152,7 +152,8 @@ struct capo_segment_header {
         struct capo_timebase clock;   /* the drain's */
         _Atomic uint64_t flight_head; /* records ever put there */
         _Atomic uint64_t text_head;
-        _Atomic uint64_t dropped; /* calls of threads that got no ring */
+        _Atomic uint64_t text_tail; /* as committed: room up to here is free again */
+        _Atomic uint64_t dropped;   /* calls of threads that got no ring */
         _Atomic uint64_t gpu_dropped;
         _Atomic uint64_t text_lost; /* bytes */
         _Atomic uint32_t threads;   /* numbers given out */

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/util.h"
 #include "shim/real.h"
 
 void *capo_dlsym_catch(void *handle, const char *name) __attribute__((visibility("hidden")));
@@ -92,7 +93,8 @@ static void *nothing(void *handle, const char *name)
         return NULL;
 }
 
-void *capo_dlsym_catch(void *handle, const char *name)
+/* What must work before everything else: no library call until the name is one of NCCL's. */
+CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name)
 {
         struct capo_nccl *copy;
         void *real;
@@ -102,8 +104,8 @@ void *capo_dlsym_catch(void *handle, const char *name)
 
                 __atomic_store_n(&capo_dlsym_next, next ? next : nothing, __ATOMIC_RELEASE);
         }
-        if (!handle || handle == RTLD_NEXT || !name || strncmp(name, "nccl", 4) || !capo_wrapper_of(name, 0) ||
-            !wanted())
+        if (!handle || handle == RTLD_NEXT || !name || name[0] != 'n' || name[1] != 'c' || name[2] != 'c' ||
+            name[3] != 'l' || !capo_wrapper_of(name, 0) || !wanted())
                 return NULL;
         real = capo_real_dlsym(handle, name);
         if (!real || capo_own(real))

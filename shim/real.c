@@ -65,7 +65,7 @@ bool capo_own(const void *address)
         return (const char *)address >= __ehdr_start && (const char *)address < _end;
 }
 
-void *(*capo_real_dlsym_address(void))(void *, const char *)
+CAPO_UNSANITIZED void *(*capo_real_dlsym_address(void))(void *, const char *)
 {
         /* the versions libc has had: 2.34 merged libdl; before, the base version of the architecture */
         static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};

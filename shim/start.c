@@ -96,7 +96,8 @@ static bool piece_put(unsigned type, const char *text, uint32_t size)
 
         pthread_mutex_lock(&capo_seg.lock);
         room = capo_area_commit(&capo_seg, CAPO_AREA_TEXT, area->capacity) == 0 &&
-               h->text_head + 8 + size + 8 - h->commit[h->commit_now].text_tail <= area->capacity;
+               h->text_head + 8 + size + 8 - atomic_load_explicit(&h->text_tail, memory_order_acquire) <=
+                       area->capacity;
         if (room) {
                 text_put(h->text_head, head, sizeof head);
                 text_put(h->text_head + sizeof head, text, size);

@@ -44,10 +44,10 @@ static unsigned nobody;
 #endif
 static _Atomic unsigned counts[N_CALLS];
 static __thread int group_depth;
-static struct {
+static __thread struct {
         ncclComm_t *where, comm;
 } births[64]; /* inside a group handles appear at its end */
-static int n_births;
+static __thread int n_births;
 
 /* How often @name was called, by anybody. */
 EXPORT unsigned fake_count(const char *name);
