@@ -239,9 +239,7 @@ static int dump_text(struct capo_log *log, bool records, struct capo_log_shape *
                         text_shapes(&f);
                         take_shapes(&f, shapes);
                         break;
-                case CAPO_FRAME_BLOCK:
-                        text_block(&f);
-                        /* fall through */
+                case CAPO_FRAME_BLOCK: text_block(&f); __attribute__((fallthrough));
                 case CAPO_FRAME_WIDE:
                         if (records)
                                 each_record(&f, shapes, print_record, NULL);

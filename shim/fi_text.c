@@ -161,7 +161,9 @@ static void put_posts(struct text *t, const struct fi_post_set *set, unsigned n)
 
 static void put_reads(struct text *t, const struct fi_cq_set *set, unsigned n, uint64_t empty)
 {
-        struct fi_cq_set sum = {0};
+        struct fi_cq_set sum;
+
+        memset(&sum, 0, sizeof sum);
 
         for (unsigned s = 0; s < n; s++) {
                 sum.reads += set[s].reads;

@@ -3,6 +3,7 @@
  * The CUDA runtime as seen by libnccl in a worker. cuda_runtime.def is the list; this file has the few answers that
  * take more than a line. Nothing here computes: a virtual GPU is a bus id, a compute capability and some memory.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -152,7 +153,7 @@ static void *handle(void)
 {
         static _Atomic uintptr_t next = 0x1000;
 
-        return (void *)(next += 16);
+        return (void *)(atomic_fetch_add(&next, 16) + 16);
 }
 
 static const char *error_text(int e)

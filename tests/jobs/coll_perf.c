@@ -281,7 +281,7 @@ int main(int argc, char **argv)
                                 type_at++;
                         if (type_at < sizeof types / sizeof types[0])
                                 break;
-                        /* fallthrough */
+                        __attribute__((fallthrough));
                 default: usage(stderr); return 2;
                 }
         if (optind < argc || max < min || (factor < 2 && !step) || iterations < 1 || warmup < 0) {

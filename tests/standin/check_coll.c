@@ -450,9 +450,10 @@ static void check_all(struct rank *r, bool quick)
                                                                         .algo = algo,
                                                                         .proto = proto,
                                                                         .channels = channels,
-                                                                        .root = turn++ % r->job.n,
+                                                                        .root = turn % r->job.n,
                                                                         .in_place = in_place};
 
+                                                        turn++;
                                                         if (call > REDUCESCATTER && (proto != LL || channels > 1))
                                                                 continue; /* no algorithm to choose */
                                                         if (r->job.n > 4 && channels > 3)
