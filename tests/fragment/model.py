@@ -32,14 +32,14 @@ def run(*words):
 
 
 def variant(name, nic_mbs, nics):
-    """A stored machine with this many NICs of this speed."""
+    """A stored machine with this many NICs of this speed, spread over its GPUs."""
     text = open(os.path.join(stored, name + ".xml")).read()
     text = re.sub(r'speed="\d+"', f'speed="{int(nic_mbs)}"', text)
-    count = [0]
+    every, count = len(re.findall(r"<net ", text)) // nics, [0]
 
     def keep(m):
         count[0] += 1
-        return m.group(0) if count[0] <= nics else ""
+        return m.group(0) if (count[0] - 1) % every == 0 else ""
 
     text = re.sub(r"<net [^>]*/>", keep, text)
     path = os.path.join(folder, f"{name}-{int(nic_mbs)}-{nics}.xml")
