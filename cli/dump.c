@@ -274,26 +274,31 @@ static void trace_text(const char *s)
         }
 }
 
+/* Streams are lines of their own, numbered above all threads. Where a GPU's beginning is not known its bar starts with
+ * the host's call. */
+enum { GPU_LINE = 1 << 17 };
+
 static void trace_event(struct trace *t, const struct capo_record *r, uint64_t begin_ns, uint64_t ns, uint64_t line)
 {
         double ts = ((double)(int64_t)(t->t0_real_ns - t->base_real_ns) + (double)begin_ns) / 1000;
         char size[32];
 
         printf("%s\n{\"name\":\"%s %s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%u,\"tid\":%" PRIu64
-               ",\"args\":{\"bytes\":%" PRIu64
+               ",\"args\":{%s\"bytes\":%" PRIu64
                ",\"comm\":%u,\"seq\":%u,\"clock\":\"%s\",\"algo\":\"%s\",\"proto\":\"%s\"}}",
                t->some ? "," : "", capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size), ts,
-               (double)ns / 1000, t->process, line, r->bytes, r->comm, r->seq, capo_clock_name(r->clock),
-               capo_algo_name(r->algo_proto >> 4), capo_proto_name(r->algo_proto & 15));
+               (double)ns / 1000, t->process, line,
+               line >= GPU_LINE && !r->gpu_begin ? "\"begin\":\"not known, shown from the host's call\"," : "",
+               r->bytes, r->comm, r->seq, capo_clock_name(r->clock), capo_algo_name(r->algo_proto >> 4),
+               capo_proto_name(r->algo_proto & 15));
         t->some = true;
 }
 
-/* Streams are lines of their own, numbered above all threads. */
 static void trace_record(const struct capo_record *r, unsigned thread, void *arg)
 {
         trace_event(arg, r, r->t_begin, r->t_end - r->t_begin, thread);
         if (r->gpu_ns)
-                trace_event(arg, r, r->t_begin + 16 * (uint64_t)r->gpu_begin, r->gpu_ns, (1ull << 17) + r->stream);
+                trace_event(arg, r, r->t_begin + 16 * (uint64_t)r->gpu_begin, r->gpu_ns, GPU_LINE + r->stream);
 }
 
 static void trace_info(struct trace *t, const struct capo_log_frame *f)

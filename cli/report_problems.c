@@ -83,16 +83,23 @@ static void missing_ranks(struct report *r)
         _cleanup_free_ char *text = NULL;
         bool by_launcher = job->n_processes > 0 && is;
         int32_t n_seen = 0;
+        uint32_t n_again = 0;
 
         for (uint32_t i = 0; i < job->n_processes && is; i++) {
                 int rank = job->processes[i].rank;
 
                 by_launcher &= capo_job_info(&job->processes[i], "rank") && rank >= 0 && rank < job->n_ranks;
-                if (rank >= 0 && rank < job->n_ranks && !is[rank]) {
+                if (rank >= 0 && rank < job->n_ranks) {
+                        n_again += is[rank];
+                        n_seen += !is[rank];
                         is[rank] = true;
-                        n_seen++;
                 }
         }
+        if (n_again && by_launcher)
+                report_problem(r,
+                               "%u log%s of ranks that have another: several jobs in one folder, or several processes "
+                               "per rank",
+                               n_again, n_again > 1 ? "s" : "");
         if (by_launcher) {
                 text = report_ranks_text(is, (uint32_t)job->n_ranks);
                 if (text)

@@ -272,7 +272,7 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                 shape_of[n] = (uint16_t)s;
                 if (job->gpu) {
                         gpu_ns[n] = (uint32_t)(last - mine + 100000 + job->sizes[s] / 50);
-                        aux[n] = 1; /* the GPU begins 16 ns after the host, for all alike */
+                        aux[n] = !job->no_begin; /* the GPU begins 16 ns after the host, for all alike */
                         gen_hist_add(&gpu[s], gpu_ns[n], 1);
                 }
                 end = t + host_time;

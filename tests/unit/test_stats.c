@@ -214,6 +214,35 @@ Test(stats, alignment_finds_offset_and_drift)
         }
 }
 
+Test(stats, gpu_durations_need_no_clocks)
+{
+        struct gen_job g = {.dir = dir,
+                            .layout = (unsigned[]){2, 2},
+                            .n_nodes = 2,
+                            .n_steps = 400,
+                            .sizes = sizes,
+                            .n_sizes = 1,
+                            .trace = true,
+                            .gpu = true,
+                            .no_begin = true,
+                            .late_rank = 3,
+                            .late_ns = 50000,
+                            .clock_ns = 1ll << 40};
+
+        gen_job_write(&g);
+        struct capo_job *job = read_job();
+        const struct capo_skew *s = job->comms[0].skew;
+
+        cr_assert_eq(s->from, CAPO_SKEW_GPU_DURATION);
+        cr_assert_eq(s->n_calls, 400);
+        cr_assert_eq(job->comms[0].members[s->worst].rank, 3);
+        cr_assert_float_eq(s->worst_p50_ns, 50000, 2000);
+        cr_assert_lt(s->others_p50_ns, 1000);
+        /* three of four ranks wait 50 us in three of four calls of 1 ms */
+        cr_assert_float_eq(s->wait_share, 0.05 * 0.75 * 0.75 * 400 * 1e6 / (double)capo_job_duration_ns(job), 0.003);
+        capo_job_free(job);
+}
+
 Test(stats, host_times_are_not_aligned)
 {
         struct gen_job g = {.dir = dir,
