@@ -483,6 +483,13 @@ static void check_all(struct rank *r, bool quick)
                                 }
                         }
         NCCL_CHECK(ncclRedOpDestroy(r->premul[ncclFloat], r->job.comm));
+        for (int i = 0; i < r->job.n; i++)
+                free(r->inputs[i]);
+        free(r->inputs);
+        free(r->expect);
+        free(r->have);
+        CU_CHECK(cuMemFree(r->send));
+        CU_CHECK(cuMemFree(r->recv));
 }
 
 static void *thread(void *arg)
@@ -522,6 +529,9 @@ int main(int argc, char **argv)
                 }
                 for (int i = 0; i < n; i++)
                         pthread_join(threads[i], NULL);
+                free(ranks);
+                free(threads);
+                free(comms);
         } else {
                 static struct rank r;
 
