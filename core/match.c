@@ -272,17 +272,18 @@ static const struct capo_table *table_new(struct capo_tables *t, const struct st
                 uint32_t next = i + 1;
 
                 for (; at < b; at++)
-                        table->bucket[at] = (struct capo_bucket){UINT64_MAX, s->choice[i], s->choice[i]};
+                        table->bucket[at] = (struct capo_bucket){UINT64_MAX, s->choice[i], 0};
                 while (next + 1 < s->n && capo_table_bucket(s->upto[next], bits) == b)
                         next++;
                 if (next == i + 1)
-                        table->bucket[at++] = (struct capo_bucket){s->upto[i], s->choice[i], s->choice[next]};
+                        table->bucket[at++] =
+                                (struct capo_bucket){s->upto[i], s->choice[i], s->choice[i] ^ s->choice[next]};
                 else
-                        table->bucket[at++] = (struct capo_bucket){0, CAPO_CROWDED, CAPO_CROWDED};
+                        table->bucket[at++] = (struct capo_bucket){0, CAPO_CROWDED, 0};
                 i = next;
         }
         for (; at < n_buckets; at++)
-                table->bucket[at] = (struct capo_bucket){UINT64_MAX, s->choice[s->n - 1], s->choice[s->n - 1]};
+                table->bucket[at] = (struct capo_bucket){UINT64_MAX, s->choice[s->n - 1], 0};
         return table;
 }
 

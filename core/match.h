@@ -103,8 +103,9 @@ int capo_match(const struct capo_profile *profile, const struct capo_shape *shap
  * many rows there are. A bucket with more boundaries is CROWDED: `upto` is then the step to search from.
  */
 struct capo_bucket {
-        uint64_t upto;         /* sizes up to here are `below`, larger ones `above` */
-        uint32_t below, above; /* capo_choice_pack */
+        uint64_t upto;   /* sizes up to here are `below`, larger ones `above` */
+        uint32_t below;  /* capo_choice_pack */
+        uint32_t change; /* below ^ above */
 };
 #define CAPO_CROWDED 15 /* in place of an algorithm, in both words */
 struct capo_table {
@@ -157,9 +158,8 @@ static inline uint32_t capo_table_word(const struct capo_table *t, uint64_t byte
 {
         uint64_t i = capo_table_bucket(bytes, t->bits);
         const struct capo_bucket *b = &t->bucket[i < t->last ? i : t->last];
-        uint32_t above = -(uint32_t)(bytes > b->upto);
 
-        return b->below ^ ((b->below ^ b->above) & above);
+        return b->below ^ (b->change & -(uint32_t)(bytes > b->upto));
 }
 
 /** capo_table_find() - the choice for @bytes. */

@@ -33,13 +33,11 @@
 __attribute__((weak)) const struct capo_seam *capo_seam;
 struct capo_choice (*capo_sweep_choose)(const struct capo_sweep_ask *ask);
 
-/* Tables of one bucket: no opinion at any size; and the one that sends every question to capo_tuner_ask_slowly. */
+/* A table that has no opinion at any size. */
 static const struct {
         struct capo_table table;
         struct capo_bucket bucket[1];
-} empty = {.table = {.n_steps = 1}, .bucket = {{.upto = UINT64_MAX}}},
-  always_ask = {.table = {.n_steps = 1},
-                .bucket = {{.upto = UINT64_MAX, .below = CAPO_CROWDED, .above = CAPO_CROWDED}}};
+} empty = {.table = {.n_steps = 1}, .bucket = {{.upto = UINT64_MAX}}};
 
 struct shape_tables {
         struct shape_tables *next;
@@ -317,10 +315,7 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                 return nccl_result;
         }
         t->decided = capo_seam ? capo_seam->decided : NULL;
-        if (capo_sweep_choose && capo_seam && capo_seam->current)
-                t->plain = false;
-        for (int c = 0; c < CAPO_COLLS && !t->plain; c++)
-                t->table[c] = &always_ask.table;
+        t->plain = t->plain && !t->chain && !(capo_sweep_choose && capo_seam && capo_seam->current);
         if (info->n_ranks > 1)
                 tell_comm(info, t, name);
         *out = t;
@@ -390,27 +385,13 @@ struct capo_choice capo_choose(const struct capo_tuner *t, struct capo_question 
         return capo_tables_find(t->tables, q);
 }
 
-capo_nccl_result capo_tuner_ask_slowly(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
-                                       int n_algos, int n_protos, int reg_buff, int *channels)
+/* Write the choice where it is available, and before all else. */
+static capo_nccl_result apply(const struct capo_tuner *t, struct capo_choice c, float *table, int n_algos, int n_protos,
+                              int *channels)
 {
-        struct capo_choice c;
-        int at;
+        int at = (c.algo - 1) * n_protos + c.proto - 1;
 
-        if (t->plain) {
-                c = capo_table_find(t->table[func], bytes);
-        } else {
-                struct capo_question q = {
-                        .coll = (uint8_t)func, .bytes = bytes, .pipe_ops = pipe_ops, .reg_buff = (int8_t)reg_buff};
-
-                c = capo_choose(t, &q, table, n_algos, n_protos);
-        }
-        if (!c.algo) {
-                if (t->chain && !c.rule) /* a row that says "leave to NCCL" is an opinion */
-                        capo_chain_ask(t->chain, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
-                return CAPO_NCCL_SUCCESS;
-        }
-        at = (c.algo - 1) * n_protos + c.proto - 1;
-        if (c.algo > n_algos || c.proto > n_protos || !(table[at] >= 0))
+        if (!c.algo || c.algo > n_algos || c.proto > n_protos || !(table[at] >= 0))
                 return CAPO_NCCL_SUCCESS;
         for (int i = 0; i < at; i++) {
                 if (table[i] == 0)
@@ -420,6 +401,26 @@ capo_nccl_result capo_tuner_ask_slowly(const struct capo_tuner *t, int func, siz
         if (c.channels)
                 *channels = c.channels;
         return t->decided ? capo_tuner_decided(t, capo_choice_pack(c)) : CAPO_NCCL_SUCCESS;
+}
+
+capo_nccl_result capo_tuner_ask_table(const struct capo_tuner *t, int func, size_t bytes, float *table, int n_algos,
+                                      int n_protos, int *channels)
+{
+        return apply(t, capo_table_find(t->table[func], bytes), table, n_algos, n_protos, channels);
+}
+
+capo_nccl_result capo_tuner_ask_all(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
+                                    int n_algos, int n_protos, int reg_buff, int *channels)
+{
+        struct capo_question q = {
+                .coll = (uint8_t)func, .bytes = bytes, .pipe_ops = pipe_ops, .reg_buff = (int8_t)reg_buff};
+        struct capo_choice c = capo_choose(t, &q, table, n_algos, n_protos);
+
+        if (!c.rule && t->chain) { /* a row that says "leave to NCCL" is an opinion */
+                capo_chain_ask(t->chain, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
+                return CAPO_NCCL_SUCCESS;
+        }
+        return apply(t, c, table, n_algos, n_protos, channels);
 }
 
 capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word)

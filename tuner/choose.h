@@ -27,10 +27,10 @@ struct capo_chain;
 
 /* One communicator. The first line is all that a plain decision touches. */
 struct capo_tuner {
-        const struct capo_table *table[CAPO_COLLS]; /* never NULL: `empty` has no opinion, `always_ask` only CROWDED */
+        const struct capo_table *table[CAPO_COLLS]; /* never NULL: `empty` has no opinion */
         void (*decided)(uint16_t rule);             /* tell the recorder; NULL without one */
         struct capo_chain *chain;                   /* whom to ask where we have no opinion; NULL nobody */
-        bool plain;                                 /* a table look-up is the whole decision */
+        bool plain; /* a table look-up is the whole decision, and where it has none nobody else is asked */
 
         const struct capo_tables *tables; /* NULL: no profile */
         uint64_t comm_id;
@@ -56,10 +56,13 @@ capo_nccl_result capo_tuner_close(struct capo_tuner *tuner);
 struct capo_choice capo_choose(const struct capo_tuner *tuner, struct capo_question *question, const float *table,
                                int n_algos, int n_protos);
 
-/** capo_tuner_ask_slowly() - the same answer as below, for everything that is not the plain case; capo_tuner_decided()
- * - tell the recorder. Both return CAPO_NCCL_SUCCESS, so that they can be the last call. */
-capo_nccl_result capo_tuner_ask_slowly(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
-                                       int n_algos, int n_protos, int reg_buff, int *channels);
+/* What does not fit into the few instructions below. All return CAPO_NCCL_SUCCESS, so that they can be the last call.
+ * capo_tuner_ask_all: any communicator. capo_tuner_ask_table: a plain one whose choice @word is none of the first six
+ * entries, or none, or CROWDED. capo_tuner_decided: tell the recorder. */
+capo_nccl_result capo_tuner_ask_all(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
+                                    int n_algos, int n_protos, int reg_buff, int *channels);
+capo_nccl_result capo_tuner_ask_table(const struct capo_tuner *t, int func, size_t bytes, float *table, int n_algos,
+                                      int n_protos, int *channels);
 capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word);
 
 /**
@@ -69,9 +72,8 @@ capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word);
  * available; all others keep what NCCL predicted. NCCL takes the first of equal values (enqueue.cc, topoGetAlgoInfo),
  * so an earlier entry that is 0.0 as well - NCCL's own predictions never are - is lifted a little.
  *
- * Here is the plain case: a row for Tree or Ring, the first six entries, decides. All others are one call away (a
- * communicator with more to ask has tables that always lead there), so that this one saves no registers and has no
- * loop. Six factors whose product is not 0 are all not 0, and a multiplication takes its operand straight from memory.
+ * Here is the plain case: a row for Tree or Ring, the first six entries, decides and nobody else is to be asked. Six
+ * factors whose product is not 0 are all not 0, and a multiplication takes its operand straight from memory.
  */
 static inline capo_nccl_result capo_tuner_ask(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops,
                                               float *table, int n_algos, int n_protos, int reg_buff, int *channels)
@@ -80,12 +82,14 @@ static inline capo_nccl_result capo_tuner_ask(const struct capo_tuner *t, int fu
 
         if (unlikely((unsigned)func >= CAPO_COLLS || !t))
                 return CAPO_NCCL_SUCCESS;
+        if (unlikely(!t->plain))
+                return capo_tuner_ask_all(t, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
         word = capo_table_word(t->table[func], bytes);
         algo = word & 15;
         at = algo * CAPO_NCCL_PROTOS + (word >> 4 & 15) - (CAPO_NCCL_PROTOS + 1);
         if (unlikely(algo - 1 >= CAPO_ALGO_RING || n_algos < CAPO_ALGO_RING || n_protos != CAPO_NCCL_PROTOS ||
                      table[0] * table[1] * table[2] * table[3] * table[4] * table[5] == 0))
-                return capo_tuner_ask_slowly(t, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
+                return capo_tuner_ask_table(t, func, bytes, table, n_algos, n_protos, channels);
         if (unlikely(!(table[at] >= 0)))
                 return CAPO_NCCL_SUCCESS; /* not available here and now: NCCL's choice stands */
         table[at] = 0.0f;
