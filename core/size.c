@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -49,10 +48,10 @@ int capo_size_parse(const char *text, uint64_t *out)
                 *out = whole << shift;
                 return 0;
         }
-        value = ldexp(value, shift);
+        value *= (double)(1ull << shift);
         if (value >= 18446744073709551615.0)
                 return -ERANGE;
-        *out = (uint64_t)llround(value);
+        *out = (uint64_t)(value + 0.5);
         return 0;
 }
 
@@ -66,7 +65,7 @@ char *capo_size_print(uint64_t bytes, char *text, size_t room)
                 value /= 1024;
                 unit++;
         }
-        if (value == floor(value))
+        if (value == (double)(uint64_t)value)
                 snprintf(text, room, "%.0f %s", value, names[unit]);
         else if (value < 100)
                 snprintf(text, room, "%.1f %s", value, names[unit]);
