@@ -3,7 +3,7 @@
  * What capo costs a libfabric program, beside what libfabric's own hooks cost: the same loops over the shm provider,
  * bare, under capo, and under each FI_HOOK provider this libfabric has, in processes that take turns.
  *
- *      fabric LIBCAPO.SO [ROUNDS]
+ *      fabric-bench BUILD|LIBCAPO.SO [ROUNDS]
  *
  * Every process has a second thread, asleep, as every training job has: in a process of one thread glibc's locks leave
  * out the bus lock, and the first thread that is added, whoever adds it, slows every lock of libfabric. The row "bare,
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
                 {"FI_HOOK=debug", "FI_HOOK", "debug"},
                 {"FI_HOOK=perf", "FI_HOOK", "perf"},
         };
-        char self[4096], hook[64], dir[] = "/tmp/capo-bench-XXXXXX", clean[4200];
+        char self[4096], hook[64], lib[4096], dir[] = "/tmp/capo-bench-XXXXXX", clean[4200];
         int rounds = argc > 2 ? atoi(argv[2]) : 7;
         ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
         _cleanup_free_ char *known = NULL;
@@ -216,8 +216,12 @@ int main(int argc, char **argv)
 
         if (argc > 1 && !strcmp(argv[1], "--measure"))
                 return measure();
+        if (argc > 1 && !strstr(argv[1], ".so")) { /* a build folder */
+                snprintf(lib, sizeof lib, "%s/shim/libcapo.so", argv[1]);
+                ways[2].value = lib;
+        }
         if (argc < 2 || n < 0 || rounds < 1 || rounds > 64) {
-                fputs("usage: fabric LIBCAPO.SO [ROUNDS]      ROUNDS 1..64\n", stderr);
+                fputs("usage: fabric-bench BUILD|LIBCAPO.SO [ROUNDS]      ROUNDS 1..64\n", stderr);
                 return 2;
         }
         self[n] = 0;
