@@ -110,7 +110,8 @@ int capo_log_frame(struct capo_log_writer *w, unsigned type, const struct iovec 
                 r = capo_log_flush(w);
         p = w->buffer + w->n + sizeof frame;
         for (int i = 0; i < n_iov; i++) {
-                memcpy(p, iov[i].iov_base, iov[i].iov_len);
+                if (iov[i].iov_len) /* a part may be absent: NULL, 0 */
+                        memcpy(p, iov[i].iov_base, iov[i].iov_len);
                 p += iov[i].iov_len;
         }
         memset(p, 0, whole - sizeof frame - frame.size);
