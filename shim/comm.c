@@ -80,11 +80,15 @@ struct capo_comm *capo_comm_known(const void *handle)
 
 struct capo_comm *capo_comm_by_hash(uint64_t comm_hash)
 {
-        struct capo_comm *current = capo_tls.current;
+        struct capo_comm *likely_ones[] = {capo_tls.current, capo_tls.comm, capo_tls.group_comm};
 
-        if (current && current->comm_hash == comm_hash)
-                return current;
-        for (unsigned i = 0; i < CHAINS && comm_hash; i++) {
+        if (!comm_hash)
+                return NULL;
+        for (size_t i = 0; i < N_ELEMENTS(likely_ones); i++) {
+                if (likely_ones[i] && likely_ones[i]->comm_hash == comm_hash)
+                        return likely_ones[i];
+        }
+        for (unsigned i = 0; i < CHAINS; i++) {
                 for (struct capo_comm *c = atomic_load_explicit(&chains[i], memory_order_acquire); c; c = c->next) {
                         if (c->comm_hash == comm_hash && c->handle)
                                 return c;
@@ -241,7 +245,8 @@ static struct capo_comm *new_entry(void)
 
 static void claim(struct capo_comm *comm);
 
-static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth, ncclComm_t handle, bool in_progress)
+static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth, ncclComm_t handle, bool in_progress,
+                             uint64_t begun)
 {
         unsigned chain = chain_of(handle);
         struct capo_comm *c, *old;
@@ -264,6 +269,7 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
                 .rank = birth->rank,
                 .device = birth->device,
                 .pending = in_progress,
+                .begun = begun,
                 .id = new_id(),
                 .gpu_wait = 1,
                 .next = atomic_load_explicit(&chains[chain], memory_order_relaxed),
@@ -284,7 +290,7 @@ struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *bi
         if (result != ncclSuccess && result != ncclInProgress)
                 return NULL;
         if (!t->group_depth)
-                return *birth->where ? add(t, birth, *birth->where, result == ncclInProgress) : NULL;
+                return *birth->where ? add(t, birth, *birth->where, result == ncclInProgress, t->call_begin) : NULL;
         pthread_mutex_lock(&table_lock);
         for (size_t i = 0; i < N_ELEMENTS(waiting); i++) {
                 if (!waiting[i].thread) {
@@ -313,7 +319,7 @@ void capo_comm_group_over(struct capo_tls *t, ncclResult_t result)
                 pthread_mutex_unlock(&table_lock);
                 t->n_births--;
                 if ((result == ncclSuccess || result == ncclInProgress) && *birth.where)
-                        add(t, &birth, *birth.where, result == ncclInProgress);
+                        add(t, &birth, *birth.where, result == ncclInProgress, t->group_begin);
         }
         t->n_births = 0;
 }
@@ -362,7 +368,7 @@ struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int whic
                                                    .device = -1,
                                                    .color = -1};
 
-                        c = add(t, &birth, handle, false);
+                        c = add(t, &birth, handle, false, capo_clock_ticks());
                 }
                 t->comm = c;
         }
@@ -373,15 +379,18 @@ struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int whic
 /* ---- what plugins tell ---- */
 
 /*
- * A plugin's init runs while its communicator is being made, so mostly before capo knows the handle, and names no
- * handle. What it told waits here until a communicator of the same size (and rank, where told) turns up; a told
- * communicator that is not the only candidate is better left unknown than given to the wrong one.
+ * A plugin's init runs while its communicator is being made, so before capo knows the handle, and names no handle. What
+ * it told is kept here, and a communicator takes what was told since its own init began: by its own thread if that
+ * spoke, else (NCCL makes communicators of a group and non-blocking ones on threads of its own) the only one that fits
+ * in size and rank. When several fit, unknown is better than wrong. Ranks of one communicator in one process share its
+ * hash.
  */
 static struct told {
         struct capo_seam_comm what;
         char name[96];
-        bool used;
-} tolds[32];
+        const void *thread; /* who said it */
+        uint64_t when;      /* ticks; 0 the place is empty */
+} tolds[64];
 static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool fits(const struct capo_seam_comm *told, const struct capo_comm *comm)
@@ -415,59 +424,69 @@ static void apply(struct capo_comm *comm, const struct told *told)
 /* A communicator has just been added: was it told of? */
 static void claim(struct capo_comm *comm)
 {
-        struct told *found = NULL;
-        int n = 0;
+        struct told *mine = NULL, *other = NULL;
+        bool several = false;
 
         pthread_mutex_lock(&told_lock);
         for (size_t i = 0; i < N_ELEMENTS(tolds); i++) {
-                if (tolds[i].used && fits(&tolds[i].what, comm)) {
-                        found = &tolds[i];
-                        n++;
-                }
+                struct told *told = &tolds[i];
+
+                if (told->when < comm->begun || !told->when || !fits(&told->what, comm))
+                        continue;
+                if (told->thread == &capo_tls)
+                        mine = !mine || told->when > mine->when ? told : mine;
+                several |= other && other->what.comm_hash != told->what.comm_hash;
+                other = told;
         }
-        if (n == 1) {
-                apply(comm, found);
-                found->used = false;
-        }
+        if (mine || (other && !several))
+                apply(comm, mine ? mine : other);
         pthread_mutex_unlock(&told_lock);
+}
+
+static bool same_comm(const struct capo_seam_comm *a, const struct capo_seam_comm *b)
+{
+        return a->comm_hash == b->comm_hash && (a->rank < 0 || b->rank < 0 || a->rank == b->rank);
+}
+
+/* The place of @what: where another plugin told of the same, else the oldest. */
+static struct told *told_place(const struct capo_seam_comm *what)
+{
+        struct told *oldest = &tolds[0];
+
+        for (size_t i = 0; i < N_ELEMENTS(tolds); i++) {
+                if (tolds[i].when && what->comm_hash && same_comm(&tolds[i].what, what))
+                        return &tolds[i];
+                if (tolds[i].when < oldest->when)
+                        oldest = &tolds[i];
+        }
+        *oldest = (struct told){.what = {.n_nodes = -1, .min_local = -1, .max_local = -1, .n_ranks = -1, .rank = -1}};
+        return oldest;
 }
 
 void capo_comm_told(const struct capo_seam_comm *what)
 {
-        struct told *told = NULL;
         struct capo_comm *comm;
+        struct told *told;
 
         if (atomic_load(&capo_shim_state) != CAPO_SHIM_ON)
                 return;
         pthread_mutex_lock(&told_lock);
-        for (size_t i = 0; i < N_ELEMENTS(tolds) && what->comm_hash; i++) { /* two plugins, one communicator */
-                if (tolds[i].used && tolds[i].what.comm_hash == what->comm_hash)
-                        told = &tolds[i];
-        }
-        for (size_t i = 0; i < N_ELEMENTS(tolds) && !told; i++) {
-                if (!tolds[i].used) {
-                        told = &tolds[i];
-                        *told = (struct told){
-                                .what = {.n_nodes = -1, .min_local = -1, .max_local = -1, .n_ranks = -1, .rank = -1}};
-                }
-        }
-        if (told) {
-                told->used = true;
-                told->what.comm_hash = what->comm_hash;
-                told->what.tuned |= what->tuned;
-                told->what.n_ranks = what->n_ranks > 0 ? what->n_ranks : told->what.n_ranks;
-                told->what.rank = what->rank >= 0 ? what->rank : told->what.rank;
-                told->what.n_nodes = what->n_nodes > 0 ? what->n_nodes : told->what.n_nodes;
-                told->what.min_local = what->min_local > 0 ? what->min_local : told->what.min_local;
-                told->what.max_local = what->max_local > 0 ? what->max_local : told->what.max_local;
-                if (what->name)
-                        snprintf(told->name, sizeof told->name, "%s", what->name);
-                comm = what->comm_hash ? capo_comm_by_hash(what->comm_hash) : NULL;
-                if (comm) { /* known already: the other plugin came first */
-                        apply(comm, told);
-                        told->used = false;
-                }
-        }
+        told = told_place(what);
+        told->thread = &capo_tls;
+        told->when = capo_clock_ticks();
+        told->what.comm_hash = what->comm_hash;
+        told->what.tuned |= what->tuned;
+        told->what.n_ranks = what->n_ranks > 0 ? what->n_ranks : told->what.n_ranks;
+        told->what.rank = what->rank >= 0 ? what->rank : told->what.rank;
+        told->what.n_nodes = what->n_nodes > 0 ? what->n_nodes : told->what.n_nodes;
+        told->what.min_local = what->min_local > 0 ? what->min_local : told->what.min_local;
+        told->what.max_local = what->max_local > 0 ? what->max_local : told->what.max_local;
+        if (what->name)
+                snprintf(told->name, sizeof told->name, "%s", what->name);
+        comm = what->comm_hash ? capo_comm_by_hash(what->comm_hash) : NULL;
+        if (comm &&
+            fits(&told->what, comm)) /* a non-blocking one that was claimed already, of which more is told now */
+                apply(comm, told);
         pthread_mutex_unlock(&told_lock);
 }
 

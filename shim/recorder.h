@@ -44,6 +44,7 @@ struct capo_comm {
         _Atomic bool pending; /* non-blocking and not known to be ready */
         bool kernel_clock;    /* a profiler plugin sends GPU stamps for it */
         int rank, device;
+        uint64_t begun;         /* ticks: when the call, or group, that made it began */
         uint64_t comm_hash;     /* NCCL's, when a plugin told */
         uint32_t children;      /* splits, shrinks and grows so far: the same number on all ranks */
         uint32_t n_ran;         /* collectives the profiler has named so far */
@@ -74,6 +75,7 @@ struct capo_tls {
         struct capo_comm *comm; /* of the last call: the one-entry cache */
         /* the call under way, for the seam */
         struct capo_comm *current;
+        uint64_t call_begin;     /* of a call that makes or ends a communicator */
         struct capo_nccl *under; /* the library the outermost call went into */
         uint64_t t_begin;
         uint8_t current_call;

@@ -44,7 +44,8 @@ static uint64_t enter(struct capo_tls *t, struct capo_nccl *lib, struct capo_com
         t->current = comm ? comm : capo_comm_none();
         t->current_call = (uint8_t)id;
         t->current_other = true;
-        return capo_clock_ticks();
+        t->call_begin = capo_clock_ticks();
+        return t->call_begin;
 }
 
 static void leave(struct capo_tls *t)

@@ -33,7 +33,11 @@ static char a[64], b[64];
 static ncclComm_t shared[8];
 static _Atomic unsigned long records;
 
-static void plugin(uint64_t hash)
+static __thread uint64_t hash;
+
+/* What a plugin does while a communicator is made (fake_nccl.c calls it). */
+void fake_in_init(void) __attribute__((visibility("default")));
+void fake_in_init(void)
 {
         capo_seam->comm(&(struct capo_seam_comm){.comm_hash = hash,
                                                  .n_ranks = 4,
@@ -55,7 +59,7 @@ static void *worker(void *arg)
 
         for (int round = 0; round < 6; round++) {
                 MUST(ncclGetUniqueId(&id) == 0);
-                plugin((uint64_t)(number + 1) << 32 | (unsigned)round);
+                hash = (uint64_t)(number + 1) << 32 | (unsigned)(round + 1);
                 MUST(ncclCommInitRank(&comm, 4, id, 0) == 0);
                 mine++;
                 MUST(!capo_seam->current(&now));
@@ -69,7 +73,8 @@ static void *worker(void *arg)
                         MUST(ncclAllGather(a, b, 3, 7, comm, NULL) == 0);
                         MUST(capo_seam->current(&now) && now.n_members == 2 && now.call == CAPO_CALL_ALLREDUCE);
                         capo_seam->decided(7);
-                        capo_seam->ran(&(struct capo_seam_ran){.count = 12,
+                        capo_seam->ran(&(struct capo_seam_ran){.comm_hash = hash,
+                                                               .count = 12,
                                                                .call = CAPO_CALL_ALLGATHER,
                                                                .algo_proto = CAPO_ALGO_RING << 4,
                                                                .channels = 2});
