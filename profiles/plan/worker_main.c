@@ -45,7 +45,7 @@ char *soft_realpath(const char *path, char *out) EXPORT("realpath");
 
 /*
  * The n-th empty poll in a row of this thread: the more in a row, and the more ranks share the machine, the longer the
- * pause, up to 1 ms.
+ * pause, up to 2 ms.
  */
 static _Thread_local unsigned empty_polls;
 
@@ -56,7 +56,7 @@ static void pause_after_empty_poll(void)
 
         if (++empty_polls > 8)
                 ns *= 1 + (empty_polls - 8) / 4;
-        nanosleep(&(struct timespec){.tv_nsec = ns < 1000000 ? ns : 1000000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = ns < 2000000 ? ns : 2000000}, NULL);
         errno = e;
 }
 

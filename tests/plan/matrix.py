@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The table of matrix.sh: matrix.py CAPO [--markdown] [--check] LIBNCCL..."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+capo, markdown, check = sys.argv[1], "--markdown" in sys.argv, "--check" in sys.argv
+libraries = [a for a in sys.argv[2:] if not a.startswith("--")]
+for variable in list(os.environ):
+    if variable.startswith("NCCL_"):
+        del os.environ[variable]
+
+
+def plan(library, *arguments):
+    command = [capo, "plan", *arguments, "--json"]
+    if library != "toolkit":
+        command += ["--nccl", library]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip().split("\n")[-1])
+    return json.loads(done.stdout)
+
+
+COLLS = ("allreduce", "allgather", "reducescatter", "broadcast", "reduce")
+
+
+def rules(old, coll, algo, proto):
+    """What is forced, where: algo/proto up to 1 MiB, the rest left to NCCL. NCCL up to 2.20 has one tuner for all communicators:
+    only rules that always hold."""
+    return {"capo_profile": 1, "rules": [{"when": {} if old else {"ranks": 8, "nodes": 2}, "basis": "modelled",
+            coll: [{"upto": "1M", "algo": algo, "proto": proto, "channels": 2}, {"upto": "max", "leave": True}]}]}
+
+
+def ask(library):
+    """one release: dict of the columns"""
+    t = time.time()
+    place = ("--platform", "dgx1v", "--alloc", "4+4", "--coll", "all", "--sizes", "16K..64M*16")
+    spied = plan(library, *place, "--spy")
+    seconds = time.time() - t
+    version = tuple(int(x) for x in spied["nccl"].split("."))
+    row = {"release": spied["nccl"], "tuner": "v%d" % spied["told"]["abi"],
+           "profiler": "v%d" % spied["profiler_abi"] if spied["profiler_abi"] else "none"}
+    row["model"] = "table" if spied["rows"][0]["costs"] else "printed" if spied["rows"][0]["default"]["us"] else "none"
+    obeyed = forced = left = untouched = 0
+    for coll, algo, proto in (("allreduce", "tree", "simple"), ("allreduce", "ring", "ll"), ("allgather", "ring", "simple"),
+                              ("reducescatter", "ring", "simple"), ("broadcast", "ring", "simple"), ("reduce", "ring", "simple")):
+        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as f:
+            json.dump(rules(version < (2, 21), coll, algo, proto), f)
+        no_channels = coll == "allgather" and version >= (2, 29)  # capo leaves them to NCCL there (core/match.h)
+        answer = plan(library, *place, "--profile", f.name)
+        os.unlink(f.name)
+        for r in answer["rows"]:
+            ours = r["profile"]
+            if r["coll"] == coll and r["bytes"] <= 1 << 20:
+                forced += 1
+                obeyed += ((ours["algo"], ours["proto"]) == (algo.capitalize(), {"simple": "Simple", "ll": "LL"}[proto])
+                           and (ours["channels"] <= 2 or no_channels) and r["ranks_agree"])
+            else:
+                left += 1
+                untouched += r["same"] and r["ranks_agree"]
+    row["obeyed"] = "%d of %d" % (obeyed, forced)
+    row["untouched"] = "%d of %d" % (untouched, left)
+    row["seconds"] = "%.2f" % seconds
+    row["good"] = obeyed == forced and untouched == left
+    return row
+
+
+columns = (("release", "NCCL"), ("tuner", "tuner ABI"), ("profiler", "profiler ABI"), ("model", "times from"),
+           ("obeyed", "obeyed"), ("untouched", "untouched where no rule"), ("seconds", "s per plan"))
+widths = [len(title) + 2 for _, title in columns]
+good = True
+
+
+def line(cells):
+    if markdown:
+        print("| " + " | ".join(cells) + " |", flush=True)
+    else:
+        print("  ".join(c.ljust(w) for c, w in zip(cells, widths)).rstrip(), flush=True)
+
+
+line([title for _, title in columns])
+if markdown:
+    line(["---"] * len(columns))
+for library in libraries:
+    try:
+        row = ask(library)
+        line([row[key] for key, _ in columns])
+        good = good and row["good"]
+    except Exception as error:
+        line([library, str(error)[:300]])
+        good = False
+sys.exit(0 if good or not check else 1)
