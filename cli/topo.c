@@ -12,7 +12,8 @@
 
 static void help(void)
 {
-        puts("usage: capo topo [--topo FILE | --platform NAME] [--gpus LIST | --alloc SIZES | --every K] [OPTIONS]\n\n"
+        puts("usage: capo topo [--topo FILE | --platform NAME] [--gpus LIST | --alloc SIZES | --every K] [OPTIONS]\n"
+             "       capo topo capture [-o FILE]    this machine as an NCCL topology file\n\n"
              "Shows how the GPUs of an allocation are joined, and the most that any software could get out of their\n"
              "links: broadcast and reduce (smallest cut), all-gather and reduce-scatter (tightest cut per rank "
              "inside),\n"
@@ -220,6 +221,8 @@ int capo_verb_topo(int argc, char **argv)
         struct topo_source s;
         int r;
 
+        if (argc > 1 && !strcmp(argv[1], "capture"))
+                return topo_capture(argc - 1, argv + 1);
         for (int i = 1; i < argc; i++) {
                 if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
                         help();

@@ -353,6 +353,22 @@ def splits_by_symmetry():
     assert sum(g["count"] for g in atlas["groups"]) == 64
 
 
+def captured_machine():
+    """capo topo capture of a DGX-2 (hwloc's recording of one, without its driver), completed by the platform, is a DGX-2"""
+    with open(os.path.join(source, "tests/fragment/data/dgx2-lstopo.xml")) as f:
+        recorded = f.read().replace('<topology version="3.0">', '<topology version="2.0">')
+    lstopo, topo = os.path.join(work, "lstopo.xml"), os.path.join(work, "captured.xml")
+    with open(lstopo, "w") as f:
+        f.write(recorded)
+    done = subprocess.run([capo, "topo", "capture", "-o", topo], capture_output=True, text=True,
+                          env={**os.environ, "HWLOC_XMLFILE": lstopo})
+    assert done.returncode == 0 and "16 NVIDIA GPUs" in done.stderr, done.stderr
+    answer = plan("--topo", topo, "--platform", "dgx2", "--sizes", "64M", "--graph")
+    assert answer["ranks"] == 16 and [g for g in answer["graphs"] if g["id"] == 0][0]["intra"] == "NVL"
+    done = subprocess.run([capo, "topo", "capture"], capture_output=True, text=True)
+    assert done.returncode == 0 and "<system" in done.stdout, done.stderr
+
+
 def csv_output():
     """CSV has a header and a line per question"""
     done = run("--platform", "dgx1v", "--sizes", "1M,4M", "--csv")
