@@ -502,10 +502,57 @@ static void rules_fired(const struct report *r, FILE *out, const struct style *s
         free(calls);
 }
 
+/* The row that costs most, if NCCL chose for it by itself and there is a choice; NULL. */
+static const struct report_row *worth_a_sweep(const struct report *r)
+{
+        const struct report_row *most = NULL;
+        char text[8];
+
+        for (uint32_t i = 0; i < r->n_rows; i++) {
+                enum capo_call_kind kind = capo_call_kind(r->rows[i].row.call);
+
+                if (kind >= CAPO_KIND_ALLREDUCE && kind <= CAPO_KIND_REDUCESCATTER &&
+                    (!most || r->rows[i].share > most->share))
+                        most = &r->rows[i];
+        }
+        if (!most || most->share < 0.2 || r->gpu_share < 0.05 || !most->has_bandwidth ||
+            report_rules_value(r->job->processes[0].rules, "sweep", text, sizeof text) ||
+            report_rules_value(r->job->processes[0].rules, "name", text, sizeof text))
+                return NULL;
+        return most;
+}
+
+/* "AllReduce" as options have it: all_reduce. */
+static char *snake(const char *name, char *text)
+{
+        char *to = text;
+
+        for (; *name; name++) {
+                if (*name >= 'A' && *name <= 'Z' && to != text)
+                        *to++ = '_';
+                *to++ = (char)(*name | 0x20);
+        }
+        *to = 0;
+        return text;
+}
+
+/* A power of two as options have it: 16M. */
+static char *short_size(uint64_t bytes, char *text, size_t room)
+{
+        size_t n;
+
+        capo_size_print(bytes, text, room);
+        n = strcspn(text, " ");
+        text[n] = text[n + 1] == 'B' ? 0 : text[n + 1];
+        text[n + (text[n] != 0)] = 0;
+        return text;
+}
+
 /* Next steps: only what a number on this page asks for. */
 static void next_steps(const struct report *r, FILE *out, const struct style *s)
 {
         const struct capo_job *job = r->job;
+        const struct report_row *sweep;
         unsigned n = 0;
         double small_share = 0;
         uint64_t small_count = 0, count = 0;
@@ -542,10 +589,23 @@ static void next_steps(const struct report *r, FILE *out, const struct style *s)
                      c->members[c->skew->worst].rank, c->name, capo_text_percent(c->skew->wait_share, a));
         }
         if (small_share * r->gpu_share > 0.02 && small_count >= 1000)
-                HINT("calls of 64 KiB and less take %s of the GPU time (%s of %s calls): larger buckets or fusing "
-                     "would save most of it",
+                HINT("calls of 64 KiB and less take %s of the GPU time (%s of %s calls): capo advise %s models "
+                     "larger buckets",
                      capo_text_percent(small_share, a), capo_text_count(small_count, b),
-                     capo_text_count(count, (char[32]){0}));
+                     capo_text_count(count, (char[32]){0}), r->what);
+        sweep = worth_a_sweep(r);
+        if (sweep) {
+                uint64_t from = 1ull << (63 - __builtin_clzll(sweep->row.bytes)), upto = from;
+
+                while (upto < sweep->bytes_max && upto < 1ull << 62)
+                        upto *= 2;
+                HINT("%s %s takes %s of the GPU time as NCCL chooses: capo sweep --coll %s --sizes %s..%s -- "
+                     "COMMAND measures "
+                     "its other choices",
+                     report_call(&sweep->row, (char[64]){0}, 64), report_size(sweep, (char[64]){0}, 64),
+                     capo_text_percent(sweep->share, a), snake(capo_call_name(sweep->row.call), b),
+                     short_size(from, (char[32]){0}, 32), short_size(upto, (char[32]){0}, 32));
+        }
         for (uint32_t i = 0; i < r->n_rows; i++) {
                 const struct report_row *row = &r->rows[i];
                 const struct capo_hist *h = &row->row.time[row->clock];

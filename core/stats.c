@@ -57,14 +57,22 @@ uint64_t job_text_hash(const void *bytes, size_t size)
         return XXH3_64bits(bytes, size);
 }
 
+/* Text out of a log goes to terminals: nothing in it may steer them. */
+static void put_text(char *to, const void *bytes, size_t size)
+{
+        const unsigned char *from = bytes;
+
+        for (size_t i = 0; i < size; i++)
+                to[i] = (char)((from[i] < ' ' && from[i] != '\n' && from[i] != '\t') || from[i] == 127 ? '?' : from[i]);
+        to[size] = 0;
+}
+
 static char *text_copy(const void *bytes, size_t size)
 {
         char *copy = malloc(size + 1);
 
-        if (copy) {
-                memcpy(copy, bytes, size);
-                copy[size] = 0;
-        }
+        if (copy)
+                put_text(copy, bytes, size);
         return copy;
 }
 
@@ -152,8 +160,7 @@ static int append_text(char **text, const void *more, size_t size, bool newline)
                 return -ENOMEM;
         if (old && newline)
                 larger[old++] = '\n';
-        memcpy(larger + old, more, size);
-        larger[old + size] = 0;
+        put_text(larger + old, more, size);
         *text = larger;
         return 0;
 }
@@ -599,7 +606,7 @@ static int add_site(struct capo_job *job, const struct capo_log_site *s, const c
         for (uint32_t i = (uint32_t)hash & (ix->n_slots - 1); ix->slots[i] && !site; i = (i + 1) & (ix->n_slots - 1)) {
                 struct capo_job_site *at = &job->sites[ix->slots[i] - 1];
 
-                if (at->hash_ == hash && strlen(at->text) == strnlen(text, s->text_size))
+                if (at->hash_ == hash && strlen(at->text) == s->text_size)
                         site = at;
         }
         if (!site) {
