@@ -163,3 +163,19 @@ static capo_nccl_result finish(void *context)
 #define PROFILER_SYMBOL NAMED(ncclProfiler_v, OTHER_VERSION)
 CAPO_EXPORT const PROFILER_TYPE PROFILER_SYMBOL = {"other", profiler_init, start, stop, state, finish};
 #endif
+
+#if OTHER_VERSION == 6
+/* A libnccl of 2.31.2, as far as a plugin can see one. */
+CAPO_EXPORT int ncclGetVersion(int *version);
+CAPO_EXPORT void others_log(int level, unsigned long flags, const char *file, int line, const char *format, ...);
+
+int ncclGetVersion(int *version)
+{
+        *version = 23102;
+        return 0;
+}
+
+void others_log(int level, unsigned long flags, const char *file, int line, const char *format, ...)
+{
+}
+#endif
