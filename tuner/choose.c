@@ -34,10 +34,7 @@ __attribute__((weak)) const struct capo_seam *capo_seam;
 struct capo_choice (*capo_sweep_choose)(const struct capo_sweep_ask *ask);
 
 /* A table that has no opinion at any size. */
-static const struct {
-        struct capo_table table;
-        struct capo_bucket bucket[1];
-} empty = {.table = {.n_steps = 1}, .bucket = {{.upto = UINT64_MAX}}};
+static const struct capo_table empty = {.n_steps = 1, .bucket = {{.upto = UINT64_MAX}}};
 
 struct shape_tables {
         struct shape_tables *next;
@@ -287,7 +284,7 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                                  .n_nodes = info->n_nodes < INT32_MAX ? (int)info->n_nodes : INT32_MAX,
                                  .plain = true};
         for (int c = 0; c < CAPO_COLLS; c++)
-                t->table[c] = &empty.table;
+                t->table[c] = &empty;
         pthread_mutex_lock(&state.lock);
         if (!state.ready) {
                 load();
