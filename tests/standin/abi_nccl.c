@@ -8,6 +8,14 @@
 #ifndef STANDIN_DRIVER /* that is: in nccl.h proper */
 #if NCCL_VERSION_CODE < 22902
 ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id);
+typedef struct {
+        int opCnt, peer, sigIdx, ctx;
+} ncclWaitSignalDesc_t;
+ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **ptr);
+ncclResult_t ncclPutSignal(const void *, size_t, ncclDataType_t, int, ncclWindow_t, size_t, int, int, unsigned int,
+                           ncclComm_t, cudaStream_t);
+ncclResult_t ncclSignal(int, int, int, unsigned int, ncclComm_t, cudaStream_t);
+ncclResult_t ncclWaitSignal(int, ncclWaitSignalDesc_t *, ncclComm_t, cudaStream_t);
 ncclResult_t ncclCommGrow(ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t *, ncclConfig_t *);
 #endif
 #if NCCL_VERSION_CODE < 22907

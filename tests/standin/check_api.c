@@ -317,8 +317,10 @@ static void registrations(void)
         EXPECT_IS(ncclMemAlloc(&p, 4096), ncclSuccess);
         EXPECT_IS(ncclCommRegister(comms[0], p, 4096, &handle), ncclSuccess);
         EXPECT_IS(ncclCommDeregister(comms[0], handle), ncclSuccess);
-        EXPECT_IS(ncclCommWindowRegister(comms[0], p, 4096, &window, 0), ncclSuccess);
-        EXPECT_IS(ncclCommWindowDeregister(comms[0], window), ncclSuccess);
+        for (int i = 0; i < N; i++) { /* every rank's call: windows are known by their order */
+                EXPECT_IS(ncclCommWindowRegister(comms[i], p, 4096, &window, 0), ncclSuccess);
+                EXPECT_IS(ncclCommWindowDeregister(comms[i], window), ncclSuccess);
+        }
         EXPECT_IS(ncclMemFree(p), ncclSuccess);
         EXPECT_IS(ncclRedOpCreatePreMulSum(&op, &two, ncclFloat, ncclScalarHostImmediate, comms[0]), ncclSuccess);
         EXPECT(op >= ncclNumOps);
@@ -329,6 +331,37 @@ static void registrations(void)
         EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1, ncclFloat, ncclSum, comms[0], streams[0]), ncclInvalidUsage);
         EXPECT_IS(ncclCommResume(comms[0]), ncclSuccess);
         EXPECT_IS(ncclCommResume(comms[0]), ncclInvalidUsage);
+}
+
+/* Each rank puts to the next and waits for the one before; nobody has to receive first. */
+static void one_sided(void)
+{
+        ncclWindow_t window[N];
+        void *p;
+
+        fill(N, 100000);
+        for (int i = 0; i < N; i++)
+                EXPECT_IS(ncclCommWindowRegister(comms[i], buffer[i], ROOM, &window[i], 0), ncclSuccess);
+        EXPECT_IS(ncclWinGetUserPtr(comms[1], window[1], &p), ncclSuccess);
+        EXPECT(p == buffer[1]);
+        for (int i = 0; i < N; i++) {
+                ncclWaitSignalDesc_t waits[2] = {{1, (i + N - 1) % N, 0, 0}, {2, (i + N - 1) % N, 3, 0}};
+                int next = (i + 1) % N;
+
+                EXPECT_IS(ncclPutSignal(buffer[i], 50000, ncclFloat, next, window[i], 100000 * sizeof(float), 0, 0, 0,
+                                        comms[i], streams[i]),
+                          ncclSuccess);
+                EXPECT_IS(ncclSignal(next, 3, 0, 0, comms[i], streams[i]), ncclSuccess);
+                EXPECT_IS(ncclSignal(next, 3, 0, 0, comms[i], streams[i]), ncclSuccess);
+                EXPECT_IS(ncclWaitSignal(2, waits, comms[i], streams[i]), ncclSuccess);
+        }
+        sync_all(N);
+        for (int i = 0; i < N; i++)
+                EXPECT(buffer[i][100000] == (float)((i + N - 1) % N + 1) && buffer[i][149999] == buffer[i][100000]);
+        EXPECT_IS(all_reduce(comms, N, 100), ncclSuccess);
+        sync_all(N);
+        for (int i = 0; i < N; i++)
+                EXPECT_IS(ncclCommWindowDeregister(comms[i], window[i]), ncclSuccess);
 }
 
 int main(void)
@@ -352,6 +385,7 @@ int main(void)
         groups();
         children();
         registrations();
+        one_sided();
         graphs();
         non_blocking();
         aborts();

@@ -115,6 +115,10 @@ typedef enum {
         ncclScalarHostImmediate = 1,
 } ncclScalarResidence_t;
 
+typedef struct {
+        int opCnt, peer, sigIdx, ctx;
+} ncclWaitSignalDesc_t; /* 2.29 */
+
 #define NCCL(result, name, since, params) \
         result nccl##name params;         \
         result pnccl##name params;

@@ -17,144 +17,6 @@
 
 /* --- making communicators --- */
 
-enum init_kind { INIT_ID, INIT_SPLIT, INIT_SHRINK, INIT_GROW };
-
-struct init {
-        enum init_kind kind;
-        struct comm *comm, *parent;
-        ncclComm_t *out;
-        ncclUniqueId id;
-        bool has_id;
-        int color, key;
-        int *members, n_members;
-};
-
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-        a ^= b + 0x9e3779b97f4a7c15ull + (a << 6) + (a >> 2);
-        a *= 0xbf58476d1ce4e5b9ull;
-        return a ^ a >> 31;
-}
-
-struct split_word {
-        int color, key, rank;
-};
-
-static int by_key(const void *a, const void *b)
-{
-        const struct split_word *x = a, *y = b;
-
-        if (x->key != y->key)
-                return x->key < y->key ? -1 : 1;
-        return x->rank - y->rank;
-}
-
-static ncclResult_t init_split(struct init *in)
-{
-        struct comm *parent = in->parent, *comm = in->comm;
-        struct split_word *all = calloc((size_t)parent->n, sizeof *all);
-        int *members = calloc((size_t)parent->n, sizeof *members), n = 0;
-        ncclResult_t r = ncclSystemError;
-
-        if (all && members) {
-                all[parent->rank] = (struct split_word){in->color, in->key, parent->rank};
-                r = boot_allgather(parent, all, sizeof *all);
-        }
-        if (!r && comm) {
-                for (int i = 0; i < parent->n; i++)
-                        if (all[i].color == in->color)
-                                all[n++] = all[i];
-                qsort(all, (size_t)n, sizeof *all, by_key);
-                for (int i = 0; i < n; i++) {
-                        members[i] = all[i].rank;
-                        if (members[i] == parent->rank)
-                                comm->rank = i;
-                }
-                comm->n = n;
-                r = boot_join(comm, parent, members,
-                              mix(mix(parent->hash, parent->split_count), (uint64_t)in->color + 1));
-        }
-        free(all);
-        free(members);
-        return r;
-}
-
-/* The ranks that are already in tell each other the id; whoever has one says it. */
-static ncclResult_t init_grow(struct init *in)
-{
-        struct comm *parent = in->parent;
-        ncclResult_t r = ncclSuccess;
-
-        if (parent) {
-                struct {
-                        int has;
-                        ncclUniqueId id;
-                } *all = calloc((size_t)parent->n, sizeof *all);
-
-                if (!all)
-                        return ncclSystemError;
-                all[parent->rank].has = in->has_id;
-                all[parent->rank].id = in->id;
-                r = boot_allgather(parent, all, sizeof *all);
-                for (int i = 0; i < parent->n && !in->has_id; i++)
-                        if (all[i].has) {
-                                in->id = all[i].id;
-                                in->has_id = true;
-                        }
-                free(all);
-        }
-        if (!r && !in->has_id)
-                r = fail(in->comm, ncclInvalidArgument, "ncclCommGrow: no rank has a unique id");
-        return r ? r : boot_open(in->comm, &in->id);
-}
-
-static ncclResult_t run_init(void *arg)
-{
-        struct init *in = arg;
-        struct comm *comm = in->comm;
-        ncclResult_t r = ncclSuccess;
-        CUcontext old;
-
-        if (comm)
-                cu.p_cuCtxPushCurrent(comm->ctx);
-        switch (in->kind) {
-        case INIT_ID: r = boot_open(comm, &in->id); break;
-        case INIT_SPLIT: r = init_split(in); break;
-        case INIT_SHRINK: {
-                uint64_t tag = mix(in->parent->hash, in->parent->split_count);
-
-                for (int i = 0; i < in->n_members; i++)
-                        tag = mix(tag, (uint64_t)in->members[i]);
-                r = boot_join(comm, in->parent, in->members, tag);
-                break;
-        }
-        case INIT_GROW: r = init_grow(in); break;
-        }
-        if (!r && comm)
-                r = comm_setup(comm);
-        if (comm)
-                cu.p_cuCtxPopCurrent(&old);
-        if (r && comm && comm->blocking) { /* a non-blocking one is the caller's to abort */
-                *in->out = NULL;
-                comm_unref(comm);
-        }
-        free(in->members);
-        free(in);
-        return r;
-}
-
-static ncclResult_t start_init(struct init in)
-{
-        struct init *copy = malloc(sizeof *copy);
-        struct comm *runs = in.comm ? in.comm : in.parent;
-
-        if (!copy)
-                return ncclSystemError;
-        *copy = in;
-        *in.out = (ncclComm_t)in.comm;
-        return group_job(runs, run_init, copy);
-}
-
 static void version_line(int rank)
 {
         static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -180,7 +42,7 @@ static ncclResult_t init_rank(ncclComm_t *out, int nranks, const ncclUniqueId *i
         if (r)
                 return group_fail(r);
         version_line(rank);
-        return start_init((struct init){.kind = INIT_ID, .comm = comm, .out = out, .id = *id});
+        return init_start((struct init){.kind = INIT_ID, .comm = comm, .out = out, .id = *id});
 }
 
 API ncclResult_t pncclGetVersion(int *version)
@@ -282,7 +144,7 @@ API ncclResult_t pncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_
         if (r)
                 return group_fail(r);
         parent->split_count++;
-        return start_init((struct init){
+        return init_start((struct init){
                 .kind = INIT_SPLIT, .comm = comm, .parent = parent, .out = out, .color = color, .key = key});
 }
 
@@ -320,7 +182,7 @@ API ncclResult_t pncclCommShrink(ncclComm_t handle, int *exclude, int n_exclude,
                 return group_fail(r);
         }
         parent->split_count++;
-        return start_init((struct init){
+        return init_start((struct init){
                 .kind = INIT_SHRINK, .comm = comm, .parent = parent, .out = out, .members = members, .n_members = n});
 }
 
@@ -357,7 +219,7 @@ API ncclResult_t pncclCommGrow(ncclComm_t handle, int nranks, const ncclUniqueId
         if (id)
                 in.id = *id;
         in.comm = comm;
-        return start_init(in);
+        return init_start(in);
 }
 
 /* --- ending them --- */
@@ -619,11 +481,6 @@ API ncclResult_t pncclMemFree(void *ptr)
         return r;
 }
 
-struct registration {
-        void *buffer;
-        size_t bytes;
-};
-
 static ncclResult_t do_register(ncclComm_t comm, void *buffer, size_t bytes, void **handle, const char *what)
 {
         ncclResult_t r = comm_check((struct comm *)comm, what);
@@ -636,7 +493,7 @@ static ncclResult_t do_register(ncclComm_t comm, void *buffer, size_t bytes, voi
         reg = malloc(sizeof *reg);
         if (!reg)
                 return ncclSystemError;
-        *reg = (struct registration){buffer, bytes};
+        *reg = (struct registration){buffer, bytes, -1};
         *handle = reg;
         return ncclSuccess;
 }
@@ -655,14 +512,44 @@ API ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle)
         return r;
 }
 
-API ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t bytes, ncclWindow_t *window, int flags)
+API ncclResult_t pncclCommWindowRegister(ncclComm_t handle, void *buffer, size_t bytes, ncclWindow_t *window, int flags)
 {
-        return do_register(comm, buffer, bytes, (void **)window, "CommWindowRegister");
+        struct comm *comm = (struct comm *)handle;
+        struct registration **more;
+        ncclResult_t r = do_register(handle, buffer, bytes, (void **)window, "CommWindowRegister");
+
+        if (r)
+                return r;
+        more = realloc(comm->windows, (size_t)(comm->n_windows + 1) * sizeof *more);
+        if (!more)
+                return fail(comm, ncclSystemError, "out of memory");
+        comm->windows = more;
+        comm->windows[comm->n_windows] = (struct registration *)*window;
+        comm->windows[comm->n_windows]->window = comm->n_windows;
+        comm->n_windows++;
+        return ncclSuccess;
 }
 
-API ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+API ncclResult_t pncclCommWindowDeregister(ncclComm_t handle, ncclWindow_t window)
 {
-        return pncclCommDeregister(comm, window);
+        struct comm *comm = (struct comm *)handle;
+        ncclResult_t r = comm_check(comm, "CommWindowDeregister");
+
+        if (r || !window)
+                return r;
+        comm->windows[((struct registration *)window)->window] = NULL;
+        return pncclCommDeregister(handle, window);
+}
+
+API ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **ptr)
+{
+        ncclResult_t r = comm_check((struct comm *)comm, "WinGetUserPtr");
+
+        if (!r && (!window || !ptr))
+                r = fail((struct comm *)comm, ncclInvalidArgument, "WinGetUserPtr: NULL argument");
+        if (!r)
+                *ptr = ((struct registration *)window)->buffer;
+        return r;
 }
 
 /* --- operators --- */
@@ -909,6 +796,60 @@ API ncclResult_t pncclScatter(const void *send, void *recv, size_t count, ncclDa
 
         return exchange((struct ask){FN_SCATTER, send, recv, count, type, ncclSum, root, comm, stream, is_root, true},
                         is_root, false);
+}
+
+API ncclResult_t pncclPutSignal(const void *local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                                size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm,
+                                cudaStream_t stream)
+{
+        struct task t;
+        ncclResult_t r = check(
+                &(struct ask){FN_PUTSIGNAL, local, NULL, count, type, ncclSum, peer, comm, stream, true, false}, &t);
+
+        if (!r && !window)
+                r = fail((struct comm *)comm, ncclInvalidArgument, "PutSignal: window argument is NULL");
+        if (r)
+                return group_fail(r);
+        t.rma = (__typeof__(t.rma)){((struct registration *)window)->window, signal, context, offset};
+        return enqueue(&t, 1);
+}
+
+API ncclResult_t pncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm,
+                             cudaStream_t stream)
+{
+        struct task t;
+        ncclResult_t r =
+                check(&(struct ask){FN_SIGNAL, NULL, NULL, 0, ncclInt8, ncclSum, peer, comm, stream, false, false}, &t);
+
+        if (r)
+                return group_fail(r);
+        t.rma = (__typeof__(t.rma)){-1, signal, context, 0};
+        return enqueue(&t, 1);
+}
+
+API ncclResult_t pncclWaitSignal(int n, ncclWaitSignalDesc_t *descs, ncclComm_t comm, cudaStream_t stream)
+{
+        struct task *tasks = n > 0 ? calloc((size_t)n, sizeof *tasks) : NULL;
+        ncclResult_t r = comm_check((struct comm *)comm, "WaitSignal");
+
+        if (!r && (!tasks || !descs))
+                r = fail((struct comm *)comm, ncclInvalidArgument, "WaitSignal: no descriptors");
+        for (int i = 0; i < n && !r; i++) {
+                const ncclWaitSignalDesc_t *d = &descs[i];
+
+                r = check(&(struct ask){FN_WAITSIGNAL, NULL, NULL, 0, ncclInt8, ncclSum, d->peer, comm, stream, false,
+                                        false},
+                          &tasks[i]);
+                if (!r && d->opCnt < 0)
+                        r = fail((struct comm *)comm, ncclInvalidArgument, "WaitSignal: negative count");
+                if (r)
+                        break;
+                tasks[i].count = (size_t)d->opCnt;
+                tasks[i].rma = (__typeof__(tasks[i].rma)){-1, d->sigIdx, d->ctx, 0};
+        }
+        r = r ? group_fail(r) : enqueue(tasks, n);
+        free(tasks);
+        return r;
 }
 
 API ncclResult_t pncclGroupStart(void)

@@ -20,8 +20,9 @@
 
 const char *const algo_names[N_ALGOS] = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
 const char *const proto_names[N_PROTOS] = {"LL", "LL128", "SIMPLE"};
-const char *const func_names[N_FUNCS] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv",
-                                         "Send",      "Recv",   "AlltoAll",  "Scatter",       "Gather"};
+const char *const func_names[N_FUNCS] = {"Broadcast", "Reduce",     "AllGather", "ReduceScatter", "AllReduce",
+                                         "SendRecv",  "Send",       "Recv",      "AlltoAll",      "Scatter",
+                                         "Gather",    "AllGatherV", "PutSignal", "Signal",        "WaitSignal"};
 
 enum { SHM = 0, TCP = 2 }; /* rows of hw_lat: NCCL's NVLink and NET */
 

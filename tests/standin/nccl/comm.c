@@ -118,7 +118,9 @@ void comm_unref(struct comm *comm)
                 pthread_mutex_destroy(&ch->lock);
                 pthread_cond_destroy(&ch->cond);
         }
+        rma_free(comm);
         boot_close(comm);
+        free(comm->windows);
         free(comm->ranks);
         free(comm->node_of);
         free(comm->user_ops);

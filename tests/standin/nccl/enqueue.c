@@ -52,20 +52,25 @@ static bool before(const struct task *a, const struct task *b)
         return a->bytes < b->bytes;
 }
 
+/* Collectives first, then sends and receives, then one-sided calls in their order. Returns how many are collectives. */
 static int sort(struct task *tasks, int n)
 {
-        struct task *p2p = malloc((size_t)n * sizeof *p2p);
-        int colls = 0, rest = 0;
+        struct task *rest = malloc((size_t)n * sizeof *rest);
+        int colls = 0, others = 0;
 
-        if (!p2p)
+        if (!rest)
                 return -1;
         for (int i = 0; i < n; i++)
-                if (tasks[i].fn > FN_ALLREDUCE)
-                        p2p[rest++] = tasks[i];
-                else
+                if (tasks[i].fn == FN_SEND || tasks[i].fn == FN_RECV)
+                        rest[others++] = tasks[i];
+        for (int i = 0; i < n; i++)
+                if (tasks[i].fn > FN_RECV)
+                        rest[others++] = tasks[i];
+        for (int i = 0; i < n; i++)
+                if (tasks[i].fn <= FN_ALLREDUCE)
                         tasks[colls++] = tasks[i];
-        memcpy(tasks + colls, p2p, (size_t)rest * sizeof *p2p);
-        free(p2p);
+        memcpy(tasks + colls, rest, (size_t)others * sizeof *rest);
+        free(rest);
         for (int i = 1; i < colls; i++) {
                 struct task t = tasks[i];
                 int k = i;

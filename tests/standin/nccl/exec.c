@@ -175,19 +175,23 @@ static ncclResult_t run_plan(struct plan *p)
 {
         struct comm *comm = p->comm;
         ncclResult_t r = ncclSuccess;
-        int i = 0;
+        int i = 0, p2p = 0;
 
         if (comm->abort)
                 return ncclInternalError;
         for (; i < p->n && p->tasks[i].fn <= FN_ALLREDUCE && !r; i++)
                 r = run_task(&p->tasks[i], p->captured);
-        if (!r && i < p->n) {
+        while (i + p2p < p->n && p->tasks[i + p2p].fn <= FN_RECV)
+                p2p++;
+        if (!r && p2p) {
                 comm->chans[0].t_begin_ns = std_now_ns();
-                r = run_p2p(comm, p->tasks + i, p->n - i);
+                r = run_p2p(comm, p->tasks + i, p2p);
                 comm->chans[0].t_end_ns = std_now_ns();
-                for (; i < p->n && !r && comm->profiled && !p->captured; i++)
-                        profiler_channels(&p->tasks[i]);
+                for (int k = i; k < i + p2p && !r && comm->profiled && !p->captured; k++)
+                        profiler_channels(&p->tasks[k]);
         }
+        for (i += p2p; i < p->n && !r; i++)
+                r = rma_run(&p->tasks[i]);
         return r;
 }
 

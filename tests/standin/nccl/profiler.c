@@ -292,6 +292,8 @@ void profiler_launch(struct comm *c, struct plan *p)
                 size_t count = told_count(t, &type);
 
                 t->api_event = NULL;
+                if (t->fn > FN_RECV) /* one-sided calls have no events */
+                        continue;
                 if (!(m & (coll ? EV_COLL_API : EV_P2P_API)))
                         continue;
                 d = (struct descr){0};
@@ -318,7 +320,7 @@ void profiler_launch(struct comm *c, struct plan *p)
                 struct task *t = &p->tasks[i];
 
                 t->coll_event = NULL;
-                if (m & (t->fn <= FN_ALLREDUCE ? EV_COLL : EV_P2P))
+                if (t->fn <= FN_RECV && m & (t->fn <= FN_ALLREDUCE ? EV_COLL : EV_P2P))
                         start_task(c, t, version >= 5 ? t->api_event : group, group);
         }
         for (int i = 0; i < p->n; i++)

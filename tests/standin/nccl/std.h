@@ -36,6 +36,10 @@ enum func {
         FN_ALLTOALL,
         FN_SCATTER,
         FN_GATHER,
+        FN_ALLGATHERV,
+        FN_PUTSIGNAL,
+        FN_SIGNAL,
+        FN_WAITSIGNAL,
         N_FUNCS
 };
 enum algo { ALGO_TREE, ALGO_RING };
@@ -62,7 +66,11 @@ struct task {
         size_t count; /* elements as the caller said */
         ncclDataType_t type;
         struct redop op;
-        int peer;     /* root or peer */
+        int peer; /* root or peer */
+        struct {  /* one-sided calls */
+                int window, signal, context;
+                size_t offset;
+        } rma;
         size_t bytes; /* as a tuner is told: of the larger of both buffers (facts of nccl's enqueue.h) */
         uint64_t seq; /* n-th collective of its kind on the communicator */
         int algo, proto, channels;
@@ -133,6 +141,12 @@ struct rank_info { /* what each rank tells the others at init */
 
 struct boot; /* bootstrap.c */
 
+struct registration {
+        void *buffer;
+        size_t bytes;
+        int window; /* its number; -1: no window */
+};
+
 /* nccl_tuner.h, ncclTunerConstants_v5/v6 and ncclNvlDomainInfo_v5/v6: 2.28 to 2.30. */
 struct tuner_constants {
         double base_lat[N_ALGOS][N_PROTOS];
@@ -186,6 +200,9 @@ struct comm {
 
         uint64_t seq[N_FUNCS];
         uint64_t *p2p_sent, *p2p_received;
+        struct rma *rma;
+        struct registration **windows; /* in the order of registration, which is the same on all ranks */
+        int n_windows;
 
         void *tuner_ctx;
         bool tuned, tuner_loader;
@@ -241,7 +258,7 @@ ncclResult_t chan_open(
         struct chan *ch); /* collective over the comm; channel 0 by bootstrap, the others through channel 0 */
 void chan_close(struct chan *ch);
 /* Asynchronous; 0 or an error code. Tags tell kinds of messages apart; see net.c. */
-enum kind { KIND_DATA, KIND_CLEAR, KIND_P2P, KIND_NAME };
+enum kind { KIND_DATA, KIND_CLEAR, KIND_P2P, KIND_NAME, KIND_PUT };
 ncclResult_t net_send(struct chan *ch, int to, enum kind kind, uint64_t seq, const void *data, size_t bytes,
                       struct req *req);
 ncclResult_t net_recv(struct chan *ch, int from, enum kind kind, uint64_t seq, void *data, size_t bytes,
@@ -266,6 +283,10 @@ ncclResult_t run_collective(struct chan *ch, const struct task *t);
 void exec_plan(void *plan);
 void exec_stop_threads(struct comm *comm);
 ncclResult_t exec_drain(struct comm *comm); /* until all launched plans ended */
+
+/* --- rma.c --- one-sided puts and signals */
+ncclResult_t rma_run(const struct task *t);
+void rma_free(struct comm *comm);
 
 /* --- enqueue.c --- groups */
 ncclResult_t group_start(void);
@@ -295,6 +316,20 @@ void profiler_close(struct comm *comm);
 /* Tells of a launch: before it, since a fast stream could finish it while this one still tells. */
 void profiler_launch(struct comm *comm, struct plan *plan);
 void profiler_channels(const struct task *t);
+
+/* --- init.c --- */
+enum init_kind { INIT_ID, INIT_SPLIT, INIT_SHRINK, INIT_GROW };
+
+struct init {
+        enum init_kind kind;
+        struct comm *comm, *parent;
+        ncclComm_t *out;
+        ncclUniqueId id;
+        bool has_id;
+        int color, key;
+        int *members, n_members;
+};
+ncclResult_t init_start(struct init in); /* *in.out is the new communicator, or NULL after an error */
 
 /* --- comm.c --- */
 ncclResult_t comm_new(struct comm **out, int n, int rank, const ncclConfig_t *config, struct comm *parent);
