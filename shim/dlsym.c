@@ -16,6 +16,7 @@
 #include <strings.h>
 
 #include "core/util.h"
+#include "shim/fi_dlsym.h"
 #include "shim/real.h"
 
 void *capo_dlsym_catch(void *handle, const char *name) __attribute__((visibility("hidden")));
@@ -93,7 +94,7 @@ static void *nothing(void *handle, const char *name)
         return NULL;
 }
 
-/* What must work before everything else: no library call until the name is one of NCCL's. */
+/* What must work before everything else: no library call until the name is one of NCCL's or libfabric's. */
 CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name)
 {
         struct capo_nccl *copy;
@@ -103,6 +104,11 @@ CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name)
                 void *(*next)(void *, const char *) = capo_real_dlsym_address();
 
                 __atomic_store_n(&capo_dlsym_next, next ? next : nothing, __ATOMIC_RELEASE);
+        }
+        if (handle && handle != RTLD_NEXT && name && name[0] == 'f' && name[1] == 'i' && name[2] == '_' &&
+            name[3] == 'f' && wanted()) {
+                real = capo_real_dlsym(handle, name);
+                return real && !capo_own(real) ? capo_fi_wrapper_of(name, real) : NULL;
         }
         if (!handle || handle == RTLD_NEXT || !name || name[0] != 'n' || name[1] != 'c' || name[2] != 'c' ||
             name[3] != 'l' || !capo_wrapper_of(name, 0) || !wanted())

@@ -19,6 +19,7 @@
 
 #include "capo/msg.h"
 #include "shim/fi.h"
+#include "shim/fi_dlsym.h"
 #include "shim/shim.h"
 
 typedef int fabric_fn(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
@@ -60,7 +61,7 @@ static void *real_of(const char *name, const char *version, const void *caller)
         Dl_info where;
         void *f = dlvsym(RTLD_NEXT, name, version), *h;
 
-        if (!f && dladdr(caller, &where) && (h = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD)))
+        if (!f && caller && dladdr(caller, &where) && (h = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD)))
                 f = dlvsym(h, name, version);
         if (!f && (h = dlopen("libfabric.so.1", RTLD_LAZY | RTLD_NOLOAD)))
                 f = dlvsym(h, name, version);
@@ -75,6 +76,23 @@ static void *real_of(const char *name, const char *version, const void *caller)
                 snprintf(library, sizeof library, "%s", where.dli_fname);
         }
         return f;
+}
+
+void *capo_fi_wrapper_of(const char *name, const void *real)
+{
+        static const struct {
+                const char *name, *version; /* of the default, which is what dlsym() gives */
+                void *wrapper;
+        } rows[] = {
+                {"fi_fabric", "FABRIC_1.1", (void *)capo_fi_fabric_1_1},
+                {"fi_fabric2", "FABRIC_1.8", (void *)capo_fi_fabric2_1_8},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                if (!strcmp(name, rows[i].name) && real_of(name, rows[i].version, NULL) == real)
+                        return rows[i].wrapper;
+        }
+        return NULL;
 }
 
 /* Is @caller code of the library that @f belongs to? */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fake provider in all its moods: under capo the program's output must be what it is without, and the counts right.
 
-usage: fake.py CAPO LIBCAPO.SO CLIENT
+usage: fake.py CAPO LIBCAPO.SO CLIENT DLSYM LIBFABRIC.SO
 """
 import json
 import os
@@ -85,6 +85,17 @@ for mood in MOODS:
                 fail("%s %s: overruns" % (mood, version), fabric[0])
             if fabric[0]["domain"] != "fake0" or fabric[0]["provider"] != "fake":
                 fail("%s %s: names" % (mood, version), fabric[0])
+
+# found by dlsym on a handle, as Intel MPI and NVSHMEM do
+dlsym, library = (os.path.abspath(p) for p in sys.argv[4:6])
+with tempfile.TemporaryDirectory() as tmp:
+    r = subprocess.run([dlsym, library], env={**os.environ, "LD_PRELOAD": libcapo, "CAPO_DIR": tmp, "CAPO_QUIET": "1"},
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
+    if r.returncode or b"absent 1" not in r.stdout:
+        fail("dlsym: runs", r)
+    report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=20)
+    if r.returncode == 0 and [d["domain"] for d in json.loads(report.stdout)["fabric"]] != ["fake0"]:
+        fail("dlsym: seen", report.stdout)
 
 print("%d moods, 3 versions each, %d failures" % (len(MOODS), failures))
 sys.exit(1 if failures else 0)

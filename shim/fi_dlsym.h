@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What dlsym.c needs of the libfabric half, without libfabric's headers. */
+#ifndef CAPO_FI_DLSYM_H
+#define CAPO_FI_DLSYM_H
+
+/**
+ * capo_fi_wrapper_of() - our wrapper of libfabric's @name, for a caller that asked a handle for it and got @real
+ * Return: NULL when @name is not wrapped, or when the wrapper would go on to another copy of libfabric than @real's.
+ */
+void *capo_fi_wrapper_of(const char *name, const void *real);
+
+#endif
