@@ -59,6 +59,8 @@ struct file {
         bool sweep;
         char layout[CAPO_LAYOUT_TEXT], gpu[48];
         uint32_t nccl;
+        uint8_t env_algo, env_proto; /* NCCL_ALGO, NCCL_PROTO of the process, when they name one */
+        bool env_several;
         uint64_t traced;
 };
 
@@ -96,7 +98,12 @@ static void read_info(struct file *f, const struct capo_log_frame *frame)
                 *tab++ = 0;
                 if (!strcmp(text, "nccl.version"))
                         f->nccl = strchr(tab, '.') ? capo_nccl_parse(tab) : (uint32_t)strtoul(tab, NULL, 10);
-                else if (!strcmp(text, "layout"))
+                else if (!strcmp(text, "nccl.algo") || !strcmp(text, "nccl.proto")) {
+                        unsigned found = text[5] == 'a' ? capo_algo_find(tab) : capo_proto_find(tab);
+
+                        *(text[5] == 'a' ? &f->env_algo : &f->env_proto) = (uint8_t)found;
+                        f->env_several |= found == 0;
+                } else if (!strcmp(text, "layout"))
                         snprintf(f->layout, sizeof f->layout, "%s", tab);
                 else if (!strncmp(text, "gpu", 3) && (!text[3] || !strcmp(text + 3, ".name")))
                         snprintf(f->gpu, sizeof f->gpu, "%.47s", tab);
@@ -129,8 +136,13 @@ static void read_rules(struct file *f, const struct capo_log_frame *frame)
 static bool wanted(const struct file *f, uint16_t rule, uint8_t ran, uint8_t *want, uint8_t *channels)
 {
         *want = *channels = 0;
-        if (rule == 0)
-                return true;
+        if (rule == 0) {
+                *want = CAPO_ALGO_PROTO(f->env_algo, f->env_proto);
+                if (f->env_several &&
+                    !*want) /* a list was allowed: not NCCL's own choice, but what ran is known or not */
+                        *want = ran;
+                return *want || !f->env_several;
+        }
         if (f->sweep) {
                 if (!f->candidates[rule].known)
                         return false;
