@@ -13,10 +13,13 @@
 #include "capo/msg.h"
 #include "cli/cli.h"
 #include "cli/inputs.h"
+#include "cli/plan_tools.h"
 #include "core/calls.h"
 #include "core/size.h"
 #include "core/util.h"
 #include "profiles/fit.h"
+#include "profiles/fit_model.h"
+#include "profiles/plan.h"
 #include "profiles/svg.h"
 
 static void help(void)
@@ -38,6 +41,11 @@ static void help(void)
              "  --min-gain P     percent of time a rule must save to be written (default 1)\n"
              "  --without-default  accept sweeps without NCCL's own choice: the next best candidate stands in for it\n"
              "  --name NAME      name of the profile; default the file's\n"
+             "  --model LAYOUT   also a rule for this allocation that was not measured (3+5; may be repeated): NCCL's "
+             "own model\n"
+             "                   (capo plan), corrected by measured over modelled; only gains above 15 %, marked "
+             "modelled\n"
+             "  --topo FILE, --platform NAME, --libnccl FILE   the machine for --model, as capo plan takes them\n"
              "  --all            all sizes, not only groups of sizes with one answer");
         fputs(capo_inputs_help(), stdout);
         puts("\nexamples:\n"
@@ -53,6 +61,9 @@ struct job {
         char svg_beside[4096]; /* default of svg */
         bool json, all;
         int inputs;
+        const char *models[8];
+        int n_models;
+        struct capo_fit_machine machine;
 };
 
 static bool terminal;
@@ -80,6 +91,19 @@ static int arguments(struct job *j, int argc, char **argv)
                 if (!strcmp(a, "--help")) {
                         help();
                         return CAPO_EXIT_OK;
+                }
+                if (!strcmp(a, "--model") || !strcmp(a, "--topo") || !strcmp(a, "--platform") ||
+                    !strcmp(a, "--libnccl")) {
+                        v = value_of(argc, argv, &i);
+                        if (!v || (a[2] == 'm' && j->n_models == (int)N_ELEMENTS(j->models)))
+                                return CAPO_EXIT_USAGE;
+                        if (a[2] == 'm')
+                                j->models[j->n_models++] = v;
+                        else
+                                *(a[2] == 't'   ? &j->machine.topo
+                                  : a[2] == 'p' ? &j->machine.platform
+                                                : &j->machine.libnccl) = v;
+                        continue;
                 }
                 if (!strcmp(a, "-o") || !strcmp(a, "--svg") || !strcmp(a, "--name") || !strcmp(a, "--min-gain")) {
                         v = value_of(argc, argv, &i);
@@ -506,6 +530,47 @@ static bool two_kinds(const struct capo_fit *fit)
         return false;
 }
 
+/* Rules for allocations nobody measured. Return: 0, or -1 after saying why not. */
+static int model(struct job *j, const struct capo_fit *fit, struct capo_profile *profile, int *n_rules, int *n_rows)
+{
+        static char tools[4096], libnccl[4096], topo[4096];
+        struct capo_fit_modelled done;
+        char why[512];
+
+        if (!j->n_models)
+                return 0;
+        if (capo_plan_tools_find(tools, sizeof tools) < 0) {
+                capo_error("fit: --model: the planner's parts are neither in the build tree nor in the prefix of this "
+                           "capo");
+                return -1;
+        }
+        if (!j->machine.libnccl && capo_plan_find_libnccl(libnccl, sizeof libnccl) == 0)
+                j->machine.libnccl = libnccl;
+        if (!j->machine.topo && j->machine.platform &&
+            capo_plan_stored_topology(j->machine.platform, topo, sizeof topo) == 0)
+                j->machine.topo = topo;
+        if (!j->machine.libnccl || !j->machine.topo) {
+                capo_error("fit: --model needs %s",
+                           j->machine.libnccl ? "--topo FILE or --platform NAME" : "a libnccl.so.2: --libnccl FILE");
+                return -1;
+        }
+        j->machine.tools = tools;
+        for (int i = 0; i < j->n_models; i++) {
+                if (capo_fit_model(fit, &j->machine, j->models[i], &j->options, profile, &done, why, sizeof why) < 0) {
+                        capo_error("fit: --model %s: %s", j->models[i], why);
+                        return -1;
+                }
+                *n_rules += done.n_rows > 0;
+                *n_rows += done.n_rows;
+                if (!j->json)
+                        printf("\n%s, modelled from %s: %d sizes looked at, %s\n", j->models[i], done.from,
+                               done.n_sizes,
+                               done.n_rows ? "rows written and marked modelled"
+                                           : "none expected to gain 15 % over NCCL's own choice: no rule");
+        }
+        return 0;
+}
+
 int capo_verb_fit(int argc, char **argv)
 {
         struct job j = {.options = {.min_gain = 0.01}};
@@ -542,6 +607,8 @@ int capo_verb_fit(int argc, char **argv)
                 for (int i = 0; i < fit->n_series; i++)
                         series_page(&j, &fit->series[i]);
         }
+        if (model(&j, fit, profile, &n_rules, &n_rows) < 0)
+                goto end;
         status = outputs(&j, fit, profile, n_rules, n_rows);
 end:
         capo_profile_free(profile);
