@@ -89,6 +89,78 @@ static void even_layout(struct capo_trial *run, bool even)
         }
 }
 
+/* Rows of the same candidate at the same size are repeats: the k-th of each is a run of its own, unless there are so
+ * many that they are single calls rather than runs. */
+enum { MAX_REPEATS = 64 };
+
+static int by_repeat(const void *a, const void *b)
+{
+        const struct capo_sample *x = a, *y = b;
+
+#define BY(field)                 \
+        if (x->field != y->field) \
+        return x->field < y->field ? -1 : 1
+        BY(run);
+        BY(call);
+        BY(bytes);
+        BY(want);
+        BY(want_channels);
+        BY(order);
+#undef BY
+        return 0;
+}
+
+static int by_line(const void *a, const void *b)
+{
+        const struct capo_sample *x = a, *y = b;
+
+        return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static bool repeated(const struct capo_sample *a, const struct capo_sample *b)
+{
+        return a->run == b->run && a->call == b->call && a->bytes == b->bytes && a->want == b->want &&
+               a->want_channels == b->want_channels;
+}
+
+static int split_repeats(struct capo_input *in, size_t first)
+{
+        struct capo_sample *v = in->set->v + first;
+        size_t n = in->set->n - first, most = 0;
+        uint32_t made[MAX_REPEATS] = {0}, run = UINT32_MAX;
+
+        qsort(v, n, sizeof *v, by_repeat);
+        for (size_t i = 1, k = 0; i < n; i++) {
+                k = repeated(&v[i - 1], &v[i]) ? k + 1 : 0;
+                most = k > most ? k : most;
+        }
+        if (most == 0 || most >= MAX_REPEATS) {
+                qsort(v, n, sizeof *v, by_line);
+                return 0;
+        }
+        for (size_t i = 0, next; i < n; i = next) {
+                if (v[i].run != run) {
+                        memset(made, 0xff, sizeof made);
+                        run = v[i].run;
+                }
+                for (next = i + 1; next < n && v[next].run == run && repeated(&v[i], &v[next]); next++)
+                        ;
+                for (size_t k = 1; k < next - i; k++) {
+                        if (made[k] == UINT32_MAX) {
+                                struct capo_trial copy = in->set->runs[run];
+
+                                made[k] = capo_samples_run(in->set, &copy);
+                        }
+                        if (made[k] == UINT32_MAX)
+                                return -ENOMEM;
+                }
+                for (size_t k = next - i - 1; k > 0; k--)
+                        v[i + k].run = made[k];
+        }
+        qsort(v, n, sizeof *v, by_line);
+        return 0;
+}
+
 bool capo_import_is_sweep_csv(const char *text)
 {
         return !strncmp(text, "collective,", 11) || !strncmp(text, "collective ,", 12);
@@ -102,7 +174,7 @@ int capo_import_sweep_csv(struct capo_input *in)
         char *f[MAX_FIELDS], *line = in->text, *next = strchr(line, '\n');
         int at[N_ELEMENTS(names)];
         unsigned n_heads = split(line, f), n = 1;
-        size_t first = in->set->n_runs;
+        size_t first = in->set->n_runs, first_sample = in->set->n;
 
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
                 at[i] = column(f, n_heads, names[i]);
@@ -156,7 +228,7 @@ int capo_import_sweep_csv(struct capo_input *in)
                 if (s.run == UINT32_MAX || capo_samples_add(in->set, &s) < 0)
                         return -ENOMEM;
         }
-        return 0;
+        return split_repeats(in, first_sample);
 }
 
 bool capo_import_is_vidur_csv(const char *text)
