@@ -11,11 +11,13 @@
  * Progress is manual: only the thread that runs a channel moves its data. A wait spins briefly, then yields the core,
  * then sleeps: many ranks share few cores here, and a spinning rank would take the time its peer needs.
  */
+#include <glob.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <time.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
@@ -52,6 +54,24 @@ static struct fi_info *find(const char *name, const char *addr)
         return info;
 }
 
+/*
+ * The shm provider names its segments <pid>:<domain>:<endpoint> and refuses a name that is there, even when the process
+ * that made it was killed long ago and its number has come round again. Before the first endpoint of a process nothing
+ * of its number can be its own.
+ */
+static void remove_stale_shm(void)
+{
+        char pattern[64];
+        glob_t found;
+
+        snprintf(pattern, sizeof pattern, "/dev/shm/%d:*", (int)getpid());
+        if (glob(pattern, 0, NULL, &found))
+                return;
+        for (size_t i = 0; i < found.gl_pathc; i++)
+                unlink(found.gl_pathv[i]);
+        globfree(&found);
+}
+
 static void open_provider(int which)
 {
         struct provider *p = &providers[which];
@@ -61,6 +81,7 @@ static void open_provider(int which)
         if (!addr || !*addr)
                 addr = "127.0.0.1";
         if (!strcmp(name, "shm")) {
+                remove_stale_shm();
                 p->info = find("shm", NULL);
         } else {
                 if (!strcmp(name, "tcp"))
