@@ -89,17 +89,10 @@ static void graph_line(FILE *f, const char *name, const struct capo_plan_graph *
 /* NCCL settings of the environment that reach the NCCL that is asked. */
 static void settings_line(FILE *f)
 {
-        static const char *const ours[] = {"NCCL_TOPO_",     "NCCL_HOSTID",     "NCCL_NET",     "NCCL_TUNER_",
-                                           "NCCL_PROFILER_", "NCCL_DEBUG",      "NCCL_COMM_ID", "NCCL_SOCKET_",
-                                           "NCCL_IB_",       "NCCL_GRAPH_DUMP", "NCCL_RAS_",    "NCCL_SHM_"};
         bool any = false;
 
         for (char **v = environ; *v; v++) {
-                bool skip = strncmp(*v, "NCCL_", 5) != 0;
-
-                for (size_t i = 0; i < N_ELEMENTS(ours) && !skip; i++)
-                        skip = !strncmp(*v, ours[i], strlen(ours[i]));
-                if (skip)
+                if (!capo_plan_setting_passes(*v))
                         continue;
                 fprintf(f, "%s%s", any ? "  " : "settings    ", *v);
                 any = true;

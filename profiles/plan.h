@@ -140,6 +140,10 @@ void capo_plan_answer_finish(struct capo_plan_answer *a);
  */
 int capo_plan_find_libnccl(char *path, size_t room);
 
+/** capo_plan_setting_passes() - whether a variable of the environment ("NCCL_ALGO=Ring") is a setting that holds for
+ * the NCCL that is asked, and not one that capo replaces (topology, plugins, network, logging). */
+bool capo_plan_setting_passes(const char *var);
+
 /**
  * capo_plan_machine_gpus() - the GPUs a topology has, by rising number
  * @devs: CAPO_PLAN_GPUS_MAX entries

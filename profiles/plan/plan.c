@@ -164,19 +164,32 @@ static int prepare(struct run *run)
 
 /* The workers. */
 
-/* Settings that would lead a worker to this machine's hardware, or away from our plugins and files. */
-static bool is_ours(const char *var)
+bool capo_plan_setting_passes(const char *var)
 {
-        static const char *const prefixes[] = {"NCCL_TOPO_",     "NCCL_HOSTID=",     "NCCL_NET",      "NCCL_TUNER_",
-                                               "NCCL_PROFILER_", "NCCL_DEBUG",       "NCCL_COMM_ID=", "NCCL_SOCKET_",
-                                               "NCCL_IB_",       "NCCL_GRAPH_DUMP",  "NCCL_RAS_",     "NCCL_SHM_",
-                                               "LD_PRELOAD=",    "LD_LIBRARY_PATH=", "CAPO_",         "CUDA_"};
+        static const char *const ours[] = {
+                "NCCL_TOPO_",     "NCCL_HOSTID=",    "NCCL_NET=",     "NCCL_NET_PLUGIN=", "NCCL_TUNER_",
+                "NCCL_PROFILER_", "NCCL_DEBUG",      "NCCL_COMM_ID=", "NCCL_SOCKET_",     "NCCL_IB_",
+                "NCCL_OOB_",      "NCCL_GRAPH_DUMP", "NCCL_RAS_"};
 
-        for (size_t i = 0; i < N_ELEMENTS(prefixes); i++) {
-                if (!strncmp(var, prefixes[i], strlen(prefixes[i])))
-                        return true;
+        if (strncmp(var, "NCCL_", 5) != 0)
+                return false;
+        for (size_t i = 0; i < N_ELEMENTS(ours); i++) {
+                if (!strncmp(var, ours[i], strlen(ours[i])))
+                        return false;
         }
-        return false;
+        return true;
+}
+
+/* Everything else of the environment that is no NCCL setting, but would reach into a worker. */
+static bool is_kept(const char *var)
+{
+        static const char *const others[] = {"LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_", "CUDA_"};
+
+        for (size_t i = 0; i < N_ELEMENTS(others); i++) {
+                if (!strncmp(var, others[i], strlen(others[i])))
+                        return false;
+        }
+        return strncmp(var, "NCCL_", 5) != 0 || capo_plan_setting_passes(var);
 }
 
 struct environment {
@@ -228,7 +241,7 @@ static struct environment *environment_new(const struct run *run, uint32_t node)
                 return NULL;
         }
         for (size_t i = 0; i < n; i++) {
-                if (!is_ours(environ[i]))
+                if (is_kept(environ[i]))
                         e->vars[e->n++] = environ[i];
         }
         put_env(e, "LD_LIBRARY_PATH=%s%s%s", run->folder, path && *path ? ":" : "", path ? path : "");
