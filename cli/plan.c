@@ -60,7 +60,7 @@ static void usage(FILE *out)
         for (size_t i = 0; (what = capo_plan_platform_what(i, &name)); i++)
                 fprintf(out, "  %-10s %s\n", name, what);
         fputs("\nexamples:\n"
-              "  capo plan --platform dgx1v --gpus 0:1,2,3;1:0-4 --coll allreduce --sizes 64K..1G*4\n"
+              "  capo plan --platform dgx1v --gpus '0:1,2,3;1:0-4' --coll allreduce --sizes 64K..1G*4\n"
               "  capo plan --topo node.xml --alloc 3+5 --profile mycluster.json\n"
               "  capo plan --platform dgx1v --every 3\n\n"
               "exit status: 0 answered, 1 it could not be asked or ranks disagree, 2 the command line is wrong\n",
