@@ -517,36 +517,44 @@ void job_tally(struct capo_job_row *row)
         row->tally_ = 0;
 }
 
-static int add_cell(struct reading *rd, const struct capo_log_cell *c, const struct capo_log_hist_view *host,
-                    const struct capo_log_hist_view *gpu)
+struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *key, uint64_t tally_of)
 {
-        struct capo_job_row *row,
-                key = {.comm = rd->comms[c->comm] ? rd->comms[c->comm] - 1 : CAPO_NO_COMM,
-                       .bytes = c->bytes,
-                       .rule = c->rule,
-                       .call = c->call,
-                       .algo_proto = c->algo_proto,
-                       .channels = c->channels,
-                       .flags = c->flags & (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED)};
         struct {
                 uint64_t comm, bytes, rest;
-        } hashed = {key.comm, key.bytes,
-                    (uint64_t)key.rule << 32 | (uint32_t)key.call << 24 | key.algo_proto << 16 | key.channels << 8 |
-                            key.flags};
-        uint64_t tally_of = (uint64_t)rd->process << 16 | c->comm;
+        } hashed = {key->comm, key->bytes,
+                    (uint64_t)key->rule << 32 | (uint32_t)key->call << 24 | key->algo_proto << 16 | key->channels << 8 |
+                            key->flags};
+        struct capo_job_row empty = *key, *row;
 
-        key.hash_ = job_text_hash(&hashed, sizeof hashed);
-        row = row_of(rd->job, &key);
+        empty.hash_ = job_text_hash(&hashed, sizeof hashed);
+        empty.calls = empty.failed = 0;
+        row = row_of(job, &empty);
         if (!row)
-                return -ENOMEM;
+                return NULL;
         if (row->tally_of_ != tally_of)
                 job_tally(row);
         row->tally_of_ = tally_of;
-        row->tally_ += c->count;
-        row->calls += c->count;
-        if (c->result != 0 && c->result != 7) /* ncclSuccess, ncclInProgress */
-                row->failed += c->count;
-        if (capo_hist_add_view(&row->time[CAPO_CLOCK_HOST], host) < 0)
+        row->tally_ += key->calls;
+        row->calls += key->calls;
+        row->failed += key->failed;
+        return row;
+}
+
+static int add_cell(struct reading *rd, const struct capo_log_cell *c, const struct capo_log_hist_view *host,
+                    const struct capo_log_hist_view *gpu)
+{
+        struct capo_job_row key = {.comm = rd->comms[c->comm] ? rd->comms[c->comm] - 1 : CAPO_NO_COMM,
+                                   .bytes = c->bytes,
+                                   .calls = c->count,
+                                   .failed = job_failed(c->result) ? c->count : 0,
+                                   .rule = c->rule,
+                                   .call = c->call,
+                                   .algo_proto = c->algo_proto,
+                                   .channels = c->channels,
+                                   .flags = c->flags & JOB_ROW_FLAGS};
+        struct capo_job_row *row = job_add_to_row(rd->job, &key, (uint64_t)rd->process << 16 | c->comm);
+
+        if (!row || capo_hist_add_view(&row->time[CAPO_CLOCK_HOST], host) < 0)
                 return -ENOMEM;
         if (c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL)
                 return capo_hist_add_view(&row->time[c->clock], gpu);
@@ -685,6 +693,17 @@ static char *host_from_path(const char *path)
         return text_copy(name, strcspn(name, "."));
 }
 
+/* A killed process that kept every call: the log has calls that its last checkpoint had not counted. */
+static bool cells_are_stale(struct capo_job_process *p)
+{
+        const char *trace = capo_job_info(p, "trace");
+
+        if (p->end.clean || p->n_records <= p->end.calls || !trace || strcmp(trace, "all") != 0)
+                return false;
+        p->end.calls = p->n_records;
+        return true;
+}
+
 static int read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void *arg), void *arg)
 {
         struct capo_log_frame f;
@@ -701,7 +720,9 @@ static int read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void
                 }
         }
         rd->job->processes[rd->process].read_error = read;
-        r = add_cells(rd);
+        r = cells_are_stale(&rd->job->processes[rd->process])
+                    ? job_add_traced_cells(rd->job, capo_log_path(rd->log), rd->process, rd->comms)
+                    : add_cells(rd);
         return r < 0 ? r : add_sites(rd);
 }
 

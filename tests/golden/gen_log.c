@@ -211,16 +211,17 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
         struct gen_hist *host = calloc(2 * job->n_sizes, sizeof *host), *gpu = host + job->n_sizes;
         struct gen_log g;
         char path[4096], text[1024];
-        uint64_t base = 0, end = 0;
-        unsigned n = 0;
+        uint64_t base = 0, end = 0, n_counted = 0;
+        unsigned n = 0, counted;
 
         snprintf(path, sizeof path, "%s/node-%c%u.%u.capo", job->dir, 'a' + node % 26, node / 26, 3000 + rank);
         gen_log_open(&g, path, 3000 + rank);
         snprintf(text, sizeof text,
                  "host\tnode-%c%u\nboot_id\tb%u\nrank\t%u\nlocal_rank\t%u\nworld_size\t%u\njob\t48213\n"
                  "cmdline\t/usr/bin/python3 train.py --model "
-                 "bert-large\nnccl.version\t2.28.9\nnccl.path\t/usr/lib/libnccl.so.2\n",
-                 'a' + node % 26, node / 26, node, rank, local, n_ranks);
+                 "bert-large\ntrace\t%s\nnccl.version\t2.28.9\nnccl.path\t/usr/lib/libnccl.so.2\n",
+                 'a' + node % 26, node / 26, node, rank, local, n_ranks,
+                 job->trace && !job->kept_calls ? "all" : "last");
         gen_log_text(&g, CAPO_FRAME_INFO, text);
         gen_log_comm(&g,
                      (struct capo_log_comm){.id = 1,
@@ -263,7 +264,9 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                 }
                 host_time = 2000 + noise(rank + 1000, nth, 500);
                 t = (uint64_t)((int64_t)mine + off + 1000000000); /* all clocks run behind a second of start-up */
-                gen_hist_add(&host[s], host_time, 1);
+                counted = !job->stale || nth < n_calls / 2;
+                n_counted += counted;
+                gen_hist_add(&host[s], host_time, counted);
                 if (n == 0)
                         base = t;
                 t_begin[n] = (uint32_t)(t - base);
@@ -273,7 +276,7 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                 if (job->gpu) {
                         gpu_ns[n] = (uint32_t)(last - mine + 100000 + job->sizes[s] / 50);
                         aux[n] = !job->no_begin; /* the GPU begins 16 ns after the host, for all alike */
-                        gen_hist_add(&gpu[s], gpu_ns[n], 1);
+                        gen_hist_add(&gpu[s], gpu_ns[n], counted);
                 }
                 end = t + host_time;
                 if (nth >= first && ++n == BLOCK) {
@@ -291,7 +294,7 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
         for (unsigned s = 0; s < job->n_sizes; s++)
                 gen_log_cell(&g,
                              (struct capo_log_cell){.bytes = job->sizes[s],
-                                                    .count = job->n_steps,
+                                                    .count = host[s].head.count,
                                                     .id = (uint16_t)s,
                                                     .comm = 1,
                                                     .call = CAPO_CALL_ALLREDUCE,
@@ -305,7 +308,7 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                       &(struct capo_log_end){.t_ns = end + 5000000,
                                              .mono_ns = end + 5000000 + 1000000000,
                                              .real_ns = g.header.t0_real_ns + end + 5000000,
-                                             .calls = n_calls,
+                                             .calls = n_counted,
                                              .cost_ns = 17.0,
                                              .ticks_per_s = 1e9,
                                              .clean = !job->killed,

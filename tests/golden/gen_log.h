@@ -52,15 +52,16 @@ struct gen_job {
         uint32_t n_steps;
         const uint64_t *sizes;
         unsigned n_sizes;
-        bool trace;          /* write BLOCKs of every call, else only the cells */
-        bool gpu;            /* GPU event times; else host times only */
-        bool no_begin;       /* with gpu: durations only, the GPU's beginnings are not known */
-        unsigned late_rank;  /* this rank comes late ... */
-        unsigned late_ns;    /* ... by this, in 3 of 4 steps; all ranks have up to 1 us of noise */
-        int64_t clock_ns;    /* host i's clocks are ahead by i * clock_ns ... */
-        double drift;        /* ... and gain i * drift seconds per second */
-        unsigned missing;    /* the last so many ranks leave no log */
-        bool killed;         /* no clean END */
+        bool trace;         /* write BLOCKs of every call, else only the cells */
+        bool gpu;           /* GPU event times; else host times only */
+        bool no_begin;      /* with gpu: durations only, the GPU's beginnings are not known */
+        unsigned late_rank; /* this rank comes late ... */
+        unsigned late_ns;   /* ... by this, in 3 of 4 steps; all ranks have up to 1 us of noise */
+        int64_t clock_ns;   /* host i's clocks are ahead by i * clock_ns ... */
+        double drift;       /* ... and gain i * drift seconds per second */
+        unsigned missing;   /* the last so many ranks leave no log */
+        bool killed;        /* no clean END; with `stale` its cells and END know of the first half of the calls only */
+        bool stale;
         unsigned kept_calls; /* with trace: only the last so many (0: all) */
 };
 

@@ -266,6 +266,33 @@ Test(stats, host_times_are_not_aligned)
         capo_job_free(job);
 }
 
+Test(stats, a_killed_rank_counts_what_it_kept)
+{
+        struct gen_job g = {.dir = dir,
+                            .layout = (unsigned[]){2},
+                            .n_nodes = 1,
+                            .n_steps = 1000,
+                            .sizes = sizes,
+                            .n_sizes = 2,
+                            .trace = true,
+                            .gpu = true,
+                            .killed = true,
+                            .stale = true};
+
+        gen_job_write(&g);
+        struct capo_job *job = read_job();
+
+        cr_assert_eq(job->calls, 4000);
+        cr_assert_eq(job->n_rows, 2);
+        for (unsigned i = 0; i < 2; i++) {
+                cr_assert_eq(job->rows[i].count, 1000);
+                cr_assert_eq(job->rows[i].calls, 2000);
+                cr_assert_eq(job->rows[i].time[CAPO_CLOCK_EVENT].count, 2000);
+                cr_assert_eq(job->rows[i].time[CAPO_CLOCK_HOST].count, 2000);
+        }
+        capo_job_free(job);
+}
+
 Test(stats, missing_and_killed_ranks)
 {
         struct gen_job g = {.dir = dir,
