@@ -465,3 +465,43 @@ bool capo_json_end(struct capo_json *r)
         capo_json_peek(r);
         return r->at == r->end || capo_json_fail(r, r->at, "nothing after the closing brace");
 }
+
+char *capo_number_print(double value, char *text, size_t room)
+{
+        locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = uselocale(c_locale);
+        double back;
+
+        for (int digits = 1; digits <= 17; digits++) {
+                snprintf(text, room, "%.*g", digits, value);
+                if (digits == 17 || (capo_number_parse(text, strlen(text), &back) && back == value))
+                        break;
+        }
+        /* 1e+06 is good JSON, but people write 1000000 */
+        if (strchr(text, 'e') && fabs(value) < 1e15 && value == floor(value))
+                snprintf(text, room, "%.0f", value);
+        uselocale(old);
+        if (c_locale)
+                freelocale(c_locale);
+        return text;
+}
+
+char *capo_float_print(float value, char *text, size_t room)
+{
+        double back;
+
+        for (int digits = 1; digits <= 9; digits++) {
+                char shorter[40];
+                double rounded;
+
+                snprintf(shorter, sizeof shorter, "%.*e", digits - 1, (double)value);
+                for (char *c = shorter; *c; c++) {
+                        if (*c == ',')
+                                *c = '.';
+                }
+                rounded = 0;
+                if (capo_number_parse(shorter, strlen(shorter), &rounded) && (float)rounded == value)
+                        return capo_number_print(rounded, text, room);
+        }
+        back = (double)value;
+        return capo_number_print(back, text, room);
+}

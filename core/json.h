@@ -71,4 +71,9 @@ static inline bool capo_slice_is(struct capo_slice s, const char *word)
 /** capo_number_parse() - decimal number of @size bytes, whatever the locale. false: not one, or too large. */
 bool capo_number_parse(const char *text, size_t size, double *out);
 
+/** capo_number_print() - shortest decimal that reads back equal, whatever the locale; capo_float_print() - that is the
+ * same float. Both return @text, at least 40 bytes. */
+char *capo_number_print(double value, char *text, size_t room);
+char *capo_float_print(float value, char *text, size_t room);
+
 #endif

@@ -19,6 +19,7 @@
 #include <xxhash.h>
 
 #include "core/calls.h"
+#include "core/json.h"
 #include "core/layout.h"
 #include "core/profile_file.h"
 #include "core/util.h"

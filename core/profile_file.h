@@ -20,9 +20,6 @@ int capo_profile_row_raw(struct capo_profile *profile, const struct capo_row *ro
 /** capo_profile_note_json() - append a note whose value is JSON text already; 0 or -ENOMEM. */
 int capo_profile_note_json(struct capo_profile *profile, enum capo_section section, const char *key, const char *json);
 
-/** capo_number_print() - shortest decimal that reads back equal, whatever the locale. Returns @text. */
-char *capo_number_print(double value, char *text, size_t room);
-
 void capo_profile_fault(struct capo_fault *fault, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

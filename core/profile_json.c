@@ -5,7 +5,6 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -645,47 +644,6 @@ int capo_profile_parse_json(struct capo_profile *p, const char *text, size_t siz
 
 /* ---- writing ---- */
 
-char *capo_number_print(double value, char *text, size_t room)
-{
-        locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = uselocale(c_locale);
-        double back;
-
-        for (int digits = 1; digits <= 17; digits++) {
-                snprintf(text, room, "%.*g", digits, value);
-                if (digits == 17 || (capo_number_parse(text, strlen(text), &back) && back == value))
-                        break;
-        }
-        /* 1e+06 is good JSON, but people write 1000000 */
-        if (strchr(text, 'e') && fabs(value) < 1e15 && value == floor(value))
-                snprintf(text, room, "%.0f", value);
-        uselocale(old);
-        if (c_locale)
-                freelocale(c_locale);
-        return text;
-}
-
-/* A float as the shortest decimal that is the same float. */
-static char *float_print(float value, char *text, size_t room)
-{
-        double back;
-
-        for (int digits = 1; digits <= 9; digits++) {
-                char shorter[40];
-                double rounded;
-
-                snprintf(shorter, sizeof shorter, "%.*e", digits - 1, (double)value);
-                for (char *c = shorter; *c; c++) {
-                        if (*c == ',')
-                                *c = '.';
-                }
-                rounded = 0;
-                if (capo_number_parse(shorter, strlen(shorter), &rounded) && (float)rounded == value)
-                        return capo_number_print(rounded, text, room);
-        }
-        back = (double)value;
-        return capo_number_print(back, text, room);
-}
-
 static void put_string(FILE *out, const char *text)
 {
         putc('"', out);
@@ -847,11 +805,11 @@ static void put_row(FILE *out, const struct capo_row *row)
         if (row->channels)
                 fprintf(out, ", \"channels\": %u", row->channels);
         if (isfinite(row->us))
-                fprintf(out, ", \"us\": %s", float_print(row->us, text, sizeof text));
+                fprintf(out, ", \"us\": %s", capo_float_print(row->us, text, sizeof text));
         if (isfinite(row->spread_us))
-                fprintf(out, ", \"spread_us\": %s", float_print(row->spread_us, text, sizeof text));
+                fprintf(out, ", \"spread_us\": %s", capo_float_print(row->spread_us, text, sizeof text));
         if (isfinite(row->gain) && row->algo)
-                fprintf(out, ", \"gain\": %s", float_print(row->gain, text, sizeof text));
+                fprintf(out, ", \"gain\": %s", capo_float_print(row->gain, text, sizeof text));
         if (row->samples)
                 fprintf(out, ", \"samples\": %u", row->samples);
         fputs("}", out);

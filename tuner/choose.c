@@ -101,7 +101,7 @@ static void load(void)
 
         state.direct_blocked =
                 (getenv("NCCL_ALGO") && *getenv("NCCL_ALGO")) || (getenv("NCCL_PROTO") && *getenv("NCCL_PROTO"));
-        if (!strcmp(env->tuner, "off") || !strcmp(env->tuner, "chain"))
+        if (env->off || !strcmp(env->tuner, "off") || !strcmp(env->tuner, "chain"))
                 return;
         if (!*wanted) {
                 if (*digest)
@@ -218,8 +218,8 @@ static int match(const struct capo_tuner_info *info, struct capo_tuner *t, const
         char layout[CAPO_LAYOUT_TEXT];
         struct capo_shape shape = {.n_ranks = t->n_ranks,
                                    .n_nodes = t->n_nodes,
-                                   .min_local = info->nvl ? info->nvl->min_ranks : -1,
-                                   .max_local = info->nvl ? info->nvl->max_ranks : -1,
+                                   .min_local = info->nvl && info->nvl->min_ranks > 0 ? info->nvl->min_ranks : -1,
+                                   .max_local = info->nvl && info->nvl->max_ranks > 0 ? info->nvl->max_ranks : -1,
                                    .nccl = capo_nccl_version(info->log),
                                    .fragment = *env->fragment_class ? env->fragment_class : NULL,
                                    .comm = comm_name};

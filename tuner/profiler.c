@@ -226,7 +226,7 @@ static bool wanted(const struct capo_profiler_info *info)
         const char *setting = capo_tuner_env()->profiler;
         int version;
 
-        if (!capo_seam || !capo_seam->ran || !strcmp(setting, "off"))
+        if (!capo_seam || !capo_seam->ran || capo_tuner_env()->off || !strcmp(setting, "off"))
                 return false;
         version = capo_nccl_version(info->log);
         if (!strcmp(setting, "on") || version < SLOW_FROM)

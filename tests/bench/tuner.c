@@ -193,17 +193,21 @@ static void write_profile(int rows, char *path)
         snprintf(path, 64, "/proc/self/fd/%d", fd);
 }
 
+static void no_log(int level, unsigned long flags, const char *file, int line, const char *format, ...)
+{
+}
+
 static int open_comm(const void *object, int abi, void **context)
 {
         static struct capo_nvl_info nvl = {2, 4, 4};
         static struct capo_nccl_constants constants;
 
         switch (abi) {
-        case 1: return ((const struct capo_tuner_v1 *)object)->init(8, 2, NULL);
+        case 1: return ((const struct capo_tuner_v1 *)object)->init(8, 2, no_log);
         case 2:
         case 3:
-        case 4: return ((const struct capo_tuner_v4 *)object)->init(8, 2, NULL, context);
-        default: return ((const struct capo_tuner_v5 *)object)->init(context, 1, 8, 2, NULL, &nvl, &constants);
+        case 4: return ((const struct capo_tuner_v4 *)object)->init(8, 2, no_log, context);
+        default: return ((const struct capo_tuner_v5 *)object)->init(context, 1, 8, 2, no_log, &nvl, &constants);
         }
 }
 

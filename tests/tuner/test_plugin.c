@@ -449,6 +449,13 @@ Test(plugin, off_is_off)
         goes_on_untouched();
 }
 
+Test(plugin, the_kill_switch)
+{
+        setenv("CAPO_OFF", "1", 1);
+        use_profile(RULES(MAIN_RULE));
+        goes_on_untouched();
+}
+
 /* ---- life ---- */
 
 Test(plugin, unloaded_and_loaded_again)
