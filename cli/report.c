@@ -34,6 +34,8 @@ static void help(void)
              "  --call NAME    only this call: AllReduce, allreduce and ncclAllReduce are the same\n"
              "  --json         for programs: docs/report.md lists the keys\n"
              "  --csv          the rows, for a spreadsheet\n"
+             "  --topo FILE, --platform NAME  the machine, as in capo topo: then the page names the class of each\n"
+             "                 communicator's GPUs and the share of their links' ceiling that its collectives reach\n"
              "  --html FILE    also write a page with pictures: time by size, lateness by rank\n"
              "  --no-recover   leave what killed processes left in memory alone\n"
              "\n"
@@ -61,7 +63,8 @@ static int option(struct report_options *o, int argc, char **argv, int *i)
         const struct {
                 const char *name;
                 const char **value;
-        } valued[] = {{"--comm", &o->comm}, {"--html", &o->html}, {"--sort", NULL}, {"--call", NULL}};
+        } valued[] = {{"--comm", &o->comm},         {"--html", &o->html}, {"--topo", &o->topo},
+                      {"--platform", &o->platform}, {"--sort", NULL},     {"--call", NULL}};
 
         if (!strcmp(argv[*i], "--all"))
                 o->all = true;
@@ -144,6 +147,7 @@ static void report_finish(struct report *r)
         free(r->others);
         free(r->class_of);
         free(r->class_size);
+        free(r->bounds);
         capo_fabric_job_free(r->fabric);
         capo_job_free(r->job);
 }
@@ -272,6 +276,8 @@ static int make(struct report *r, const struct report_options *o, const struct c
         }
         if (capo_job_finish(r->job) < 0 || capo_fabric_job_new(r->job, &r->fabric) < 0 || report_choose_rows(r, o) < 0)
                 return -ENOMEM;
+        if ((o->topo || o->platform) && report_bound(r, o) < 0)
+                return -EINVAL;
         report_find_problems(r);
         return 0;
 }

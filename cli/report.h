@@ -9,6 +9,7 @@
 #include "core/fabric_job.h"
 #include "core/skew.h"
 #include "core/stats.h"
+#include "profiles/fragment/atlas.h"
 
 /* A row to show: one of the job's, or several put together. */
 struct report_row {
@@ -39,6 +40,9 @@ struct report {
         bool all;                          /* show everything */
         uint32_t *class_of;                /* communicator -> the one it is shown as: many alike are shown together */
         uint32_t *class_size;              /* of that one: how many are shown as it; 1 alone */
+        struct fragment_bound *bounds;     /* per communicator, class "" not known; NULL: no topology was given */
+        char topology[128];                /* its name */
+        char no_bound[256];                /* why a communicator has none; "" all have */
 };
 
 enum report_format { REPORT_TEXT, REPORT_JSON, REPORT_CSV };
@@ -60,7 +64,7 @@ enum report_sort {
 struct report_options {
         enum report_format format;
         enum report_sort sort;
-        const char *comm, *html;
+        const char *comm, *html, *topo, *platform;
         unsigned call; /* enum capo_call_id; 0: all */
         bool all, recover;
         char **args;
@@ -69,6 +73,13 @@ struct report_options {
 
 /** report_choose_rows() - fill rows, others, classes, totals from r->job. Return: 0, -ENOMEM. */
 int report_choose_rows(struct report *r, const struct report_options *o);
+
+/** report_bound() - classes and ceilings of the communicators on the machine of --topo or --platform. Return: 0;
+ * negative errno, said. */
+int report_bound(struct report *r, const struct report_options *o);
+
+/** report_ceiling() - busbw in GB/s that nothing exceeds for a row; 0 not known. */
+double report_ceiling(const struct report *r, const struct report_row *row);
 
 /** report_find_problems() - what is wrong with the logs, appended to r->problems. */
 void report_find_problems(struct report *r);

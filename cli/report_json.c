@@ -75,6 +75,9 @@ static json_t *row_json(const struct report *r, const struct report_row *row)
         json_object_set_new(j, "max_us", number_or_null(timed, (double)h->max_ns / 1000));
         json_object_set_new(j, "algbw_gbs", number_or_null(row->has_bandwidth, row->algbw));
         json_object_set_new(j, "busbw_gbs", number_or_null(row->has_bandwidth, row->busbw));
+        if (r->bounds)
+                json_object_set_new(j, "ceiling_busbw_gbs",
+                                    number_or_null(report_ceiling(r, row) > 0, report_ceiling(r, row)));
         json_object_set_new(j, "algo", name_or_null(capo_algo_name(w->algo_proto >> 4)));
         json_object_set_new(j, "proto", name_or_null(capo_proto_name(w->algo_proto & 15)));
         json_object_set_new(j, "channels", w->channels ? json_integer(w->channels) : json_null());
@@ -91,7 +94,6 @@ static json_t *row_json(const struct report *r, const struct report_row *row)
                             number_or_null(w->time[CAPO_CLOCK_HOST].count,
                                            capo_hist_quantile(&w->time[CAPO_CLOCK_HOST], 0.5) / 1000));
         json_object_set_new(j, "share", number_or_null(row->share >= 0, row->share));
-        (void)r;
         return j;
 }
 
@@ -135,6 +137,8 @@ static json_t *comm_json(const struct report *r, uint32_t id)
         json_object_set_new(j, "ranks", json_integer(c->n_ranks > 0 ? c->n_ranks : (int)c->n_members));
         json_object_set_new(j, "nodes", json_integer(c->n_nodes));
         json_object_set_new(j, "layout", json_string(c->layout));
+        if (r->bounds)
+                json_object_set_new(j, "class", json_string(r->bounds[id].class));
         json_object_set_new(j, "uid", json_string(uid));
         json_object_set_new(j, "parent", c->parent == CAPO_NO_COMM ? json_null() : json_integer(c->parent));
         json_object_set_new(j, "color", c->color >= 0 ? json_integer(c->color) : json_null());

@@ -215,6 +215,50 @@ static void where_time_went(const struct report *r, FILE *out, const struct styl
                 fprintf(out, "%u more rows: capo report --all %s\n", r->n_rows - shown, r->what);
 }
 
+/* What the links of each communicator's GPUs allow, and what its collectives reached of it. */
+static void ceilings(const struct report *r, FILE *out, const struct style *s)
+{
+        static const char *const head[] = {"comm", "class", "call", "size", "busbw", "ceiling", "reached"};
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lllrrrr");
+        uint32_t shown = 0;
+
+        if (!r->bounds || !t)
+                return;
+        fprintf(out,
+                "\n%sCEILINGS%s     of the links in %s, busbw GB/s: no software exceeds them (docs/fragments.md)\n",
+                s->bold, s->plain, r->topology);
+        for (size_t i = 0; i < N_ELEMENTS(head); i++)
+                capo_table_cell(t, "%s", head[i]);
+        for (uint32_t i = 0; i < r->n_rows && (r->all || shown < ROWS_SHOWN); i++) {
+                const struct report_row *row = &r->rows[i];
+                double most = report_ceiling(r, row);
+                char text[256];
+
+                if (row->row.comm == CAPO_NO_COMM || !*r->bounds[row->row.comm].class || !row->has_bandwidth ||
+                    most <= 0)
+                        continue;
+                capo_table_cell(t, "%s", report_comm_label(r, row->row.comm, text, sizeof text));
+                capo_table_cell(t, "%s", r->bounds[row->row.comm].class);
+                capo_table_cell(t, "%s", report_call(&row->row, text, sizeof text));
+                capo_table_cell(t, "%s", size_text(r, row, text, sizeof text));
+                capo_table_cell(t, "%s", capo_text_gbs(row->busbw, text));
+                capo_table_cell(t, "%s%s", capo_text_gbs(most, text),
+                                r->bounds[row->row.comm].hybrid ? " PCIe+NIC" : "");
+                capo_table_cell(t, "%s", capo_text_percent(row->busbw / most, text));
+                shown++;
+        }
+        if (shown)
+                capo_table_print(t, out, 1, s->bold, s->plain);
+        for (uint32_t i = 0; !shown && i < r->job->n_comms; i++) { /* no GPU times: the classes at least */
+                if (*r->bounds[i].class && r->class_of[i] == i) {
+                        fprintf(out, "%s   %s\n", r->job->comms[i].name, r->bounds[i].class);
+                        shown++;
+                }
+        }
+        if (*r->no_bound)
+                fprintf(out, "not known for %s\n", r->no_bound);
+}
+
 static void other_calls(const struct report *r, FILE *out, const struct style *s)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("llrrrr");
@@ -642,6 +686,7 @@ void report_text(const struct report *r, FILE *out)
         totals(r, out);
         problems(r, out, &s);
         where_time_went(r, out, &s);
+        ceilings(r, out, &s);
         other_calls(r, out, &s);
         communicators(r, out, &s);
         who_waits(r, out, &s);

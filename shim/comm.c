@@ -183,6 +183,7 @@ static void ask(struct capo_tls *t, struct capo_comm *comm, struct capo_nccl *li
         if (comm->device < 0 && lib->ncclCommCuDevice(comm->handle, &v) == ncclSuccess)
                 comm->device = v;
         t->depth = depth;
+        capo_gpu_describe(comm->device);
 }
 
 static void describe(const struct capo_comm *comm, const struct capo_birth *birth)

@@ -19,6 +19,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "capo/msg.h"
@@ -43,6 +44,7 @@ static struct {
         cu_result (*EventQuery)(void *event);
         cu_result (*EventElapsedTime)(float *ms, void *begin, void *end);
         cu_result (*ThreadExchangeStreamCaptureMode)(int *mode);
+        cu_result (*DeviceGetPCIBusId)(char *text, int room, int device); /* may be missing: nothing is timed by it */
 } cu;
 static const struct {
         void *where;
@@ -111,6 +113,7 @@ void capo_gpu_look(void)
                 }
                 *(void **)functions[i].where = p;
         }
+        *(void **)&cu.DeviceGetPCIBusId = capo_real_dlsym(driver, "cuDeviceGetPCIBusId");
         pthread_mutex_lock(&capo_seg.lock);
         if (capo_area_commit(&capo_seg, CAPO_AREA_SLOTS, SLOTS) == 0) {
                 sample = (uint32_t)capo_shim_env()->gpu_sample;
@@ -121,6 +124,23 @@ void capo_gpu_look(void)
         capo_shim_info("cuda.driver", "%d.%d", version / 1000, version % 1000 / 10);
 out:
         pthread_mutex_unlock(&lock);
+        errno = saved;
+}
+
+void capo_gpu_describe(int device)
+{
+        static _Atomic uint64_t done; /* devices said already */
+        int saved = errno;
+        char text[32] = "";
+
+        if (device < 0 || device > 63 || !cu.DeviceGetPCIBusId || atomic_fetch_or(&done, 1ull << device) >> device & 1)
+                return;
+        if (cu.DeviceGetPCIBusId(text, sizeof text - 1, device) == CU_OK && *text) {
+                char key[32];
+
+                snprintf(key, sizeof key, "gpu.busid.%d", device);
+                capo_shim_info(key, "%s", text);
+        }
         errno = saved;
 }
 

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ceiling of each communicator: its members' CUDA devices have PCI bus ids in the logs, the topology knows the GPUs
+ * at those, and the rest is capo topo's. A communicator of which one rank's log is missing, or whose GPUs are not in
+ * the topology, has no ceiling rather than a wrong one.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/report.h"
+#include "cli/topo.h"
+#include "core/util.h"
+
+static const char *busid_of(const struct capo_job *job, const struct capo_job_member *m)
+{
+        const struct capo_job_process *p = &job->processes[m->process];
+        char key[32];
+
+        snprintf(key, sizeof key, "gpu.busid.%d", m->device);
+        for (uint32_t i = 0; i < p->n_info; i++) {
+                if (!strcmp(p->info[i].key, key))
+                        return p->info[i].value;
+        }
+        return NULL;
+}
+
+static void bound(struct report *r, const struct capo_topology *t, uint32_t comm)
+{
+        const struct capo_job *job = r->job;
+        const struct capo_job_comm *c = &job->comms[comm];
+        _cleanup_free_ struct capo_plan_gpu *gpus = calloc(c->n_members + 1, sizeof *gpus);
+        _cleanup_free_ int *node_of = malloc(sizeof *node_of * (job->n_nodes + 1));
+        uint16_t n_nodes = 0;
+
+        if (!gpus || !node_of || c->n_ranks < 1)
+                return;
+        if (c->n_members != (uint32_t)c->n_ranks) {
+                snprintf(r->no_bound, sizeof r->no_bound, "%s: %u of %d logs", c->name, c->n_members, c->n_ranks);
+                return;
+        }
+        for (uint32_t i = 0; i <= job->n_nodes; i++)
+                node_of[i] = -1;
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                const char *busid = busid_of(job, &c->members[i]);
+                int gpu = busid ? capo_topology_gpu_by_busid(t, busid) : -1;
+                uint32_t node = job->processes[c->members[i].process].node;
+
+                if (gpu < 0) {
+                        snprintf(r->no_bound, sizeof r->no_bound,
+                                 busid ? "%s: rank %d is on GPU %s, which %s lacks"
+                                       : "%s: the log of rank %d has no GPU bus id%.0s%.0s",
+                                 c->name, c->members[i].rank, busid ? busid : "", r->topology);
+                        return;
+                }
+                if (node_of[node] < 0)
+                        node_of[node] = n_nodes++;
+                gpus[i] = (struct capo_plan_gpu){(uint16_t)node_of[node], (uint16_t)t->gpus[gpu].dev};
+        }
+        (void)fragment_bound(t, gpus, c->n_members, &r->bounds[comm]);
+}
+
+int report_bound(struct report *r, const struct report_options *o)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct topo_options where = {.topo = o->topo, .platform = o->platform};
+        struct topo_source source;
+        int e = topo_load("report", &where, &t, &source);
+
+        if (e < 0)
+                return e;
+        r->bounds = calloc(r->job->n_comms + 1, sizeof *r->bounds);
+        if (!r->bounds)
+                return -ENOMEM;
+        snprintf(r->topology, sizeof r->topology, "%s", report_base_name(t->name));
+        for (uint32_t i = 0; i < r->job->n_comms; i++)
+                bound(r, t, i);
+        return 0;
+}
+
+double report_ceiling(const struct report *r, const struct report_row *row)
+{
+        int coll = capo_coll_of_call(row->row.call);
+
+        return r->bounds && coll >= 0 && row->row.comm != CAPO_NO_COMM ? r->bounds[row->row.comm].busbw_gbs[coll] : 0;
+}
