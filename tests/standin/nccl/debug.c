@@ -126,20 +126,32 @@ const char *std_last_error(void)
         return last_error;
 }
 
-int std_version(void)
+static int version = 22809;
+static double timeout_s;
+static pthread_once_t settings_once = PTHREAD_ONCE_INIT;
+
+static void read_settings(void)
 {
-        static int version;
         const char *text = getenv("CAPO_STANDIN_NCCL_VERSION");
         int x, y, z;
 
-        if (version)
-                return version;
-        version = 22809;
         if (text && sscanf(text, "%d.%d.%d", &x, &y, &z) == 3)
                 version = x <= 2 && y <= 8 ? x * 1000 + y * 100 + z : x * 10000 + y * 100 + z;
         else if (text && atoi(text) > 0)
                 version = atoi(text);
+        timeout_s = (double)std_env_long("CAPO_STANDIN_TIMEOUT", 0);
+}
+
+int std_version(void)
+{
+        pthread_once(&settings_once, read_settings);
         return version;
+}
+
+double std_timeout_s(void)
+{
+        pthread_once(&settings_once, read_settings);
+        return timeout_s;
 }
 
 long std_env_long(const char *name, long otherwise)
@@ -152,15 +164,6 @@ long std_env_long(const char *name, long otherwise)
                 return otherwise;
         v = strtol(text, &end, 10);
         return *end ? otherwise : v;
-}
-
-double std_timeout_s(void)
-{
-        static double seconds = -1;
-
-        if (seconds < 0)
-                seconds = (double)std_env_long("CAPO_STANDIN_TIMEOUT", 0);
-        return seconds;
 }
 
 uint64_t std_now_ns(void)
