@@ -100,7 +100,7 @@ static void lay_out(struct capo_segment_header *h, const struct capo_segment_con
                 [CAPO_AREA_SITES] = {sizeof(struct capo_seg_site), 16384},
                 [CAPO_AREA_CELLS] = {sizeof(struct capo_seg_cell), 65535},
                 [CAPO_AREA_HISTS] = {sizeof(struct capo_seg_hist), 8192},
-                [CAPO_AREA_SLOTS] = {sizeof(struct capo_slot), 1024},
+                [CAPO_AREA_SLOTS] = {sizeof(struct capo_slot), 2048}, /* 1024 for events, 1024 for kernel stamps */
                 [CAPO_AREA_TEXT] = {1, 256 << 10},
         };
         uint64_t offset = round_up(sizeof *h, PAGE);

@@ -491,10 +491,6 @@ void capo_comm_told(const struct capo_seam_comm *what)
         pthread_mutex_unlock(&told_lock);
 }
 
-void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint64_t end_ns)
-{
-}
-
 void capo_comm_fork(void)
 {
         for (unsigned i = 0; i < CHAINS; i++)

@@ -51,7 +51,7 @@ uint64_t capo_uid_child(uint64_t parent, uint32_t nth, int color);
 
 /* struct capo_seam */
 void capo_comm_told(const struct capo_seam_comm *told);
-void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint64_t end_ns);
+void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint64_t end_ns); /* kernel.c */
 
 void capo_comm_fork(void);
 

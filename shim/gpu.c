@@ -74,6 +74,7 @@ static struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool looked_for_good; /* found, or timing is off */
 static uint32_t sample;
+static _Atomic uint32_t n_slots; /* made so far: the first ones of the area; the rest of it is kernel.c's */
 
 void capo_gpu_look(void)
 {
@@ -165,11 +166,11 @@ static int32_t slot_new(void *context)
         int32_t i = -1;
         cu_result r;
 
-        if (atomic_load_explicit(&area->used, memory_order_relaxed) >= SLOTS || pthread_mutex_trylock(&lock))
+        if (atomic_load_explicit(&n_slots, memory_order_relaxed) >= SLOTS || pthread_mutex_trylock(&lock))
                 return -1;
-        if (area->used < SLOTS && cu.CtxGetCurrent(&current) == CU_OK &&
+        if (n_slots < SLOTS && cu.CtxGetCurrent(&current) == CU_OK &&
             (current == context || cu.CtxPushCurrent(context) == CU_OK)) {
-                i = (int32_t)area->used;
+                i = (int32_t)n_slots;
                 r = cu.EventCreate(&events[i].begin, CU_EVENT_DEFAULT);
                 if (r == CU_OK)
                         r = cu.EventCreate(&events[i].end, CU_EVENT_DEFAULT);
@@ -178,7 +179,11 @@ static int32_t slot_new(void *context)
                 if (r == CU_OK) {
                         events[i].context = context;
                         atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_TAKEN, memory_order_relaxed);
-                        atomic_store_explicit(&area->used, (uint32_t)i + 1, memory_order_release);
+                        atomic_store_explicit(&n_slots, (uint32_t)i + 1, memory_order_release);
+                        pthread_mutex_lock(&capo_seg.lock);
+                        if (area->used <= (uint32_t)i)
+                                atomic_store_explicit(&area->used, (uint32_t)i + 1, memory_order_release);
+                        pthread_mutex_unlock(&capo_seg.lock);
                 } else {
                         i = -1;
                 }
@@ -190,7 +195,7 @@ static int32_t slot_new(void *context)
 static int32_t slot_take(void *context)
 {
         static __thread uint32_t last __attribute__((tls_model("initial-exec")));
-        uint32_t used = atomic_load_explicit(&capo_seg.header->areas[CAPO_AREA_SLOTS].used, memory_order_acquire);
+        uint32_t used = atomic_load_explicit(&n_slots, memory_order_acquire);
 
         for (uint32_t k = 0; k < used && k < PROBES; k++) {
                 uint32_t i = (last + k) % used;
@@ -298,7 +303,7 @@ void capo_gpu_poll(void)
 
         if (!atomic_load(&capo_gpu_on))
                 return;
-        used = atomic_load_explicit(&capo_seg.header->areas[CAPO_AREA_SLOTS].used, memory_order_acquire);
+        used = atomic_load_explicit(&n_slots, memory_order_acquire);
         for (uint32_t i = 0; i < used && waiting < 256; i++) {
                 if (atomic_load_explicit(&slot_at(i)->state, memory_order_acquire) != CAPO_SLOT_ARMED)
                         continue;
@@ -314,7 +319,7 @@ void capo_gpu_poll(void)
 
 void capo_gpu_stop(void)
 {
-        uint32_t used = atomic_load_explicit(&capo_seg.header->areas[CAPO_AREA_SLOTS].used, memory_order_acquire);
+        uint32_t used = atomic_load_explicit(&n_slots, memory_order_acquire);
 
         atomic_store(&capo_gpu_on, false);
         for (uint32_t i = 0; i < used; i++) {
@@ -329,4 +334,5 @@ void capo_gpu_fork(void)
         pthread_mutex_init(&lock, NULL);
         memset(events, 0, sizeof events);
         looked_for_good = false;
+        n_slots = 0;
 }

@@ -42,7 +42,6 @@ struct capo_comm {
         uint32_t gpu_turn; /* state of the generator of those distances */
         uint16_t id;
         _Atomic bool pending; /* non-blocking and not known to be ready */
-        bool kernel_clock;    /* a profiler plugin sends GPU stamps for it */
         int rank, device;
         uint64_t begun;         /* ticks: when the call, or group, that made it began */
         uint64_t comm_hash;     /* NCCL's, when a plugin told */
@@ -83,7 +82,8 @@ struct capo_tls {
         uint8_t algo_proto, channels; /* what the profiler said of it */
         uint16_t rule;                /* what the tuner said of it */
         bool rules_differ;
-        int32_t kernel_slot; /* a slot that waits for GPU stamps of this call; -1 none */
+        uint32_t kernel_nth; /* GPU stamps of this call may come: it is the nth of kernel_hash's; 0 none */
+        uint64_t kernel_hash;
         /* the open group */
         uint32_t group_depth;
         uint32_t group;
@@ -135,6 +135,9 @@ struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int whic
 
 /* site.c */
 uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *frame);
+
+/* kernel.c: false when the record is to go on at once (it may have got its stamps already) */
+bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r);
 
 /* gpu.c */
 void capo_gpu_begin(struct capo_comm *comm, void *stream, struct capo_gpu_call *out);
@@ -229,6 +232,7 @@ static inline void capo_call_end(struct capo_tls *t, struct capo_call *c, ncclRe
         struct capo_comm *comm = c->comm;
         uint64_t bytes = capo_bytes(w, comm->n_ranks);
         uint32_t seq = w->other ? 0 : w->p2p ? ++comm->p2p_seq : ++comm->seq;
+        uint32_t kernel_nth = 0;
         struct capo_record *r;
         struct capo_record value = {
                 .t_begin = c->t_begin,
@@ -253,6 +257,8 @@ static inline void capo_call_end(struct capo_tls *t, struct capo_call *c, ncclRe
 
         t->depth = 0;
         if (unlikely(t->algo_proto | t->rule)) {
+                kernel_nth = t->kernel_nth;
+                t->kernel_nth = 0;
                 t->algo_proto = t->channels = 0;
                 t->rule = 0;
         }
@@ -271,6 +277,9 @@ static inline void capo_call_end(struct capo_tls *t, struct capo_call *c, ncclRe
                         return;
                 }
         }
+        if (unlikely(kernel_nth) && value.clock == CAPO_CLOCK_HOST && result == ncclSuccess &&
+            capo_kernel_wait(t->kernel_hash, kernel_nth, &value))
+                return; /* the record goes on when the stamps have come */
         if (unlikely(t->head >= t->limit) && !capo_ring_check(t))
                 return; /* full: counted there */
         r = &t->ring->records[t->head & t->mask];

@@ -225,6 +225,7 @@ static unsigned round_once(void)
 {
         capo_clock_update(&capo_seg.header->clock);
         capo_gpu_poll();
+        capo_kernel_poll(false);
         CALL_ALL(poll);
         return capo_drain_round(drain);
 }
@@ -366,6 +367,7 @@ static void at_fork_child(void)
         capo_record_fork();
         capo_comm_fork();
         capo_gpu_fork();
+        capo_kernel_fork();
         capo_site_fork();
         capo_nccl_fork();
         atomic_store(&capo_shim_state, CAPO_SHIM_UNBORN);
@@ -468,6 +470,7 @@ __attribute__((destructor)) static void over(void)
         CALL_ALL(checkpoint, true);
         atomic_store(&capo_shim_state, CAPO_SHIM_OVER);
         capo_gpu_stop();
+        capo_kernel_poll(true);
         capo_nccl_tell();
         capo_drain_round(drain);
         capo_drain_finish(drain, 1);

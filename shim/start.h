@@ -28,7 +28,11 @@ void capo_gpu_poll(void);
 /** capo_gpu_stop() - no more driver calls; what is under way keeps its host time. */
 void capo_gpu_stop(void);
 
+/** capo_kernel_poll() - on the drain thread: let go of records whose GPU stamps never came; @all: of all of them. */
+void capo_kernel_poll(bool all);
+
 void capo_record_fork(void);
+void capo_kernel_fork(void);
 void capo_gpu_fork(void);
 void capo_site_fork(void);
 

@@ -2,9 +2,11 @@
 /*
  * app_gpu [BODY]: one rank with a CUDA stream, on the stand-in driver and NCCL (or on real ones: it uses nothing else).
  *      calls     64 calls, 16 groups, 8 calls on the default stream, 4 captured into a graph that is launched twice
+ *      ranks     64 calls on each of two ranks, a thread each
  *      pending   ends while the GPU is still busy
  *      kill      is killed then
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,10 +88,50 @@ static void calls(void)
         MUST(cuStreamSynchronize(stream));
 }
 
+static ncclUniqueId shared_id;
+
+static void *one_rank(void *rank)
+{
+        CUdeviceptr from, to;
+        CUcontext mine;
+        CUstream s;
+        ncclComm_t c;
+
+        MUST(cuDevicePrimaryCtxRetain(&mine, (int)(intptr_t)rank));
+        MUST(cuCtxSetCurrent(mine));
+        MUST(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+        MUST(cuMemAlloc(&from, COUNT * 4));
+        MUST(cuMemAlloc(&to, COUNT * 4));
+        MUST(ncclCommInitRank(&c, 2, shared_id, (int)(intptr_t)rank));
+        for (int i = 0; i < 64; i++)
+                MUST(ncclAllReduce((void *)from, (void *)to, 1024, ncclFloat, ncclSum, c, (void *)s));
+        MUST(cuStreamSynchronize(s));
+        usleep(100000); /* stamps come late */
+        MUST(ncclCommDestroy(c));
+        return NULL;
+}
+
+static void ranks(void)
+{
+        pthread_t t[2];
+
+        MUST(cuInit(0));
+        MUST(ncclGetUniqueId(&shared_id));
+        for (int i = 0; i < 2; i++)
+                MUST(pthread_create(&t[i], NULL, one_rank, (void *)(intptr_t)i));
+        for (int i = 0; i < 2; i++)
+                pthread_join(t[i], NULL);
+}
+
 int main(int argc, char **argv)
 {
         const char *what = argc > 1 ? argv[1] : "calls";
 
+        if (!strcmp(what, "ranks")) {
+                ranks();
+                puts("done");
+                return 0;
+        }
         setup();
         if (!strcmp(what, "calls")) {
                 calls();

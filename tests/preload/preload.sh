@@ -326,6 +326,13 @@ gpu)
         [ "$n" -ge 18 ] || fail "$n calls with GPU time"
         gone
         ;;
+kernel) # GPU time stamps through the profiler plugin
+        CAPO_KERNEL_TIME=1 CAPO_PROFILER=on CAPO_GPU_SAMPLE=0 NCCL_PROFILER_PLUGIN=$lib both "$bin/app_gpu" ranks
+        n=$(grep -cE '^call AllReduce .* clock=kernel .* ran=[1-9][0-9a-f]/[1-9][0-9]* .* gpu=1 ' "$tmp/log")
+        [ "$n" -ge 100 ] || fail "$n calls of 128 with stamps"
+        want 1 '^end calls=132 dropped=0 '
+        gone
+        ;;
 gpu-pending | gpu-kill) # what was still on the GPU keeps its host time
         export CAPO_GPU_SAMPLE=1
         both "$bin/app_gpu" "${case#gpu-}"
