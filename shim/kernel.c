@@ -8,8 +8,8 @@
  *
  * NCCL loses stamps under load: a record that has waited WAIT_NS goes on with its host time.
  *
- * Ranks of one communicator that share a process share its number, and the plugin's stamps do not name the rank: there a
- * rank may get the stamps of its neighbour in the same collective.
+ * Ranks of one communicator that share a process share its number, and the plugin's stamps do not name the rank: there
+ * a rank may get the stamps of its neighbour in the same collective.
  *
  * One lock, taken by recorded calls too: this mode costs NCCL more than that, and is off unless asked for.
  */
