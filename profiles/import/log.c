@@ -36,10 +36,13 @@ struct candidate {
         uint8_t known, algo_proto, channels;
 };
 
+enum { MAX_HOSTS = 1024 };
+
 struct job_comm {
         uint64_t uid;
         uint32_t run;
-        int min_local, max_local;
+        int n_ranks;
+        uint32_t ranks_on[MAX_HOSTS]; /* ranks seen, by host */
 };
 
 struct job {
@@ -48,6 +51,8 @@ struct job {
         size_t n, room;
         struct job_comm *comms; /* by uid */
         size_t n_comms, comms_room;
+        char hosts[MAX_HOSTS][64]; /* as NCCL tells nodes apart: NCCL_HOSTID, else the host's name */
+        unsigned n_hosts;
         uint64_t skipped_host, skipped_group;
 };
 
@@ -57,7 +62,8 @@ struct file {
         struct capo_log_shape *shapes; /* by id */
         struct candidate *candidates;  /* by rule */
         bool sweep;
-        char layout[CAPO_LAYOUT_TEXT], gpu[48];
+        char layout[CAPO_LAYOUT_TEXT], gpu[48], host[64];
+        bool seen[MAX_COMMS]; /* counted in job_comm.ranks_on */
         uint32_t nccl;
         uint8_t env_algo, env_proto; /* NCCL_ALGO, NCCL_PROTO of the process, when they name one */
         bool env_several;
@@ -105,6 +111,8 @@ static void read_info(struct file *f, const struct capo_log_frame *frame)
                         f->env_several |= found == 0;
                 } else if (!strcmp(text, "layout"))
                         snprintf(f->layout, sizeof f->layout, "%s", tab);
+                else if (!strcmp(text, "nccl.hostid") || (!strcmp(text, "host") && !f->host[0]))
+                        snprintf(f->host, sizeof f->host, "%.63s", tab);
                 else if (!strncmp(text, "gpu", 3) && (!text[3] || !strcmp(text + 3, ".name")))
                         snprintf(f->gpu, sizeof f->gpu, "%.47s", tab);
         }
@@ -154,7 +162,39 @@ static bool wanted(const struct file *f, uint16_t rule, uint8_t ran, uint8_t *wa
         return ran != 0;
 }
 
-static uint32_t run_of(struct job *j, const struct file *f, const struct capo_log_comm *c)
+static unsigned host_of(struct job *j, const char *name)
+{
+        unsigned h = 0;
+
+        while (h < j->n_hosts && strcmp(j->hosts[h], name))
+                h++;
+        if (h == j->n_hosts && h < MAX_HOSTS)
+                snprintf(j->hosts[j->n_hosts++], sizeof j->hosts[0], "%s", name);
+        return h < MAX_HOSTS ? h : MAX_HOSTS - 1;
+}
+
+/* Where nobody told how many nodes there are, the hosts of the logs do, once every rank has left one. */
+static void settle_layouts(struct job *j)
+{
+        for (size_t i = 0; i < j->n_comms; i++) {
+                struct capo_trial *t = &j->in->set->runs[j->comms[i].run];
+                struct capo_layout layout = {0};
+                char text[CAPO_LAYOUT_TEXT];
+
+                for (unsigned h = 0; h < j->n_hosts; h++) {
+                        if (j->comms[i].ranks_on[h])
+                                capo_layout_add(&layout, j->comms[i].ranks_on[h], 1);
+                }
+                if (t->layout[0] || t->n_nodes || (int)layout.n_ranks != j->comms[i].n_ranks)
+                        continue;
+                t->n_nodes = (int)layout.n_nodes;
+                capo_layout_print(&layout, text, sizeof text);
+                if (strlen(text) < sizeof t->layout)
+                        strcpy(t->layout, text);
+        }
+}
+
+static uint32_t run_of(struct job *j, struct file *f, const struct capo_log_comm *c)
 {
         struct capo_trial run = {.source = (char *)j->in->path,
                                  .iterations = 1,
@@ -167,8 +207,13 @@ static uint32_t run_of(struct job *j, const struct file *f, const struct capo_lo
         bool have_world = f->layout[0] && capo_layout_parse(f->layout, &world, NULL) == 0;
 
         for (size_t i = 0; i < j->n_comms; i++) {
-                if (j->comms[i].uid == c->uid)
+                if (j->comms[i].uid == c->uid) {
+                        if (!f->seen[c->id]) {
+                                f->seen[c->id] = true;
+                                j->comms[i].ranks_on[host_of(j, f->host)]++;
+                        }
                         return j->comms[i].run;
+                }
         }
         if (have_world && told.n_nodes <= 0 && (int)world.n_ranks == c->n_ranks)
                 run.n_nodes = told.n_nodes = (int)world.n_nodes;
@@ -190,7 +235,9 @@ static uint32_t run_of(struct job *j, const struct file *f, const struct capo_lo
                 j->comms = p;
                 j->comms_room = room;
         }
-        j->comms[j->n_comms].uid = c->uid;
+        j->comms[j->n_comms] = (struct job_comm){.uid = c->uid, .n_ranks = c->n_ranks};
+        j->comms[j->n_comms].ranks_on[host_of(j, f->host)]++;
+        f->seen[c->id] = true;
         j->comms[j->n_comms].run = capo_samples_run(j->in->set, &run);
         return j->comms[j->n_comms++].run;
 }
@@ -437,6 +484,7 @@ int capo_import_logs(struct capo_input *in, char *const *paths, size_t n_paths)
                 f->candidates = candidates;
                 e = read_log(&j, paths[i], f);
         }
+        settle_layouts(&j);
         if (e == 0)
                 e = make_samples(&j);
         if (e == 0 && j.n == 0) {

@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# usage: sweep.sh CAPO    a sweep on the stand-in: results right, every rank tried the same candidate in every call, what was
+# closed stays closed, a killed sweep still teaches, refine drops, --seconds needs logs, and capo fit reads all of it.
+set -u
+capo=$(realpath "$1")
+build=$(realpath "$(dirname "$1")/..")
+jobs=$build/tests/jobs
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+fail() { echo "FAIL: $*"; bad=1; }
+[ -x "$jobs/coll_perf" ] && [ -x "$jobs/launch" ] || { echo "SKIPPED: no test jobs in this build"; exit 77; }
+LD_LIBRARY_PATH=$build/tests/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+launch="$jobs/launch -n 3 --timeout 60 --"
+
+"$capo" sweep --quiet --dir "$tmp/one" --coll all_reduce --channels 0,1 -- $launch "$jobs/coll_perf" allreduce -b 1K -e 256K -f 16 -n 60 -c 1 > "$tmp/out" 2> "$tmp/err" ||
+        fail "the job under sweep fails: $(cat "$tmp/err")"
+grep -q '^# Out of bounds values : 0 OK' "$tmp/out" || fail "results: $(cat "$tmp/out")"
+[ "$(ls "$tmp/one" | wc -l)" = 3 ] || fail "not 3 logs: $(ls "$tmp/one")"
+
+# The n-th collective of the communicator: the same rule on all ranks.
+"$capo" export "$tmp/one" > "$tmp/all.csv" || fail export
+for log in "$tmp/one"/*.capo; do
+        "$capo" export "$log" | awk -F, 'NR > 1 {print $21, $9, $12, $13, $14}' > "$tmp/$(basename "$log").seq"
+done
+first=$(ls "$tmp"/*.seq | head -n 1)
+for s in "$tmp"/*.seq; do cmp -s "$first" "$s" || fail "ranks disagree: $(diff "$first" "$s" | head -n 4)"; done
+n=$(awk '{print $3, $4, $5}' "$first" | sort -u | wc -l)
+[ "$n" -ge 4 ] || fail "only $n candidates were tried"
+awk '$3 == "" || $3 ~ /^(0|1)$/ {own++} END {exit own < 20}' "$first" || fail "NCCL's own choice is not among what was tried"
+"$capo" fit "$tmp/one" -o "$tmp/p.json" > "$tmp/fit" || fail "fit: $(cat "$tmp/fit")"
+"$capo" profile check "$tmp/p.json" > /dev/null 2>&1 || { "$capo" profile --help > /dev/null 2>&1 && fail "the profile does not pass its own check"; }
+
+# Budget: after --calls NCCL chooses.
+"$capo" sweep --quiet --dir "$tmp/few" --calls 20 -- $launch "$jobs/coll_perf" allreduce -b 4K -e 4K -n 60 > /dev/null 2>&1 || fail "budget: job"
+"$capo" export "$tmp/few" | awk -F, 'NR > 1 && $21 > 20 && $12 != "" {late++} END {exit late > 0}' || fail "tried after the budget"
+
+# NCCL_PROTO closes cells: they stay closed.
+NCCL_PROTO=Simple "$capo" sweep --quiet --dir "$tmp/closed" -- $launch "$jobs/coll_perf" allreduce -b 4K -e 4K -n 60 > /dev/null 2>&1 || fail "closed: job"
+"$capo" export "$tmp/closed" | awk -F, 'NR > 1 && $17 != "" && $17 != "Simple" {other++} END {exit other > 0}' || fail "a closed cell was revived"
+
+# Killed in the middle: what was measured can be fitted.
+"$capo" sweep --quiet --dir "$tmp/killed" -- "$jobs/launch" -n 3 --timeout 2 -- "$jobs/coll_perf" allreduce -b 4K -e 64K -f 4 -n 100000 > /dev/null 2>&1
+"$capo" recover "$tmp/killed" > /dev/null 2>&1
+"$capo" fit "$tmp/killed" > "$tmp/fit" 2>&1 || fail "killed: $(cat "$tmp/fit")"
+
+"$capo" sweep --refine "$tmp/one" --coll all_reduce --print > "$tmp/plan" 2> "$tmp/err" || fail "refine: $(cat "$tmp/err")"
+"$capo" sweep --refine "$tmp/one" --seconds 5 --print 2> /dev/null | grep -q 'calls=[0-9]' || fail "--seconds with --refine"
+"$capo" sweep --seconds 5 --print 2> "$tmp/err" && fail "--seconds without logs"
+grep -q 'needs earlier logs' "$tmp/err" || fail "--seconds: $(cat "$tmp/err")"
+exit $bad
