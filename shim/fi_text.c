@@ -328,12 +328,12 @@ static void merge_older_half(void)
 static void write_snapshot(bool last);
 static uint64_t t_started, t_early;
 
-static void poll_windows(void)
+static void poll_windows(bool last)
 {
         uint64_t now = capo_clock_mono();
         struct window t;
 
-        if (now - so_far.end < FI_WINDOW_MIN_NS)
+        if (now - so_far.end < FI_WINDOW_MIN_NS && !last)
                 return;
         t = total();
         if (t.ops > so_far.ops || t.rx_bytes > so_far.rx_bytes) {
@@ -357,7 +357,7 @@ static void round_of_drain(void)
 {
         uint64_t now = capo_clock_mono();
 
-        poll_windows();
+        poll_windows(false);
         if (now - t_started >= t_early && t_early <= 4000000000u) {
                 t_early *= 2;
                 write_snapshot(false);
@@ -405,7 +405,7 @@ static void write_snapshot(bool last)
         static uint64_t snapshot;
 
         if (last)
-                poll_windows();
+                poll_windows(true);
         t.snapshot = ++snapshot;
         text_begin_piece(&t);
         put_machine(&t);

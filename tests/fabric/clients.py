@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real programs over real providers, unmodified: what capo counted must be what they say they did.
 
-usage: clients.py CAPO LIBCAPO.SO THREADS
+usage: clients.py CAPO LIBCAPO.SO THREADS [LAUNCH COLL_PERF]
 """
 import errno
 import json
@@ -192,6 +192,36 @@ with tempfile.TemporaryDirectory() as logs:
         check("threads: completions", f["completions"] == said["completions"], (f["completions"], said))
         check("threads: retries", f["eagain"] == said["retries"], (f["eagain"], said))
         check("threads: messages as they arrived", f["received"] == {"count": said["recvs"], "bytes": 32 * said["recvs"]}, f["received"])
+
+# ---- killed: what the snapshots of the first seconds have is left --------------------------------------------------
+
+with tempfile.TemporaryDirectory() as logs:
+    p = subprocess.Popen([threads, "2", "1000000000"], env=preloaded(logs), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(2.5)
+    if p.poll() == 77:
+        skip("killed", "no shm provider")
+    else:
+        p.kill()
+        p.wait()
+        page = report(logs)
+        check("killed: counted until the last snapshot", page["fabric"] and count(page["fabric"][0], "tsend")[0] > 100, page)
+
+# ---- both layers: the stand-in NCCL on libfabric -------------------------------------------------------------------
+
+if len(sys.argv) > 5:
+    launch, coll_perf = (os.path.abspath(p) for p in sys.argv[4:6])
+    with tempfile.TemporaryDirectory() as logs:
+        r = subprocess.run([capo, "run", "--trace", "all", "--quiet", "--dir", logs, "--", launch, "--layout", "1+1", "--timeout", "60",
+                            "--", coll_perf, "allreduce", "-b", "256K", "-e", "1M", "-n", "20"],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=90)
+        check("both layers: runs", r.returncode == 0, r.stdout.decode()[-500:])
+        page = report(logs)
+        sent = sum(f["sent_bytes"] for f in page["fabric"])
+        calls = page.get("fabric_calls", [])
+        divided = sum(c["sent_by_time"] for c in calls)
+        check("both layers: nothing lost or doubled by dividing", sent > 0 and abs(sent - divided) <= 0.001 * sent + 100, (sent, divided))
+        best = max(calls, key=lambda c: c["sent_by_time"], default={})
+        check("both layers: most of it was AllReduce", best.get("call") == "AllReduce" and best["sent_by_time"] > 0.8 * sent, calls)
 
 # ---- MPI -------------------------------------------------------------------------------------------------------------
 
