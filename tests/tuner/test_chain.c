@@ -84,6 +84,31 @@ CHAIN(6, 4, true)
 CHAIN(6, 5, true)
 CHAIN(6, 6, true)
 
+/* aws-ofi-nccl brings its tuner (v2, v3, v6) inside the net plugin, which NCCL has loaded by then. */
+Test(chain, the_net_plugin_brings_one)
+{
+        cr_assert_not_null(dlopen(other(3), RTLD_NOW | RTLD_LOCAL));
+        setenv("NCCL_NET_PLUGIN", other(3), 1);
+        use_profile(OURS);
+        try(6, 3, true);
+}
+
+Test(chain, a_net_plugin_that_is_not_loaded_is_not_loaded_by_us)
+{
+        setenv("NCCL_NET_PLUGIN", other(3), 1);
+        use_profile(OURS);
+        try(6, 3, false);
+}
+
+Test(chain, none_is_none)
+{
+        cr_assert_not_null(dlopen(other(3), RTLD_NOW | RTLD_LOCAL));
+        setenv("NCCL_NET_PLUGIN", other(3), 1);
+        setenv("CAPO_CHAIN_TUNER", "none", 1);
+        use_profile(OURS);
+        try(6, 3, false);
+}
+
 Test(chain, only_is_alone)
 {
         setenv("CAPO_CHAIN_TUNER", other(6), 1);
