@@ -249,6 +249,16 @@ static ncclResult_t run_finalize(void *arg)
         return r;
 }
 
+/* Endpoints go now, though a graph may still hold the communicator; should it run once more it finds it aborted. */
+static void let_go(struct comm *comm)
+{
+        comm->abort = 1;
+        for (int i = 0; i < MAX_CHANNELS; i++)
+                chan_close(&comm->chans[i]);
+        comm->magic = 0;
+        comm_unref(comm);
+}
+
 /*
  * Endpoints must stay until every peer has taken the last message out of them. A rank may destroy several
  * communicators one after the other, so the farewell happens on a thread of its own, for five seconds at most.
@@ -261,7 +271,7 @@ static void *leave(void *arg)
         comm->linger = true;
         comm->t_linger_ns = std_now_ns() + 5000000000u;
         boot_allgather(comm, all, 1);
-        comm_unref(comm);
+        let_go(comm);
         n_leaving--;
         return NULL;
 }
@@ -311,7 +321,7 @@ API ncclResult_t pncclCommDestroy(ncclComm_t handle)
         comm->magic = 0;
         close_plugins(comm);
         if (comm->finalized || comm->n == 1 || comm->abort || r || !comm->boot) {
-                comm_unref(comm);
+                let_go(comm);
                 return ncclSuccess;
         }
         pthread_once(&once, at_exit);
@@ -339,10 +349,7 @@ API ncclResult_t pncclCommAbort(ncclComm_t handle)
                 pthread_cond_wait(&comm->served, &comm->lock);
         pthread_mutex_unlock(&comm->lock);
         close_plugins(comm);
-        for (int i = 0; i < MAX_CHANNELS; i++) /* now: the caller may free its buffers */
-                chan_close(&comm->chans[i]);
-        comm->magic = 0;
-        comm_unref(comm);
+        let_go(comm); /* the caller may free its buffers */
         return ncclSuccess;
 }
 

@@ -12,13 +12,18 @@
  * then sleeps: many ranks share few cores here, and a spinning rank would take the time its peer needs.
  */
 #include <glob.h>
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
@@ -96,8 +101,39 @@ static void open_provider(int which)
         p->usable = true;
 }
 
+/*
+ * libfabric 1.17's shm provider leaves its segment (/dev/shm/PID:domain:endpoint) behind when a process ends without
+ * closing its endpoints. Ours go when we end; those of killed processes of this user when the next one starts.
+ */
+static void sweep(bool own)
+{
+        DIR *dir = opendir("/dev/shm");
+        struct dirent *e;
+
+        while (dir && (e = readdir(dir))) {
+                int pid, domain, ep, n = 0;
+                struct stat st;
+
+                if (sscanf(e->d_name, "%d:%d:%d%n", &pid, &domain, &ep, &n) != 3 || e->d_name[n])
+                        continue;
+                if (own ? pid == getpid()
+                        : kill(pid, 0) && errno == ESRCH && !fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+                                    st.st_uid == getuid() && time(NULL) - st.st_mtime > 60)
+                        unlinkat(dirfd(dir), e->d_name, 0);
+        }
+        if (dir)
+                closedir(dir);
+}
+
+__attribute__((destructor)) static void sweep_own(void)
+{
+        if (providers[0].usable)
+                sweep(true);
+}
+
 static void open_near(void)
 {
+        sweep(false);
         open_provider(0);
 }
 
