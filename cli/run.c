@@ -35,8 +35,10 @@ int capo_run_option(struct capo_run *run, int argc, char **argv, int *i)
                 const char *name;
                 const char **value;
         } options[] = {
-                {"--dir", &run->dir},     {"--trace", &run->trace},     {"--sample", &run->sample},
-                {"--names", &run->names}, {"--profile", &run->profile}, {"--layout", &run->layout},
+                {"--dir", &run->dir},     {"--trace", &run->trace},       {"--sample", &run->sample},
+                {"--names", &run->names}, {"--profile", &run->profile},   {"--layout", &run->layout},
+                {"--topo", &run->topo},   {"--platform", &run->platform}, {"--gpus", &run->gpus},
+                {"--graph", &run->graph},
         };
 
         if (!strcmp(argv[*i], "--quiet")) {
@@ -84,6 +86,13 @@ const char *capo_run_option_help(void)
                "  --names FILE    names for communicators: lines \"<uid or number> <name>\"\n"
                "  --profile P     tune by this profile: a file, a stored profile's name, or auto\n"
                "  --layout L      ranks per node, such as 3+5, when the launcher does not tell\n"
+               "  --topo FILE | --platform NAME, --gpus LIST   which GPUs of which machine (capo topo): tells profile "
+               "rules "
+               "the class\n"
+               "                  of the allocation (CAPO_CLASS) and its layout; give the same on every machine\n"
+               "  --graph auto    with these: NCCL_GRAPH_FILE where capo graph finds a gain; only for jobs whose "
+               "every\n"
+               "                  communicator has exactly these GPUs (any other fails at init); or --graph FILE\n"
                "  --quiet         say nothing unless something is wrong\n";
 }
 
@@ -322,6 +331,9 @@ int capo_run_exec(const struct capo_run *run, char **command)
                 return CAPO_EXIT_FAIL;
         }
         capo_run_setenv("CAPO_DIR", path);
+        r = capo_run_allocation(run, path);
+        if (r)
+                return r;
         if (run->trace)
                 capo_run_setenv("CAPO_TRACE", run->trace);
         if (run->sample)

@@ -6,12 +6,14 @@
 #include <stdbool.h>
 
 struct capo_run {
-        const char *dir;     /* NULL: capo-logs/<job id or time> */
-        const char *trace;   /* NULL: not set */
-        const char *sample;  /* NULL: not set */
-        const char *names;   /* file with names of communicators */
-        const char *profile; /* file, name or "auto"; NULL: no tuner is loaded at all */
-        const char *layout;  /* ranks per node; NULL: from the launcher */
+        const char *dir;                    /* NULL: capo-logs/<job id or time> */
+        const char *trace;                  /* NULL: not set */
+        const char *sample;                 /* NULL: not set */
+        const char *names;                  /* file with names of communicators */
+        const char *profile;                /* file, name or "auto"; NULL: no tuner is loaded at all */
+        const char *layout;                 /* ranks per node; NULL: from the launcher */
+        const char *topo, *platform, *gpus; /* the allocation, as in capo topo; NULL: not told */
+        const char *graph;                  /* "auto" or an NCCL graph file; NULL: none */
         bool quiet;
 };
 
@@ -25,6 +27,14 @@ int capo_run_option(struct capo_run *run, int argc, char **argv, int *i);
 
 /** capo_run_option_help() - the lines for --help. */
 const char *capo_run_option_help(void);
+
+/**
+ * capo_run_allocation() - class, layout and graph file of the allocation that was told, into the environment
+ * @dir: of the logs; a graph file is written there
+ *
+ * Return: 0; an exit status after saying what is wrong.
+ */
+int capo_run_allocation(const struct capo_run *run, const char *dir);
 
 /**
  * capo_run_setenv() - set a variable for the command and remember to forward it through launchers

@@ -21,6 +21,15 @@ echo "$with" | grep -qi tree || fail "with the file NCCL does not take Tree: $wi
 NCCL_GRAPH_FILE="$tmp/g.xml" "$capo" plan --topo dgx1v.xml --gpus 4,5 --sizes 1M >"$tmp/other" 2>&1 &&
         fail "NCCL took a graph of other GPUs: $(cat "$tmp/other")"
 
+# capo run --graph auto: file, class and layout reach the command; without a gain only class and layout
+"$capo" run --quiet --dir "$tmp/logs" --topo dgx1v.xml --gpus 0,2,3 --graph auto -- \
+        sh -c 'echo "$CAPO_CLASS $CAPO_LAYOUT"; cat "$NCCL_GRAPH_FILE"' >"$tmp/run" 2>&1 || fail "run: $(cat "$tmp/run")"
+grep -q '^dgx1v/3-ring1-a 3$' "$tmp/run" || fail "run: $(cat "$tmp/run")"
+grep -q '<graph id="1"' "$tmp/run" || fail "run: no graph: $(cat "$tmp/run")"
+"$capo" run --quiet --dir "$tmp/logs2" --topo dgx1v.xml --gpus 0-7 --graph auto -- \
+        sh -c 'echo "$CAPO_CLASS [$NCCL_GRAPH_FILE]"' >"$tmp/run" 2>&1 || fail "run: $(cat "$tmp/run")"
+grep -q '^dgx1v/8-ring3 \[\]$' "$tmp/run" || fail "run without a gain: $(cat "$tmp/run")"
+
 "$capo" graph --topo dgx1v.xml --gpus 0-7 -o "$tmp/full.xml" >"$tmp/page" 2>&1 && fail "a full DGX-1V needs no file"
 [ -e "$tmp/full.xml" ] && fail "a file without a gain was written"
 "$capo" graph --topo hgx-h100.xml --gpus 0-3 >"$tmp/page" 2>&1 && fail "a switch needs no file"
