@@ -313,7 +313,8 @@ static int inspector_samples(struct capo_input *in, struct heard *v, size_t n)
 {
         const struct capo_label *user = in->label;
 
-        qsort(v, n, sizeof *v, by_call);
+        if (n)
+                qsort(v, n, sizeof *v, by_call);
         for (size_t i = 0, k; i < n; i = k) {
                 const struct heard *h = &v[i];
                 struct capo_sample s;
