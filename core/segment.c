@@ -274,7 +274,8 @@ void capo_segment_forget(struct capo_segment *seg)
 /* Map a dead process's file privately, every number in it checked. */
 static int attach(int fd, struct capo_segment *seg)
 {
-        struct capo_segment_header *h;
+        struct capo_segment_header *h, plan = {0};
+        struct capo_area *flight;
         struct stat st;
         size_t size;
 
@@ -293,25 +294,27 @@ static int attach(int fd, struct capo_segment *seg)
             h->commit_now > 1)
                 goto bad;
         h->log_path[sizeof h->log_path - 1] = h->host[sizeof h->host - 1] = h->boot_id[sizeof h->boot_id - 1] = 0;
-        for (int i = 0; i < CAPO_AREAS; i++) {
-                struct capo_area *a = &h->areas[i];
+        lay_out(&plan, &(struct capo_segment_config){
+                               .ring_bytes = h->ring_records * sizeof(struct capo_record),
+                               .flight_records = h->flight_records,
+                               .trace_all = h->trace_all,
+                       });
+        for (int i = 0; i < CAPO_AREAS; i++) { /* the layout follows from a few numbers: any other is damage */
+                struct capo_area *a = &h->areas[i], *p = &plan.areas[i];
 
-                if (a->committed > a->capacity)
+                if (a->offset != p->offset || a->item != p->item || a->capacity != p->capacity ||
+                    a->committed > a->capacity || (a->committed && a->offset + a->committed * a->item > size))
                         goto bad;
                 if (a->used > a->committed)
                         a->used = a->committed;
-                if (a->committed && (a->item == 0 || a->offset % PAGE || a->offset > size || a->item > size ||
-                                     a->committed > (size - a->offset) / a->item))
-                        goto bad;
         }
-        if (h->areas[CAPO_AREA_COMMS].item != sizeof(struct capo_seg_comm) ||
-            h->areas[CAPO_AREA_SITES].item != sizeof(struct capo_seg_site) ||
-            h->areas[CAPO_AREA_CELLS].item != sizeof(struct capo_seg_cell) ||
-            h->areas[CAPO_AREA_HISTS].item != sizeof(struct capo_seg_hist) ||
-            h->areas[CAPO_AREA_FLIGHT].item != sizeof(struct capo_record) ||
-            h->areas[CAPO_AREA_SLOTS].item != sizeof(struct capo_slot) || h->areas[CAPO_AREA_TEXT].item != 1 ||
-            h->areas[CAPO_AREA_RINGS].item < sizeof(struct capo_ring) + h->ring_records * sizeof(struct capo_record))
+        flight = &h->areas[CAPO_AREA_FLIGHT];
+        if ((h->flight_head > flight->committed && flight->committed < flight->capacity) ||
+            (h->text_head && h->areas[CAPO_AREA_TEXT].committed < h->areas[CAPO_AREA_TEXT].capacity) ||
+            h->commit[h->commit_now].text_tail > h->text_head || h->commit[h->commit_now].flight_tail > h->flight_head)
                 goto bad;
+        if (h->flight_head - h->commit[h->commit_now].flight_tail > h->flight_records)
+                h->commit[h->commit_now].flight_tail = h->flight_head - h->flight_records;
         h->size = size;
         return 0;
 bad:
