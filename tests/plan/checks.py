@@ -180,6 +180,20 @@ def h100_choices():
         assert (r["default"]["algo"], r["default"]["proto"], r["default"]["channels"]) == ("Ring", "Simple", 24), r
 
 
+def rtx5090_table():
+    """2.29: the tuning table and every Broadcast choice, 1 KiB to 64 MiB, that 2.29.7 logged on a real RTX 5090 over sockets"""
+    if minor != 29:
+        raise Skip
+    done = run("--topo", os.path.join(source, "tests/plan/rtx5090.xml"), "--alloc", "1+1", "--coll", "broadcast", "--sizes",
+               "1K..64M*2", "--log")
+    assert done.returncode == 0, done.stderr
+    with open(os.path.join(source, "tests/plan/rtx5090-2rank.txt")) as f:
+        real = f.read()
+    assert table_lines(done.stdout) == table_lines(real)
+    ours, theirs = (re.findall(r"Broadcast: \d+ Bytes.*", text) for text in (done.stdout, real))
+    assert len(ours) == 17 and ours == theirs[:17], (ours, theirs)
+
+
 def every_platform():
     """every platform by name is a machine NCCL accepts, with NVLink rings"""
     done = run("--help", ask=False)
