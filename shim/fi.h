@@ -155,6 +155,7 @@ struct fi_folded {
         struct fi_post_set post;
         struct fi_cq_set cq;
         uint64_t empty;
+        struct fi_errors errors;
 };
 
 struct fi_domain {
@@ -176,6 +177,7 @@ struct fi_domain {
         struct fi_hist rx_time; /* post to completion of receives: mostly waiting for the peer */
         _Atomic uint64_t lost_samples;
         struct fi_folded folded;
+        struct fi_folded rest; /* of the snapshot being written: folded, and what has no line of its own */
 };
 
 struct fi_cq;
@@ -259,6 +261,9 @@ void capo_fi_ep_patch(struct fi_ep *e);
 /** capo_fi_ep_of(), capo_fi_cq_of() - the shadow of a fid, or NULL when it is not followed. */
 struct fi_cq *capo_fi_cq_of(struct fid *fid);
 struct fi_ep *capo_fi_ep_of(struct fid *fid);
+
+/** capo_fi_fold() - add the counts of endpoint or queue @o to @f. */
+void capo_fi_fold(struct fi_folded *f, const struct fi_object *o);
 
 /** capo_fi_forget() - in a new child process: zero what the parent counted. */
 void capo_fi_forget(void);

@@ -103,10 +103,8 @@ void capo_fi_error(struct fi_errors *e, int code, uint64_t n)
 
 /* ---- memory of shadows ------------------------------------------------------------------------------------------- */
 
-static void fold(struct fi_object *o)
+void capo_fi_fold(struct fi_folded *f, const struct fi_object *o)
 {
-        struct fi_folded *f = &o->domain->folded;
-
         f->objects++;
         if (o->type == FI_T_EP) {
                 const struct fi_ep *e = (const struct fi_ep *)o;
@@ -132,9 +130,9 @@ static void fold(struct fi_object *o)
         }
         for (int i = 0; i < FI_ERRORS; i++) {
                 if (o->errors.row[i].code)
-                        capo_fi_error(&o->domain->o.errors, o->errors.row[i].code, o->errors.row[i].count);
+                        capo_fi_error(&f->errors, o->errors.row[i].code, o->errors.row[i].count);
         }
-        o->domain->o.errors.other += o->errors.other;
+        f->errors.other += o->errors.other;
 }
 
 /* A zeroed shadow that is in the list of all, or NULL. */
@@ -150,7 +148,7 @@ static void *object_new(enum fi_object_type type, size_t size, struct fid *fid, 
                 o = closed[type].first;
                 closed[type].first = o->next_closed;
                 closed[type].n--;
-                fold(o);
+                capo_fi_fold(&o->domain->folded, o);
                 next = o->next;
                 memset((char *)o + sizeof(o->next), 0, size - sizeof(o->next));
                 o->next = next;

@@ -25,6 +25,7 @@
 
 #define FI_WINDOWS       512
 #define FI_WINDOW_MIN_NS 5000000u
+#define FI_LINES         256   /* endpoints, queues and counters with a line of their own; the newest */
 #define FI_PIECE         32768 /* bytes of text handed over at once */
 
 /* ---- a line at a time -------------------------------------------------------------------------------------------- */
@@ -226,10 +227,11 @@ static void put_object(struct text *t, const struct fi_object *o)
                 put_hist(t, "tx_ns", &d->tx_time);
                 put_hist(t, "rx_ns", &d->rx_time);
                 put_number(t, "lost_samples", d->lost_samples);
-                if (d->folded.objects) {
-                        put_number(t, "folded", d->folded.objects);
-                        put_posts(t, &d->folded.post, 1);
-                        put_reads(t, &d->folded.cq, 1, d->folded.empty);
+                if (d->rest.objects) {
+                        put_number(t, "folded", d->rest.objects);
+                        put_posts(t, &d->rest.post, 1);
+                        put_reads(t, &d->rest.cq, 1, d->rest.empty);
+                        put_errors(t, &d->rest.errors);
                 }
                 break;
         }
@@ -274,6 +276,7 @@ struct window {
 static struct window window[FI_WINDOWS];
 static unsigned n_windows;
 static struct window so_far; /* totals at `end` */
+static unsigned n_looked_at; /* objects; adding one up takes about a microsecond, so many make the windows longer */
 
 static const bool transmits[] = {
 #define KIND(id, name, tx) tx,
@@ -295,7 +298,9 @@ static struct window total(void)
 {
         struct window w = {.end = capo_clock_mono()};
 
+        n_looked_at = 0;
         for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next) {
+                n_looked_at++;
                 if (o->type == FI_T_EP) {
                         for (int s = 0; s < FI_SETS; s++)
                                 add_post(&w, &((struct fi_ep *)o)->set[s]);
@@ -333,7 +338,7 @@ static void poll_windows(bool last)
         uint64_t now = capo_clock_mono();
         struct window t;
 
-        if (now - so_far.end < FI_WINDOW_MIN_NS && !last)
+        if (now - so_far.end < FI_WINDOW_MIN_NS + n_looked_at * 100000u && !last)
                 return;
         t = total();
         if (t.ops > so_far.ops || t.rx_bytes > so_far.rx_bytes) {
@@ -403,14 +408,26 @@ static void write_snapshot(bool last)
 {
         static struct text t;
         static uint64_t snapshot;
+        unsigned n_lines = 0;
 
         if (last)
                 poll_windows(true);
         t.snapshot = ++snapshot;
         text_begin_piece(&t);
         put_machine(&t);
-        for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next)
-                put_object(&t, o);
+        for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next) {
+                if (o->type == FI_T_DOMAIN)
+                        ((struct fi_domain *)o)->rest = ((struct fi_domain *)o)->folded;
+        }
+        for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next) {
+                struct fi_domain *domain = o->domain;
+
+                /* newest first, so a domain comes after its endpoints and queues */
+                if (domain && n_lines++ >= FI_LINES)
+                        capo_fi_fold(&domain->rest, o);
+                else
+                        put_object(&t, o);
+        }
         for (unsigned i = 0; i < n_windows; i++) {
                 put(&t, "window\tbegin=%lu\tend=%lu\tops=%lu\ttx=%lu\trx=%lu", (unsigned long)window[i].begin,
                     (unsigned long)window[i].end, (unsigned long)window[i].ops, (unsigned long)window[i].tx_bytes,

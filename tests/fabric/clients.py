@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real programs over real providers, unmodified: what capo counted must be what they say they did.
 
-usage: clients.py CAPO LIBCAPO.SO THREADS [LAUNCH COLL_PERF]
+usage: clients.py CAPO LIBCAPO.SO THREADS MANY [LAUNCH COLL_PERF]
 """
 import errno
 import json
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-capo, libcapo, threads = (os.path.abspath(p) for p in sys.argv[1:4])
+capo, libcapo, threads, many = (os.path.abspath(p) for p in sys.argv[1:5])
 here = os.path.dirname(os.path.abspath(__file__))
 failures = skipped = passed = 0
 
@@ -193,6 +193,18 @@ with tempfile.TemporaryDirectory() as logs:
         check("threads: retries", f["eagain"] == said["retries"], (f["eagain"], said))
         check("threads: messages as they arrived", f["received"] == {"count": said["recvs"], "bytes": 32 * said["recvs"]}, f["received"])
 
+# ---- more objects than have lines of their own, and memory used again ----------------------------------------------
+
+for how in (["1000"], ["400", "keep"]):
+    with tempfile.TemporaryDirectory() as logs:
+        r = subprocess.run([many, *how], env=preloaded(logs), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        if r.returncode == 77:
+            skip("many " + " ".join(how), r.stderr.decode().strip())
+        else:
+            n = int(r.stdout)
+            page = report(logs)
+            check("many %s: all are counted" % how, count(page["fabric"][0], "send", "inject") == (n, 64 * n), (n, page["fabric"][0]["ops"]))
+
 # ---- killed: what the snapshots of the first seconds have is left --------------------------------------------------
 
 with tempfile.TemporaryDirectory() as logs:
@@ -208,8 +220,8 @@ with tempfile.TemporaryDirectory() as logs:
 
 # ---- both layers: the stand-in NCCL on libfabric -------------------------------------------------------------------
 
-if len(sys.argv) > 5:
-    launch, coll_perf = (os.path.abspath(p) for p in sys.argv[4:6])
+if len(sys.argv) > 6:
+    launch, coll_perf = (os.path.abspath(p) for p in sys.argv[5:7])
     with tempfile.TemporaryDirectory() as logs:
         r = subprocess.run([capo, "run", "--trace", "all", "--quiet", "--dir", logs, "--", launch, "--layout", "1+1", "--timeout", "60",
                             "--", coll_perf, "allreduce", "-b", "256K", "-e", "1M", "-n", "20"],
