@@ -5,6 +5,23 @@
 
 #include "profiles/fit.h"
 
+/* One sample, reduced to what sorting needs. */
+struct capo_fit_item {
+        uint64_t key; /* class, call, make */
+        uint64_t bytes;
+        uint32_t run;
+        uint32_t order;
+        double us;
+        uint16_t candidate; /* algo_proto << 8 | channels; 0: NCCL's choice */
+        uint8_t place, ran, ran_channels;
+};
+
+struct capo_fit_maker {
+        const struct capo_samples *set;
+        struct capo_fit *fit;
+        double *v, *scratch; /* room for the largest block */
+};
+
 /* The samples of one candidate at one size in one run, in-place or out-of-place. */
 struct capo_fit_block {
         double value; /* median of ln(us), the in-place habit of its candidate taken out */
@@ -25,6 +42,15 @@ struct capo_fit_part {
         int without_point; /* -1: all */
 };
 #define CAPO_FIT_ALL ((struct capo_fit_part){-1, -1, -1})
+
+/**
+ * capo_fit_gather() - points, candidates, blocks and noise of a series from its items, sorted by size, candidate, run,
+ * place and order
+ *
+ * Return: 0; -EINVAL they contradict each other (@fault says how); -ENOMEM.
+ */
+int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s, const struct capo_fit_item *items, size_t n,
+                    struct capo_fault *fault);
 
 /** capo_fit_estimate() - cells of @s from the blocks of @part; noise is s->noise. */
 void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part, struct capo_fit_cell *cells);

@@ -438,7 +438,8 @@ static int read_log(struct job *j, const char *path, struct file *f)
 
 static int make_samples(struct job *j)
 {
-        qsort(j->calls, j->n, sizeof *j->calls, by_match);
+        if (j->n)
+                qsort(j->calls, j->n, sizeof *j->calls, by_match);
         for (size_t i = 0, k; i < j->n; i = k) {
                 const struct call *c = &j->calls[i];
                 struct capo_sample s;

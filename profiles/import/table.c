@@ -129,6 +129,8 @@ static int split_repeats(struct capo_input *in, size_t first)
         size_t n = in->set->n - first, most = 0;
         uint32_t made[MAX_REPEATS] = {0}, run = UINT32_MAX;
 
+        if (n == 0)
+                return 0;
         qsort(v, n, sizeof *v, by_repeat);
         for (size_t i = 1, k = 0; i < n; i++) {
                 k = repeated(&v[i - 1], &v[i]) ? k + 1 : 0;
