@@ -12,6 +12,7 @@
 #include "core/calls.h"
 #include "core/layout.h"
 #include "core/util.h"
+#include "profiles/fragment/atlas.h"
 
 static const char *file_name(const struct capo_profile *p)
 {
@@ -237,6 +238,26 @@ static json_t *candidates_json(const struct capo_plan_row *plain, const struct c
         return list;
 }
 
+/* The class of the allocation, and what its links allow beside what was chosen. */
+static void print_bound(const struct explain *e, const struct capo_plan_row *runs)
+{
+        struct capo_topology *t = NULL;
+        struct fragment_bound b = {0};
+        char why[512];
+
+        if (capo_topology_read_nccl(e->plan.topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why, sizeof why) < 0)
+                return; /* said before, when NCCL was asked */
+        if (t->n_links && fragment_bound(t, e->plan.ranks, e->plan.n_ranks, &b) == 0 && b.busbw_gbs[e->coll] > 0) {
+                printf("class    %s: its links allow %.1f GB/s busbw%s", b.class, b.busbw_gbs[e->coll],
+                       b.hybrid ? " with PCIe and NICs" : "");
+                if (runs->busbw_gbs > 0)
+                        printf(", this is expected to reach %.0f %% of it",
+                               100 * runs->busbw_gbs / b.busbw_gbs[e->coll]);
+                putchar('\n');
+        }
+        capo_topology_free(t);
+}
+
 static int show(struct explain *e, const struct both *both)
 {
         const struct capo_plan_row *plain = &both->answer[0].rows[0],
@@ -288,6 +309,7 @@ static int show(struct explain *e, const struct both *both)
         putchar('\n');
         if (why)
                 printf("blocked  %s: %s\n", choice_text(c.algo, c.proto, c.channels, what, sizeof what), why);
+        print_bound(e, tuned ? tuned : plain);
         return CAPO_EXIT_OK;
 }
 
