@@ -387,7 +387,6 @@ void capo_thread_watch(void)
 static bool start(void)
 {
         struct capo_segment_config config;
-        const char *shm = getenv("CAPO_SHM"); /* for tests: another folder than /dev/shm */
         int r;
 
         capo_env_read(&env);
@@ -408,7 +407,7 @@ static bool start(void)
         if (*env.trace && !config.trace_all)
                 capo_warn("CAPO_TRACE=%s is not understood (all, or empty), keeping summaries and the last calls",
                           env.trace);
-        r = capo_segment_create(&capo_seg, shm && *shm ? shm : CAPO_SEGMENT_DIR, &config);
+        r = capo_segment_create(&capo_seg, env.shm, &config);
         if (r < 0) {
                 capo_warn("not recording: no memory: %s", strerror(-r));
                 return false;
