@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -411,6 +412,12 @@ int capo_verb_plan(int argc, char **argv)
 
         if (!o)
                 return CAPO_EXIT_FAIL;
+        for (size_t i = 0; i < 3; i++) {
+                static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+                if (signal(signals[i], capo_plan_interrupt) == SIG_IGN) /* nohup */
+                        signal(signals[i], SIG_IGN);
+        }
         o->colls = "allreduce";
         o->sizes = "1K..1G*4";
         status = parse(o, argc, argv);

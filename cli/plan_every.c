@@ -202,7 +202,7 @@ static int take(size_t i, int rc, struct capo_plan_answer *answer, const char *w
                 fprintf(stderr, "\r%zu of %zu asked\033[K%s", a->done, a->n_places,
                         a->done == a->n_places ? "\r\033[K" : "");
         if (rc < 0)
-                return rc == -ENOEXEC || rc == -ENOENT ? rc : 0; /* this libnccl cannot be asked at all */
+                return rc == -ENOEXEC || rc == -ENOENT || rc == -EINTR ? rc : 0; /* no use in asking on */
         a->version = answer->version;
         a->wall_ms += answer->wall_ms;
         p->nodes = answer->told.n_nodes;

@@ -128,6 +128,9 @@ int capo_plan_ask_all(const struct capo_plan_question *q, size_t n, unsigned at_
                       int (*each)(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg),
                       void *arg);
 
+/** capo_plan_interrupt() - from a signal handler: every question under way or to come ends with -EINTR, cleaned up. */
+void capo_plan_interrupt(int signal);
+
 void capo_plan_answer_finish(struct capo_plan_answer *a);
 
 /**

@@ -359,6 +359,13 @@ static int ended_badly(struct run *run, uint32_t node, int status)
                    *words ? ": " : "", words);
 }
 
+static volatile sig_atomic_t interrupted;
+
+void capo_plan_interrupt(int signal)
+{
+        interrupted = 1;
+}
+
 static int watch(struct run *run)
 {
         unsigned limit_ms = run->q->timeout_ms ? run->q->timeout_ms : TIMEOUT_MS + RANK_MS * run->job->n_ranks;
@@ -380,6 +387,8 @@ static int watch(struct run *run)
                                 return ended_badly(run, n, status);
                         }
                 }
+                if (interrupted)
+                        return say(run, -EINTR, "interrupted");
                 if (alive && now_ms() > until) {
                         char warning[300], gap[120];
 
@@ -494,7 +503,7 @@ static void *pool_thread(void *arg)
                 int rc;
 
                 pthread_mutex_lock(&p->lock);
-                i = p->rc ? p->n : p->next++;
+                i = p->rc || interrupted ? p->n : p->next++;
                 pthread_mutex_unlock(&p->lock);
                 if (i >= p->n)
                         return NULL;
