@@ -34,9 +34,9 @@ int topo_svg(const char *path, const struct capo_topology *t, const struct capo_
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" "
                 "font-size=\"13\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
                 "<text x=\"12\" y=\"22\">%s  %s</text>\n"
-                "<text x=\"12\" y=\"%.0f\">ceilings, algbw GB/s: broadcast %.1f, all-gather %.1f, all-reduce "
-                "%.1f</text>\n",
-                SIDE * a->n_nodes, SIDE + 80, alloc, class, SIDE + 60, c->broadcast_gbs, c->allgather_gbs,
+                "<text x=\"12\" y=\"%.0f\">ceilings, algbw GB/s: broadcast %.1f,</text>\n"
+                "<text x=\"12\" y=\"%.0f\">all-gather %.1f, all-reduce %.1f</text>\n",
+                SIDE * a->n_nodes, SIDE + 80, alloc, class, SIDE + 48, c->broadcast_gbs, SIDE + 66, c->allgather_gbs,
                 c->allreduce_gbs);
         for (size_t k = 0; k < t->n_links; k++) {
                 const struct capo_topology_link *l = &t->links[k];

@@ -117,7 +117,7 @@ static void curve(FILE *out, const struct capo_fit_series *s, const struct frame
         }
         capo_fit_candidate_text(&s->candidates[c], name, sizeof name);
         for (char *a = name; *a; a++)
-                *a = *a == '\'' || *a == '&' || *a == '<' ? ' ' : *a;
+                *a = *a == '&' || *a == '<' ? ' ' : *a;
         fprintf(out, "<path d='M%d %.1f h18' stroke='%s' stroke-width='3'/><text x='%d' y='%.1f'>%s</text>\n",
                 f->left + f->width + 12, *label_y - 4, colours[(size_t)c % N_COLOURS], f->left + f->width + 36,
                 *label_y, name);
