@@ -42,7 +42,8 @@ NCCL_PROTO=Simple "$capo" sweep --quiet --dir "$tmp/closed" -- $launch "$jobs/co
 "$capo" export "$tmp/closed" | awk -F, 'NR > 1 && $17 != "" && $17 != "Simple" {other++} END {exit other > 0}' || fail "a closed cell was revived"
 
 # Killed in the middle: what was measured can be fitted.
-"$capo" sweep --quiet --dir "$tmp/killed" -- "$jobs/launch" -n 3 --timeout 2 -- "$jobs/coll_perf" allreduce -b 4K -e 64K -f 4 -n 100000 > /dev/null 2>&1
+"$capo" sweep --quiet --dir "$tmp/killed" -- "$jobs/launch" -n 3 --timeout 4 -- "$jobs/coll_perf" allreduce -b 4K -e 64K -f 4 -n 100000 > /dev/null 2>&1
+sleep 0.3 # the killed ones are still being taken down
 "$capo" recover "$tmp/killed" > /dev/null 2>&1
 "$capo" fit "$tmp/killed" > "$tmp/fit" 2>&1 || fail "killed: $(cat "$tmp/fit")"
 
