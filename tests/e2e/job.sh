@@ -5,9 +5,11 @@
 jobs=$build/tests/jobs
 ranks=${CAPO_RANKS:-4}
 if [ "${CAPO_STANDIN:-}" != 1 ] && command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU '; then
-        nccl=$(ldconfig -p 2>/dev/null | sed -n 's/.*libnccl\.so\.2 .*=> //p' | head -n 1)
+        nccl=${CAPO_NCCL:-}
+        [ -n "$nccl" ] || nccl=$(ldconfig -p 2>/dev/null | sed -n 's/.*libnccl\.so\.2 .*=> //p' | head -n 1)
         [ -n "$nccl" ] || nccl=$(ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libnccl.so.2 .deps/nccl/lib/libnccl.so.2 2>/dev/null | head -n 1)
         cuda=$(ldconfig -p 2>/dev/null | sed -n 's/.*libcuda\.so\.1 .*=> //p' | head -n 1)
+        [ -n "$cuda" ] || cuda=$(ls /usr/lib/*/libcuda.so.1 /usr/local/nvidia/lib64/libcuda.so.1 2>/dev/null | head -n 1)
 fi
 if [ -n "${nccl:-}" ] && [ -n "${cuda:-}" ]; then
         gpus=$(nvidia-smi -L | grep -c '^GPU ')

@@ -357,7 +357,7 @@ static void replay(const char *model, size_t limit, ncclDataType_t type, int ste
                         all_reduce(memory[b], buckets[b], type, ncclAvg, job.stream);
                 CU_CHECK(cuStreamSynchronize(job.stream));
                 if (job.rank == 0 && !quiet)
-                        fprintf(stderr, "ddp_train: step %d of %d: %.3f s\n", step + 1, steps, job_now() - t);
+                        fprintf(stderr, "ddp_train: step %d of %d: %.6f s\n", step + 1, steps, job_now() - t);
         }
         if (job.rank == 0)
                 fprintf(stderr, "ddp_train: %d steps in %.3f s\n", steps, job_now() - t_start);
