@@ -34,6 +34,7 @@ static void help(void)
              "CALL is allreduce, broadcast, reduce, allgather or reducescatter (in the third form any recorded call); "
              "SIZE is\n"
              "as in nccl-tests: 64K, 25M; for all-gather and reduce-scatter the total over ranks.\n\n"
+             "  --allow-modelled  also use the profile's modelled rules, as capo run does with that option\n"
              "  --json       for programs\n\n"
              "  capo explain allreduce 1M --platform dgx1v --gpus '0:1,2,3;1:0-4' --profile mycluster.json\n"
              "  capo explain allreduce 25M --log capo-logs/48213 --comm dp\n\n"
@@ -47,6 +48,7 @@ enum {
         O_GPUS,
         O_NCCL,
         O_PROFILE,
+        O_MODELLED,
         O_RANKS,
         O_NODES,
         O_LAYOUT,
@@ -93,6 +95,7 @@ static int parse(struct explain *e, int argc, char **argv)
                 {"gpus", 1, NULL, O_GPUS},
                 {"nccl", 1, NULL, O_NCCL},
                 {"profile", 1, NULL, O_PROFILE},
+                {"allow-modelled", 0, NULL, O_MODELLED},
                 {"ranks", 1, NULL, O_RANKS},
                 {"nodes", 1, NULL, O_NODES},
                 {"layout", 1, NULL, O_LAYOUT},
@@ -118,6 +121,7 @@ static int parse(struct explain *e, int argc, char **argv)
                 case O_GPUS: e->plan.gpus = optarg; break;
                 case O_NCCL: e->plan.nccl = optarg; break;
                 case O_PROFILE: e->profile_name = optarg; break;
+                case O_MODELLED: e->shape.allow_modelled = e->plan.allow_modelled = true; break;
                 case O_RANKS: r = take_number("--ranks", optarg, &e->shape.n_ranks); break;
                 case O_NODES: r = take_number("--nodes", optarg, &e->shape.n_nodes); break;
                 case O_LAYOUT: e->layout = optarg; break;

@@ -66,7 +66,7 @@ static void print_rules(const struct explain *e, const struct capo_question *q, 
                         if (!isnan(row->gain))
                                 printf(", gain %.0f %%", (double)row->gain * 100);
                         putchar('\n');
-                } else if (!capo_when_settled(&rule->when, &e->shape, &why)) {
+                } else if (!capo_rule_settled(rule, &e->shape, &why)) {
                         printf("does not hold: %s\n", why);
                 } else if (!capo_when_asked(&rule->when, q)) {
                         puts("does not hold for this call (link, bandwidth, pipelining or registered buffers)");

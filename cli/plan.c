@@ -43,6 +43,7 @@ static void usage(FILE *out)
               "  --nccl FILE         the libnccl.so.2 to ask; default CAPO_NCCL or the one found on this machine\n"
               "With a tuner\n"
               "  --profile P         ask again with capo's tuner plugin and this profile, and show where they differ\n"
+              "  --allow-modelled    with its modelled rules too, which no clock has seen\n"
               "  --tuner FILE.so     ask again with another tuner plugin\n"
               "  --spy               print what a tuner is told: init arguments, model constants, cost tables\n"
               "Output\n"
@@ -94,6 +95,7 @@ struct capo_plan_question plan_question(const struct plan_options *o, bool tuned
         if (tuned) {
                 q.tuner = o->tuner ? o->tuner : o->plugin;
                 q.profile = o->profile ? o->profile_path : NULL;
+                q.allow_modelled = o->allow_modelled;
                 q.wrap = o->spy;
         }
         return q;
@@ -229,6 +231,7 @@ enum {
         O_SIZES,
         O_NCCL,
         O_PROFILE,
+        O_MODELLED,
         O_TUNER,
         O_SPY,
         O_GRAPH,
@@ -297,7 +300,8 @@ static int parse(struct plan_options *o, int argc, char **argv)
                 {"log", 0, NULL, O_LOG},     {"json", 0, NULL, O_JSON},
                 {"csv", 0, NULL, O_CSV},     {"every", 1, NULL, O_EVERY},
                 {"jobs", 1, NULL, O_JOBS},   {"timeout", 1, NULL, O_TIMEOUT},
-                {"help", 0, NULL, O_HELP},   {NULL, 0, NULL, 0},
+                {"help", 0, NULL, O_HELP},   {"allow-modelled", 0, NULL, O_MODELLED},
+                {NULL, 0, NULL, 0},
         };
         double v;
         int c;
@@ -318,6 +322,7 @@ static int parse(struct plan_options *o, int argc, char **argv)
                 case O_NCCL: o->nccl = optarg; break;
                 case O_PROFILE: o->profile = optarg; break;
                 case O_TUNER: o->tuner = optarg; break;
+                case O_MODELLED: o->allow_modelled = true; break;
                 case O_SPY: o->spy = true; break;
                 case O_GRAPH: o->graph = true; break;
                 case O_ALL: o->all = true; break;

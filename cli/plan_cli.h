@@ -16,7 +16,7 @@ struct plan_options {
         const char *platform, *alloc, *gpus, *colls, *sizes, *nccl, *profile, *tuner;
         int every, every_2; /* --every 3; --every 3+5 sets both */
         unsigned timeout_ms, jobs;
-        bool spy, graph, all, log;
+        bool spy, graph, all, log, allow_modelled;
         enum plan_format format;
 
         /* worked out */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "cli/plan_cli.h"
 #include "core/calls.h"
 #include "core/layout.h"
@@ -54,11 +55,16 @@ char (*plan_rules_text(const struct plan_options *o, const struct capo_plan_answ
                                    .n_nodes = plain->told.n_nodes,
                                    .min_local = plain->told.nvl_min,
                                    .max_local = plain->told.nvl_max,
-                                   .nccl = plain->version};
+                                   .nccl = plain->version,
+                                   .allow_modelled = o->allow_modelled};
         char(*texts)[96] = NULL;
+        uint32_t n;
 
         if (capo_profile_load(o->profile_path, &profile, NULL) < 0)
                 return NULL;
+        n = o->allow_modelled ? 0 : capo_profile_modelled(profile);
+        if (n)
+                capo_info("modelled rules of the profile that are not used: %u; --allow-modelled uses them", n);
         capo_shape_fill(&shape, NULL, layout, sizeof layout);
         if (capo_tables_new(profile, &shape, &tables) == 0)
                 texts = calloc(plain->n_rows ? plain->n_rows : 1, sizeof *texts);

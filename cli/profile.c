@@ -32,6 +32,7 @@ static const char help[] =
         "      --ranks N  --nodes N      the communicator (nodes: 1)\n"
         "      --layout 3+5              ranks per node; sets ranks and nodes too\n"
         "      --nccl 2.28.9  --comm NAME  --class TEXT\n"
+        "      --allow-modelled          as with CAPO_ALLOW_MODELLED=1: modelled rules may decide\n"
         "      --coll C --bytes SIZE     one question instead of all rows\n"
         "      --pipe-ops N  --reg-buff 0|1  --link nvlink|other  --ring-gbs X  --tree-gbs X\n"
         "  digest FILE   the 128 bits that every rank must agree on\n"
@@ -162,19 +163,28 @@ enum {
         OPT_LINK,
         OPT_RING,
         OPT_TREE,
+        OPT_MODELLED,
         OPT_CSV,
         OPT_HELP
 };
 
-static const struct option options[] = {
-        {"ranks", required_argument, NULL, OPT_RANKS},   {"nodes", required_argument, NULL, OPT_NODES},
-        {"layout", required_argument, NULL, OPT_LAYOUT}, {"nccl", required_argument, NULL, OPT_NCCL},
-        {"comm", required_argument, NULL, OPT_COMM},     {"class", required_argument, NULL, OPT_CLASS},
-        {"coll", required_argument, NULL, OPT_COLL},     {"bytes", required_argument, NULL, OPT_BYTES},
-        {"pipe-ops", required_argument, NULL, OPT_PIPE}, {"reg-buff", required_argument, NULL, OPT_REG},
-        {"link", required_argument, NULL, OPT_LINK},     {"ring-gbs", required_argument, NULL, OPT_RING},
-        {"tree-gbs", required_argument, NULL, OPT_TREE}, {"csv", no_argument, NULL, OPT_CSV},
-        {"help", no_argument, NULL, OPT_HELP},           {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"ranks", required_argument, NULL, OPT_RANKS},
+                                        {"nodes", required_argument, NULL, OPT_NODES},
+                                        {"layout", required_argument, NULL, OPT_LAYOUT},
+                                        {"nccl", required_argument, NULL, OPT_NCCL},
+                                        {"comm", required_argument, NULL, OPT_COMM},
+                                        {"class", required_argument, NULL, OPT_CLASS},
+                                        {"coll", required_argument, NULL, OPT_COLL},
+                                        {"bytes", required_argument, NULL, OPT_BYTES},
+                                        {"pipe-ops", required_argument, NULL, OPT_PIPE},
+                                        {"reg-buff", required_argument, NULL, OPT_REG},
+                                        {"link", required_argument, NULL, OPT_LINK},
+                                        {"ring-gbs", required_argument, NULL, OPT_RING},
+                                        {"tree-gbs", required_argument, NULL, OPT_TREE},
+                                        {"csv", no_argument, NULL, OPT_CSV},
+                                        {"help", no_argument, NULL, OPT_HELP},
+                                        {"allow-modelled", no_argument, NULL, OPT_MODELLED},
+                                        {NULL, 0, NULL, 0}};
 
 /* @text as a whole number from @min on; -1 after a message. */
 static int whole(const char *option, const char *text, int min)
@@ -219,6 +229,7 @@ static int match_option(struct capo_match_ask *ask, int option, const char *valu
                 ask->shape.nccl = (int)(major * 10000 + minor * 100 + patch);
                 return 0;
         case OPT_COMM: ask->shape.comm = value; return 0;
+        case OPT_MODELLED: ask->shape.allow_modelled = true; return 0;
         case OPT_CLASS: ask->shape.fragment = value; return 0;
         case OPT_COLL:
                 ask->coll = capo_coll_find(value);

@@ -169,7 +169,7 @@ int capo_profile_show_match(const struct capo_profile *p, struct capo_match_ask 
         for (int i = 0; i < n_all; i++) {
                 const struct capo_rule *rule = &p->rules[all[i]];
 
-                if (!capo_when_settled(&rule->when, &ask->shape, &why))
+                if (!capo_rule_settled(rule, &ask->shape, &why))
                         printf("\nnot     line %u: %s\n        because of %s\n", rule->line,
                                capo_when_print(&rule->when, when, sizeof when), why);
         }

@@ -203,28 +203,37 @@ static void unfinished(struct report *r, bool alive)
                         n > 1 ? "s" : "", text, alive && n < 2 ? "s" : "");
 }
 
-/* Ranks that tuned by another profile than the first, or by none. */
+/* By what a process tuned: "1111aaaa (/shared/p.json)"; equal for ranks that decide alike, as far as this goes. */
+static void tuned_by(const struct capo_job_process *p, char *text, size_t room, char id[160])
+{
+        char digest[128], modelled[16], file[512];
+        bool allowed;
+
+        if (!report_rules_value(p->rules, "digest", digest, sizeof digest))
+                snprintf(digest, sizeof digest, "none");
+        report_rules_value(p->rules, "modelled", modelled, sizeof modelled);
+        report_rules_value(p->rules, "file", file, sizeof file);
+        allowed = !strcmp(modelled, "allowed");
+        snprintf(id, 160, "%s%s", digest, allowed ? "+" : "");
+        snprintf(text, room, "%.8s%s (%s)", digest, allowed ? " and its modelled rules" : "", file);
+}
+
+/* Ranks that tuned by another profile than the first, by other rules of it, or by none. */
 static void rule_problems(struct report *r)
 {
         const struct capo_job *job = r->job;
         const struct capo_job_process *first = job->processes;
-        char digest[128], file[512], other[128], other_file[512];
+        char text[700], other[700], id[160], other_id[160];
 
-        if (!report_rules_value(first->rules, "digest", digest, sizeof digest))
-                snprintf(digest, sizeof digest, "none");
-        report_rules_value(first->rules, "file", file, sizeof file);
+        tuned_by(first, text, sizeof text, id);
         for (uint32_t i = 1; i < job->n_processes; i++) {
                 const struct capo_job_process *p = &job->processes[i];
 
-                if (!report_rules_value(p->rules, "digest", other, sizeof other))
-                        snprintf(other, sizeof other, "none");
-                report_rules_value(p->rules, "file", other_file, sizeof other_file);
-                if (!strcmp(digest, other))
+                tuned_by(p, other, sizeof other, other_id);
+                if (!strcmp(id, other_id))
                         continue;
-                report_problem(
-                        r,
-                        "rank %d tunes by profile %.8s (%s), rank %d by %.8s (%s): ranks that decide differently hang",
-                        p->rank, other, other_file, first->rank, digest, file);
+                report_problem(r, "rank %d tunes by profile %s, rank %d by %s: ranks that decide differently hang",
+                               p->rank, other, first->rank, text);
                 return;
         }
 }

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "cli/cli.h"
 #include "cli/run.h"
@@ -43,6 +44,10 @@ int capo_run_option(struct capo_run *run, int argc, char **argv, int *i)
 
         if (!strcmp(argv[*i], "--quiet")) {
                 run->quiet = true;
+                return 1;
+        }
+        if (!strcmp(argv[*i], "--allow-modelled")) {
+                run->allow_modelled = true;
                 return 1;
         }
         for (size_t k = 0; k < N_ELEMENTS(options); k++) {
@@ -85,6 +90,7 @@ const char *capo_run_option_help(void)
                "  --sample N      time one in N calls on the GPU with an event pair (default 8; 0: host times only)\n"
                "  --names FILE    names for communicators: lines \"<uid or number> <name>\"\n"
                "  --profile P     tune by this profile: a file, a stored profile's name, or auto\n"
+               "  --allow-modelled  also use the profile's modelled rules: computed for an allocation nobody measured\n"
                "  --layout L      ranks per node, such as 3+5, when the launcher does not tell\n"
                "  --topo FILE | --platform NAME, --gpus LIST   which GPUs of which machine (capo topo): tells profile "
                "rules "
@@ -240,9 +246,14 @@ static const char *get_variable(const char *name, void *user)
 }
 
 /* For NCCL without a tuner interface: say the profile in that release's variables, as far as they can. */
-static int set_legacy(const struct capo_profile *profile, const struct capo_layout_launch *launch, int nccl)
+static int set_legacy(const struct capo_profile *profile, const struct capo_layout_launch *launch, int nccl,
+                      bool allow_modelled)
 {
-        struct capo_shape shape = {.n_ranks = (int)launch->n_ranks, .nccl = nccl, .min_local = -1, .max_local = -1};
+        struct capo_shape shape = {.n_ranks = (int)launch->n_ranks,
+                                   .nccl = nccl,
+                                   .min_local = -1,
+                                   .max_local = -1,
+                                   .allow_modelled = allow_modelled};
         struct capo_legacy legacy;
         char layout[CAPO_LAYOUT_TEXT], derived[CAPO_LAYOUT_TEXT], *save = NULL;
         int r;
@@ -271,14 +282,19 @@ static int set_legacy(const struct capo_profile *profile, const struct capo_layo
 }
 
 /*
- * Resolve the profile once, here, and export what every rank must agree on: its path, its digest, the layout. A profile
- * that is wrong stops the job before it starts.
+ * Resolve the profile once, here, and export what every rank must agree on: its path, its digest, the layout, and
+ * whether modelled rules are used (said in so many words, also when not: a shell on another node may say otherwise). A
+ * profile that is wrong stops the job before it starts.
  */
 static int set_profile(const struct capo_run *run, char **command, const char *library)
 {
         char shipped[PATH_MAX], path[PATH_MAX], absolute[PATH_MAX], layout[CAPO_LAYOUT_TEXT];
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
+        char agreed[CAPO_AGREEMENT];
         struct capo_layout_launch launch;
+        struct capo_env env;
+        bool allow_modelled;
+        uint32_t n;
         struct capo_findings findings = {0};
         struct capo_reach reach;
         struct capo_fault fault;
@@ -298,12 +314,18 @@ static int set_profile(const struct capo_run *run, char **command, const char *l
         }
         if (*launch.said)
                 capo_warn("%s", launch.said);
+        capo_env_read(&env);
+        allow_modelled = run->allow_modelled || env.allow_modelled;
+        n = allow_modelled || run->quiet ? 0 : capo_profile_modelled(profile);
+        if (n)
+                capo_info("modelled rules of the profile that are not used: %u; --allow-modelled uses them", n);
         capo_doctor_command(&findings, command, &reach);
         capo_findings_finish(&findings);
         if (reach.version >= CAPO_LEGACY_FIRST && reach.version <= CAPO_LEGACY_LAST)
-                return set_legacy(profile, &launch, reach.version);
+                return set_legacy(profile, &launch, reach.version, allow_modelled);
         capo_run_setenv("CAPO_PROFILE", absolute);
-        capo_run_setenv("CAPO_PROFILE_DIGEST", profile->digest);
+        capo_run_setenv("CAPO_PROFILE_DIGEST", capo_profile_agreement(profile, allow_modelled, agreed));
+        capo_run_setenv("CAPO_ALLOW_MODELLED", allow_modelled ? "1" : "0");
         if (launch.layout.n_nodes)
                 capo_run_setenv("CAPO_LAYOUT", capo_layout_print(&launch.layout, layout, sizeof layout));
         take_plugin("NCCL_TUNER_PLUGIN", "CAPO_CHAIN_TUNER", library);
@@ -342,6 +364,8 @@ int capo_run_exec(const struct capo_run *run, char **command)
                 capo_run_setenv("CAPO_COMM_NAMES", run->names);
         if (run->layout)
                 capo_run_setenv("CAPO_LAYOUT", run->layout);
+        if (run->allow_modelled)
+                capo_run_setenv("CAPO_ALLOW_MODELLED", "1");
         if (run->quiet)
                 capo_run_setenv("CAPO_QUIET", "1");
         if (run->profile && set_profile(run, command, library))

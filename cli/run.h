@@ -14,6 +14,7 @@ struct capo_run {
         const char *layout;                 /* ranks per node; NULL: from the launcher */
         const char *topo, *platform, *gpus; /* the allocation, as in capo topo; NULL: not told */
         const char *graph;                  /* "auto" or an NCCL graph file; NULL: none */
+        bool allow_modelled;                /* or CAPO_ALLOW_MODELLED */
         bool quiet;
 };
 

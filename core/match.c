@@ -95,6 +95,17 @@ bool capo_when_settled(const struct capo_when *w, const struct capo_shape *s, co
         return true;
 }
 
+bool capo_rule_settled(const struct capo_rule *rule, const struct capo_shape *s, const char **why)
+{
+        if (!capo_when_settled(&rule->when, s, why))
+                return false;
+        if (rule->basis != CAPO_BASIS_MODELLED || s->allow_modelled)
+                return true;
+        if (why)
+                *why = "basis: modelled, not allowed (--allow-modelled)";
+        return false;
+}
+
 bool capo_when_asks(const struct capo_when *w)
 {
         return !any(w->pipe_ops) || !any(w->ring_gbs) || !any(w->tree_gbs) || w->link || w->reg_buff >= 0;
@@ -174,7 +185,7 @@ int capo_match(const struct capo_profile *p, const struct capo_shape *shape, uin
         if (!list)
                 return -ENOMEM;
         for (uint32_t i = 0; i < p->n_rules; i++) {
-                if (!shape || capo_when_settled(&p->rules[i].when, shape, NULL))
+                if (!shape || capo_rule_settled(&p->rules[i], shape, NULL))
                         list[n++] = i;
         }
         if (!p->csv) /* a CSV is in order as it stands */

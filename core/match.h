@@ -26,6 +26,7 @@ struct capo_shape {
         int n_ranks, n_nodes;
         int min_local, max_local; /* -1 not known */
         int nccl;                 /* NCCL_VERSION_CODE; 0 not known */
+        bool allow_modelled;      /* rules that no clock has seen may decide (CAPO_ALLOW_MODELLED) */
         const char *layout;       /* canonical, NULL not known */
         const char *fragment;     /* allocation class, NULL not known */
         const char *comm;         /* name, NULL not known */
@@ -80,6 +81,9 @@ static inline struct capo_choice capo_choice_unpack(uint32_t word)
  * @why: NULL, or set to the key of the first that does not
  */
 bool capo_when_settled(const struct capo_when *when, const struct capo_shape *shape, const char **why);
+/** capo_rule_settled() - do the settled conditions hold, and may the rule be used? @why as above; for a modelled rule
+ * that @shape does not allow, and of which all else holds, words that say so. */
+bool capo_rule_settled(const struct capo_rule *rule, const struct capo_shape *shape, const char **why);
 /** capo_when_asked() - do the conditions on the question hold? capo_when_asks() - are there any? */
 bool capo_when_asked(const struct capo_when *when, const struct capo_question *question);
 bool capo_when_asks(const struct capo_when *when);
@@ -89,7 +93,7 @@ bool capo_when_asks(const struct capo_when *when);
 int capo_rule_compare(const struct capo_profile *profile, uint32_t a, uint32_t b, const char **why);
 
 /**
- * capo_match() - the rules whose settled conditions hold, winner first
+ * capo_match() - the rules that hold (capo_rule_settled), winner first
  * @shape: NULL: all rules, in that order
  * @order: malloc'ed list of rule indexes; the caller frees it
  *

@@ -296,6 +296,21 @@ void capo_profile_fault(struct capo_fault *fault, const char *format, ...)
         va_end(args);
 }
 
+uint32_t capo_profile_modelled(const struct capo_profile *p)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < p->n_rules; i++)
+                n += p->rules[i].basis == CAPO_BASIS_MODELLED;
+        return n;
+}
+
+const char *capo_profile_agreement(const struct capo_profile *p, bool allow_modelled, char text[CAPO_AGREEMENT])
+{
+        snprintf(text, CAPO_AGREEMENT, "%s%s", p->digest, allow_modelled ? "+modelled" : "");
+        return text;
+}
+
 int capo_profile_parse(const char *text, size_t size, const char *file, struct capo_profile **out,
                        struct capo_fault *fault)
 {

@@ -32,6 +32,7 @@ static const struct {
         {"layout", {"CAPO_LAYOUT"}},
         {"profile", {"CAPO_PROFILE"}},
         {"profile.digest", {"CAPO_PROFILE_DIGEST"}},
+        {"profile.allow_modelled", {"CAPO_ALLOW_MODELLED"}},
         {"nccl.algo", {"NCCL_ALGO"}},
         {"nccl.proto", {"NCCL_PROTO"}},
         {"nccl.tuner_plugin", {"NCCL_TUNER_PLUGIN"}},

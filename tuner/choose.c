@@ -68,7 +68,8 @@ static void tell_rules(const struct capo_profile *p)
         f = open_memstream(&text, &size);
         if (!f)
                 return;
-        fprintf(f, "digest\t%s\nfile\t%s\nname\t%s\n", p->digest, p->file, p->name);
+        fprintf(f, "digest\t%s\nmodelled\t%s\nfile\t%s\nname\t%s\n", p->digest,
+                capo_tuner_env()->allow_modelled ? "allowed" : "not allowed", p->file, p->name);
         for (uint32_t r = 0; r < p->n_rules; r++) {
                 const struct capo_rule *rule = &p->rules[r];
 
@@ -97,7 +98,8 @@ static void load(void)
         const struct capo_env *env = capo_tuner_env();
         const char *wanted = env->profile, *digest = env->profile_digest;
         struct capo_fault fault;
-        char path[4096];
+        char path[4096], agreed[CAPO_AGREEMENT];
+        uint32_t n;
 
         state.direct_blocked =
                 (getenv("NCCL_ALGO") && *getenv("NCCL_ALGO")) || (getenv("NCCL_PROTO") && *getenv("NCCL_PROTO"));
@@ -114,13 +116,13 @@ static void load(void)
                    capo_profile_load(path, &state.profile, &fault) < 0) {
                 snprintf(state.why, sizeof state.why, "%s%s%s%s", fault.text,
                          *digest ? " (the other ranks use a profile with digest " : "", digest, *digest ? ")" : "");
-        } else if (*digest && strcasecmp(digest, state.profile->digest)) {
+        } else if (*digest && strcasecmp(digest, capo_profile_agreement(state.profile, env->allow_modelled, agreed))) {
+                bool same_file = !strncasecmp(digest, state.profile->digest, strlen(state.profile->digest));
+
                 snprintf(state.why, sizeof state.why,
-                         "%.700s has digest %s, but the job was started with digest %s: the file is another one here, "
-                         "or "
-                         "was "
-                         "changed since the start",
-                         path, state.profile->digest, digest);
+                         "%.700s has digest %s, but the job was started with digest %s: %s", path, agreed, digest,
+                         same_file ? "CAPO_ALLOW_MODELLED is not the same here"
+                                   : "the file is another one here, or was changed since the start");
                 capo_profile_free(state.profile);
                 state.profile = NULL;
         }
@@ -133,6 +135,12 @@ static void load(void)
                 capo_debug("profile %s, digest %s, %u rules, %u rows", state.profile->file, state.profile->digest,
                            state.profile->n_rules, state.profile->n_rows);
                 tell_rules(state.profile);
+                n = env->allow_modelled ? 0 : capo_profile_modelled(state.profile);
+                if (n) /* with a digest, capo run has said it once for the job */
+                        capo_msg(*digest ? CAPO_DEBUG : CAPO_INFO,
+                                 "modelled rules of the profile that are not used: %u; CAPO_ALLOW_MODELLED=1 on every "
+                                 "rank uses them",
+                                 n);
         }
 }
 
@@ -144,8 +152,8 @@ static bool same_text(const char *a, const char *b)
 static bool same_shape(const struct capo_shape *a, const struct capo_shape *b)
 {
         return a->n_ranks == b->n_ranks && a->n_nodes == b->n_nodes && a->min_local == b->min_local &&
-               a->max_local == b->max_local && a->nccl == b->nccl && same_text(a->layout, b->layout) &&
-               same_text(a->fragment, b->fragment) && same_text(a->comm, b->comm);
+               a->max_local == b->max_local && a->nccl == b->nccl && a->allow_modelled == b->allow_modelled &&
+               same_text(a->layout, b->layout) && same_text(a->fragment, b->fragment) && same_text(a->comm, b->comm);
 }
 
 /* The tables for a shape, from the cache or compiled. Called with the lock held. 0, -ENOMEM, -E2BIG. */
@@ -221,13 +229,18 @@ static int match(const struct capo_tuner_info *info, struct capo_tuner *t, const
                                    .min_local = info->nvl && info->nvl->min_ranks > 0 ? info->nvl->min_ranks : -1,
                                    .max_local = info->nvl && info->nvl->max_ranks > 0 ? info->nvl->max_ranks : -1,
                                    .nccl = capo_nccl_version(info->log),
+                                   .allow_modelled = env->allow_modelled,
                                    .fragment = *env->fragment_class ? env->fragment_class : NULL,
                                    .comm = comm_name};
         int r;
 
         if (info->abi == 1) /* asked without a communicator: see abi_v1.c */
-                shape = (struct capo_shape){
-                        .n_ranks = -1, .n_nodes = -1, .min_local = -1, .max_local = -1, .nccl = shape.nccl};
+                shape = (struct capo_shape){.n_ranks = -1,
+                                            .n_nodes = -1,
+                                            .min_local = -1,
+                                            .max_local = -1,
+                                            .nccl = shape.nccl,
+                                            .allow_modelled = env->allow_modelled};
         else
                 capo_shape_fill(&shape, env->layout, layout, sizeof layout);
         r = tables_of(&shape, t);

@@ -196,6 +196,18 @@ int capo_profile_write(const struct capo_profile *profile, FILE *out);
  * @left_out (may be NULL). Return: number of things left out, or -errno. */
 int capo_profile_write_csv(const struct capo_profile *profile, FILE *out, FILE *left_out);
 
+/** capo_profile_modelled() - number of its modelled rules. */
+uint32_t capo_profile_modelled(const struct capo_profile *profile);
+
+/**
+ * capo_profile_agreement() - what every rank must have alike, in one word: the digest, and "+modelled" after it where
+ * modelled rules may decide. CAPO_PROFILE_DIGEST is this.
+ *
+ * Return: @text.
+ */
+#define CAPO_AGREEMENT 48 /* bytes of @text */
+const char *capo_profile_agreement(const struct capo_profile *profile, bool allow_modelled, char text[CAPO_AGREEMENT]);
+
 /** capo_when_print() - the condition in one line, "nodes=2 layout=3+5", "always" when it has none. Returns @text. */
 char *capo_when_print(const struct capo_when *when, char *text, size_t room);
 

@@ -261,6 +261,8 @@ static struct environment *environment_new(const struct run *run, uint32_t node)
                 put_env(e, "CAPO_TUNER=only"); /* or capo's tuner would take our spy for one to chain to */
                 if (q->profile)
                         put_env(e, "CAPO_PROFILE=%s", q->profile);
+                if (q->allow_modelled)
+                        put_env(e, "CAPO_ALLOW_MODELLED=1");
         }
         put_env(e, "NCCL_DEBUG=INFO");
         put_env(e, "NCCL_DEBUG_SUBSYS=%s", q->log ? "INIT,GRAPH,TUNING" : "TUNING");

@@ -44,6 +44,21 @@ EOF
 got=$(NCCL_TUNER_PLUGIN=other "$capo" run --quiet --profile p.json --layout 5+3 -- sh -c \
         'echo "$CAPO_PROFILE $CAPO_PROFILE_DIGEST $CAPO_LAYOUT ${NCCL_TUNER_PLUGIN##*/} $CAPO_CHAIN_TUNER"')
 echo "$got" | grep -Eqx "$(realpath p.json) [0-9a-f]{32} 3\+5 libcapo.so other" || fail "profile: $got"
+# Modelled rules only by request, and the digest says so: a rank that has it otherwise refuses.
+cat >m.json <<'EOF'
+{"capo_profile": 1, "rules": [{"when": {}, "basis": "modelled", "allreduce": [{"upto": "max", "algo": "ring", "proto": "simple"}]}]}
+EOF
+show='echo "$CAPO_ALLOW_MODELLED $CAPO_PROFILE_DIGEST"'
+digest=$("$capo" profile digest m.json | cut -d' ' -f1)
+got=$("$capo" run --profile m.json -- sh -c "$show" 2>err)
+[ "$got" = "0 $digest" ] || fail "modelled rules without the option: $got"
+grep -q 'that are not used: 1; --allow-modelled' err || fail "not said: $(cat err)"
+for allow in 0 1; do # by the option, by the variable
+        [ $allow = 0 ] && set -- --allow-modelled || set --
+        got=$(CAPO_ALLOW_MODELLED=$allow "$capo" run "$@" --profile m.json -- sh -c "$show" 2>err)
+        [ "$got" = "1 $digest+modelled" ] || fail "modelled rules, variable $allow: $got"
+        grep -q 'not used' err && fail "said to be not used: $(cat err)"
+done
 got=$("$capo" run --quiet -- sh -c 'echo "[$NCCL_TUNER_PLUGIN]"')
 [ "$got" = "[]" ] || fail "a tuner is loaded without a profile: $got"
 echo '{' >bad.json

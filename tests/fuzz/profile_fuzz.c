@@ -49,6 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                  .min_local = 3,
                  .max_local = 5,
                  .nccl = 22809,
+                 .allow_modelled = true,
                  .layout = "3+5",
                  .comm = "dp"},
                 {.n_ranks = 4, .n_nodes = 1, .min_local = 4, .max_local = 4, .layout = "4"},

@@ -221,7 +221,8 @@ def profile_is_obeyed():
     rules = [{"when": {"ranks": 8} if minor > 20 else {}, "basis": "modelled",  # 2.19, 2.20: one tuner for all communicators
               "allreduce": [{"upto": "64K", "algo": "tree", "proto": "ll", "channels": 2}, {"upto": "1M", "leave": True},
                             {"upto": "max", "algo": "tree", "proto": "simple"}]}]
-    answer = plan("--platform", "dgx1v", "--coll", "allreduce,allgather", "--sizes", "16K..64M*4", "--profile", profile(rules))
+    answer = plan("--platform", "dgx1v", "--coll", "allreduce,allgather", "--sizes", "16K..64M*4", "--profile", profile(rules),
+                  "--allow-modelled")
     for r in answer["rows"]:
         ours = r["profile"]
         assert r["ranks_agree"], r
@@ -240,6 +241,17 @@ def profile_of_another_machine():
     rules = [{"when": {"ranks": 512}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "ll"}]}]
     answer = plan("--platform", "dgx1v", "--coll", "all", "--sizes", "1K..64M*16", "--profile", profile(rules))
     assert all(r["same"] for r in answer["rows"])
+
+
+def modelled_rule_by_request():
+    """a modelled rule decides only with --allow-modelled"""
+    if sanitized:
+        raise Skip
+    path = profile([{"when": {}, "basis": "modelled", "allreduce": [{"upto": "max", "algo": "tree", "proto": "ll"}]}])
+    done = run("--platform", "dgx1v", "--sizes", "64M", "--profile", path)
+    assert "0 of 1 differ" in done.stdout and "that are not used: 1;" in done.stderr, done
+    allowed = plan("--platform", "dgx1v", "--sizes", "64M", "--profile", path, "--allow-modelled")["rows"][0]["profile"]
+    assert (allowed["algo"], allowed["proto"]) == ("Tree", "LL"), allowed
 
 
 def profile_by_layout():

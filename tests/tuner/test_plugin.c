@@ -414,6 +414,89 @@ Test(plugin, a_digest_without_a_profile_stops_the_communicator)
         refused("00112233445566778899aabbccddeeff", "CAPO_PROFILE is not set");
 }
 
+#define MODELLED_RULE                                                                                        \
+        "{\"when\": {\"nodes\": 2}, \"basis\": \"modelled\", "                                               \
+        "\"constants\": [{\"table\": \"tree_bw\", \"gpu\": \"hopper\", \"scale\": 2, \"value\": 9}], " ROWS( \
+                "allreduce", ROW("64K", "tree", "ll") LEAVE_REST) "}"
+
+static void modelled_rules(bool used)
+{
+        for (int abi = 2; abi <= 6; abi++) {
+                struct plugin p = plugin_open(abi);
+                struct capo_nccl_constants constants;
+                void *context;
+                struct answer a;
+
+                memset(&constants, 0, sizeof constants);
+                cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, &constants, &context), CAPO_NCCL_SUCCESS);
+                table_fill(a.table);
+                plugin_ask(&p, context, ALLREDUCE, 8, 1, 0, &a);
+                cr_expect_eq(a.touched, used, "v%d", abi);
+                if (used)
+                        cr_expect(a.algo == TREE && a.proto == LL);
+                cr_expect(constants.tree_bw[2][1] == (used && abi >= 5 ? 9 : 0), "v%d", abi);
+                plugin_finish(&p, context);
+        }
+}
+
+Test(plugin, modelled_rules_are_passed_over)
+{
+        use_profile(RULES(MODELLED_RULE));
+        modelled_rules(false);
+}
+
+Test(plugin, modelled_rules_decide_where_allowed)
+{
+        use_profile(RULES(MODELLED_RULE));
+        setenv("CAPO_ALLOW_MODELLED", "1", 1);
+        modelled_rules(true);
+}
+
+/* As capo run does: the profile's digest, which another process tells NCCL's log, and @suffix. */
+static void export_digest(const char *suffix)
+{
+        char said[sizeof last_log] = "", text[64], *digest;
+        int ends[2];
+
+        cr_assert_eq(pipe(ends), 0);
+        if (fork() == 0) {
+                struct plugin p = plugin_open(6);
+                void *context;
+
+                plugin_init(&p, 8, 2, 4, 4, NULL, &context);
+                _exit(write(ends[1], last_log, sizeof last_log) != sizeof last_log);
+        }
+        cr_assert_eq(read(ends[0], said, sizeof said), sizeof said);
+        digest = strstr(said, "(digest ");
+        cr_assert(digest, "%s", said);
+        snprintf(text, sizeof text, "%.32s%s", digest + 8, suffix);
+        setenv("CAPO_PROFILE_DIGEST", text, 1);
+}
+
+/* The rank's own setting against the one the job was started with. */
+Test(plugin, modelled_rules_on_some_ranks_only_stop_the_communicator)
+{
+        use_profile(RULES(MODELLED_RULE));
+        export_digest("+modelled");
+        refused("CAPO_ALLOW_MODELLED is not the same", getenv("CAPO_PROFILE_DIGEST"));
+}
+
+Test(plugin, modelled_rules_on_this_rank_only_stop_the_communicator)
+{
+        use_profile(RULES(MODELLED_RULE));
+        export_digest("");
+        setenv("CAPO_ALLOW_MODELLED", "1", 1);
+        refused("CAPO_ALLOW_MODELLED is not the same", getenv("CAPO_PROFILE_DIGEST"));
+}
+
+Test(plugin, modelled_rules_agreed_on)
+{
+        use_profile(RULES(MODELLED_RULE));
+        export_digest("+modelled");
+        setenv("CAPO_ALLOW_MODELLED", "1", 1);
+        modelled_rules(true);
+}
+
 static void goes_on_untouched(void)
 {
         for (int abi = 1; abi <= 6; abi++) {

@@ -85,7 +85,7 @@ Test(recorder, hears_which_row_decided)
         cr_expect(last_comm.comm_hash == 77 && last_comm.n_ranks == 8 && last_comm.min_local == 3 &&
                   last_comm.max_local == 5);
         cr_expect(last_comm.tuned && strstr(last_rule_when, ":1: nodes=2"), "%s", last_rule_when);
-        cr_expect(strstr(last_rules, "digest\t") &&
+        cr_expect(strstr(last_rules, "digest\t") && strstr(last_rules, "\nmodelled\tnot allowed\n") &&
                           strstr(last_rules, "row\t2\t1\tnodes=2\tallreduce\t1025\t1048576\tRing\tSimple"),
                   "%s", last_rules);
         table_fill(a.table);

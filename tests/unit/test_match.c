@@ -52,6 +52,7 @@ static const struct capo_shape job = {.n_ranks = 8,
                                       .min_local = 3,
                                       .max_local = 5,
                                       .nccl = 22809,
+                                      .allow_modelled = true,
                                       .layout = "3+5",
                                       .fragment = "dgx1v/3-chain",
                                       .comm = "dp_1"};
@@ -88,6 +89,37 @@ Test(match, measured_before_modelled_then_file_order)
         cr_expect_lt(capo_rule_compare(p, 1, 2, &why), 0);
         cr_expect_str_eq(why, "place in the file");
         free(order);
+        capo_profile_free(p);
+}
+
+/* One that is not allowed gives way to what would have ruled without it: rows and constants. */
+Test(match, modelled_only_where_allowed)
+{
+        struct capo_profile *p =
+                parse("{\"capo_profile\": 1, \"rules\": [{\"when\": {\"layout\": \"3+5\"}, \"basis\": \"modelled\","
+                      "\"constants\": [{\"table\": \"tree_bw\", \"gpu\": \"volta\", \"scale\": 2, \"value\": 9}],"
+                      "\"allreduce\": [{\"upto\": \"max\", \"algo\": \"tree\", \"proto\": \"ll\"}]},"
+                      "{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\"}]}]}");
+
+        for (int allowed = 0; allowed < 2; allowed++) {
+                struct capo_shape s = job;
+                struct capo_question q = {.coll = CAPO_COLL_ALLREDUCE, .bytes = 8};
+                struct capo_tables *t;
+                const char *why = "";
+
+                s.allow_modelled = allowed;
+                cr_assert_eq(capo_tables_new(p, &s, &t), 0);
+                cr_expect_eq(capo_tables_find(t, &q).algo, allowed ? CAPO_ALGO_TREE : CAPO_ALGO_RING);
+                cr_expect_eq(t->constants != NULL, allowed);
+                cr_expect_eq(t->first, &p->rules[!allowed]);
+                cr_expect_eq(capo_rule_settled(&p->rules[0], &s, &why), allowed);
+                cr_expect_eq(why && strstr(why, "not allowed"), !allowed);
+                s.layout = "4+4";
+                cr_expect_not(capo_rule_settled(&p->rules[0], &s, &why));
+                cr_expect_str_eq(why, "layout", "the condition is named first");
+                capo_tables_free(t);
+        }
+        cr_expect_eq(capo_profile_modelled(p), 1);
         capo_profile_free(p);
 }
 
