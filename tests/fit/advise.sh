@@ -5,7 +5,7 @@
 # The measurements of --with say 100 us x sqrt(size / 1 MiB), a straight line in log size and log time, so what is read off
 # between two of them is exact as well. The recording of gen_job says 100 us + size / (50 bytes/ns), noise of at most 1 us.
 set -u
-capo=$1 gen=$2
+capo=$(realpath "$1") gen=$(realpath "$2")
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp" || exit 1

@@ -7,7 +7,7 @@ that sweep and NCCL's table for 3+5, --model must come to the times "table for 3
 rows, and only those, that gain more than 15 %. The tables are asked by capo explain --json, another way than --model's."""
 import json, math, os, subprocess, sys, tempfile
 
-CAPO, SIZES = sys.argv[1], [64 << 10, 1 << 20, 16 << 20]
+CAPO, SIZES = os.path.realpath(sys.argv[1]), [64 << 10, 1 << 20, 16 << 20]
 MACHINE = ["--platform", "dgx1v"]
 
 
