@@ -4,7 +4,7 @@
 # with a known answer. Default 200000 lines; the full size is 10000000. Skipped aloud (77) where there is no DuckDB: set
 # CAPO_PYTHON to a python that has it (pip install duckdb), or CAPO_SCALE_INSTALL=1 to let a venv be made.
 set -u
-gen=$1 root=$2 rows=${3:-200000}
+gen=$(realpath "$1") root=$(realpath "$2") rows=${3:-200000}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/capo-scale.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 python=${CAPO_PYTHON:-python3}
@@ -17,7 +17,7 @@ if ! "$python" -c 'import duckdb' 2> /dev/null; then
         fi
 fi
 "$gen" "$tmp/samples" "$rows" || exit 1
-cd "$tmp" && exec "$python" - "$root/docs/scale.md" "$rows" <<'PY'
+cd "$tmp" && "$python" - "$root/docs/scale.md" "$rows" <<'PY'
 import re, sys, time, duckdb
 doc = open(sys.argv[1]).read()
 sql = re.search(r"```sql\n(.*?)```", doc, re.S).group(1)
