@@ -91,6 +91,22 @@ static void gpu_times(const struct report *r, FILE *out)
         fputs(any ? "" : "none, only what the host saw", out);
 }
 
+/* How the program reached NCCL, in words; INFO nccl.how has the recorder's (shim/real.c). */
+static const char *reached(const char *how)
+{
+        static const char *const words[][2] = {
+                {"next", "linked by the program"},       {"caller", "linked by a library"},
+                {"noload", "linked by a library"},       {"walk", "inside another library"},
+                {"dlopen", "not loaded by the program"}, {"dlsym", "opened at run time"},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(words); i++) {
+                if (!strcmp(how, words[i][0]))
+                        return words[i][1];
+        }
+        return how;
+}
+
 /* What was there to be recorded, and how capo got at it. */
 static void circumstances(const struct report *r, FILE *out)
 {
@@ -104,7 +120,7 @@ static void circumstances(const struct report *r, FILE *out)
         else
                 fputs("NCCL: not seen", out);
         if (how)
-                fprintf(out, " (%s)", how);
+                fprintf(out, " (%s)", reached(how));
         if (fabric)
                 fprintf(out, "   libfabric %s", fabric);
         if (report_rules_value(rules, "sweep", value, sizeof value))
