@@ -238,24 +238,28 @@ static json_t *candidates_json(const struct capo_plan_row *plain, const struct c
         return list;
 }
 
-/* The class of the allocation, and what its links allow beside what was chosen. */
-static void print_bound(const struct explain *e, const struct capo_plan_row *runs)
+/* The class of the allocation and what its links allow. Return: are they known? */
+static bool find_bound(const struct explain *e, struct fragment_bound *b)
 {
         struct capo_topology *t = NULL;
-        struct fragment_bound b = {0};
         char why[512];
+        bool known;
 
+        *b = (struct fragment_bound){0};
         if (capo_topology_read_nccl(e->plan.topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why, sizeof why) < 0)
-                return; /* said before, when NCCL was asked */
-        if (t->n_links && fragment_bound(t, e->plan.ranks, e->plan.n_ranks, &b) == 0 && b.busbw_gbs[e->coll] > 0) {
-                printf("class    %s: its links allow %.1f GB/s busbw%s", b.class, b.busbw_gbs[e->coll],
-                       b.hybrid ? " with PCIe and NICs" : "");
-                if (runs->busbw_gbs > 0)
-                        printf(", this is expected to reach %.0f %% of it",
-                               100 * runs->busbw_gbs / b.busbw_gbs[e->coll]);
-                putchar('\n');
-        }
+                return false; /* said before, when NCCL was asked */
+        known = t->n_links && fragment_bound(t, e->plan.ranks, e->plan.n_ranks, b) == 0 && b->busbw_gbs[e->coll] > 0;
         capo_topology_free(t);
+        return known;
+}
+
+static void print_bound(const struct explain *e, const struct fragment_bound *b, const struct capo_plan_row *runs)
+{
+        printf("class    %s: its links allow %.1f GB/s busbw%s", b->class, b->busbw_gbs[e->coll],
+               b->hybrid ? " with PCIe and NICs" : "");
+        if (runs->busbw_gbs > 0)
+                printf(", this is expected to reach %.0f %% of it", 100 * runs->busbw_gbs / b->busbw_gbs[e->coll]);
+        putchar('\n');
 }
 
 static int show(struct explain *e, const struct both *both)
@@ -270,8 +274,10 @@ static int show(struct explain *e, const struct both *both)
                                   .pipe_ops = plain->pipe_ops,
                                   .bytes = plain->told ? plain->told : e->bytes};
         char derived[CAPO_LAYOUT_TEXT], version[16], what[96], nodes[4096];
+        struct fragment_bound bound;
         struct capo_choice c;
         const char *why;
+        bool bounded;
 
         e->shape.n_ranks = both->answer[0].told.abi ? both->answer[0].told.n_ranks : (int)e->plan.n_ranks;
         e->shape.n_nodes = both->answer[0].told.n_nodes;
@@ -283,13 +289,17 @@ static int show(struct explain *e, const struct both *both)
         q.tree_gbs = cell_gbs(e, plain, CAPO_ALGO_TREE);
         c = look_up(e, &q);
         why = blocked(e, plain, tuned, c);
+        bounded = find_bound(e, &bound);
         if (e->json) {
                 print_page(json_pack(
-                        "{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:o, s:o, s:o}", "capo_explain", 1, "coll",
+                        "{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "capo_explain", 1, "coll",
                         capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes, "ranks", e->shape.n_ranks, "nodes",
                         e->shape.n_nodes, "layout", e->shape.layout ? e->shape.layout : "", "nccl",
                         plan_version_text(e->shape.nccl, version), "rule", e->profile ? rule_json(e, c) : json_null(),
-                        "blocked", why ? json_string(why) : json_null(), "candidates", candidates_json(plain, tuned)));
+                        "blocked", why ? json_string(why) : json_null(), "class",
+                        bounded ? json_string(bound.class) : json_null(), "ceiling_busbw_gbs",
+                        bounded ? json_real(bound.busbw_gbs[e->coll]) : json_null(), "candidates",
+                        candidates_json(plain, tuned)));
                 return CAPO_EXIT_OK;
         }
         printf("capo explain  %s %s on %s: %d ranks, NCCL counts %d node%s%s%s\n", capo_call_name(e->call), e->size,
@@ -309,7 +319,8 @@ static int show(struct explain *e, const struct both *both)
         putchar('\n');
         if (why)
                 printf("blocked  %s: %s\n", choice_text(c.algo, c.proto, c.channels, what, sizeof what), why);
-        print_bound(e, tuned ? tuned : plain);
+        if (bounded)
+                print_bound(e, &bound, tuned ? tuned : plain);
         return CAPO_EXIT_OK;
 }
 

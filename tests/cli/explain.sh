@@ -45,6 +45,15 @@ if "$capo" plan --platform dgx1v --sizes 1M >/dev/null 2>&1; then
         has 1M '^runs +Ring LL, 2 channels, by the profile'
         has 64K '^Tree +LL128 +not available +wanted by the profile, blocked'
         has 64K '^blocked +Tree LL128'
+        # the class and its ceiling: the same on the page and in JSON
+        has 1M '^class +.*: its links allow [0-9.]+ GB/s busbw'
+        "$capo" explain allreduce 1M $machine --json >json
+        python3 - json 1M <<'PY' || bad=1
+import json, re, sys
+page, text = json.load(open(sys.argv[1])), open(sys.argv[2]).read()
+name, most = re.search(r"^class +(.*): its links allow ([0-9.]+) GB/s", text, re.M).groups()
+assert page["class"] == name and f"{page['ceiling_busbw_gbs']:.1f}" == most, (page["class"], page["ceiling_busbw_gbs"], name, most)
+PY
 else
         echo "no libnccl to ask here: costs are not tested"
 fi
