@@ -348,7 +348,8 @@ double report_site_time(const struct report *r, const struct capo_job_site *site
         return site->gpu_count ? (double)site->gpu_ns / (double)site->gpu_count * (double)site->count : 0;
 }
 
-/* ---- RULES: lines "digest", "file", "name", "row" and "candidate", fields by tabs (tuner/choose.c, sweep_plan.c) ----
+/* ---- RULES: lines "digest", "modelled", "file", "name", "row" and "candidate", fields by tabs (tuner/choose.c,
+ * sweep_plan.c) ----
  */
 
 bool report_rules_value(const char *rules, const char *key, char *out, size_t room)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* usage: gen_job DIR mixed | key=value...   a made-up job's logs (tests/golden/gen_log.h), for scripts and by hand.
- * layout=3+5 steps=N sizes=B,B,... trace=1 gpu=1 late_rank=R late_ns=N clock_ns=N drift=D missing=N killed=1 kept=N */
+ * layout=3+5 steps=N sizes=B,B,... trace=1 gpu=1 late_rank=R late_ns=N clock_ns=N drift=D missing=N killed=1 kept=N
+ * modelled=R */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,8 @@ int main(int argc, char **argv)
                         job.trace = atoi(value);
                 } else if (!strcmp(argv[i], "gpu")) {
                         job.gpu = atoi(value);
+                } else if (!strcmp(argv[i], "modelled")) {
+                        job.modelled = (unsigned)atoi(value);
                 } else if (!strcmp(argv[i], "late_rank")) {
                         job.late_rank = (unsigned)atoi(value);
                 } else if (!strcmp(argv[i], "late_ns")) {

@@ -235,6 +235,11 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                                             .uid = 0xdada,
                                             .handle = 0x1000},
                      "dp");
+        if (job->modelled) {
+                snprintf(text, sizeof text, "digest\t02acbeef33334444\nmodelled\t%s\nfile\t/shared/p.json\nname\tp\n",
+                         rank == job->modelled ? "allowed" : "not allowed");
+                gen_log_text(&g, CAPO_FRAME_RULES, text);
+        }
         for (unsigned s = 0; s < job->n_sizes; s++)
                 shapes[s] = (struct capo_log_shape){.bytes = job->sizes[s],
                                                     .stream = 7,

@@ -62,6 +62,7 @@ struct gen_job {
         unsigned missing;   /* the last so many ranks leave no log */
         bool killed;        /* no clean END; with `stale` its cells and END know of the first half of the calls only */
         bool stale;
+        unsigned modelled;   /* this rank allows modelled rules, all others of the same profile do not; 0: no profile */
         unsigned kept_calls; /* with trace: only the last so many (0: all) */
 };
 

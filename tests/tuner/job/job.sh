@@ -9,7 +9,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/capo-job.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 export LD_LIBRARY_PATH="$(dirname "$perf")/../standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export NCCL_TUNER_PLUGIN=$plugin CAPO_STANDIN_TIMEOUT=40
-unset CAPO_PROFILE CAPO_PROFILE_DIGEST CAPO_STRICT CAPO_TUNER CAPO_LAYOUT
+unset CAPO_PROFILE CAPO_PROFILE_DIGEST CAPO_ALLOW_MODELLED CAPO_STRICT CAPO_TUNER CAPO_LAYOUT
 bad=0
 
 cat >"$work/good.json" <<END
@@ -28,10 +28,11 @@ awk 'BEGIN { print "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce
              print "{\"upto\": \"max\", \"leave\": true}]}]}" }' >"$work/huge.json"
 digest=$("$capo" profile digest "$work/good.json" | cut -d' ' -f1)
 
-# A rank that sees something else than the others: rank 1 gets $OTHER.
+# A rank that sees something else than the others: rank 1 gets $OTHER as its profile, or $MODELLED.
 cat >"$work/rank" <<'END'
 #!/bin/sh
 [ "$RANK" = 1 ] && [ -n "${OTHER+set}" ] && export CAPO_PROFILE=$OTHER
+[ "$RANK" = 1 ] && [ -n "${MODELLED+set}" ] && export CAPO_ALLOW_MODELLED=$MODELLED
 exec "$@"
 END
 chmod +x "$work/rank"
@@ -77,6 +78,8 @@ try "a million rows of JSON" runs "" CAPO_PROFILE="$work/huge.json"
 try "one rank cannot read it" ends "No such file" CAPO_PROFILE="$work/good.json" CAPO_PROFILE_DIGEST="$digest" OTHER="$work/none.json"
 try "one rank cannot read it, no digest" ends "No such file" CAPO_PROFILE="$work/good.json" OTHER="$work/none.json"
 try "changed before one rank started" ends "has digest" CAPO_PROFILE="$work/good.json" CAPO_PROFILE_DIGEST="$digest" OTHER="$work/other.json"
+try "modelled rules on all ranks" runs "" CAPO_PROFILE="$work/good.json" CAPO_PROFILE_DIGEST="$digest+modelled" CAPO_ALLOW_MODELLED=1
+try "modelled rules on all but one rank" ends "CAPO_ALLOW_MODELLED is not the same" CAPO_PROFILE="$work/good.json" CAPO_PROFILE_DIGEST="$digest+modelled" CAPO_ALLOW_MODELLED=1 MODELLED=0
 try "one rank has no profile" ends "CAPO_PROFILE is not set" CAPO_PROFILE="$work/good.json" CAPO_PROFILE_DIGEST="$digest" OTHER=
 try "not there, not strict" runs "CAPO_STRICT=0" CAPO_PROFILE="$work/none.json" CAPO_STRICT=0
 try "auto without capo run" runs "only under capo run" CAPO_PROFILE=auto
