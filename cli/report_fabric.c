@@ -39,6 +39,8 @@ static const char *note(const struct capo_fabric_link *l, char *text, size_t roo
         } while (0)
         if (!l->ops && strcmp(d->provider, "shm"))
                 NOTE("idle");
+        if (l->ops && capo_fabric_link_near(l) == 0)
+                NOTE("far from the GPU (NUMA %d, GPU on %d)", d->numa, l->gpu_numa);
         if (l->sharers > 1 && l->ops)
                 NOTE("%u ranks share this NIC", l->sharers);
         if (l->load >= 2)
@@ -134,7 +136,7 @@ static void shares_text(const struct report *r, const struct capo_fabric_job *f,
                 capo_table_cell(t, "%s", capo_text_count((uint64_t)s->ops, text));
                 capo_table_cell(t, "%s", capo_text_count(s->own_ops, text));
                 if (s->call_ns > 0)
-                        capo_table_cell(t, "%s of its time", capo_text_percent(s->net_ns / s->call_ns, text));
+                        capo_table_cell(t, "at most %s of its time", capo_text_percent(s->net_ns / s->call_ns, text));
                 else
                         capo_table_cell(t, "-");
         }
@@ -251,6 +253,7 @@ json_t *report_fabric_json(const struct report *r, const struct capo_fabric_job 
                 const struct capo_fabric_link *l = &f->links[i];
                 const struct capo_fabric_domain *d = l->domain;
                 const struct capo_job_process *p = &r->job->processes[l->process];
+                int near = capo_fabric_link_near(l);
                 json_t *j = json_object();
 
                 json_object_set_new(j, "rank", p->rank >= 0 ? json_integer(p->rank) : json_null());
@@ -261,6 +264,7 @@ json_t *report_fabric_json(const struct report *r, const struct capo_fabric_job 
                 json_object_set_new(j, "domain", json_string(d->name));
                 json_object_set_new(j, "nic", d->nic[0] ? json_string(d->nic) : json_null());
                 json_object_set_new(j, "numa", d->numa >= 0 ? json_integer(d->numa) : json_null());
+                json_object_set_new(j, "near_gpu", near < 0 ? json_null() : json_boolean(near));
                 json_object_set_new(j, "speed_gbps",
                                     d->speed_bps ? json_real((double)d->speed_bps / 1e9) : json_null());
                 json_object_set_new(j, "sharers", json_integer(l->sharers));

@@ -8,6 +8,7 @@
  * nothing to estimate, and those counts are kept apart.
  */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,26 @@ static int by_rank(const void *a_, const void *b_, void *job_)
         return link_bytes(a) > link_bytes(b) ? -1 : link_bytes(a) < link_bytes(b);
 }
 
+/* The recorder wrote gpu.numa.<device> for each device that has a communicator. */
+static int gpu_numa(const struct capo_job_process *p, int nic_numa)
+{
+        int numa = -1;
+
+        for (uint32_t i = 0; i < p->n_info; i++) {
+                char *end;
+                long v;
+
+                if (strncmp(p->info[i].key, "gpu.numa.", strlen("gpu.numa.")))
+                        continue;
+                v = strtol(p->info[i].value, &end, 10);
+                if (end == p->info[i].value || *end || v < 0 || v > INT_MAX)
+                        continue;
+                if (numa < 0 || v == nic_numa)
+                        numa = (int)v;
+        }
+        return numa;
+}
+
 static int links_make(struct capo_fabric_job *f, const struct capo_job *job)
 {
         size_t n = 0, used = 0;
@@ -61,6 +82,7 @@ static int links_make(struct capo_fabric_job *f, const struct capo_job *job)
                         l->ops = capo_fabric_ops(&l->domain->n);
                         l->sent = capo_fabric_sent(&l->domain->n);
                         l->received = capo_fabric_recv(&l->domain->n, &l->received_exact);
+                        l->gpu_numa = gpu_numa(&job->processes[p], l->domain->numa);
                         used += l->ops != 0;
                         bytes += (double)link_bytes(l);
                 }

@@ -15,8 +15,16 @@ struct capo_fabric_link {
         uint64_t ops, sent, received;
         bool received_exact; /* false: counted by the size of the posted buffers */
         uint32_t sharers;    /* ranks of the same host that moved data over the same NIC, this one included */
-        double load;         /* bytes over the mean of the job's used NICs; 0 when there is only one */
+        int gpu_numa; /* NUMA node of a GPU of this rank, one on the NIC's own node before others; -1 not known */
+        double load;  /* bytes over the mean of the job's used NICs; 0 when there is only one */
 };
+
+/** capo_fabric_link_near() - 1: the NIC is on the NUMA node of the rank's GPU (of one of its GPUs); 0: it is not; -1:
+ * one of the two is not known. */
+static inline int capo_fabric_link_near(const struct capo_fabric_link *l)
+{
+        return l->domain->numa < 0 || l->gpu_numa < 0 ? -1 : l->domain->numa == l->gpu_numa;
+}
 
 /* What of the network's traffic fell into the time of one kind of call, over all ranks. */
 struct capo_fabric_share {

@@ -12,19 +12,6 @@
 #include "shim/fi.h"
 #include "shim/shim.h"
 
-/* One number out of a file below sysfs; @missing when there is none. */
-static long sysfs_number(const char *dir, const char *name, const char *file, long missing)
-{
-        char path[PATH_MAX];
-        _cleanup_fclose_ FILE *f = NULL;
-        long v;
-
-        if (snprintf(path, sizeof path, "%s/%s/%s/%s", capo_shim_env()->sysfs, dir, name, file) >= (int)sizeof path)
-                return missing;
-        f = fopen(path, "re");
-        return f && fscanf(f, "%ld", &v) == 1 ? v : missing;
-}
-
 /* The PCI address that <class>/<name>/device points to. */
 static bool sysfs_pci(const char *class, const char *name, char *pci, size_t room)
 {
@@ -92,10 +79,10 @@ void capo_fi_device(struct fi_domain *d, const struct fi_info *info, uint32_t ap
         for (size_t i = 0; i < N_ELEMENTS(classes) && !d->pci[0]; i++)
                 sysfs_pci(classes[i], name, d->pci, sizeof d->pci);
         if (!d->speed_bps) {
-                long mbit = sysfs_number("class/net", name, "speed", 0);
+                long mbit = capo_shim_sysfs("class/net", name, "speed", 0);
 
                 d->speed_bps = mbit > 0 ? (uint64_t)mbit * 1000000 : infiniband_speed(name);
         }
         if (d->pci[0])
-                d->numa = (int)sysfs_number("bus/pci/devices", d->pci, "numa_node", -1);
+                d->numa = (int)capo_shim_sysfs("bus/pci/devices", d->pci, "numa_node", -1);
 }

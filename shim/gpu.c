@@ -17,6 +17,7 @@
  *   - a non-blocking communicator launches later, on another thread: an event now would come too early; not timed.
  *   - events are never destroyed: at exit the driver may be gone before us.
  */
+#include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -138,9 +139,17 @@ void capo_gpu_describe(int device)
                 return;
         if (cu.DeviceGetPCIBusId(text, sizeof text - 1, device) == CU_OK && *text) {
                 char key[32];
+                long numa;
 
                 snprintf(key, sizeof key, "gpu.busid.%d", device);
                 capo_shim_info(key, "%s", text);
+                for (char *c = text; *c; c++) /* the kernel writes the hexadecimal digits small, the driver large */
+                        *c = (char)tolower((unsigned char)*c);
+                numa = capo_shim_sysfs("bus/pci/devices", text, "numa_node", -1);
+                if (numa >= 0) {
+                        snprintf(key, sizeof key, "gpu.numa.%d", device);
+                        capo_shim_info(key, "%ld", numa);
+                }
         }
         errno = saved;
 }

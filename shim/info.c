@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* INFO: whose log this is. The keys are listed in docs/log-format.md. Launchers tell the rank each in its own words. */
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,6 +42,18 @@ static const struct {
         {"nccl.net_plugin", {"NCCL_NET_PLUGIN"}},
         {"cuda.visible", {"CUDA_VISIBLE_DEVICES"}},
 };
+
+long capo_shim_sysfs(const char *dir, const char *name, const char *file, long missing)
+{
+        char path[PATH_MAX];
+        _cleanup_fclose_ FILE *f = NULL;
+        long v;
+
+        if (snprintf(path, sizeof path, "%s/%s/%s/%s", capo_shim_env()->sysfs, dir, name, file) >= (int)sizeof path)
+                return missing;
+        f = fopen(path, "re");
+        return f && fscanf(f, "%ld", &v) == 1 ? v : missing;
+}
 
 static void from_file(const char *key, const char *path)
 {

@@ -75,6 +75,10 @@ void capo_shim_text(unsigned type, const char *text, size_t size);
 /** capo_shim_info() - one "key\tvalue\n" line of an INFO frame; keys are listed in docs/log-format.md. */
 void capo_shim_info(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/** capo_shim_sysfs() - the number in CAPO_SYSFS/@dir/@name/@file, "bus/pci/devices" and such; @missing when there is
+ * none. */
+long capo_shim_sysfs(const char *dir, const char *name, const char *file, long missing);
+
 /**
  * capo_shim_at_checkpoint() - be called before each checkpoint and once at the end
  * @write: called on the drain thread (last = false) or on the exiting thread (last = true), never by both at once; it
