@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fake provider in all its moods: under capo the program's output must be what it is without, and the counts right.
 
-usage: fake.py CAPO LIBCAPO.SO CLIENT DLSYM LIBFABRIC.SO
+usage: fake.py CAPO LIBCAPO.SO CLIENT DLSYM LIBFABRIC.SO POSTS
 """
 import json
 import os
@@ -96,6 +96,37 @@ with tempfile.TemporaryDirectory() as tmp:
     report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=20)
     if r.returncode == 0 and [d["domain"] for d in json.loads(report.stdout)["fabric"]] != ["fake0"]:
         fail("dlsym: seen", report.stdout)
+
+# posted by NCCL itself on the caller's thread; across fork()
+posts = os.path.abspath(sys.argv[6])
+
+
+def posted(mode):
+    """The report of a run that printed what a bare one prints; None, and a failure, where it did not."""
+    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "FAKE")}
+    with tempfile.TemporaryDirectory() as tmp:
+        ours = {**env, "LD_PRELOAD": libcapo, "CAPO_DIR": tmp, "CAPO_QUIET": "1"}
+        bare, under = (subprocess.run([posts, mode], env=e, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
+                       for e in (env, ours))
+        if bare.returncode or (bare.returncode, bare.stdout) != (under.returncode, under.stdout):
+            fail("posts %s: not as without capo" % mode, "%s\n--- capo:\n%s" % (bare, under))
+            return None
+        report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=20)
+        return json.loads(report.stdout)
+
+
+page = posted("own")
+if page:
+    got = {c["call"]: (c["own_ops"], c["own_bytes"]) for c in page["fabric_calls"] if c["own_ops"]}
+    if got != {"AllReduce": (12, 12 * 64), "Broadcast": (2, 2 * 64)}:
+        fail("posts own: what the calls posted", page["fabric_calls"])
+    if [d["ops"].get("send", {}).get("count") for d in page["fabric"]] != [12 + 2 + 5]:
+        fail("posts own: all posts", page["fabric"])
+page = posted("fork")
+if page:  # what the child posts on its parent's endpoint is nobody's: docs/fabric.md, "Not seen"
+    sends = sorted(d["ops"].get("send", {}).get("count", 0) for d in page["fabric"])
+    if sends != [7, 5 + 3] or len({d["pid"] for d in page["fabric"]}) != 2:
+        fail("posts fork: counts of parent and child", page["fabric"])
 
 print("%d moods, 3 versions each, %d failures" % (len(MOODS), failures))
 sys.exit(1 if failures else 0)

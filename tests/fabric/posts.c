@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who posted what, over the fake provider, with numbers known in advance.
+ *
+ * posts own    ncclAllReduce (of tests/preload's libnccl) posts 3 sends of 64 bytes itself, on the caller's thread, and
+ *              is called 4 times; ncclBroadcast posts one and is called twice; 5 more are posted outside of NCCL.
+ * posts fork   5 sends, fork(), 3 sends more; the child posts 2 on its parent's endpoint, then 7 on one of its own.
+ *
+ * Prints what each post returned, so that a run under capo can be compared with a bare one.
+ */
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shim/nccl_abi.h"
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank);
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream);
+__attribute__((visibility("default"))) void fake_in_call(size_t count);
+
+struct net {
+        struct fid_fabric *fabric;
+        struct fid_domain *domain;
+        struct fid_cq *cq;
+        struct fid_ep *ep;
+};
+static struct net net;
+
+static void must(const char *what, long r)
+{
+        if (r) {
+                fprintf(stderr, "%s: %ld\n", what, r);
+                exit(1);
+        }
+}
+
+static void net_open(struct net *n)
+{
+        static char fabric_name[] = "fake\tfabric", provider[] = "fake", domain_name[] = "fake0";
+        static struct fi_fabric_attr attr = {.name = fabric_name, .prov_name = provider};
+        static struct fi_domain_attr domain_attr = {.name = domain_name};
+        static struct fi_ep_attr ep_attr = {.type = FI_EP_RDM};
+        static struct fi_info info = {
+                .caps = FI_MSG, .fabric_attr = &attr, .domain_attr = &domain_attr, .ep_attr = &ep_attr};
+        struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
+
+        attr.api_version = FI_VERSION(1, 17);
+        must("fi_fabric", fi_fabric(&attr, &n->fabric, NULL));
+        must("fi_domain", fi_domain(n->fabric, &info, &n->domain, NULL));
+        must("fi_cq_open", fi_cq_open(n->domain, &cq_attr, &n->cq, NULL));
+        must("fi_endpoint", fi_endpoint(n->domain, &info, &n->ep, NULL));
+        must("fi_ep_bind", fi_ep_bind(n->ep, &n->cq->fid, FI_TRANSMIT | FI_RECV));
+        must("fi_enable", fi_enable(n->ep));
+}
+
+static void net_close(struct net *n)
+{
+        must("fi_close", fi_close(&n->ep->fid));
+        must("fi_close", fi_close(&n->cq->fid));
+        must("fi_close", fi_close(&n->domain->fid));
+        must("fi_close", fi_close(&n->fabric->fid));
+}
+
+static void post(const char *who, struct net *n, size_t times)
+{
+        static char buf[64];
+        struct fi_cq_msg_entry entry[8];
+
+        while (times--) {
+                printf("%s %zd\n", who, fi_send(n->ep, buf, sizeof buf, NULL, 0, NULL));
+                while (fi_cq_read(n->cq, entry, 8) > 0)
+                        ;
+        }
+}
+
+/* What the fake NCCL does inside its collectives. */
+void fake_in_call(size_t count)
+{
+        if (net.ep)
+                post("inside", &net, count);
+}
+
+static void own(void)
+{
+        ncclUniqueId id;
+        ncclComm_t comm;
+
+        ncclGetUniqueId(&id);
+        must("ncclCommInitRank", (long)ncclCommInitRank(&comm, 1, id, 0));
+        for (int i = 0; i < 4; i++)
+                must("ncclAllReduce", (long)ncclAllReduce(NULL, NULL, 3, 7, 0, comm, NULL));
+        for (int i = 0; i < 2; i++)
+                must("ncclBroadcast", (long)ncclBroadcast(NULL, NULL, 1, 7, 0, comm, NULL));
+        post("outside", &net, 5);
+        must("ncclCommDestroy", (long)ncclCommDestroy(comm));
+}
+
+static void forks(void)
+{
+        struct net mine;
+        int status;
+        pid_t pid;
+
+        post("parent", &net, 5);
+        fflush(stdout);
+        pid = fork();
+        if (pid == 0) {
+                post("child, inherited", &net, 2);
+                net_open(&mine);
+                post("child", &mine, 7);
+                net_close(&mine);
+                exit(0);
+        }
+        if (waitpid(pid, &status, 0) != pid || status)
+                must("child", status ? status : -1);
+        post("parent", &net, 3);
+}
+
+int main(int argc, char **argv)
+{
+        net_open(&net);
+        if (argc > 1 && !strcmp(argv[1], "own"))
+                own();
+        else
+                forks();
+        net_close(&net);
+        return 0;
+}
