@@ -97,7 +97,7 @@ static const char *reached(const char *how)
         static const char *const words[][2] = {
                 {"next", "linked by the program"},       {"caller", "linked by a library"},
                 {"noload", "linked by a library"},       {"walk", "inside another library"},
-                {"dlopen", "not loaded by the program"}, {"dlsym", "opened at run time"},
+                {"dlopen", "opened by capo"}, {"dlsym", "opened at run time"},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(words); i++) {
