@@ -142,24 +142,6 @@ int explain_shape(struct explain *e)
         return CAPO_EXIT_OK;
 }
 
-/* NCCL's choice by itself and with the profile; the second only when there is one. */
-struct both {
-        struct capo_plan_answer answer[2];
-        int rc[2];
-        char why[2][1024];
-};
-
-static int keep(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg)
-{
-        struct both *both = arg;
-
-        both->rc[i] = rc;
-        snprintf(both->why[i], sizeof both->why[i], "%s", why);
-        both->answer[i] = *answer;
-        memset(answer, 0, sizeof *answer);
-        return 0;
-}
-
 static double cell_gbs(const struct explain *e, const struct capo_plan_row *r, enum capo_algo algo)
 {
         unsigned a = algo - 1u, p = CAPO_PROTO_SIMPLE - 1u;
@@ -262,10 +244,10 @@ static void print_bound(const struct explain *e, const struct fragment_bound *b,
         putchar('\n');
 }
 
-static int show(struct explain *e, const struct both *both)
+/* @answers: NCCL by itself; with the profile, when there is one. */
+static int show(struct explain *e, const struct capo_plan_answer *answers)
 {
-        const struct capo_plan_row *plain = &both->answer[0].rows[0],
-                                   *tuned = e->profile ? &both->answer[1].rows[0] : NULL;
+        const struct capo_plan_row *plain = &answers[0].rows[0], *tuned = e->profile ? &answers[1].rows[0] : NULL;
         struct capo_question q = {.coll = (uint8_t)e->coll,
                                   .reg_buff = (int8_t)plain->reg_buff,
                                   .link = !plain->n_algo           ? CAPO_LINK_ANY
@@ -279,11 +261,11 @@ static int show(struct explain *e, const struct both *both)
         const char *why;
         bool bounded;
 
-        e->shape.n_ranks = both->answer[0].told.abi ? both->answer[0].told.n_ranks : (int)e->plan.n_ranks;
-        e->shape.n_nodes = both->answer[0].told.n_nodes;
-        e->shape.min_local = both->answer[0].told.nvl_min;
-        e->shape.max_local = both->answer[0].told.nvl_max;
-        e->shape.nccl = both->answer[0].version;
+        e->shape.n_ranks = answers[0].told.abi ? answers[0].told.n_ranks : (int)e->plan.n_ranks;
+        e->shape.n_nodes = answers[0].told.n_nodes;
+        e->shape.min_local = answers[0].told.nvl_min;
+        e->shape.max_local = answers[0].told.nvl_max;
+        e->shape.nccl = answers[0].version;
         capo_shape_fill(&e->shape, NULL, derived, sizeof derived);
         q.ring_gbs = cell_gbs(e, plain, CAPO_ALGO_RING);
         q.tree_gbs = cell_gbs(e, plain, CAPO_ALGO_TREE);
@@ -326,34 +308,19 @@ static int show(struct explain *e, const struct both *both)
 
 int explain_planned(struct explain *e)
 {
-        struct capo_plan_question q[2];
-        struct both *both = calloc(1, sizeof *both);
+        struct capo_plan_answer answers[2] = {0};
         char coll[32];
-        int status, n = e->profile ? 2 : 1;
+        int status;
 
-        if (!both)
-                return CAPO_EXIT_FAIL;
         snprintf(coll, sizeof coll, "%s", capo_coll_word(e->coll));
         e->plan.colls = coll;
         e->plan.sizes = e->size;
         status = plan_prepare(&e->plan);
-        if (status == CAPO_EXIT_OK) {
-                q[0] = plan_question(&e->plan, false);
-                q[1] = plan_question(&e->plan, true);
-                q[0].graph = q[1].graph = false;
-                if (capo_plan_ask_all(q, (size_t)n, 0, keep, both) < 0)
-                        status = CAPO_EXIT_FAIL;
-                for (int i = 0; i < n && status == CAPO_EXIT_OK; i++) {
-                        if (both->rc[i] < 0) {
-                                capo_error("explain: %s", *both->why[i] ? both->why[i] : strerror(-both->rc[i]));
-                                status = CAPO_EXIT_FAIL;
-                        }
-                }
-                if (status == CAPO_EXIT_OK)
-                        status = show(e, both);
-        }
-        capo_plan_answer_finish(&both->answer[0]);
-        capo_plan_answer_finish(&both->answer[1]);
-        free(both);
+        if (status == CAPO_EXIT_OK)
+                status = plan_ask(&e->plan, "explain", false, answers);
+        if (status == CAPO_EXIT_OK)
+                status = show(e, answers);
+        capo_plan_answer_finish(&answers[0]);
+        capo_plan_answer_finish(&answers[1]);
         return status;
 }

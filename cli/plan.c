@@ -363,7 +363,7 @@ static int parse(struct plan_options *o, int argc, char **argv)
 
 /* Both questions at once: they are separate processes. */
 struct pair {
-        struct capo_plan_answer answers[2];
+        struct capo_plan_answer *answers;
         int rc[2];
         char why[2][1024];
 };
@@ -379,25 +379,34 @@ static int keep(size_t i, int rc, struct capo_plan_answer *answer, const char *w
         return 0;
 }
 
-static int ask(struct plan_options *o)
+int plan_ask(const struct plan_options *o, const char *verb, bool graph, struct capo_plan_answer answers[2])
 {
         bool compare = o->profile || o->tuner;
         struct capo_plan_question q[2] = {plan_question(o, false), plan_question(o, true)};
-        struct pair pair = {.rc = {-ENOMEM, compare ? -ENOMEM : 0}};
-        int r = capo_plan_ask_all(q, compare ? 2 : 1, o->jobs, keep, &pair);
-        int status = CAPO_EXIT_FAIL;
+        struct pair pair = {.answers = answers, .rc = {-ENOMEM, compare ? -ENOMEM : 0}};
+        int r;
 
+        q[0].graph = q[1].graph = graph;
+        r = capo_plan_ask_all(q, compare ? 2 : 1, o->jobs, keep, &pair);
         for (int i = 0; i < 2; i++) {
                 if (r == 0 && pair.rc[i] < 0) {
-                        capo_error("plan%s: %s", i ? " with the tuner" : "",
+                        capo_error("%s%s: %s", verb, i ? " with the tuner" : "",
                                    pair.why[i][0] ? pair.why[i] : strerror(-pair.rc[i]));
                         r = pair.rc[i];
                 }
         }
-        if (r == 0)
-                status = plan_print(o, &pair.answers[0], compare ? &pair.answers[1] : NULL);
-        capo_plan_answer_finish(&pair.answers[0]);
-        capo_plan_answer_finish(&pair.answers[1]);
+        return r == 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+}
+
+static int ask(struct plan_options *o)
+{
+        struct capo_plan_answer answers[2] = {0};
+        int status = plan_ask(o, "plan", true, answers);
+
+        if (status == CAPO_EXIT_OK)
+                status = plan_print(o, &answers[0], o->profile || o->tuner ? &answers[1] : NULL);
+        capo_plan_answer_finish(&answers[0]);
+        capo_plan_answer_finish(&answers[1]);
         return status;
 }
 

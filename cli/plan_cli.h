@@ -36,6 +36,15 @@ struct plan_options {
  */
 int plan_prepare(struct plan_options *o);
 
+/**
+ * plan_ask() - ask NCCL by itself, and with the profile's plugin or the tuner where one was named
+ * @verb:    who asks, for messages
+ * @answers: zeroed; filled, the second only when there was something to compare; finish both in any case
+ *
+ * Return: an exit status, after saying what is wrong.
+ */
+int plan_ask(const struct plan_options *o, const char *verb, bool graph, struct capo_plan_answer answers[2]);
+
 /** plan_question() - the question of these options; @tuned with the profile's plugin or the tuner. */
 struct capo_plan_question plan_question(const struct plan_options *o, bool tuned);
 
