@@ -95,9 +95,9 @@ static void gpu_times(const struct report *r, FILE *out)
 static const char *reached(const char *how)
 {
         static const char *const words[][2] = {
-                {"next", "linked by the program"},       {"caller", "linked by a library"},
-                {"noload", "linked by a library"},       {"walk", "inside another library"},
-                {"dlopen", "opened by capo"}, {"dlsym", "opened at run time"},
+                {"next", "linked by the program"}, {"caller", "linked by a library"},
+                {"noload", "linked by a library"}, {"walk", "inside another library"},
+                {"dlopen", "opened by capo"},      {"dlsym", "opened at run time"},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(words); i++) {
