@@ -168,6 +168,8 @@ END
                 report kernel
                 counts kernel ""
                 check kernel kernel ""
+                echo "  coll_perf's own times, us: sampled by events, then with kernel stamps"
+                grep -h '^ *16384 ' "$out/tuned.capo" "$out/kernel.capo"
 
                 part "6. groups, the default stream, a graph captured while calls are in flight (tests/preload/app_gpu)"
                 mkdir -p "$out/logs.app"
