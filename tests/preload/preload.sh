@@ -314,9 +314,13 @@ END
         want 1 '^site [0-9]+ 1 .*job.py:3 train_step;.*job.py:8 <module>'
         ;;
 gpu)
-        export CAPO_GPU_SAMPLE=4
+        export CAPO_GPU_SAMPLE=4 CAPO_SYSFS="$tmp/sys"
+        mkdir -p "$CAPO_SYSFS/bus/pci/devices/0000:01:00.0"
+        echo 1 >"$CAPO_SYSFS/bus/pci/devices/0000:01:00.0/numa_node"
         both "$bin/app_gpu" calls
         want 1 '^info cuda.driver '
+        want 1 '^info gpu.busid.0 0000:01:00.0$'
+        want 1 '^info gpu.numa.0 1$'
         want 1 '^cell AllReduce comm=1 bytes=1048576 count=80 result=0 flags=0 host=80 gpu=(1[5-9]|2[0-9])'
         want 1 '^cell AllReduce comm=1 bytes=1048576 count=4 result=0 flags=4 host=0 gpu=0'
         want 4 '^call AllReduce .* clock=none flags=4 '
