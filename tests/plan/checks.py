@@ -254,6 +254,18 @@ def modelled_rule_by_request():
     assert (allowed["algo"], allowed["proto"]) == ("Tree", "LL"), allowed
 
 
+def constants_by_request():
+    """a modelled rule's constants change what NCCL itself predicts and chooses, only with --allow-modelled"""
+    if minor < 28 or sanitized:
+        raise Skip
+    path = profile([{"when": {"layout": "3+5"}, "basis": "modelled", "constants": [
+        {"table": "tree_bw", "gpu": "volta", "scale": 2, "value": 3.0}]}])
+    where = ("--platform", "dgx1v", "--gpus", "0:1,2,3;1:0-4", "--sizes", "64M", "--profile", path)
+    assert plan(*where)["rows"][0]["same"]
+    row = plan(*where, "--allow-modelled")["rows"][0]
+    assert row["default"]["algo"] == "Tree" and row["profile"]["algo"] == "Ring", row  # 4 channels x 3 GB/s of tree
+
+
 def profile_by_layout():
     """a rule for the layout 3+5 fires on 3+5 and not on 4+4"""
     if minor < 21 or sanitized:
