@@ -107,8 +107,8 @@ main() {
                 [ -n "${cuda:-}" ] || { skip "no libcuda.so.1"; return 77; }
                 [ -n "${nccl:-}" ] || skip "no libnccl.so.2 (CAPO_NCCL says where one is): parts 2, 4, 5, 6"
         fi
-        echo "jobs run on $what"
-        loadable=${dry:+1}${nccl:-}
+        loadable=${dry:+1}${nccl:-} # else job.sh has fallen back to the stand-in, which is not what is asked here
+        [ -z "$loadable" ] || echo "jobs run on $what"
         [ -z "$loadable" ] || "$python" -c 'import ctypes; v = ctypes.c_int(); ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(v)); print("ncclGetVersion", v.value)'
         torch=$(LD_LIBRARY_PATH=$library_path "$python" -c 'import torch
 assert torch.cuda.is_available(), "torch finds no GPU"
