@@ -18,7 +18,7 @@ trap '[ -z "$work" ] || rm -rf "$work"' EXIT
 capo=$build/cli/capo
 python=${PYTHON:-python3}
 bad=0
-rm -rf "$out"/logs.*
+rm -rf "$out"/logs.* "$out/status"
 unset CAPO_DIR CAPO_PROFILE CAPO_GPU_SAMPLE CAPO_KERNEL_TIME CAPO_PROFILER NCCL_TUNER_PLUGIN NCCL_PROFILER_PLUGIN NCCL_ALGO NCCL_PROTO
 
 part() { printf '\n== %s\n' "$*"; }
