@@ -125,7 +125,8 @@ static void circumstances(const struct report *r, FILE *out)
                 fprintf(out, "   libfabric %s", fabric);
         if (report_rules_value(rules, "sweep", value, sizeof value))
                 fprintf(out, "   tuner: capo, sweeping %s   profile: none", value);
-        else if (report_rules_value(rules, "name", value, sizeof value))
+        else if ((report_rules_value(rules, "name", value, sizeof value) && *value) ||
+                 report_rules_value(rules, "file", value, sizeof value))
                 fprintf(out, "   tuner: capo   profile: %s", value);
         else
                 fprintf(out, "   tuner: %s   profile: none", tuner ? tuner : "none");
