@@ -12,7 +12,7 @@ capo=$build/cli/capo
 work=$(mktemp -d "${TMPDIR:-/tmp}/capo-loop.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 sizes="-b ${CAPO_LOOP_MIN:-1K} -e ${CAPO_LOOP_MAX:-4M} -f 4 -c 1"
-pairs=${CAPO_LOOP_PAIRS:-5}
+pairs=${CAPO_LOOP_PAIRS:-16}
 quiet() { "$@" > "$work/out" 2> "$work/err" || { cat "$work/out" "$work/err"; exit 1; }; }
 shown() { printf '    $ %s\n' "$*"; }
 
