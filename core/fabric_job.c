@@ -275,7 +275,8 @@ static void divide(struct capo_fabric_job *f, const struct capo_fabric *of, stru
 {
         size_t first = 0;
 
-        qsort(s->span, s->n, sizeof *s->span, by_begin);
+        if (s->n) /* an empty list may be NULL, which qsort() does not take */
+                qsort(s->span, s->n, sizeof *s->span, by_begin);
         for (size_t i = 0; i < of->n_windows; i++) {
                 const struct capo_fabric_window *w = &of->windows[i];
                 double covered = 0;
