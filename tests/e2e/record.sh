@@ -36,11 +36,18 @@ cmp "$work/bare" "$work/out" || fail "by environment: results differ"
 "$capo" report --json "$work/env" >"$work/json" && python3 "$here/check_counts.py" "$work/json" "$work/out" || fail "by environment: counts"
 
 # kill -9 in the middle: the report says so, and the finished calls of the killed rank are in it
-"$capo" run --quiet --dir "$work/killed" -- sh -c '
-        "$0" -n 2 --timeout 60 -- "$1" --replay bert-large --scale 0.01 --steps 100000 >/dev/null 2>&1 & l=$!
-        sleep 3
-        pkill -KILL -f "replay bert-large --scale 0.01 --steps 100000"
-        wait $l' "$jobs/launch" "$jobs/ddp_train" >/dev/null 2>&1
+"$capo" run --quiet --dir "$work/killed" -- "$jobs/launch" -n 2 --timeout 60 -- \
+        "$jobs/ddp_train" --replay bert-large --scale 0.01 --steps 100000 >/dev/null 2>&1 &
+launcher=$! # capo run becomes its command, so this is the launcher
+sleep 3
+killed=0
+for stat in /proc/[0-9]*/stat; do # its children, without procps
+        set -- $(sed 's/.*) //' "$stat" 2>/dev/null)
+        pid=${stat#/proc/}
+        [ "${2:-}" = "$launcher" ] && kill -KILL "${pid%/stat}" && killed=$((killed + 1))
+done
+[ $killed = 2 ] || fail "killed: $killed of 2 ranks were there to be killed"
+wait "$launcher" 2>/dev/null
 "$capo" report --json "$work/killed" >"$work/json" 2>"$work/err" || fail "killed: no report: $(cat "$work/err")"
 python3 - "$work/json" <<'EOF' || fail "killed: report"
 import json, sys
