@@ -7,87 +7,9 @@
 
 #include "core/util.h"
 #include "profiles/plan/virtual.h"
-
-enum { MASK_COLL = 2 };
+#include "tuner/nccl_profiler.h"
 
 static char handle; /* of every event: 2.23 to 2.26 report no Coll inside a Group whose handle is NULL */
-
-/* Beginnings of ncclProfilerEventDescr_vN_t for a Coll event (nccl: include/plugin/profiler/profiler_vN.h). */
-struct coll_v1 { /* v1 has codes where later versions have names */
-        uint8_t type;
-        void *parent;
-        int rank;
-        const char *name;
-        uint64_t comm_hash, seq;
-        uint8_t func;
-        const void *send;
-        void *recv;
-        size_t count;
-        int root;
-        uint8_t datatype;
-        uint32_t op;
-        size_t traffic;
-        uint8_t channels, warps, algo, proto;
-};
-struct coll_v2 {
-        uint8_t type;
-        void *parent;
-        int rank;
-        const char *name;
-        uint64_t comm_hash, seq;
-        const char *func;
-        const void *send;
-        void *recv;
-        size_t count;
-        int root;
-        const char *datatype;
-        size_t traffic;
-        uint8_t channels, warps;
-        const char *algo, *proto;
-};
-struct coll_v3 {
-        uint8_t type;
-        void *parent;
-        int rank;
-        const char *name;
-        uint64_t comm_hash, seq;
-        const char *func;
-        const void *send;
-        void *recv;
-        size_t count;
-        int root;
-        const char *datatype;
-        uint8_t channels, warps;
-        const char *algo, *proto;
-};
-struct coll_v4 {
-        uint8_t type;
-        void *parent;
-        int rank;
-        uint64_t seq;
-        const char *func;
-        const void *send;
-        void *recv;
-        size_t count;
-        int root;
-        const char *datatype;
-        uint8_t channels, warps;
-        const char *algo, *proto;
-};
-struct coll_v5 { /* and v6 */
-        uint64_t type;
-        void *parent;
-        int rank;
-        uint64_t seq;
-        const char *func;
-        const void *send;
-        void *recv;
-        size_t count;
-        int root;
-        const char *datatype;
-        uint8_t channels, warps;
-        const char *algo, *proto;
-};
 
 static int seen(int algo, int proto, unsigned channels, unsigned warps)
 {
@@ -100,23 +22,30 @@ static int seen(int algo, int proto, unsigned channels, unsigned warps)
         return 0;
 }
 
-#define START(version)                                                                                           \
-        static int start_##version(void *ctx, void **event, const struct coll_##version *e)                      \
-        {                                                                                                        \
-                *event = &handle;                                                                                \
-                return e->type == MASK_COLL                                                                      \
-                               ? seen(plan_algo_find(e->algo), plan_proto_find(e->proto), e->channels, e->warps) \
-                               : 0;                                                                              \
+/* channels: v1 to v3 tell the most there may be, later versions what it got */
+#define START(version, channels)                                                                                       \
+        static int start_##version(void *ctx, void **event, void *told)                                                \
+        {                                                                                                              \
+                const struct capo_event_##version *e = told;                                                           \
+                                                                                                                       \
+                *event = &handle;                                                                                      \
+                return e->type == CAPO_EVENT_COLL ? seen(plan_algo_find(e->coll.algo), plan_proto_find(e->coll.proto), \
+                                                         e->coll.channels, e->coll.n_warps)                            \
+                                                  : 0;                                                                 \
         }
-START(v2)
-START(v3)
-START(v4)
-START(v5)
+START(v2, max_channels)
+START(v3, max_channels)
+START(v4, n_channels)
+START(v5, n_channels)
 
-static int start_v1(void *ctx, void **event, const struct coll_v1 *e)
+/* v1 has codes where later versions have names. */
+static int start_v1(void *ctx, void **event, void *told)
 {
+        const struct capo_event_v1 *e = told;
+
         *event = &handle;
-        return e->type == MASK_COLL ? seen(e->algo, e->proto, e->channels, e->warps) : 0;
+        return e->type == CAPO_EVENT_COLL ? seen(e->coll.algo, e->coll.proto, e->coll.max_channels, e->coll.n_warps)
+                                          : 0;
 }
 
 static int stop(void *event)
@@ -124,7 +53,7 @@ static int stop(void *event)
         return 0;
 }
 
-static int state(void *event, int what, void *args)
+static int state(void *event, int what, const void *args)
 {
         return 0;
 }
@@ -138,7 +67,7 @@ static int begin(int abi, void **ctx, int *mask)
 {
         plan_job->profiler_abi = abi;
         *ctx = &handle;
-        *mask = MASK_COLL;
+        *mask = CAPO_EVENT_COLL;
         return 0;
 }
 
@@ -151,30 +80,27 @@ INIT_OLD(1)
 INIT_OLD(2)
 INIT_OLD(3)
 
-static int init_v4(void **ctx, int *mask, const char *name, uint64_t hash, int nodes, int ranks, int rank, void *log)
+static int init_v4(void **ctx, int *mask, const char *name, uint64_t hash, int nodes, int ranks, int rank,
+                   capo_nccl_log log)
 {
         return begin(4, ctx, mask);
 }
 
-static int init_v5(void **ctx, uint64_t id, int *mask, const char *name, int nodes, int ranks, int rank, void *log)
+static int init_v5(void **ctx, uint64_t id, int *mask, const char *name, int nodes, int ranks, int rank,
+                   capo_nccl_log log)
 {
         return begin(5, ctx, mask);
 }
 
-static int init_v6(void **ctx, uint64_t id, int *mask, const char *name, int nodes, int ranks, int rank, void *log)
+static int init_v6(void **ctx, uint64_t id, int *mask, const char *name, int nodes, int ranks, int rank,
+                   capo_nccl_log log)
 {
         return begin(6, ctx, mask);
 }
 
-struct profiler {
-        const char *name;
-        void *init, *start, *stop, *state, *finalize;
-};
-
-#define PROFILER(n, starts)                                     \
-        extern const struct profiler ncclProfiler_v##n;         \
-        CAPO_EXPORT const struct profiler ncclProfiler_v##n = { \
-                "capo-plan", (void *)init_v##n, (void *)start_##starts, (void *)stop, (void *)state, (void *)finalize}
+#define PROFILER(n, starts)                                                                                      \
+        CAPO_EXPORT const struct capo_profiler_v##n ncclProfiler_v##n = {"capo-plan", init_v##n, start_##starts, \
+                                                                         stop,        state,     finalize}
 PROFILER(1, v1);
 PROFILER(2, v2);
 PROFILER(3, v3);
