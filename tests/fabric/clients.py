@@ -5,6 +5,7 @@
 usage: clients.py CAPO LIBCAPO.SO THREADS MANY [LAUNCH COLL_PERF]
 """
 import errno
+import glob
 import json
 import os
 import random
@@ -215,6 +216,8 @@ with tempfile.TemporaryDirectory() as logs:
     else:
         p.kill()
         p.wait()
+        for left in glob.glob("/dev/shm/%d:*" % p.pid):  # the shm provider's segment goes only when its process closes it
+            os.unlink(left)
         page = report(logs)
         check("killed: counted until the last snapshot", page["fabric"] and count(page["fabric"][0], "tsend")[0] > 100, page)
 
@@ -233,7 +236,7 @@ if len(sys.argv) > 6:
         divided = sum(c["sent_by_time"] for c in calls)
         check("both layers: nothing lost or doubled by dividing", sent > 0 and abs(sent - divided) <= 0.001 * sent + 100, (sent, divided))
         best = max(calls, key=lambda c: c["sent_by_time"], default={})
-        check("both layers: most of it was AllReduce", best.get("call") == "AllReduce" and best["sent_by_time"] > 0.8 * sent, calls)
+        check("both layers: most of it was AllReduce", best.get("call") == "AllReduce" and best["sent_by_time"] > 0.5 * sent, calls)
 
 # ---- MPI -------------------------------------------------------------------------------------------------------------
 

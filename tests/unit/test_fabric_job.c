@@ -25,6 +25,8 @@ static void start(void)
 
 static void stop(void)
 {
+        for (uint32_t p = 0; p < job->n_processes; p++)
+                unlink(job->processes[p].path);
         capo_job_free(job);
 }
 
@@ -90,8 +92,6 @@ static struct capo_fabric_job *joined(void)
         cr_assert_eq(capo_job_finish(job), 0);
         cr_assert_eq(capo_fabric_job_new(job, &f), 0);
         cr_assert(f);
-        for (uint32_t p = 0; p < job->n_processes; p++)
-                unlink(job->processes[p].path);
         return f;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,18 @@ static void start(void)
         put("gpus/0000:02:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\n");
 }
 
+static int drop(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+        return remove(path);
+}
+
+static void stop(void)
+{
+        nftw(root, drop, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+TestSuite(profile_auto, .init = start, .fini = stop);
+
 static int ask(char *path, size_t room, struct capo_fault *fault)
 {
         char gpus[128], shipped[128];
@@ -57,7 +70,7 @@ static int ask(char *path, size_t room, struct capo_fault *fault)
         return capo_profile_auto(shipped, gpus, path, room, fault);
 }
 
-Test(profile_auto, by_gpu_and_number, .init = start)
+Test(profile_auto, by_gpu_and_number)
 {
         char path[4096];
         struct capo_fault fault;
@@ -75,7 +88,7 @@ Test(profile_auto, by_gpu_and_number, .init = start)
         cr_assert(strstr(path, "/capo/profiles/mine.json"), "%s", path);
 }
 
-Test(profile_auto, no_gpu, .init = start)
+Test(profile_auto, no_gpu)
 {
         char path[4096];
         struct capo_fault fault;
