@@ -271,6 +271,27 @@ static void check_values(struct capo_findings *f, const struct settings *s, int 
                                  "NCCL_DEBUG=TRACE prints more than INFO only in builds with TRACE=1");
 }
 
+/* A name that is nearly right is not read by anybody, and nobody says so. */
+static void check_own(struct capo_findings *f)
+{
+        static const char *const names[] = {
+#define ENV(field, type, name, def, help) name,
+#include "core/env.def"
+#undef ENV
+        };
+
+        for (char **e = environ; *e; e++) {
+                int n = (int)strcspn(*e, "=");
+                bool known = strncmp(*e, "CAPO_", 5) != 0;
+
+                for (size_t i = 0; i < N_ELEMENTS(names) && !known; i++)
+                        known = strlen(names[i]) == (size_t)n && !strncmp(*e, names[i], (size_t)n);
+                if (!known)
+                        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                         "%.*s is set: capo has no such setting; capo env lists them", n, *e);
+        }
+}
+
 void capo_doctor_settings(struct capo_findings *f, int version)
 {
         struct settings *s = calloc(1, sizeof *s);
@@ -281,6 +302,7 @@ void capo_doctor_settings(struct capo_findings *f, int version)
         gather(s);
         check_life(f, s, version);
         check_values(f, s, version);
+        check_own(f);
         if (f->n == before)
                 capo_finding_add(f, CAPO_FINDING_OK, "settings",
                                  "%zu NCCL and libfabric settings, none dead, contradictory or dangerous", s->n);

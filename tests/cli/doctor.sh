@@ -40,6 +40,7 @@ fi
 expect 1 'no such command' -- -- ./nothing
 
 NCCL_TREE_THRESHOLD=0 expect 0 'warn .*NCCL_TREE_THRESHOLD=0 .*no NCCL after 2.4.8' -- -- ./linked
+CAPO_PROFIL=x expect 0 'warn .*CAPO_PROFIL is set: capo has no such setting' -- -- ./linked
 NCCL_PROTO=Simple,LL128 expect 0 'warn .*LL128 skips' -- -- ./linked
 NCCL_ALGO=foo expect 1 'FAIL .*"foo" is not a word' -- -- ./linked
 NCCL_ALGO=allreduce:tree expect 0 'capo chooses among what they leave' -- -- ./linked

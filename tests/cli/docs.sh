@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Nothing is without its page: docs/index.md leads to every page, no link leads nowhere, every verb is shown at work in
+# docs/, the options shown there exist, and every CAPO_ word of the sources and of the pages is a setting.
+set -u
+capo=$(realpath "$1")
+cd "$2" || exit 1
+bad=0
+fail() { echo "$*"; bad=1; }
+verbs=$("$capo" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p')
+
+for page in docs/*.md docs/*.json; do
+        name=${page#docs/}
+        [ "$name" = index.md ] || grep -q "]($name)" docs/index.md || fail "docs/index.md does not link $name"
+done
+
+for page in README.md HACKING.md docs/*.md; do
+        for link in $(grep -o ']([^)]*)' "$page" | sed 's/^](//; s/[)#].*//' | grep -v '^[a-z]*:'); do
+                [ -e "$(dirname "$page")/$link" ] || fail "$page links $link, which does not exist"
+        done
+done
+
+for verb in $verbs; do
+        grep -lE "capo $verb( |\`|$)" docs/*.md | grep -qvE '^docs/(index|design)\.md$' || fail "no page in docs/ shows capo $verb"
+done
+
+# "capo VERB ... --option": what stands before a lone "--" (or a pipe, comment or quote) is ours.
+cat README.md docs/*.md | sed -n 's/^[ $]*\(capo [a-z][a-z]* [^ ].*\)/\1/p; s/[^`]*`\(capo [a-z][a-z]* [^`]*\)`.*/\1/p' |
+        sed 's/ -- .*//; s/[|#`].*//' | sort -u | while read -r _ verb rest; do
+        help=$("$capo" "$verb" --help 2>/dev/null) || continue
+        for option in $(printf '%s\n' "$rest" | grep -oE '(^| )--[a-z][a-z-]*'); do
+                printf '%s\n' "$help" | grep -qE -- "$option([^a-z-]|$)" || echo "the pages show capo $verb $option, its --help does not"
+        done
+done | grep . && bad=1
+
+settings=$("$capo" env | grep -oE '^CAPO_[A-Z0-9_]+')
+[ -n "$settings" ] || fail "capo env lists nothing"
+for word in $(grep -rhoE '"CAPO_[A-Z0-9_]+"' core shim tuner profiles cli include | tr -d '"' | sort -u); do
+        printf '%s\n' "$settings" | grep -qx "$word" || fail "$word is read but is no row of core/env.def"
+done
+for word in $(cat README.md HACKING.md docs/*.md | grep -oE '\bCAPO_[A-Z0-9_]+' | sort -u); do
+        case $word in
+        CAPO_PROFIL) ;; # the wrong name that docs/doctor.md shows being found
+        CAPO_STANDIN_*) grep -rq "\"$word\"" tests/standin || fail "the pages name $word, which the stand-in does not read" ;;
+        *) printf '%s\n' "$settings" | grep -qx "$word" || fail "the pages name $word, which is no setting" ;;
+        esac
+done
+for word in $(grep -rhoE '"CAPO_STANDIN_[A-Z0-9_]+"' tests/standin | tr -d '"' | sort -u); do
+        grep -q "$word" docs/standin.md || fail "docs/standin.md does not name $word"
+done
+exit $bad
