@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a run says of itself before its rows: nccl-tests' own header lines ("# nThread", "# Rank", column heads), and
+ * the labels that people write between runs. Both are facts about the run being read, or the sign that another begins.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/calls.h"
+#include "core/size.h"
+#include "core/util.h"
+#include "profiles/import/text.h"
+
+/* nccl-tests' program names: all_reduce_perf, all_gather_perf_mpi, ... */
+static unsigned call_of_program(const char *text)
+{
+        const char *perf = strstr(text, "_perf");
+        char name[32];
+        size_t n = 0;
+
+        if (!perf)
+                return CAPO_CALL_NONE;
+        while (perf - n > text && n < sizeof name - 1 &&
+               (isalpha((unsigned char)perf[-1 - (long)n]) || perf[-1 - (long)n] == '_'))
+                n++;
+        memcpy(name, perf - n, n);
+        name[n] = 0;
+        if (!strcmp(name, "sendrecv"))
+                return CAPO_CALL_SEND;
+        return capo_call_find(name);
+}
+
+/* ---- labels ---- */
+
+static int conflict(struct reader *r, unsigned line, const char *what, const char *a, const char *b)
+{
+        return capo_input_error(r->in, line, "contradicting labels: %s %s here, %s before", what, a, b);
+}
+
+/* One KEY=VALUE of a label line or a command line. Returns 1 when it meant something. */
+static int label(struct reader *r, const char *key, const char *value, unsigned line)
+{
+        struct block *b = &r->block;
+        uint64_t n;
+
+        if (!strcasecmp(key, "NCCL_ALGO") || !strcasecmp(key, "ALGO")) {
+                unsigned algo = capo_algo_find(value);
+                const char *colon = strchr(value, ':');
+
+                if (!algo && colon && !strchr(value, ';')) {
+                        algo = capo_algo_find(colon + 1); /* "allreduce:ring", 2.24 on */
+                }
+                if (!algo && (!strcasecmp(value, "auto") || !strcasecmp(value, "default")))
+                        return 1;
+                if (!algo) {
+                        b->several = true;
+                        return 1;
+                }
+                if (b->algo && b->algo != algo)
+                        return conflict(r, line, "algorithm", capo_algo_name(algo), capo_algo_name(b->algo));
+                b->algo = (uint8_t)algo;
+        } else if (!strcasecmp(key, "NCCL_PROTO") || !strcasecmp(key, "PROTO")) {
+                unsigned proto = capo_proto_find(value);
+
+                if (!proto && (!strcasecmp(value, "auto") || !strcasecmp(value, "default")))
+                        return 1;
+                if (!proto) {
+                        b->several = true;
+                        return 1;
+                }
+                if (b->proto && b->proto != proto)
+                        return conflict(r, line, "protocol", capo_proto_name(proto), capo_proto_name(b->proto));
+                b->proto = (uint8_t)proto;
+        } else if (!strcasecmp(key, "CHANNELS") || !strcasecmp(key, "NCCL_MAX_NCHANNELS")) {
+                if (capo_size_parse(value, &n) < 0 || n > 127)
+                        return capo_input_error(r->in, line, "%s: expected a number of channels, found \"%s\"", key,
+                                                value);
+                b->channels = (uint8_t)n;
+        } else if (!strcasecmp(key, "GPUS") || !strcasecmp(key, "RANKS") || !strcasecmp(key, "NRANKS")) {
+                if (capo_size_parse(value, &n) < 0 || n < 1 || n > 1000000)
+                        return capo_input_error(r->in, line, "%s: expected a number of ranks, found \"%s\"", key,
+                                                value);
+                b->run.n_ranks = (int)n;
+        } else if (!strcasecmp(key, "NODES") || !strcasecmp(key, "NNODES")) {
+                if (capo_size_parse(value, &n) < 0 || n < 1 || n > 100000)
+                        return capo_input_error(r->in, line, "%s: expected a number of nodes, found \"%s\"", key,
+                                                value);
+                b->run.n_nodes = (int)n;
+        } else if (!strcasecmp(key, "LAYOUT")) {
+                if (capo_input_layout(value, &b->run) < 0)
+                        return capo_input_error(r->in, line,
+                                                "LAYOUT: expected ranks per node such as 3+5, found \"%s\"", value);
+        } else if (!strcasecmp(key, "NCCL") || !strcasecmp(key, "NCCL_VERSION")) {
+                b->run.nccl = capo_nccl_parse(value);
+        } else if (!strcasecmp(key, "COLL") || !strcasecmp(key, "COLLECTIVE")) {
+                b->call = (uint8_t)capo_call_find(value);
+        } else if (!strcasecmp(key, "TREE_THRESHOLD") || !strcasecmp(key, "SIZE") || !strcasecmp(key, "REP")) {
+                ; /* known, says nothing about what ran */
+        } else {
+                return 0;
+        }
+        b->label_line = line;
+        return 1;
+}
+
+/* Would this line say something about a run? Then, once there are rows, it begins the next one. */
+static bool has_label(const char *text)
+{
+        static const char *const keys[] = {
+                "NCCL_ALGO=", "NCCL_PROTO=", "ALGO=",  "PROTO=",  "CHANNELS=", "NCCL_MAX_NCHANNELS=",
+                "GPUS=",      "RANKS=",      "NODES=", "LAYOUT=", "COLL="};
+
+        for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
+                const char *p = strstr(text, keys[i]);
+
+                if (p && (p == text || !(isalnum((unsigned char)p[-1]) || p[-1] == '_')))
+                        return true;
+        }
+        return false;
+}
+
+static bool used(const struct block *b)
+{
+        return b->n_rows > 0 || b->rejected;
+}
+
+int capo_text_labels(struct reader *r, char *text, unsigned line)
+{
+        bool mark = *text == '#' || *text == '=';
+        unsigned call = call_of_program(text);
+        int e;
+
+        if (!has_label(text) && !(call && !used(&r->block)))
+                return 0;
+        /* A label line after rows, or one that repeats what is already said (its run printed nothing), opens a run. */
+        if (has_label(text) && (used(&r->block) || (mark && r->block.label_line && r->block.n_devices == 0))) {
+                e = capo_text_run_end(r);
+                if (e < 0)
+                        return e;
+        }
+        r->block.run.line = r->block.run.line ? r->block.run.line : line;
+        for (char *save = NULL, *word = strtok_r(text, " \t,'\"", &save); word;
+             word = strtok_r(NULL, " \t,'\"", &save)) {
+                char *eq = strchr(word, '=');
+
+                if (!eq || eq == word || !eq[1])
+                        continue;
+                *eq = 0;
+                e = label(r, word, eq + 1, line);
+                if (e < 0)
+                        return e;
+        }
+        if (call)
+                r->block.call = (uint8_t)call;
+        return 0;
+}
+
+/* ---- headers ---- */
+
+static int device_line(struct reader *r, const char *line, unsigned n)
+{
+        struct block *b = &r->block;
+        char host[HOST_ROOM], gpu[80] = "";
+        const char *bracket;
+        int rank, index;
+
+        if (sscanf(line, "# Rank %d Group %*d Pid %*d on %63s", &rank, host) != 2 &&
+            sscanf(line, "# Rank %d Pid %*d on %63s", &rank, host) != 2)
+                return 0;
+        bracket = strchr(line, ']');
+        if (bracket)
+                sscanf(bracket + 1, " %79[^\n\r]", gpu);
+        if (!strncmp(gpu, "NVIDIA ", 7))
+                memmove(gpu, gpu + 7, strlen(gpu + 7) + 1);
+        for (size_t i = strlen(gpu); i > 0 && isspace((unsigned char)gpu[i - 1]);)
+                gpu[--i] = 0;
+        if (rank == 0 && b->device_rank0++ > 0)
+                capo_text_reject(
+                        b, "rank 0 is listed more than once: the processes ran alone, each as its own job of one rank "
+                           "(nccl-tests built without MPI?)");
+        if (b->run.gpu[0] && gpu[0] && strncmp(b->run.gpu, gpu, sizeof b->run.gpu - 1))
+                capo_text_reject(b, "two kinds of GPU in one run, \"%s\" and \"%s\"", b->run.gpu, gpu);
+        else
+                snprintf(b->run.gpu, sizeof b->run.gpu, "%.47s", gpu);
+        index = capo_text_host(r, host, strlen(host));
+        if (index < 0)
+                return capo_input_error(r->in, n, "more than %d host names", MAX_HOSTS);
+        if (b->hosts[index]++ == 0)
+                b->n_hosts++;
+        b->n_devices++;
+        return 1;
+}
+
+/* The column heads: "#   size  count  type  redop  root  time  algbw  busbw  #wrong  time ..." and their units. */
+static int column_line(struct reader *r, const char *line, unsigned n)
+{
+        struct block *b = &r->block;
+        const char *p = line;
+
+        if (strstr(line, " size ") && strstr(line, "algbw")) {
+                b->groups = 0;
+                while ((p = strstr(p, "algbw"))) {
+                        b->groups++;
+                        p += 5;
+                }
+                b->per_iteration = strstr(line, "i_min") != NULL;
+                b->timestamp = strstr(line, "timestamp") != NULL;
+                if (strstr(line, "cputime"))
+                        b->make = CAPO_MAKE_CPU;
+                return 1;
+        }
+        if (strstr(line, "(elements)")) {
+                if (!strstr(line, "(B)") || !strstr(line, "(us)") || !strstr(line, "(GB/s)") || strstr(line, "(ms)"))
+                        return capo_input_error(r->in, n,
+                                                "units: expected sizes in (B), times in (us) and (GB/s), found "
+                                                "\"%.80s\"",
+                                                line);
+                return 1;
+        }
+        return 0;
+}
+
+int capo_text_header(struct reader *r, char *line, unsigned n)
+{
+        struct block *b = &r->block;
+        unsigned long headers, library, wrong;
+        unsigned iterations = 0;
+        const char *p;
+        int e;
+
+        if (strstr(line, "nccl-tests version") || (strstr(line, "# nThread") && (used(b) || b->run.iterations))) {
+                if (used(b) || (strstr(line, "# nThread") && b->run.iterations)) {
+                        if (b->n_devices && !used(b))
+                                capo_text_reject(
+                                        b,
+                                        "its table never came: the run broke off, or several processes ran alone and "
+                                        "wrote over each other");
+                        e = capo_text_run_end(r);
+                        if (e < 0)
+                                return e;
+                }
+        }
+        if (!b->run.line)
+                b->run.line = n;
+        if (sscanf(line, "# nccl-tests version %*s nccl-headers=%lu nccl-library=%lu", &headers, &library) == 2) {
+                b->run.nccl = (uint32_t)library;
+                return 0;
+        }
+        p = strstr(line, " iters: ");
+        if (strstr(line, "# nThread") && p) {
+                const char *graph = strstr(line, "graph: ");
+
+                /* "warmup iters: 5 iters: 20": the second */
+                for (const char *q; (q = strstr(p + 1, " iters: ")) && q > p && strncmp(q - 4, " agg", 4); p = q)
+                        ;
+                sscanf(p, " iters: %u", &iterations);
+                b->run.iterations = iterations ? iterations : 1;
+                if (graph && atoi(graph + 7) > 0)
+                        b->make = CAPO_MAKE_GRAPH;
+                return 0;
+        }
+        e = device_line(r, line, n);
+        if (e)
+                return e < 0 ? e : 0;
+        e = column_line(r, line, n);
+        if (e)
+                return e < 0 ? e : 0;
+        if (sscanf(line, "# Out of bounds values : %lu", &wrong) == 1 && wrong > 0)
+                capo_text_reject(b, "%lu values out of bounds: its results are wrong", wrong);
+        return capo_text_labels(r, line, n);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a run: what its header, its labels, NCCL's log lines and the user's flags said must agree on the
+ * collective, the ranks and what was forced; then its rows become samples. A run that cannot be trusted is left out
+ * whole, with the reason.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/calls.h"
+#include "core/layout.h"
+#include "core/util.h"
+#include "profiles/import/text.h"
+
+void capo_text_reject(struct block *b, const char *format, ...)
+{
+        va_list ap;
+
+        if (b->rejected)
+                return;
+        va_start(ap, format);
+        if (vasprintf(&b->rejected, format, ap) < 0)
+                b->rejected = NULL;
+        va_end(ap);
+}
+
+/* Ranks from the bandwidths, by nccl-tests' convention: only where the sizes are large enough to tell. */
+static int ranks_by_bandwidth(const struct block *b, unsigned call, double *factor_out)
+{
+        double best = 0, factor = 0, n = 0;
+
+        for (size_t i = 0; i < b->n_rows; i++) {
+                if (b->rows[i].algbw > best && b->rows[i].busbw > 0) {
+                        best = b->rows[i].algbw;
+                        factor = b->rows[i].busbw / b->rows[i].algbw;
+                }
+        }
+        *factor_out = best >= 5 ? factor : 0;
+        if (best < 5)
+                return 0;
+        switch (capo_call_kind(call)) {
+        case CAPO_KIND_ALLREDUCE: n = factor < 1.995 ? 2 / (2 - factor) : 0; break;
+        case CAPO_KIND_ALLGATHER:
+        case CAPO_KIND_REDUCESCATTER:
+        case CAPO_KIND_ALLTOALL:
+        case CAPO_KIND_GATHER:
+        case CAPO_KIND_SCATTER: n = factor < 0.997 ? 1 / (1 - factor) : 0; break;
+        default: return 0;
+        }
+        return n >= 1.5 && fabs(n - round(n)) < 0.02 * n ? (int)round(n) : 0;
+}
+
+static int settle_ranks(struct reader *r)
+{
+        struct block *b = &r->block;
+        struct capo_trial *run = &b->run;
+        struct capo_layout layout = {0};
+        char text[CAPO_LAYOUT_TEXT];
+        int e, told;
+        double factor;
+
+        if (b->n_devices && !run->layout[0]) {
+                for (int i = 0; i < r->n_hosts; i++) {
+                        if (b->hosts[i] && capo_layout_add(&layout, (uint32_t)b->hosts[i], 1) < 0)
+                                break;
+                }
+                if (run->n_ranks && run->n_ranks != b->n_devices)
+                        return capo_input_error(r->in, b->label_line,
+                                                "contradicting labels: %d ranks, but %d devices are listed",
+                                                run->n_ranks, b->n_devices);
+                run->n_ranks = b->n_devices;
+                run->n_nodes = b->n_hosts;
+                capo_layout_print(&layout, text, sizeof text);
+                if (strlen(text) < sizeof run->layout && layout.n_ranks == (uint32_t)b->n_devices)
+                        strcpy(run->layout, text);
+        }
+        e = capo_input_label(r->in, run);
+        if (e < 0)
+                return e;
+        told = ranks_by_bandwidth(b, b->call, &factor);
+        if (!run->n_ranks)
+                run->n_ranks = told;
+        if (run->n_ranks == 1)
+                capo_text_reject(b, "one rank: it ran alone, nothing was communicated");
+        else if (run->n_ranks && factor > 0) {
+                double expected = capo_busbw_factor(capo_call_kind(b->call), (unsigned)run->n_ranks);
+
+                if (fabs(factor - expected) > 0.02)
+                        capo_text_reject(
+                                b,
+                                "%d ranks are listed, but its bandwidths are those of %d (busbw/algbw %.3f, expected "
+                                "%.3f); "
+                                "if lines were lost, say --layout",
+                                run->n_ranks, told, factor, expected);
+        }
+        if (run->n_ranks > 0 && run->n_nodes == 1 && !run->layout[0])
+                snprintf(run->layout, sizeof run->layout, "%d", run->n_ranks);
+        return 0;
+}
+
+/* The collective: said, or the only one whose columns look like this. */
+static void settle_call(struct reader *r)
+{
+        struct block *b = &r->block;
+        double factor;
+
+        if (r->in->label && r->in->label->call)
+                b->call = r->in->label->call;
+        if (b->call)
+                return;
+        if (b->log.n_decisions && b->log.decisions[0].call &&
+            b->log.decisions[0].call == b->log.decisions[b->log.n_decisions - 1].call) {
+                b->call = b->log.decisions[0].call;
+                return;
+        }
+        /* Otherwise the columns tell, as far as they do (nccl-tests doc/PERFORMANCE.md): a root is broadcast or reduce;
+         * a reduction without root is an all-reduce or a reduce-scatter, by the factor of its bus bandwidth. All-gather
+         * and all-to-all look alike. */
+        ranks_by_bandwidth(b, CAPO_CALL_NONE, &factor);
+        if (b->root >= 0)
+                b->call = b->rows[0].sample[0].op != 255 ? CAPO_CALL_REDUCE : CAPO_CALL_BROADCAST;
+        else if (b->rows[0].sample[0].op != 255 && factor > 0)
+                b->call = factor >= 0.999 ? CAPO_CALL_ALLREDUCE : CAPO_CALL_REDUCESCATTER;
+}
+
+/* What was forced: the user's flags, the label lines, NCCL's words about its environment, its tuning table; all that
+ * speak must agree. */
+static int settle_choice(struct reader *r, uint8_t *want)
+{
+        struct block *b = &r->block;
+        const struct capo_label *user = r->in->label;
+        uint8_t table = 0;
+        struct {
+                unsigned algo, proto;
+                const char *who;
+        } say[] = {
+                {user ? user->algo : 0, user ? user->proto : 0, "the command line"},
+                {b->algo, b->proto, "its header"},
+                {b->log.env_algo, b->log.env_proto, "NCCL's line about its environment"},
+                {0, 0, "NCCL's tuning table"},
+        };
+        unsigned algo = 0, proto = 0;
+        const char *who_algo = "", *who_proto = "";
+
+        if (b->call == CAPO_CALL_ALLREDUCE && capo_nccl_log_forced(&b->log, &table)) {
+                say[3].algo = CAPO_ALGO_OF(table);
+                say[3].proto = CAPO_PROTO_OF(table);
+        }
+        for (size_t i = 0; i < N_ELEMENTS(say); i++) {
+                if (algo && say[i].algo && algo != say[i].algo)
+                        return capo_input_error(r->in, b->run.line, "contradicting labels: %s says %s, %s says %s",
+                                                who_algo, capo_algo_name(algo), say[i].who,
+                                                capo_algo_name(say[i].algo));
+                if (proto && say[i].proto && proto != say[i].proto)
+                        return capo_input_error(r->in, b->run.line, "contradicting labels: %s says %s, %s says %s",
+                                                who_proto, capo_proto_name(proto), say[i].who,
+                                                capo_proto_name(say[i].proto));
+                if (say[i].algo) {
+                        algo = say[i].algo;
+                        who_algo = say[i].who;
+                }
+                if (say[i].proto) {
+                        proto = say[i].proto;
+                        who_proto = say[i].who;
+                }
+        }
+        if (user && user->default_choice && (algo || proto))
+                return capo_input_error(
+                        r->in, b->run.line, "contradicting labels: the command line says NCCL chose, %s says %s",
+                        algo ? who_algo : who_proto, algo ? capo_algo_name(algo) : capo_proto_name(proto));
+        *want = CAPO_ALGO_PROTO(algo, proto);
+        if (!algo && !proto && (b->several || b->log.env_several) && b->log.n_decisions == 0)
+                capo_text_reject(
+                        b, "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran (NCCL_DEBUG=INFO with "
+                           "NCCL_DEBUG_SUBSYS=TUNING would)");
+        return 0;
+}
+
+static int ran(struct reader *r, struct capo_sample *s, uint8_t want)
+{
+        struct block *b = &r->block;
+        const struct capo_decision *d = capo_nccl_log_ran(&b->log, s->call, s->bytes);
+        unsigned algo = CAPO_ALGO_OF(want), proto = CAPO_PROTO_OF(want);
+
+        s->want = want;
+        if (d && !d->split) {
+                s->ran = d->ran;
+                s->ran_channels = d->channels;
+                if ((algo && algo != CAPO_ALGO_OF(d->ran)) || (proto && proto != CAPO_PROTO_OF(d->ran)))
+                        return capo_input_error(
+                                r->in, d->line, "contradicting labels: %s %s was forced, but %s %s ran at %llu bytes",
+                                capo_algo_name(algo), capo_proto_name(proto), capo_algo_name(CAPO_ALGO_OF(d->ran)),
+                                capo_proto_name(CAPO_PROTO_OF(d->ran)), (unsigned long long)s->bytes);
+        }
+        if (!want && (b->several || b->log.env_several))
+                s->want = s->ran; /* restricted by a list: not NCCL's own choice, but what ran is known */
+        return 0;
+}
+
+void capo_text_run_clear(struct block *b)
+{
+        free(b->rows);
+        free(b->rejected);
+        capo_nccl_log_free(&b->log);
+        *b = (struct block){.make = CAPO_MAKE_LOOP};
+}
+
+static int take_rows(struct reader *r, uint8_t want)
+{
+        struct block *b = &r->block;
+        const struct capo_label *user = r->in->label;
+        uint32_t run = capo_samples_run(r->in->set, &b->run);
+
+        if (run == UINT32_MAX)
+                return -ENOMEM;
+        for (size_t i = 0; i < b->n_rows; i++) {
+                for (unsigned g = 0; g < b->rows[i].n; g++) {
+                        struct capo_sample s = b->rows[i].sample[g];
+                        int e;
+
+                        s.run = run;
+                        s.call = b->call;
+                        e = ran(r, &s, want);
+                        if (e < 0)
+                                return e;
+                        s.want_channels = user && user->channels ? user->channels : b->channels;
+                        e = capo_samples_add(r->in->set, &s);
+                        if (e < 0)
+                                return e;
+                }
+        }
+        return 0;
+}
+
+int capo_text_run_end(struct reader *r)
+{
+        struct block *b = &r->block;
+        uint8_t want = 0;
+        int e = capo_text_row_end(r);
+
+        if (e < 0)
+                return e;
+        b->run.source = (char *)r->in->path;
+        if (!b->run.iterations)
+                b->run.iterations = 1;
+        if (b->log.version) /* the library that ran, against the header it was built with */
+                b->run.nccl = b->log.version;
+        if (b->n_rows && !b->rejected) {
+                settle_call(r);
+                if (!b->call)
+                        capo_text_reject(b, "which collective it measured is not said; --coll NAME says it");
+                e = settle_ranks(r);
+                if (e == 0)
+                        e = settle_choice(r, &want);
+                if (e == 0 && !b->rejected && !b->run.n_ranks)
+                        capo_text_reject(b, "on how many ranks it ran is not said; --layout 8 or 3+5 says it");
+                if (e == 0 && !b->rejected)
+                        e = take_rows(r, want);
+        }
+        if (e == 0 && b->rejected) {
+                r->in->set->n_rejected++;
+                capo_samples_note(r->in->set, "%s:%u: run rejected: %s", r->in->path, b->run.line, b->rejected);
+        }
+        capo_text_run_clear(b);
+        return e;
+}
