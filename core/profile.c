@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles in memory: making, keeping, loading. The two file formats are in profile_json.c and profile_csv.c.
+ * Profiles in memory: making, keeping, loading. The two file formats are in profile_json.c, profile_write.c and
+ * profile_csv.c.
  *
  * A profile owns three growing arrays (rules, rows, notes) and an arena of texts; rules point into the rows by index,
  * so that arrays may move while a profile is built. Nothing is shared between profiles and nothing is changed after

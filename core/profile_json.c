@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The JSON form of a profile: reader and writer, side by side so that they stay one format. docs/profile-format.md is
- * the same for people. Keys are tables; a key that is not in its table, or comes twice, is an error where it stands.
+ * The JSON form of a profile, read. Keys are tables; a key that is not in its table, or comes twice, is an error where
+ * it stands. profile_write.c writes the same form.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -9,21 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calls.h"
 #include "core/json.h"
 #include "core/profile_file.h"
+#include "core/profile_words.h"
 #include "core/size.h"
 #include "core/util.h"
 
 static const char *const document_keys[] = {"capo_profile", "name", "provenance", "platform", "rules"};
 enum { DOC_VERSION, DOC_NAME, DOC_PROVENANCE, DOC_PLATFORM, DOC_RULES };
-
-/* the collectives follow in the order they are written: the ones people look for first */
-static const char *const rule_keys[] = {"when",      "basis",  "constants", "allreduce",
-                                        "broadcast", "reduce", "allgather", "reducescatter"};
-enum { RULE_WHEN, RULE_BASIS, RULE_CONSTANTS, RULE_COLLS };
-static const enum capo_coll rule_colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE,
-                                            CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER};
 
 static const char *const row_keys[] = {"upto", "algo",      "proto", "channels", "leave",
                                        "us",   "spread_us", "gain",  "samples"};
@@ -31,45 +24,6 @@ enum { ROW_UPTO, ROW_ALGO, ROW_PROTO, ROW_CHANNELS, ROW_LEAVE, ROW_US, ROW_SPREA
 
 static const char *const constant_keys[] = {"table", "value", "link", "algo", "proto", "gpu", "scale"};
 enum { CONST_TABLE, CONST_VALUE, CONST_LINK, CONST_ALGO, CONST_PROTO, CONST_GPU, CONST_SCALE };
-static const char *const constant_tables[CAPO_CONST_TABLES] = {
-        "base_latency", "hw_latency", "ll_bw", "ring_ll128_bw", "tree_ll128_bw", "tree_bw", "nvls_tree_bw"};
-static const char *const constant_links[] = {"nvlink", "pci", "net"};
-static const char *const constant_gpus[] = {"volta", "ampere", "hopper", "blackwell"};
-static const int constant_scales[] = {1, 2, 4};
-
-static const char *const basis_words[] = {"measured", "modelled"};
-static const char *const link_words[] = {"any", "nvlink", "other"};
-static const char *const algo_words[] = {"tree", "ring", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"};
-static const char *const proto_words[] = {"ll", "ll128", "simple"};
-
-/* The conditions: one row says key, kind and place; reader, writer and printer go by it. */
-enum kind { RANGE, GBS, NCCL, LAYOUT, TEXT, PATTERN, LINK, FLAG };
-static const struct when_key {
-        const char *key;
-        enum kind kind;
-        size_t offset;
-} when_keys[] = {
-#define WHEN(key, kind, field)                               \
-        {                                                    \
-                key, kind, offsetof(struct capo_when, field) \
-        }
-        WHEN("nodes", RANGE, nodes),
-        WHEN("ranks", RANGE, ranks),
-        WHEN("layout", LAYOUT, layout),
-        WHEN("min_local", RANGE, min_local),
-        WHEN("max_local", RANGE, max_local),
-        WHEN("class", TEXT, fragment),
-        WHEN("link", LINK, link),
-        WHEN("ring_gbs", GBS, ring_gbs),
-        WHEN("tree_gbs", GBS, tree_gbs),
-        WHEN("nccl", NCCL, nccl),
-        WHEN("comm", PATTERN, comm),
-        WHEN("pipe_ops", RANGE, pipe_ops),
-        WHEN("reg_buff", FLAG, reg_buff),
-#undef WHEN
-};
-
-/* ---- reading ---- */
 
 /* "one of a, b, c" */
 static const char *one_of(const char *const *words, size_t n, char *text, size_t room)
@@ -640,247 +594,4 @@ int capo_profile_parse_json(struct capo_profile *p, const char *text, size_t siz
         good = read_document(&r, p);
         capo_json_finish(&r);
         return good ? 0 : -EINVAL;
-}
-
-/* ---- writing ---- */
-
-static void put_string(FILE *out, const char *text)
-{
-        putc('"', out);
-        for (; *text; text++) {
-                if (*text == '"' || *text == '\\')
-                        putc('\\', out);
-                if ((unsigned char)*text < 0x20)
-                        fprintf(out, "\\u%04x", (unsigned char)*text);
-                else
-                        putc(*text, out);
-        }
-        putc('"', out);
-}
-
-static void put_size(FILE *out, uint64_t bytes)
-{
-        static const char units[] = "TGMK";
-
-        if (bytes == UINT64_MAX) {
-                fputs("\"max\"", out);
-                return;
-        }
-        for (int i = 0; i < 4; i++) {
-                int shift = 10 * (4 - i);
-
-                if (bytes && !(bytes & ((1ull << shift) - 1))) {
-                        fprintf(out, "\"%llu%c\"", (unsigned long long)(bytes >> shift), units[i]);
-                        return;
-                }
-        }
-        fprintf(out, "%llu", (unsigned long long)bytes);
-}
-
-static bool any(struct capo_range range)
-{
-        return range.min < 0 && range.max < 0;
-}
-
-static char *version_print(double code, bool last, char *text, size_t room)
-{
-        int c = (int)code;
-
-        if (c % 100 == (last ? 99 : 0))
-                snprintf(text, room, "%d.%d", c / 10000, c / 100 % 100);
-        else
-                snprintf(text, room, "%d.%d.%d", c / 10000, c / 100 % 100, c % 100);
-        return text;
-}
-
-/* The range as people write it; true when it needs quotes in JSON. */
-static bool range_print(const struct when_key *k, struct capo_range v, char *text, size_t room)
-{
-        char a[40] = "", b[40] = "";
-
-        if (k->kind == NCCL) {
-                if (v.min > 0)
-                        version_print(v.min, false, a, sizeof a);
-                if (isfinite(v.max))
-                        version_print(v.max, true, b, sizeof b);
-                if (v.min == v.max)
-                        snprintf(a, sizeof a, "%d.%d.%d", (int)v.min / 10000, (int)v.min / 100 % 100, (int)v.min % 100);
-                if (v.min == v.max || !strcmp(a, b)) {
-                        snprintf(text, room, "%s", a);
-                        return true;
-                }
-        } else {
-                if (v.min > 0 || isinf(v.max))
-                        capo_number_print(v.min, a, sizeof a);
-                if (isfinite(v.max))
-                        capo_number_print(v.max, b, sizeof b);
-                if (v.min == v.max) {
-                        snprintf(text, room, "%s", b);
-                        return false;
-                }
-        }
-        snprintf(text, room, "%s-%s", a, b);
-        return true;
-}
-
-/* The value of condition @k as text, NULL when it is not set. @quotes: whether JSON wants quotes round it. */
-static const char *when_value(const struct capo_when *when, const struct when_key *k, char *text, size_t room,
-                              bool *quotes)
-{
-        const void *field = (const char *)when + k->offset;
-
-        *quotes = true;
-        switch (k->kind) {
-        case RANGE:
-        case GBS:
-        case NCCL: {
-                struct capo_range v = *(const struct capo_range *)field;
-
-                if (any(v))
-                        return NULL;
-                *quotes = range_print(k, v, text, room);
-                return text;
-        }
-        case LAYOUT:
-        case TEXT:
-        case PATTERN: return *(const char *const *)field;
-        case LINK: return *(const uint8_t *)field ? link_words[*(const uint8_t *)field] : NULL;
-        case FLAG:
-                *quotes = false;
-                return *(const int8_t *)field < 0 ? NULL : *(const int8_t *)field ? "true" : "false";
-        }
-        return NULL;
-}
-
-char *capo_when_print(const struct capo_when *when, char *text, size_t room)
-{
-        size_t used = 0;
-        char value[100];
-        bool quotes;
-
-        snprintf(text, room, "always");
-        for (size_t i = 0; i < N_ELEMENTS(when_keys) && used < room; i++) {
-                const char *v = when_value(when, &when_keys[i], value, sizeof value, &quotes);
-
-                if (v)
-                        used += (size_t)snprintf(text + used, room - used, "%s%s=%s", used ? " " : "", when_keys[i].key,
-                                                 v);
-        }
-        return text;
-}
-
-static void put_when(FILE *out, const struct capo_when *when)
-{
-        const char *comma = "";
-        char text[100];
-        bool quotes;
-
-        fputs("\"when\": {", out);
-        for (size_t i = 0; i < N_ELEMENTS(when_keys); i++) {
-                const char *v = when_value(when, &when_keys[i], text, sizeof text, &quotes);
-
-                if (!v)
-                        continue;
-                fprintf(out, "%s\"%s\": ", comma, when_keys[i].key);
-                if (quotes)
-                        put_string(out, v);
-                else
-                        fputs(v, out);
-                comma = ", ";
-        }
-        fputs("}", out);
-}
-
-static void put_row(FILE *out, const struct capo_row *row)
-{
-        char text[40];
-
-        fputs("        {\"upto\": ", out);
-        put_size(out, row->upto);
-        if (row->algo)
-                fprintf(out, ", \"algo\": \"%s\", \"proto\": \"%s\"", algo_words[row->algo - 1],
-                        proto_words[row->proto - 1]);
-        else
-                fputs(", \"leave\": true", out);
-        if (row->channels)
-                fprintf(out, ", \"channels\": %u", row->channels);
-        if (isfinite(row->us))
-                fprintf(out, ", \"us\": %s", capo_float_print(row->us, text, sizeof text));
-        if (isfinite(row->spread_us))
-                fprintf(out, ", \"spread_us\": %s", capo_float_print(row->spread_us, text, sizeof text));
-        if (isfinite(row->gain) && row->algo)
-                fprintf(out, ", \"gain\": %s", capo_float_print(row->gain, text, sizeof text));
-        if (row->samples)
-                fprintf(out, ", \"samples\": %u", row->samples);
-        fputs("}", out);
-}
-
-static void put_constants(FILE *out, const struct capo_rule *rule)
-{
-        char text[40];
-
-        fputs(",\n      \"constants\": [", out);
-        for (uint32_t i = 0; i < rule->n_constants; i++) {
-                const struct capo_constant *c = &rule->constants[i];
-
-                fprintf(out, "%s\n        {\"table\": \"%s\", ", i ? "," : "", constant_tables[c->table]);
-                if (c->table == CAPO_CONST_HW_LATENCY)
-                        fprintf(out, "\"link\": \"%s\", \"algo\": \"%s\", \"proto\": \"%s\"",
-                                constant_links[c->index[0]], algo_words[c->index[1]], proto_words[c->index[2]]);
-                else if (c->table == CAPO_CONST_BASE_LATENCY)
-                        fprintf(out, "\"algo\": \"%s\", \"proto\": \"%s\"", algo_words[c->index[0]],
-                                proto_words[c->index[1]]);
-                else
-                        fprintf(out, "\"gpu\": \"%s\", \"scale\": %d", constant_gpus[c->index[0]],
-                                constant_scales[c->index[1]]);
-                fprintf(out, ", \"value\": %s}", capo_number_print(c->value, text, sizeof text));
-        }
-        fputs("\n      ]", out);
-}
-
-/* A rule of a CSV profile may have sizes without an opinion and overlaps; JSON rows cannot say that. */
-int capo_profile_write(const struct capo_profile *p, FILE *out)
-{
-        static const char *const sections[] = {"provenance", "platform"};
-
-        if (p->csv)
-                return -ENOTSUP;
-        fprintf(out, "{\n  \"capo_profile\": %d,\n  \"name\": ", CAPO_PROFILE_VERSION);
-        put_string(out, p->name);
-        for (int s = 0; s < CAPO_SECTIONS; s++) {
-                if (!p->n_notes[s])
-                        continue;
-                fprintf(out, ",\n  \"%s\": {", sections[s]);
-                for (uint32_t i = 0; i < p->n_notes[s]; i++) {
-                        fputs(i ? ",\n    " : "\n    ", out);
-                        put_string(out, p->notes[s][i].key);
-                        fprintf(out, ": %s", p->notes[s][i].json);
-                }
-                fputs("\n  }", out);
-        }
-        fputs(",\n  \"rules\": [", out);
-        for (uint32_t i = 0; i < p->n_rules; i++) {
-                const struct capo_rule *rule = &p->rules[i];
-
-                fprintf(out, "%s\n    {\n      ", i ? "," : "");
-                put_when(out, &rule->when);
-                fprintf(out, ",\n      \"basis\": \"%s\"", basis_words[rule->basis]);
-                if (rule->n_constants)
-                        put_constants(out, rule);
-                for (size_t k = 0; k < N_ELEMENTS(rule_colls); k++) {
-                        enum capo_coll c = rule_colls[k];
-
-                        if (!rule->count[c])
-                                continue;
-                        fprintf(out, ",\n      \"%s\": [\n", rule_keys[RULE_COLLS + k]);
-                        for (uint32_t n = 0; n < rule->count[c]; n++) {
-                                put_row(out, &p->rows[rule->first[c] + n]);
-                                fputs(n + 1 < rule->count[c] ? ",\n" : "\n", out);
-                        }
-                        fputs("      ]", out);
-                }
-                fputs("\n    }", out);
-        }
-        fputs("\n  ]\n}\n", out);
-        return fflush(out) || ferror(out) ? -EIO : 0;
 }
