@@ -253,12 +253,14 @@ json_t *report_fabric_json(const struct report *r, const struct capo_fabric_job 
                 const struct capo_fabric_link *l = &f->links[i];
                 const struct capo_fabric_domain *d = l->domain;
                 const struct capo_job_process *p = &r->job->processes[l->process];
+                const char *version = capo_job_info(p, "fabric.version");
                 int near = capo_fabric_link_near(l);
                 json_t *j = json_object();
 
                 json_object_set_new(j, "rank", p->rank >= 0 ? json_integer(p->rank) : json_null());
                 json_object_set_new(j, "host", json_string(p->host));
                 json_object_set_new(j, "pid", json_integer(p->header.pid));
+                json_object_set_new(j, "libfabric", version ? json_string(version) : json_null());
                 json_object_set_new(j, "provider", json_string(d->provider));
                 json_object_set_new(j, "fabric", json_string(d->fabric));
                 json_object_set_new(j, "domain", json_string(d->name));

@@ -6,7 +6,6 @@ usage: clients.py CAPO LIBCAPO.SO THREADS MANY [LAUNCH COLL_PERF]
 """
 import errno
 import glob
-import json
 import os
 import random
 import shutil
@@ -15,37 +14,13 @@ import sys
 import tempfile
 import time
 
+from checks import check, count, done, report, skip, two_namespaces
+
 capo, libcapo, threads, many = (os.path.abspath(p) for p in sys.argv[1:5])
-here = os.path.dirname(os.path.abspath(__file__))
-failures = skipped = passed = 0
-
-
-def check(what, good, text=""):
-    global failures, passed
-    if good:
-        passed += 1
-    else:
-        failures += 1
-        print("FAIL", what, text)
-
-
-def skip(what, why):
-    global skipped
-    skipped += 1
-    print("skipped:", what + ":", why)
 
 
 def preloaded(logs):
     return {**os.environ, "LD_PRELOAD": libcapo, "CAPO_DIR": logs, "CAPO_QUIET": "1"}
-
-
-def report(logs):
-    r = subprocess.run([capo, "report", "--json", logs], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30)
-    return json.loads(r.stdout) if r.returncode == 0 else {"fabric": [], "problems": [r.stderr.decode()]}
-
-
-def count(fabric, *kinds):
-    return tuple(sum(fabric["ops"].get(k, {}).get(what, 0) for k in kinds) for what in ("count", "bytes"))
 
 
 # ---- fi_pingpong -----------------------------------------------------------------------------------------------------
@@ -88,7 +63,7 @@ def pingpong_once(wait, provider, endpoint, n, size, address="127.0.0.1", server
             client.wait()
             server.wait()
         status = server.poll(), client.poll()
-        return status[0], status[1], out, {"fabric": []} if bare else report(logs)
+        return status[0], status[1], out, {"fabric": []} if bare else report(capo, logs)
 
 
 def pingpong_case(provider, endpoint, n=500, size=1024, **how):
@@ -110,6 +85,7 @@ def pingpong_case(provider, endpoint, n=500, size=1024, **how):
         posted, bytes_ = count(f, "recv")
         check(what + ": received", posted in (n + 1, n + 2) and bytes_ >= n * size, f["ops"])
         check(what + ": completions", f["completions"] == n + 1 + count(f, "send")[0], f["completions"])
+        check(what + ": the libfabric it was to be", f["libfabric"] == os.environ.get("EXPECT_LIBFABRIC", f["libfabric"]), f["libfabric"])
         check(what + ": provider", f["provider"] == provider, f["provider"])
         check(what + ": no errors", f["errors"] == 0, f["error_list"])
         if provider != "shm":
@@ -146,36 +122,13 @@ with tempfile.TemporaryDirectory() as sys_:
 
 # ---- two network namespaces ------------------------------------------------------------------------------------------
 
-tag = "capo%d" % os.getpid()
-
-
-def ip(*args):
-    return subprocess.run(["ip", *args], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
-
-
-if shutil.which("ip") and ip("netns", "add", tag + "a"):
-    try:
-        made = (ip("netns", "add", tag + "b") and
-                ip("link", "add", tag[-8:] + "a", "netns", tag + "a", "type", "veth", "peer", "name", tag[-8:] + "b", "netns", tag + "b"))
-        for end, address in (("a", "10.199.7.1/24"), ("b", "10.199.7.2/24")):
-            made = made and ip("-n", tag + end, "addr", "add", address, "dev", tag[-8:] + end)
-            made = made and ip("-n", tag + end, "link", "set", tag[-8:] + end, "up")
-            made = made and ip("-n", tag + end, "link", "set", "lo", "up")
-        if made:
-            page = pingpong_case("tcp", "msg", name=True, address="10.199.7.1",
-                                 server_in=("ip", "netns", "exec", tag + "a"), client_in=("ip", "netns", "exec", tag + "b"))
-            if page:
-                # (the end that listens has a domain "tcp" in libfabric 1.2x and 2.x)
-                check("the ends name their own interface",
-                      {tag[-8:] + "b"} <= {f["domain"] for f in page["fabric"]} | {f["domain"][:-1] + "b" for f in page["fabric"]},
-                      [f["domain"] for f in page["fabric"]])
-        else:
-            skip("two network namespaces", "no veth here")
-    finally:
-        ip("netns", "del", tag + "a")
-        ip("netns", "del", tag + "b")
-else:
-    skip("two network namespaces", "not permitted")
+with two_namespaces("fi_pingpong") as pair:
+    if pair:
+        page = pingpong_case("tcp", "msg", name=True, address=pair.address[0], server_in=pair.enter[0], client_in=pair.enter[1])
+        if page:
+            # (the end that listens has a domain "tcp" in libfabric 1.2x and 2.x)
+            check("the ends name their own interface", pair.interface[1] in {f["domain"] for f in page["fabric"]},
+                  [f["domain"] for f in page["fabric"]])
 
 # ---- many threads on one endpoint ------------------------------------------------------------------------------------
 
@@ -187,7 +140,7 @@ with tempfile.TemporaryDirectory() as logs:
         words = r.stdout.decode().split()
         said = dict(zip(words[::2], map(int, words[1::2])))
         check("threads: runs", r.returncode == 0, (r.returncode, r.stderr))
-        f = report(logs)["fabric"][0]
+        f = report(capo, logs)["fabric"][0]
         check("threads: sends", count(f, "tsend") == (said["sends"], 32 * said["sends"]), (f["ops"], said))
         check("threads: receives", count(f, "trecv")[0] == said["recvs"], (f["ops"], said))
         check("threads: completions", f["completions"] == said["completions"], (f["completions"], said))
@@ -203,7 +156,7 @@ for how in (["1000"], ["400", "keep"]):
             skip("many " + " ".join(how), r.stderr.decode().strip())
         else:
             n = int(r.stdout)
-            page = report(logs)
+            page = report(capo, logs)
             check("many %s: all are counted" % how, count(page["fabric"][0], "send", "inject") == (n, 64 * n), (n, page["fabric"][0]["ops"]))
 
 # ---- killed: what the snapshots of the first seconds have is left --------------------------------------------------
@@ -218,7 +171,7 @@ with tempfile.TemporaryDirectory() as logs:
         p.wait()
         for left in glob.glob("/dev/shm/%d:*" % p.pid):  # the shm provider's segment goes only when its process closes it
             os.unlink(left)
-        page = report(logs)
+        page = report(capo, logs)
         check("killed: counted until the last snapshot", page["fabric"] and count(page["fabric"][0], "tsend")[0] > 100, page)
 
 # ---- both layers: the stand-in NCCL on libfabric -------------------------------------------------------------------
@@ -230,7 +183,7 @@ if len(sys.argv) > 6:
                             "--", coll_perf, "allreduce", "-b", "256K", "-e", "1M", "-n", "20"],
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=90)
         check("both layers: runs", r.returncode == 0, r.stdout.decode()[-500:])
-        page = report(logs)
+        page = report(capo, logs)
         sent = sum(f["sent_bytes"] for f in page["fabric"])
         calls = page.get("fabric_calls", [])
         divided = sum(c["sent_by_time"] for c in calls)
@@ -238,48 +191,10 @@ if len(sys.argv) > 6:
         best = max(calls, key=lambda c: c["sent_by_time"], default={})
         check("both layers: most of it was AllReduce", best.get("call") == "AllReduce" and best["sent_by_time"] > 0.5 * sent, calls)
 
-# ---- MPI -------------------------------------------------------------------------------------------------------------
-
-
-def mpi(name, wrapper, launch, n, size):
-    """An all-reduce loop on two ranks; both must have moved n * size bytes each way: with two ranks recursive doubling
-    sends the whole vector once (the algorithm both choose at this size)."""
-    if not shutil.which(wrapper):
-        return skip(name, "no " + wrapper)
-    with tempfile.TemporaryDirectory() as tmp:
-        program, logs = tmp + "/allreduce", tmp + "/logs"
-        built = subprocess.run([wrapper, "-O1", here + "/allreduce.c", "-o", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        if built.returncode:
-            return skip(name, "does not compile: " + built.stdout.decode()[:200])
-        try:
-            r = subprocess.run([*launch(logs), program, str(n), str(size)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
-        except subprocess.TimeoutExpired:
-            return check(name + ": ends", False)
-        text = r.stdout.decode()
-        check(name + ": results", r.returncode == 0 and ": 0 wrong" in text, text)
-        if not os.path.isdir(logs):
-            return skip(name, "this build does not use libfabric")
-        page = report(logs)
-        check(name + ": ranks", sorted(f["rank"] for f in page["fabric"]) == [0, 1], [f["rank"] for f in page["fabric"]])
-        for f in page["fabric"]:
-            sent, arrived = f["sent_bytes"], f["recv_bytes"]
-            check(name + ": bytes", n * size <= sent <= 1.01 * n * size + 65536 and n * size <= arrived <= 1.01 * n * size + 65536,
-                  (sent, arrived, n * size))
-        print("%s: %s" % (name, ", ".join("rank %d %s %d ops" % (f["rank"], f["provider"], sum(o["count"] for o in f["ops"].values())) for f in page["fabric"])))
-
-
-mpi("Open MPI, mtl ofi", "mpicc.openmpi",
-    lambda logs: ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", "2", "--mca", "pml", "cm", "--mca", "mtl",
-                  "ofi", "--mca", "mtl_ofi_provider_include", "tcp", "-x", "CAPO_DIR=" + logs, "-x", "LD_PRELOAD=" + libcapo],
-    200, 65536)
-mpi("MPICH", "mpicc.mpich",
-    lambda logs: ["mpirun.mpich", "-np", "2", "-env", "LD_PRELOAD", libcapo, "-env", "CAPO_DIR", logs], 20, 65536)
-
 # fabtests, where somebody has installed them
 if shutil.which("fi_rdm_pingpong"):
     skip("fabtests", "present, but run by hand")
 else:
     skip("fabtests", "no package of this distribution has them")
 
-print("%d checks, %d failed, %d skipped" % (passed + failures, failures, skipped))
-sys.exit(1 if failures else 0)
+done()
