@@ -1,159 +1,163 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo graph: a graph file for an allocation, if real NCCL takes it and expects something of it. */
+/* capo graph: graph files for an allocation, if real NCCL takes them and expects something of them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/cli.h"
 #include "cli/graph.h"
 #include "cli/topo.h"
+#include "core/size.h"
 #include "core/util.h"
-
-#define GAIN_LEAST 1.02 /* of NCCL's own estimate: less is not worth a file */
-#define LOSS_MOST  0.99 /* and no other collective may fall below this share of its own */
 
 static void help(void)
 {
-        puts("usage: capo graph (--topo FILE | --platform NAME) --gpus LIST [-o FILE]\n\n"
-             "Writes an NCCL_GRAPH_FILE for GPUs of one machine: rings and chains that use NVLinks which NCCL's own "
-             "search\n"
-             "leaves idle. Real NCCL, on virtual GPUs, is asked first without and then with the file; it is written "
-             "only\n"
-             "if NCCL takes every channel as it is and its own model expects at least 2 % more of all-reduce, and not\n"
-             "less of broadcast and all-gather. Times are NCCL's model: nothing is measured. Measure before you rely "
-             "on it.\n\n"
-             "  --topo, --platform, --gpus   as in capo topo\n"
-             "  -o FILE                      where to; without it the page only says what there is to gain\n\n"
-             "NCCL_GRAPH_FILE holds for every communicator of a process. One that has not exactly these GPUs fails at\n"
-             "init, so the file is for jobs with one communicator per process; capo run --graph auto sees to that.\n"
-             "It belongs to one NCCL release and to this machine's GPU numbers.\n\n"
+        puts("usage: capo graph (--topo FILE | --platform NAME) (--gpus LIST | --alloc SIZES) [--sizes S] [-o PATH]\n\n"
+             "Writes an NCCL_GRAPH_FILE per machine of an allocation: rings and chains that use links, and between\n"
+             "machines NICs, which NCCL's own search leaves idle. Real NCCL, on virtual GPUs, is asked first without "
+             "and\n"
+             "then with the files; they are written only if NCCL takes every channel on every machine as it is, its "
+             "own\n"
+             "model expects at least 2 % more of all-reduce at the largest size, and of no collective at any size "
+             "over\n"
+             "1 % less. Times are NCCL's model: nothing is measured. Measure before you rely on it.\n\n"
+             "  --topo, --platform, --gpus, --alloc   as in capo topo; 1,2,3+0-4 is two machines\n"
+             "  --sizes S    the sizes that matter, as in capo plan; default " GRAPH_SIZES "\n"
+             "  -o PATH      where to; without it the page only says what there is to gain. Several machines: a "
+             "folder,\n"
+             "               for PATH/graph-0.xml and so on, or a name with %n for the machine's number\n\n"
+             "NCCL_GRAPH_FILE holds for every communicator of a process, and one that has not exactly these GPUs "
+             "fails at\n"
+             "init. capo run --graph PATH (or --graph auto) sets it for the communicator of all ranks only.\n"
+             "A file belongs to one NCCL release and to this machine's GPU and NIC numbers. Behind a switch NCCL's own "
+             "graph\n"
+             "uses every link of one machine; 12 GPUs of a machine at most. RCCL's xGMI machines cannot be asked.\n\n"
              "  capo graph --platform dgx1v --gpus 0,2,3 -o graph.xml\n"
-             "  NCCL_GRAPH_FILE=graph.xml ./all_reduce_perf -g 3\n\n"
-             "Exit status: 0 there is a gain (and the file is written), 1 there is none, or an error, 2 wrong command "
+             "  capo graph --platform dgx1v --gpus 1,2,3+0-4 -o graphs\n"
+             "  capo run --platform dgx1v --gpus 1,2,3+0-4 --graph graphs -- srun ./all_reduce_perf\n\n"
+             "Exit status: 0 there is a gain (and files are written), 1 there is none, or an error, 2 wrong command "
              "line.");
-}
-
-struct tried {
-        struct graph_plan plan;
-        struct fragment_nccl nccl;
-};
-
-static bool better(const struct fragment_nccl *with, const struct fragment_nccl *own)
-{
-        return with->allreduce.gbs >= GAIN_LEAST * own->allreduce.gbs &&
-               with->broadcast.gbs >= LOSS_MOST * own->broadcast.gbs &&
-               with->allgather.gbs >= LOSS_MOST * own->allgather.gbs && with->nodes == own->nodes;
-}
-
-static int write_to(const char *path, const struct graph_plan *g, const struct capo_topology *t,
-                    const struct capo_alloc *a, int version)
-{
-        FILE *f = fopen(path, "we");
-        int r;
-
-        if (!f)
-                return -errno;
-        r = graph_write(f, g, t, a, version);
-        if (fclose(f) != 0 && !r)
-                r = -errno;
-        return r;
-}
-
-int graph_best(const struct topo_source *s, const struct capo_topology *t, const struct capo_alloc *a,
-               struct fragment_nccl *own, struct graph_plan *best, struct fragment_nccl *with, char *why, size_t room)
-{
-        _cleanup_free_ struct graph_plan *plans = calloc(GRAPH_CHANNELS, sizeof *plans);
-        char name[] = "/tmp/capo-graph-XXXXXX", refused[256] = "";
-        int n, fd, found = 0, r;
-
-        memset(with, 0, sizeof *with);
-        if (!plans)
-                return -ENOMEM;
-        r = topo_ask(s, t, a, NULL, own);
-        if (r < 0) {
-                snprintf(why, room, "NCCL could not be asked: %.400s", own->why_not);
-                return r;
-        }
-        n = graph_choose(t, a, own, plans, why, room);
-        if (n <= 0)
-                return n;
-        fd = mkstemp(name);
-        if (fd < 0) {
-                snprintf(why, room, "no temporary file: %s", strerror(errno));
-                return -errno;
-        }
-        close(fd);
-        for (int i = 0; i < n; i++) {
-                struct fragment_nccl seen;
-
-                if (write_to(name, &plans[i], t, a, own->version) < 0 || topo_ask(s, t, a, name, &seen) < 0)
-                        continue;
-                if (!graph_accepted(&plans[i], t, a, &seen, refused, sizeof refused) || !better(&seen, own) ||
-                    (found && seen.allreduce.gbs < 1.005 * with->allreduce.gbs)) { /* fewer channels, if as good */
-                        fragment_nccl_finish(&seen);
-                        continue;
-                }
-                fragment_nccl_finish(with);
-                *with = seen;
-                *best = plans[i];
-                found = 1;
-        }
-        unlink(name);
-        if (!found && *refused)
-                snprintf(why, room, "%s", refused);
-        else if (!found)
-                snprintf(why, room, "NCCL expects nothing of %d files with up to %d channels that use the links better",
-                         n, plans[n - 1].n_channels);
-        return found;
 }
 
 static void line(const char *name, const struct fragment_nccl_row *own, const struct fragment_nccl_row *with)
 {
-        printf("  %-12s %9.1f  %-22s", name, own->gbs, own->what);
+        printf("  %-20s %9.2f  %-22s", name, own->gbs, own->what);
         if (with)
-                printf(" %9.1f  %-22s %+5.0f %%", with->gbs, with->what, 100 * (with->gbs / own->gbs - 1));
+                printf(" %9.2f  %-22s %+5.0f %%", with->gbs, with->what, 100 * (with->gbs / own->gbs - 1));
         putchar('\n');
 }
 
-static int show(const struct topo_options *o, const char *out, const struct topo_source *s,
-                const struct capo_topology *t, const struct capo_alloc *a)
+static void table(const struct fragment_nccl *own, const struct fragment_nccl *with)
 {
-        struct graph_plan *best = calloc(1, sizeof *best);
-        struct fragment_nccl own, with = {0};
-        struct capo_ceilings c = {0};
-        char why[512] = "out of memory", alloc[256], class[CAPO_CLASS_ROOM * 2] = "";
-        int r = best ? graph_best(s, t, a, &own, best, &with, why, sizeof why) : -ENOMEM, status;
+        static const char *const names[FRAGMENT_COLLS] = {"broadcast", "all-gather", "all-reduce"};
 
-        if (r > 0 && out) {
-                int e = write_to(out, best, t, a, own.version);
+        for (int c = 0; c < FRAGMENT_COLLS; c++) {
+                for (size_t i = 0; i < own->n_sizes; i++) {
+                        char size[32], name[64];
 
-                if (e < 0) {
-                        snprintf(why, sizeof why, "%.200s: %s", out, strerror(-e));
-                        r = e;
+                        snprintf(name, sizeof name, "%-11s%9s", i ? "" : names[c],
+                                 capo_size_print(own->sizes[i].bytes, size, sizeof size));
+                        line(name, &own->sizes[i].row[c], with ? &with->sizes[i].row[c] : NULL);
                 }
         }
+}
+
+/* "0  mlx5_1 2 1 3 mlx5_0 | mlx5_0 0 2 3 1 4 mlx5_2": in, the GPUs, out; machine by machine. */
+static void rings(const struct graph_plan *g, const struct capo_topology *t, const struct capo_alloc *a)
+{
+        puts("  rings, in by a NIC, through the GPUs, out by a NIC:");
+        for (int c = 0; c < g->n_channels; c++) {
+                printf("  %4d ", c);
+                for (int node = 0; node < g->n_nodes; node++) {
+                        const struct graph_node *n = &g->nodes[node];
+                        const struct rails_thing *ring = &n->ring[c];
+
+                        printf("%s %s", node ? "  |" : "", t->nics[ring->nic_in].name);
+                        for (int k = 0; k < n->n_gpus; k++)
+                                printf(" %d", t->gpus[a->ranks[n->first + ring->order[k]].gpu].dev);
+                        printf(" %s", t->nics[ring->nic_out].name);
+                }
+                putchar('\n');
+        }
+}
+
+static void speeds(const struct graph_plan *g, const struct fragment_nccl *own)
+{
+        printf("  own: ring %s, tree %s; file%s: ring %d x %g GB/s %s, tree %d x %g GB/s %s; accepted as %s\n",
+               own->ring, own->tree, g->n_nodes > 1 ? "s" : "", g->n_channels, g->ring.speed_intra, g->ring.intra,
+               g->n_channels, g->tree.speed_intra, g->tree.intra, g->n_nodes > 1 ? "they are" : "it is");
+        if (g->n_nodes > 1)
+                printf("  by the links alone, no model: NCCL's own channels %.1f GB/s of all-reduce, these %.1f; %d of "
+                       "%d "
+                       "rings stay on one rail\n",
+                       g->own_gbs, g->ring_gbs > g->tree_gbs ? g->ring_gbs : g->tree_gbs, g->n_aligned, g->n_channels);
+}
+
+/* -o as a name with %n in it: one machine, the name; several, in a folder that is made. */
+static int pattern_of(const char *out, int n_nodes, char *pattern, size_t room, char *why, size_t why_room)
+{
+        bool folder = n_nodes > 1 && !strstr(out, "%n");
+        int n = snprintf(pattern, room, folder ? "%s/graph-%%n.xml" : "%s", out);
+
+        if (folder && mkdir(out, 0777) < 0 && errno != EEXIST) {
+                snprintf(why, why_room, "%.200s: %s", out, strerror(errno));
+                return -errno;
+        }
+        if (n < 0 || (size_t)n >= room) {
+                snprintf(why, why_room, "%.200s: %s", out, strerror(ENAMETOOLONG));
+                return -ENAMETOOLONG;
+        }
+        return 0;
+}
+
+static int save(const char *out, const struct graph_plan *g, const struct capo_topology *t, const struct capo_alloc *a,
+                int version, char *pattern, size_t room, char *why, size_t why_room)
+{
+        int r = pattern_of(out, g->n_nodes, pattern, room, why, why_room);
+
+        return r < 0 ? r : graph_save(pattern, g, t, a, version, why, why_room);
+}
+
+static int show(const char *out, const struct graph_sizes *sizes, const struct topo_source *s,
+                const struct capo_topology *t, const struct capo_alloc *a)
+{
+        _cleanup_free_ struct graph_plan *best = calloc(1, sizeof *best);
+        struct fragment_nccl own = {0}, with = {0};
+        struct capo_ceilings c = {0};
+        char why[512] = "out of memory", alloc[256], class[1024] = "", pattern[4096];
+        int r = best ? graph_best(s, t, a, sizes, &own, best, &with, why, sizeof why) : -ENOMEM, status;
+
+        if (r > 0 && out) {
+                int e = save(out, best, t, a, own.version, pattern, sizeof pattern, why, sizeof why);
+
+                r = e < 0 ? e : r;
+        }
         status = r > 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
-        if (r >= 0 && capo_ceilings(t, a, 0, &c) == 0 && capo_class_name(t, a, class, sizeof class) == 0) {
+        if (r >= 0 && capo_ceilings(t, a, a->n_nodes > 1 ? CAPO_CEILING_HYBRID : 0, &c) == 0 &&
+            capo_class_name(t, a, class, sizeof class) == 0) {
+                bool hybrid = !c.connected;
+
                 capo_alloc_print(t, a, alloc, sizeof alloc);
                 printf("capo graph  %s   class %s   NCCL %d.%d.%d on virtual GPUs: estimates are its model, nothing "
-                       "was "
-                       "measured\n\n  %-12s %9s  %-22s%s\n",
+                       "was measured\n\n  %-20s %9s  %-22s%s\n",
                        alloc, class, own.version / 10000, own.version / 100 % 100, own.version % 100, "algbw GB/s",
-                       "NCCL", "by itself", r > 0 ? "   with the file" : "");
-                line("broadcast", &own.broadcast, r > 0 ? &with.broadcast : NULL);
-                line("all-gather", &own.allgather, r > 0 ? &with.allgather : NULL);
-                line("all-reduce", &own.allreduce, r > 0 ? &with.allreduce : NULL);
-                printf("  %-12s %9.1f  no software can do better over NVLink\n\n", "ceiling", c.allreduce_gbs);
+                       "NCCL", "by itself",
+                       r <= 0               ? ""
+                       : best->n_nodes == 1 ? "   with the file"
+                                            : "   with the files");
+                table(&own, r > 0 ? &with : NULL);
+                printf("  %-20s %9.2f  of all-reduce: no software can do better %s\n\n", "ceiling",
+                       hybrid ? c.hybrid_allreduce_gbs : c.allreduce_gbs,
+                       hybrid ? "over NVLink, PCIe and NICs" : "over NVLink");
                 if (r > 0) {
-                        printf("  own: ring %s, tree %s; file: ring %d x %g GB/s %s, tree %d x %g GB/s %s; accepted as "
-                               "it is\n",
-                               own.ring, own.tree, best->n_channels, best->ring.speed, best->ring.type,
-                               best->n_channels, best->tree.speed, best->tree.type);
+                        speeds(best, &own);
+                        if (best->n_nodes > 1)
+                                rings(best, t, a);
                         if (out)
-                                printf("  wrote %s: only for jobs whose every communicator has exactly these GPUs\n",
-                                       out);
+                                printf("  wrote %s: only for communicators that have exactly these GPUs\n", pattern);
                 } else {
                         printf("  no file: %s\n", why);
                 }
@@ -161,8 +165,7 @@ static int show(const struct topo_options *o, const char *out, const struct topo
                 capo_error("graph: %s", why);
                 status = CAPO_EXIT_FAIL;
         }
-        (void)o;
-        free(best);
+        capo_ceilings_free(&c);
         fragment_nccl_finish(&own);
         fragment_nccl_finish(&with);
         return status;
@@ -174,7 +177,8 @@ int capo_verb_graph(int argc, char **argv)
         struct topo_options o = {0};
         struct topo_source s;
         struct capo_alloc a;
-        const char *out = NULL;
+        struct graph_sizes sizes;
+        const char *out = NULL, *sizes_text = NULL;
         char why[512];
         int status;
 
@@ -182,7 +186,8 @@ int capo_verb_graph(int argc, char **argv)
                 const struct {
                         const char *name;
                         const char **value;
-                } texts[] = {{"--topo", &o.topo}, {"--platform", &o.platform}, {"--gpus", &o.gpus}, {"-o", &out}};
+                } texts[] = {{"--topo", &o.topo},   {"--platform", &o.platform}, {"--gpus", &o.gpus},
+                             {"--alloc", &o.alloc}, {"--sizes", &sizes_text},    {"-o", &out}};
                 bool known = false;
 
                 if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
@@ -200,17 +205,21 @@ int capo_verb_graph(int argc, char **argv)
                         return CAPO_EXIT_USAGE;
                 }
         }
-        if (!(o.topo || o.platform) || !o.gpus) {
-                capo_error("graph: wants --topo or --platform, and --gpus; capo graph --help");
+        if (!(o.topo || o.platform) || !o.gpus == !o.alloc) {
+                capo_error("graph: wants --topo or --platform, and one of --gpus and --alloc; capo graph --help");
+                return CAPO_EXIT_USAGE;
+        }
+        if (graph_sizes_parse(sizes_text ? sizes_text : GRAPH_SIZES, &sizes, why, sizeof why) < 0) {
+                capo_error("graph: --sizes: %s", why);
                 return CAPO_EXIT_USAGE;
         }
         if (topo_load("graph", &o, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
-        if (capo_alloc_parse(t, o.gpus, false, &a, why, sizeof why) < 0) {
+        if (capo_alloc_parse(t, o.gpus ? o.gpus : o.alloc, !o.gpus, &a, why, sizeof why) < 0) {
                 capo_error("graph: %s", why);
                 return CAPO_EXIT_FAIL;
         }
-        status = show(&o, out, &s, t, &a);
+        status = show(out, &sizes, &s, t, &a);
         capo_alloc_free(&a);
         return status;
 }

@@ -47,6 +47,7 @@ static void usage(FILE *out)
               "  --tuner FILE.so     ask again with another tuner plugin\n"
               "  --spy               print what a tuner is told: init arguments, model constants, cost tables\n"
               "Output\n"
+              "  --graph-file F,...  NCCL_GRAPH_FILE of each node, - for none (capo graph writes them)\n"
               "  --graph             also the rings and trees, link types and bandwidths that NCCL found\n"
               "  --log               also NCCL's own lines of INIT, GRAPH and TUNING, as NCCL_DEBUG=INFO prints them\n"
               "  --all               with --every i+j: ask every split, also those that symmetry makes equal\n"
@@ -89,6 +90,8 @@ struct capo_plan_question plan_question(const struct plan_options *o, bool tuned
                 .n_asks = o->n_asks,
                 .graph = true,
                 .log = o->log,
+                .graph_files = o->n_graph_files ? o->graph_files : NULL,
+                .n_graph_files = o->n_graph_files,
                 .timeout_ms = o->timeout_ms,
         };
 
@@ -237,6 +240,7 @@ enum {
         O_GRAPH,
         O_ALL,
         O_LOG,
+        O_GRAPH_FILE,
         O_JSON,
         O_CSV,
         O_EVERY,
@@ -255,6 +259,24 @@ static int take_topo(struct plan_options *o, char *list)
                         return -EINVAL;
                 }
                 o->topo[o->n_topo++] = t;
+        }
+        return 0;
+}
+
+static int take_graph_files(struct plan_options *o, char *list)
+{
+        char *save = NULL;
+
+        for (char *f = strtok_r(list, ",", &save); f; f = strtok_r(NULL, ",", &save)) {
+                if (o->n_graph_files == N_ELEMENTS(o->graph_files)) {
+                        capo_error("--graph-file: more than %zu files", N_ELEMENTS(o->graph_files));
+                        return -EINVAL;
+                }
+                if (strcmp(f, "-") != 0 && access(f, R_OK) < 0) {
+                        capo_error("--graph-file %s: %s", f, strerror(errno));
+                        return -EINVAL;
+                }
+                o->graph_files[o->n_graph_files++] = strcmp(f, "-") ? f : NULL;
         }
         return 0;
 }
@@ -291,16 +313,27 @@ static int take_every(struct plan_options *o, const char *text)
 static int parse(struct plan_options *o, int argc, char **argv)
 {
         static const struct option options[] = {
-                {"topo", 1, NULL, O_TOPO},   {"platform", 1, NULL, O_PLATFORM},
-                {"alloc", 1, NULL, O_ALLOC}, {"gpus", 1, NULL, O_GPUS},
-                {"coll", 1, NULL, O_COLL},   {"sizes", 1, NULL, O_SIZES},
-                {"nccl", 1, NULL, O_NCCL},   {"profile", 1, NULL, O_PROFILE},
-                {"tuner", 1, NULL, O_TUNER}, {"spy", 0, NULL, O_SPY},
-                {"graph", 0, NULL, O_GRAPH}, {"all", 0, NULL, O_ALL},
-                {"log", 0, NULL, O_LOG},     {"json", 0, NULL, O_JSON},
-                {"csv", 0, NULL, O_CSV},     {"every", 1, NULL, O_EVERY},
-                {"jobs", 1, NULL, O_JOBS},   {"timeout", 1, NULL, O_TIMEOUT},
-                {"help", 0, NULL, O_HELP},   {"allow-modelled", 0, NULL, O_MODELLED},
+                {"topo", 1, NULL, O_TOPO},
+                {"platform", 1, NULL, O_PLATFORM},
+                {"alloc", 1, NULL, O_ALLOC},
+                {"gpus", 1, NULL, O_GPUS},
+                {"coll", 1, NULL, O_COLL},
+                {"sizes", 1, NULL, O_SIZES},
+                {"nccl", 1, NULL, O_NCCL},
+                {"profile", 1, NULL, O_PROFILE},
+                {"tuner", 1, NULL, O_TUNER},
+                {"spy", 0, NULL, O_SPY},
+                {"graph", 0, NULL, O_GRAPH},
+                {"all", 0, NULL, O_ALL},
+                {"log", 0, NULL, O_LOG},
+                {"json", 0, NULL, O_JSON},
+                {"csv", 0, NULL, O_CSV},
+                {"every", 1, NULL, O_EVERY},
+                {"jobs", 1, NULL, O_JOBS},
+                {"timeout", 1, NULL, O_TIMEOUT},
+                {"help", 0, NULL, O_HELP},
+                {"allow-modelled", 0, NULL, O_MODELLED},
+                {"graph-file", 1, NULL, O_GRAPH_FILE},
                 {NULL, 0, NULL, 0},
         };
         double v;
@@ -325,6 +358,10 @@ static int parse(struct plan_options *o, int argc, char **argv)
                 case O_MODELLED: o->allow_modelled = true; break;
                 case O_SPY: o->spy = true; break;
                 case O_GRAPH: o->graph = true; break;
+                case O_GRAPH_FILE:
+                        if (take_graph_files(o, optarg) < 0)
+                                return CAPO_EXIT_USAGE;
+                        break;
                 case O_ALL: o->all = true; break;
                 case O_LOG: o->log = true; break;
                 case O_JSON: o->format = PLAN_JSON; break;

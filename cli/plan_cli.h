@@ -13,6 +13,8 @@ enum plan_format { PLAN_TEXT, PLAN_JSON, PLAN_CSV };
 struct plan_options {
         const char *topo[16]; /* as given; the stored file of a platform when only that was named */
         size_t n_topo;
+        const char *graph_files[16]; /* NCCL_GRAPH_FILE per node, NULL none */
+        size_t n_graph_files;
         const char *platform, *alloc, *gpus, *colls, *sizes, *nccl, *profile, *tuner;
         int every, every_2; /* --every 3; --every 3+5 sets both */
         unsigned timeout_ms, jobs;

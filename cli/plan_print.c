@@ -147,6 +147,23 @@ static struct capo_plan_row with_model(const struct capo_plan_row *plain, const 
         return r;
 }
 
+static void print_graph(const struct capo_plan_graph *g, const char *name)
+{
+        printf("%-11s %d channels   %g GB/s inside (%s)   %g GB/s to the network (%s)\n", name, g->n_channels,
+               g->speed_intra, g->type_intra, g->speed_inter, g->type_inter);
+        for (size_t i = 0; i < g->n_paths; i++) {
+                size_t same = 1;
+
+                while (i + same < g->n_paths && !strcmp(g->paths[i], g->paths[i + same]))
+                        same++;
+                printf("            %s", g->paths[i]);
+                if (same > 1)
+                        printf("   (%zu times)", same);
+                putchar('\n');
+                i += same - 1;
+        }
+}
+
 static void print_graphs(const struct capo_plan_answer *a)
 {
         static const struct {
@@ -154,25 +171,20 @@ static void print_graphs(const struct capo_plan_answer *a)
                 const char *name;
         } kinds[] = {{0, "ring"}, {1, "tree"}, {3, "NVLS"}, {2, "CollNet chain"}, {4, "CollNet direct"}};
 
-        puts("\nGRAPHS      of node 0; per channel: GPUs in order, netN where it leaves the node");
-        for (size_t k = 0; k < N_ELEMENTS(kinds); k++) {
-                const struct capo_plan_graph *g = plan_graph_find(a, kinds[k].id);
+        for (size_t first = 0; first < a->n_graphs;) {
+                int node = a->graphs[first].node;
+                size_t end = first;
 
-                if (!g)
-                        continue;
-                printf("%-11s %d channels   %g GB/s inside (%s)   %g GB/s to the network (%s)\n", kinds[k].name,
-                       g->n_channels, g->speed_intra, g->type_intra, g->speed_inter, g->type_inter);
-                for (size_t i = 0; i < g->n_paths; i++) {
-                        size_t same = 1;
-
-                        while (i + same < g->n_paths && !strcmp(g->paths[i], g->paths[i + same]))
-                                same++;
-                        printf("            %s", g->paths[i]);
-                        if (same > 1)
-                                printf("   (%zu times)", same);
-                        putchar('\n');
-                        i += same - 1;
+                while (end < a->n_graphs && a->graphs[end].node == node)
+                        end++;
+                printf("\nGRAPHS      of node %d; per channel: GPUs in order, netN where it leaves the node\n", node);
+                for (size_t k = 0; k < N_ELEMENTS(kinds); k++) {
+                        for (size_t i = first; i < end; i++) {
+                                if (a->graphs[i].id == kinds[k].id && a->graphs[i].n_channels > 0)
+                                        print_graph(&a->graphs[i], kinds[k].name);
+                        }
                 }
+                first = end;
         }
 }
 
@@ -387,9 +399,9 @@ static json_t *graphs_json(const struct capo_plan_answer *a)
 
                 for (size_t k = 0; k < g->n_paths; k++)
                         json_array_append_new(paths, json_string(g->paths[k]));
-                json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:f, s:f, s:s, s:s, s:o}", "id", g->id,
-                                                      "pattern", g->pattern, "channels", g->n_channels, "intra_gbs",
-                                                      g->speed_intra, "inter_gbs", g->speed_inter, "intra",
+                json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:i, s:f, s:f, s:s, s:s, s:o}", "node", g->node,
+                                                      "id", g->id, "pattern", g->pattern, "channels", g->n_channels,
+                                                      "intra_gbs", g->speed_intra, "inter_gbs", g->speed_inter, "intra",
                                                       g->type_intra, "inter", g->type_inter, "paths", paths));
         }
         return list;

@@ -22,7 +22,7 @@ static int write_graph(const char *path, const struct graph_plan *g, const struc
 
         if (!f)
                 return -errno;
-        r = graph_write(f, g, t, a, version);
+        r = graph_write(f, g, 0, t, a, version);
         return fclose(f) != 0 && !r ? -errno : r;
 }
 
@@ -33,7 +33,7 @@ static void graph_auto(const struct topo_source *s, const struct capo_topology *
         struct graph_plan *best = calloc(1, sizeof *best);
         struct fragment_nccl own = {0}, with = {0};
         char why[512] = "out of memory", path[4096];
-        int r = best ? graph_best(s, t, a, &own, best, &with, why, sizeof why) : -ENOMEM;
+        int r = best ? graph_best(s, t, a, NULL, &own, best, &with, why, sizeof why) : -ENOMEM;
 
         snprintf(path, sizeof path, "%s/graph.xml", dir);
         if (r > 0 && (r = write_graph(path, best, t, a, own.version)) < 0)

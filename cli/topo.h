@@ -21,9 +21,10 @@ struct topo_source {
         const char *platform; /* completes it, or NULL */
 };
 
-/** topo_ask() - ask NCCL about one allocation; on failure nccl->why_not has the reason. */
-int topo_ask(const struct topo_source *s, const struct capo_topology *t, const struct capo_alloc *a, const char *graph,
-             struct fragment_nccl *nccl);
+/** topo_ask() - ask NCCL about one allocation; on failure nccl->why_not has the reason.
+ * @more: graph files and sizes, the rest is filled in here; NULL neither */
+int topo_ask(const struct topo_source *s, const struct capo_topology *t, const struct capo_alloc *a,
+             const struct fragment_nccl_ask *more, struct fragment_nccl *nccl);
 /** topo_load() - the machine that --topo and --platform name, or this one. Return: 0; negative errno, said. */
 int topo_load(const char *verb, const struct topo_options *o, struct capo_topology **t, struct topo_source *s);
 

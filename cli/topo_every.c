@@ -57,7 +57,7 @@ static void try_graph(struct table *w, const struct capo_alloc *a, struct class_
         struct fragment_nccl with = {0};
         char why[512];
 
-        if (best && graph_best(w->s, w->t, a, &row->nccl, best, &with, why, sizeof why) > 0)
+        if (best && graph_best(w->s, w->t, a, NULL, &row->nccl, best, &with, why, sizeof why) > 0)
                 row->graph_gbs = with.allreduce.gbs;
         fragment_nccl_finish(&with);
         free(best);

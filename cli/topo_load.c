@@ -83,9 +83,10 @@ int topo_load(const char *verb, const struct topo_options *o, struct capo_topolo
         return 0;
 }
 
-int topo_ask(const struct topo_source *s, const struct capo_topology *t, const struct capo_alloc *a, const char *graph,
-             struct fragment_nccl *nccl)
+int topo_ask(const struct topo_source *s, const struct capo_topology *t, const struct capo_alloc *a,
+             const struct fragment_nccl_ask *more, struct fragment_nccl *nccl)
 {
+        struct fragment_nccl_ask ask = more ? *more : (struct fragment_nccl_ask){0};
         char tools[4096], libnccl[4096];
 
         memset(nccl, 0, sizeof *nccl);
@@ -102,5 +103,9 @@ int topo_ask(const struct topo_source *s, const struct capo_topology *t, const s
                 snprintf(nccl->why_not, sizeof nccl->why_not, "no libnccl.so.2 found; CAPO_NCCL names one");
                 return -ENOENT;
         }
-        return fragment_nccl_ask(tools, libnccl, s->path, s->platform, graph, t, a, nccl);
+        ask.tools = tools;
+        ask.libnccl = libnccl;
+        ask.topo = s->path;
+        ask.platform = s->platform;
+        return fragment_nccl_ask(&ask, t, a, nccl);
 }

@@ -48,8 +48,10 @@ struct capo_plan_question {
         bool wrap;           /* the spy stands before `tuner` (a path): costs before and after it are in the answer */
         bool simulate;       /* also ask ncclGroupSimulateEnd (2.22 and later) */
         bool graph;          /* also keep the graphs NCCL found */
-        bool log;            /* keep NCCL's own INFO lines of INIT, GRAPH and TUNING */
-        unsigned timeout_ms; /* 0: 60 s and 1 s per rank */
+        const char *const *graph_files; /* NCCL_GRAPH_FILE of each node, NULL none; NULL: the environment's for all */
+        size_t n_graph_files;           /* further nodes have none */
+        bool log;                       /* keep NCCL's own INFO lines of INIT, GRAPH and TUNING */
+        unsigned timeout_ms;            /* 0: 60 s and 1 s per rank */
 };
 
 /* algo, proto: enum capo_algo, capo_proto; UNKNOWN where this release does not report them to anybody. */
@@ -81,12 +83,15 @@ struct capo_plan_told {
         double constants[144]; /* ncclTunerConstants: baseLatencies[7][3], hwLatencies[3][7][3], ... */
 };
 
-/* One of NCCL's graphs as rank 0's node has it (NCCL_GRAPH_DUMP_FILE). */
+/* One of NCCL's graphs as a node has it (NCCL_GRAPH_DUMP_FILE of its first rank). */
 struct capo_plan_graph {
+        int node;
         int id;      /* 0 ring, 1 tree, 2 collnet chain, 3 NVLS, 4 collnet direct */
         int pattern; /* 1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS, 6 collnet direct */
         int n_channels;
-        double speed_intra, speed_inter;   /* GB/s per channel */
+        double speed_intra, speed_inter; /* GB/s per channel */
+        double latency_inter;            /* us */
+        int cross_nic, same_channels;
         char type_intra[8], type_inter[8]; /* NVL, NVB, PIX, ... */
         size_t n_paths;
         char (*paths)[512]; /* per channel "0 3 2 1", with "net 0" at the ends where it leaves the node */
@@ -98,7 +103,7 @@ struct capo_plan_answer {
         struct capo_plan_told told;
         struct capo_plan_row *rows; /* as the question's asks */
         size_t n_rows;
-        struct capo_plan_graph *graphs; /* of node 0; with question.graph */
+        struct capo_plan_graph *graphs; /* node by node, that of rank 0 first; with question.graph */
         size_t n_graphs;
         char *log;        /* NCCL's lines of all nodes; with question.log */
         char *plugin_log; /* lines the tuner printed itself; NULL none */

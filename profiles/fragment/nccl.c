@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One question per allocation: three collectives at one large size, whose model times become algorithm bandwidths. */
+/* One question per allocation: three collectives at each size, whose model times become algorithm bandwidths. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,14 +11,14 @@
 static const char *const algos[] = {"?", "Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"};
 static const char *const protos[] = {"?", "LL", "LL128", "Simple"};
 
-static double gbs_of(double us)
+static double gbs_of(uint64_t bytes, double us)
 {
-        return us > 0 ? (double)FRAGMENT_NCCL_BYTES / us / 1000 : -1;
+        return us > 0 ? (double)bytes / us / 1000 : -1;
 }
 
 static void take(const struct capo_plan_row *r, struct fragment_nccl_row *out)
 {
-        out->gbs = isnan(r->us) ? -1 : gbs_of(r->us);
+        out->gbs = isnan(r->us) ? -1 : gbs_of(r->bytes, r->us);
         out->algo = r->algo;
         out->proto = r->proto;
         out->channels = r->channels;
@@ -27,8 +27,8 @@ static void take(const struct capo_plan_row *r, struct fragment_nccl_row *out)
         for (int a = 0; a < 2; a++) {
                 out->best_gbs[a] = -1;
                 for (int p = 0; a < r->n_algo && p < r->n_proto && p < CAPO_PLAN_PROTOS; p++) {
-                        if (r->cost[a][p] > 0 && gbs_of(r->cost[a][p]) > out->best_gbs[a])
-                                out->best_gbs[a] = gbs_of(r->cost[a][p]);
+                        if (r->cost[a][p] > 0 && gbs_of(r->bytes, r->cost[a][p]) > out->best_gbs[a])
+                                out->best_gbs[a] = gbs_of(r->bytes, r->cost[a][p]);
                 }
         }
 }
@@ -38,58 +38,61 @@ static void graph_text(const struct capo_plan_answer *a, int id, char *text, siz
         for (size_t i = 0; i < a->n_graphs; i++) {
                 const struct capo_plan_graph *g = &a->graphs[i];
 
-                if (g->id == id)
+                if (g->id == id && g->node == 0)
                         snprintf(text, room, "%d x %g GB/s %s", g->n_channels, g->speed_intra, g->type_intra);
         }
 }
 
-int fragment_nccl_ask(const char *tools, const char *libnccl, const char *topo, const char *platform, const char *graph,
-                      const struct capo_topology *t, const struct capo_alloc *a, struct fragment_nccl *out)
+static const enum capo_coll colls[FRAGMENT_COLLS] = {CAPO_COLL_BROADCAST, CAPO_COLL_ALLGATHER, CAPO_COLL_ALLREDUCE};
+
+int fragment_nccl_ask(const struct fragment_nccl_ask *ask, const struct capo_topology *t, const struct capo_alloc *a,
+                      struct fragment_nccl *out)
 {
-        static const struct capo_plan_ask asks[] = {{CAPO_COLL_BROADCAST, FRAGMENT_NCCL_BYTES},
-                                                    {CAPO_COLL_ALLGATHER, FRAGMENT_NCCL_BYTES},
-                                                    {CAPO_COLL_ALLREDUCE, FRAGMENT_NCCL_BYTES}};
+        static const char *const no_files[1];
+        size_t n_sizes = ask->n_sizes < FRAGMENT_NCCL_SIZES ? ask->n_sizes : FRAGMENT_NCCL_SIZES;
         _cleanup_free_ struct capo_plan_gpu *gpus = calloc((size_t)a->n_ranks + 1, sizeof *gpus);
-        const char *before = getenv("NCCL_GRAPH_FILE");
-        _cleanup_free_ char *kept = before ? strdup(before) : NULL;
-        struct capo_plan_question q = {.tools = tools,
-                                       .libnccl = libnccl,
-                                       .topo = &topo,
+        struct capo_plan_ask asks[(FRAGMENT_NCCL_SIZES + 1) * FRAGMENT_COLLS];
+        struct capo_plan_question q = {.tools = ask->tools,
+                                       .libnccl = ask->libnccl,
+                                       .topo = &ask->topo,
                                        .n_topo = 1,
-                                       .platform = platform,
+                                       .platform = ask->platform,
                                        .gpus = gpus,
                                        .n_ranks = (size_t)a->n_ranks,
                                        .asks = asks,
-                                       .n_asks = N_ELEMENTS(asks),
-                                       .graph = true};
+                                       .graph = true,
+                                       .graph_files = ask->graph_files ? ask->graph_files : no_files,
+                                       .n_graph_files = ask->graph_files ? ask->n_graph_files : 1};
+        struct fragment_nccl_row *first[FRAGMENT_COLLS] = {&out->broadcast, &out->allgather, &out->allreduce};
         int r;
 
         memset(out, 0, sizeof *out);
-        if (!gpus || (before && !kept)) {
+        out->sizes = calloc(n_sizes + 1, sizeof *out->sizes);
+        if (!gpus || !out->sizes) {
                 snprintf(out->why_not, sizeof out->why_not, "out of memory");
                 return -ENOMEM;
         }
         for (int i = 0; i < a->n_ranks; i++)
                 gpus[i] = (struct capo_plan_gpu){(uint16_t)a->ranks[i].node, (uint16_t)t->gpus[a->ranks[i].gpu].dev};
-        if (graph)
-                setenv("NCCL_GRAPH_FILE", graph, 1);
-        else
-                unsetenv("NCCL_GRAPH_FILE");
+        for (size_t i = 0; i <= n_sizes; i++) {
+                for (int c = 0; c < FRAGMENT_COLLS; c++)
+                        asks[q.n_asks++] =
+                                (struct capo_plan_ask){colls[c], i ? ask->sizes[i - 1] : FRAGMENT_NCCL_BYTES};
+        }
         r = capo_plan_ask(&q, &out->answer, out->why_not, sizeof out->why_not);
-        if (kept)
-                setenv("NCCL_GRAPH_FILE", kept, 1);
-        else
-                unsetenv("NCCL_GRAPH_FILE");
         if (r < 0) {
                 memset(&out->answer, 0, sizeof out->answer);
                 return r;
         }
         out->version = out->answer.version;
         out->nodes = out->answer.told.n_nodes;
-        if (out->answer.n_rows == N_ELEMENTS(asks)) {
-                take(&out->answer.rows[0], &out->broadcast);
-                take(&out->answer.rows[1], &out->allgather);
-                take(&out->answer.rows[2], &out->allreduce);
+        out->n_sizes = n_sizes;
+        for (size_t i = 0; i < out->answer.n_rows; i++) {
+                size_t size = i / FRAGMENT_COLLS, coll = i % FRAGMENT_COLLS;
+
+                take(&out->answer.rows[i], size ? &out->sizes[size - 1].row[coll] : first[coll]);
+                if (size)
+                        out->sizes[size - 1].bytes = ask->sizes[size - 1];
         }
         graph_text(&out->answer, 0, out->ring, sizeof out->ring);
         graph_text(&out->answer, 1, out->tree, sizeof out->tree);
@@ -100,5 +103,6 @@ void fragment_nccl_finish(struct fragment_nccl *n)
 {
         if (n->version)
                 capo_plan_answer_finish(&n->answer);
+        free(n->sizes);
         memset(n, 0, sizeof *n);
 }

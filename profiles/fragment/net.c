@@ -11,8 +11,6 @@
 #include "core/util.h"
 #include "profiles/fragment/net.h"
 
-#define NIC_LEAST_GBS 1.0 /* slower interfaces are for management, unless there is nothing else */
-
 struct builder {
         const struct capo_topology *t;
         int n, room;
@@ -30,10 +28,10 @@ static void join(struct builder *b, int u, int v, double gbs)
 }
 
 /*
- * The link between CPUs of one machine: src/graph/topo.h of NCCL 2.28 (QPI_BW, SKL_QPI_BW, SRP_QPI_BW, ERP_QPI_BW,
+ * The link between CPUs: src/graph/topo.h of NCCL 2.28 (QPI_BW, SKL_QPI_BW, SRP_QPI_BW, ERP_QPI_BW,
  * AMD_BW, ARM_BW, P9_BW), chosen as ncclTopoGetInterCpuBw does.
  */
-static double cpu_link_gbs(const struct capo_topology_cpu *cpu)
+double fragment_cpu_link_gbs(const struct capo_topology_cpu *cpu)
 {
         if (!strcmp(cpu->arch, "ppc64"))
                 return 32;
@@ -50,6 +48,17 @@ static double cpu_link_gbs(const struct capo_topology_cpu *cpu)
                         return 10;
         }
         return 6;
+}
+
+#define NIC_LEAST_GBS 1.0
+
+bool fragment_nic_counts(const struct capo_topology *t, size_t nic)
+{
+        bool fast = false;
+
+        for (size_t i = 0; i < t->n_nics; i++)
+                fast |= t->nics[i].pci >= 0 && t->nics[i].gbs >= NIC_LEAST_GBS;
+        return t->nics[nic].pci >= 0 && t->nics[nic].gbs > 0 && (!fast || t->nics[nic].gbs >= NIC_LEAST_GBS);
 }
 
 /* Vertex numbers of one machine's parts. */
@@ -75,7 +84,6 @@ static void add_nvlinks(struct builder *b, const struct places *p)
 static void add_pci(struct builder *b, const struct places *p, int network)
 {
         const struct capo_topology *t = b->t;
-        double least = 0;
 
         for (size_t i = 0; i < t->n_pcis; i++) {
                 const struct capo_topology_pci *d = &t->pcis[i];
@@ -88,14 +96,10 @@ static void add_pci(struct builder *b, const struct places *p, int network)
         }
         for (size_t i = 0; i < t->n_cpus; i++) {
                 for (size_t j = 0; j < i; j++)
-                        join(b, p->cpu[i], p->cpu[j], cpu_link_gbs(&t->cpus[i]));
+                        join(b, p->cpu[i], p->cpu[j], fragment_cpu_link_gbs(&t->cpus[i]));
         }
         for (size_t i = 0; i < t->n_nics; i++) {
-                if (t->nics[i].pci >= 0 && t->nics[i].gbs >= NIC_LEAST_GBS)
-                        least = NIC_LEAST_GBS;
-        }
-        for (size_t i = 0; i < t->n_nics; i++) {
-                if (t->nics[i].pci >= 0 && t->nics[i].gbs >= least)
+                if (fragment_nic_counts(t, i))
                         join(b, p->pci[t->nics[i].pci], network, t->nics[i].gbs);
         }
 }

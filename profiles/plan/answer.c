@@ -194,40 +194,62 @@ static double real(const struct capo_xml *e, const char *attr)
         return text ? strtod(text, NULL) : 0;
 }
 
-static int read_graphs(const char *folder, struct capo_plan_answer *out)
+static void read_graph(const struct capo_xml *g, uint32_t node, struct capo_plan_graph *to)
 {
+        const char *intra = capo_xml_get(g, "typeintra"), *inter = capo_xml_get(g, "typeinter");
+        size_t n = 0;
+
+        to->node = (int)node;
+        to->id = (int)real(g, "id");
+        to->pattern = (int)real(g, "pattern");
+        to->n_channels = (int)real(g, "nchannels");
+        to->speed_intra = real(g, "speedintra");
+        to->speed_inter = real(g, "speedinter");
+        to->latency_inter = real(g, "latencyinter");
+        to->cross_nic = (int)real(g, "crossnic");
+        to->same_channels = (int)real(g, "samechannels");
+        snprintf(to->type_intra, sizeof to->type_intra, "%s", intra ? intra : "");
+        snprintf(to->type_inter, sizeof to->type_inter, "%s", inter ? inter : "");
+        for (const struct capo_xml *c = g->child; c; c = c->next)
+                n++;
+        to->paths = calloc(n ? n : 1, sizeof *to->paths);
+        for (const struct capo_xml *c = to->paths ? g->child : NULL; c; c = c->next)
+                read_path(c, to->paths[to->n_paths++], sizeof *to->paths);
+}
+
+static int read_graphs(const char *folder, uint32_t node, struct capo_plan_answer *out)
+{
+        struct capo_plan_graph *more;
         struct capo_xml *root;
         char path[PLAN_PATH], why[256];
-        size_t n = 0;
+        size_t n = out->n_graphs;
         int r;
 
-        snprintf(path, sizeof path, "%s/graph", folder);
+        snprintf(path, sizeof path, "%s/graph.%u", folder, node);
         r = capo_xml_read(path, &root, why, sizeof why);
         if (r < 0)
                 return r == -ENOMEM ? r : 0; /* one rank has none */
         for (const struct capo_xml *g = root->child; g; g = g->next)
                 n++;
-        out->graphs = calloc(n ? n : 1, sizeof *out->graphs);
-        for (const struct capo_xml *g = out->graphs ? root->child : NULL; g; g = g->next) {
-                struct capo_plan_graph *to = &out->graphs[out->n_graphs++];
-                const char *intra = capo_xml_get(g, "typeintra"), *inter = capo_xml_get(g, "typeinter");
-
-                to->id = (int)real(g, "id");
-                to->pattern = (int)real(g, "pattern");
-                to->n_channels = (int)real(g, "nchannels");
-                to->speed_intra = real(g, "speedintra");
-                to->speed_inter = real(g, "speedinter");
-                snprintf(to->type_intra, sizeof to->type_intra, "%s", intra ? intra : "");
-                snprintf(to->type_inter, sizeof to->type_inter, "%s", inter ? inter : "");
-                n = 0;
-                for (const struct capo_xml *c = g->child; c; c = c->next)
-                        n++;
-                to->paths = calloc(n ? n : 1, sizeof *to->paths);
-                for (const struct capo_xml *c = to->paths ? g->child : NULL; c; c = c->next)
-                        read_path(c, to->paths[to->n_paths++], sizeof *to->paths);
+        more = realloc(out->graphs, (n + 1) * sizeof *more);
+        if (more)
+                out->graphs = more;
+        for (const struct capo_xml *g = more ? root->child : NULL; g; g = g->next) {
+                memset(&more[out->n_graphs], 0, sizeof *more);
+                read_graph(g, node, &more[out->n_graphs++]);
         }
         capo_xml_free(root);
-        return out->graphs ? 0 : -ENOMEM;
+        return more ? 0 : -ENOMEM;
+}
+
+static int read_all_graphs(const struct plan_job *job, const char *folder, struct capo_plan_answer *out)
+{
+        uint32_t first = job->ranks[0].node;
+        int r = read_graphs(folder, first, out);
+
+        for (uint32_t n = 0; n < job->n_nodes && !r; n++)
+                r = n == first ? 0 : read_graphs(folder, n, out);
+        return r;
 }
 
 static int read_logs(const char *folder, uint32_t n_nodes, char **log)
@@ -302,7 +324,7 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
                         row->busbw_gbs = (double)row->bytes / (row->us * 1e3) *
                                          capo_busbw_factor(kind_of(row->coll), job->n_ranks);
         }
-        if (q->graph && (r = read_graphs(folder, out)) < 0)
+        if (q->graph && (r = read_all_graphs(job, folder, out)) < 0)
                 return r;
         return q->log ? read_logs(folder, job->n_nodes, &out->log) : 0;
 }

@@ -181,7 +181,7 @@ bool capo_plan_setting_passes(const char *var)
 }
 
 /* Everything else of the environment that is no NCCL setting, but would reach into a worker. */
-static bool is_kept(const char *var)
+static bool is_kept(const char *var, const struct capo_plan_question *q)
 {
         static const char *const others[] = {"LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_", "CUDA_"};
 
@@ -189,6 +189,8 @@ static bool is_kept(const char *var)
                 if (!strncmp(var, others[i], strlen(others[i])))
                         return false;
         }
+        if (q->graph_files && !strncmp(var, "NCCL_GRAPH_FILE=", 16))
+                return false;
         return strncmp(var, "NCCL_", 5) != 0 || capo_plan_setting_passes(var);
 }
 
@@ -226,6 +228,15 @@ static const char *layout_of(const struct plan_job *job, char *text, size_t room
         return capo_layout_print(&layout, text, room);
 }
 
+static uint32_t first_rank(const struct plan_job *job, uint32_t node)
+{
+        uint32_t r = 0;
+
+        while (r < job->n_ranks && job->ranks[r].node != node)
+                r++;
+        return r;
+}
+
 static struct environment *environment_new(const struct run *run, uint32_t node)
 {
         const struct capo_plan_question *q = run->q;
@@ -241,7 +252,7 @@ static struct environment *environment_new(const struct run *run, uint32_t node)
                 return NULL;
         }
         for (size_t i = 0; i < n; i++) {
-                if (is_kept(environ[i]))
+                if (is_kept(environ[i], q))
                         e->vars[e->n++] = environ[i];
         }
         put_env(e, "LD_LIBRARY_PATH=%s%s%s", run->folder, path && *path ? ":" : "", path ? path : "");
@@ -270,8 +281,12 @@ static struct environment *environment_new(const struct run *run, uint32_t node)
         put_env(e, "NCCL_IB_DISABLE=1");
         put_env(e, "NCCL_SOCKET_IFNAME=lo");
         put_env(e, "NCCL_RAS_ENABLE=0");
-        if (node == job->ranks[0].node && q->graph)
-                put_env(e, "NCCL_GRAPH_DUMP_FILE=%s/graph", run->folder);
+        if (q->graph_files && node < q->n_graph_files && q->graph_files[node])
+                put_env(e, "NCCL_GRAPH_FILE=%s", q->graph_files[node]);
+        if (q->graph) {
+                put_env(e, "NCCL_GRAPH_DUMP_FILE=%s/graph.%u", run->folder, node);
+                put_env(e, "NCCL_GRAPH_DUMP_FILE_RANK=%u", first_rank(job, node));
+        }
         return e;
 }
 

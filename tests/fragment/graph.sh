@@ -11,7 +11,7 @@ fail() { echo "$*"; bad=1; }
 
 "$capo" plan --topo dgx1v.xml --gpus 0,1 --sizes 1M >"$tmp/plan" 2>&1 || { cat "$tmp/plan"; echo "no NCCL to ask: skipped"; exit 77; }
 
-"$capo" graph --topo dgx1v.xml --gpus 0,2,3 -o "$tmp/g.xml" >"$tmp/page" 2>&1 || fail "{0,2,3}: $(cat "$tmp/page")"
+"$capo" graph --topo dgx1v.xml --gpus 0,2,3 --sizes 1M,1G -o "$tmp/g.xml" >"$tmp/page" 2>&1 || fail "{0,2,3}: $(cat "$tmp/page")"
 grep -q 'accepted as it is' "$tmp/page" || fail "{0,2,3}: not accepted: $(cat "$tmp/page")"
 grep -q '<graph id="1"' "$tmp/g.xml" || fail "{0,2,3}: no file"
 # the file by itself, in a plan of its own: Tree, and faster
@@ -30,7 +30,7 @@ grep -q '<graph id="1"' "$tmp/run" || fail "run: no graph: $(cat "$tmp/run")"
         sh -c 'echo "$CAPO_CLASS [$NCCL_GRAPH_FILE]"' >"$tmp/run" 2>&1 || fail "run: $(cat "$tmp/run")"
 grep -q '^dgx1v/8-ring3 \[\]$' "$tmp/run" || fail "run without a gain: $(cat "$tmp/run")"
 
-"$capo" graph --topo dgx1v.xml --gpus 0-7 -o "$tmp/full.xml" >"$tmp/page" 2>&1 && fail "a full DGX-1V needs no file"
+"$capo" graph --topo dgx1v.xml --gpus 0-7 --sizes 1G -o "$tmp/full.xml" >"$tmp/page" 2>&1 && fail "a full DGX-1V needs no file"
 [ -e "$tmp/full.xml" ] && fail "a file without a gain was written"
 "$capo" graph --topo hgx-h100.xml --gpus 0-3 >"$tmp/page" 2>&1 && fail "a switch needs no file"
 grep -q 'on a switch' "$tmp/page" || fail "H100: $(cat "$tmp/page")"
