@@ -19,8 +19,7 @@
 #include "core/profile_file.h"
 #include "core/util.h"
 
-#define BUCKETS_MAX 8192 /* of one table: 128 KiB */
-#define BITS_MAX    9
+#define BITS_MAX 9 /* 512 buckets for a power of two: 8 KiB */
 
 /* ---- what is known about a communicator ---- */
 
@@ -247,54 +246,71 @@ static uint32_t choice_of(const struct capo_profile *p, const struct capo_row *r
         return capo_choice_pack(c);
 }
 
-/* The fewest buckets per power of two that keep boundaries apart, within reason. */
-static unsigned choose_bits(const struct steps *s)
+static unsigned octave_of(uint64_t bytes)
 {
-        for (unsigned bits = 0;; bits++) {
-                bool apart = true;
-
-                for (uint32_t i = 1; apart && i + 1 < s->n; i++)
-                        apart = capo_table_bucket(s->upto[i], bits) != capo_table_bucket(s->upto[i - 1], bits);
-                if (apart || bits == BITS_MAX || capo_table_bucket(s->upto[s->n - 2], bits + 1) + 2 > BUCKETS_MAX)
-                        return bits;
-        }
+        return 63 ^ (unsigned)__builtin_clzll(bytes | 1);
 }
 
-/* @s: rising, ends with UINT64_MAX. */
+/* The fewest binary digits that tell steps @first to @last-1 of octave @o apart, within reason. */
+static unsigned choose_bits(const struct steps *s, uint32_t first, uint32_t last, unsigned o)
+{
+        unsigned most = o < BITS_MAX ? o : BITS_MAX, bits = 0;
+
+        for (uint32_t i = first + 1; i < last && bits < most; i++) {
+                while (bits < most && s->upto[i] >> (o - bits) == s->upto[i - 1] >> (o - bits))
+                        bits++;
+        }
+        return bits;
+}
+
+/* @s: rising, ends with UINT64_MAX, which is no boundary. */
 static const struct capo_table *table_new(struct capo_tables *t, const struct steps *s)
 {
-        unsigned bits = s->n > 1 ? choose_bits(s) : 0;
-        uint64_t n_buckets = s->n > 1 ? capo_table_bucket(s->upto[s->n - 2], bits) + 2 : 1, at = 0;
-        size_t head = sizeof(struct capo_table) + n_buckets * sizeof(struct capo_bucket);
-        struct capo_table *table = block_new(t, head + s->n * (sizeof *s->upto + sizeof *s->choice));
+        uint8_t bits[64];
+        uint32_t n_buckets = 0, step = 0, at = 0;
+        struct capo_bucket *bucket;
+        struct capo_table *table;
         uint64_t *upto;
         uint32_t *choice;
 
+        for (unsigned o = 0; o < 64; o++) {
+                uint32_t first = step;
+
+                while (step + 1 < s->n && octave_of(s->upto[step]) == o)
+                        step++;
+                bits[o] = (uint8_t)choose_bits(s, first, step, o);
+                n_buckets += 1u << bits[o];
+        }
+        table = block_new(t, sizeof *table + n_buckets * sizeof *bucket + s->n * (sizeof *upto + sizeof *choice));
         if (!table)
                 return NULL;
-        upto = (uint64_t *)((char *)table + head);
+        bucket = table->bucket;
+        upto = (uint64_t *)(bucket + n_buckets);
         choice = (uint32_t *)(upto + s->n);
         memcpy(upto, s->upto, s->n * sizeof *upto);
         memcpy(choice, s->choice, s->n * sizeof *choice);
-        *table = (struct capo_table){
-                .bits = bits, .last = (uint32_t)n_buckets - 1, .n_steps = s->n, .upto = upto, .choice = choice};
-        for (uint32_t i = 0; i + 1 < s->n;) {
-                uint64_t b = capo_table_bucket(s->upto[i], bits);
-                uint32_t next = i + 1;
+        table->upto = upto;
+        table->choice = choice;
+        table->n_steps = s->n;
+        step = 0;
+        for (unsigned o = 0; o < 64; o++) {
+                uint32_t n = 1u << bits[o], shift = o - bits[o];
 
-                for (; at < b; at++)
-                        table->bucket[at] = (struct capo_bucket){UINT64_MAX, s->choice[i], 0};
-                while (next + 1 < s->n && capo_table_bucket(s->upto[next], bits) == b)
-                        next++;
-                if (next == i + 1)
-                        table->bucket[at++] =
-                                (struct capo_bucket){s->upto[i], s->choice[i], s->choice[i] ^ s->choice[next]};
-                else
-                        table->bucket[at++] = (struct capo_bucket){0, CAPO_CROWDED, 0};
-                i = next;
+                /* The highest bit is in size >> shift, except for size 0, which shares its bucket with 1. */
+                table->octave[o] = o ? (struct capo_octave){shift, at - n} : (struct capo_octave){1, at};
+                for (uint32_t k = 0; k < n; k++) {
+                        /* its last size; one more would be 0 in the last of all */
+                        uint64_t end = (((uint64_t)n + k + 1) << shift) - 1;
+                        uint32_t first = step;
+
+                        while (step + 1 < s->n && s->upto[step] <= end)
+                                step++;
+                        bucket[at++] = step - first > 1 ? (struct capo_bucket){0, CAPO_CELL_CROWDED, 0}
+                                       : step == first  ? (struct capo_bucket){UINT64_MAX, choice[step], 0}
+                                                        : (struct capo_bucket){upto[first], choice[first],
+                                                                               choice[first] ^ choice[step]};
+                }
         }
-        for (; at < n_buckets; at++)
-                table->bucket[at] = (struct capo_bucket){UINT64_MAX, s->choice[s->n - 1], 0};
         return table;
 }
 
@@ -326,7 +342,7 @@ static const struct capo_table *table_of_rule(struct capo_tables *t, const struc
         }
         if (!s->n || s->upto[s->n - 1] != UINT64_MAX) { /* only a profile built in memory can end early */
                 s->upto[s->n] = UINT64_MAX;
-                s->choice[s->n++] = 0;
+                s->choice[s->n++] = CAPO_CELL_LEAVE;
         }
         return table_new(t, s);
 }
@@ -452,9 +468,11 @@ static const struct capo_table *paint(struct capo_tables *t, const struct capo_p
                                 cut[unique++] = cut[i];
                 }
                 c.n = unique;
-                for (uint32_t i = 0; i <= c.n; i++)
+                for (uint32_t i = 0; i < c.n; i++) {
                         next[i] = i;
-                memset(s->choice, 0, c.n * sizeof *s->choice);
+                        s->choice[i] = CAPO_CELL_LEAVE; /* of no row */
+                }
+                next[c.n] = c.n;
         }
         for (uint32_t i = s->n = 0; i < c.n; i++) { /* neighbours with one answer are one step */
                 if (s->n && s->choice[s->n - 1] == s->choice[i])

@@ -18,6 +18,7 @@
 #define CAPO_MATCH_H
 
 #include "capo/profile.h"
+#include "core/util.h"
 
 #define CAPO_GBS_MIN_BYTES (16u << 20)
 
@@ -51,27 +52,33 @@ struct capo_question {
         double ring_gbs, tree_gbs; /* -1 not known */
 };
 
-/*
- * One answer, in one word, so that a table holds it and one load gets it. algo 0: no opinion, leave NCCL's choice.
- * Where a decision may cost no more than a few nanoseconds it stays a word: algo | proto << 4 | channels << 8 | rule
- * << 16.
- */
+/* One answer. algo 0: no opinion, leave NCCL's choice. */
 struct capo_choice {
         uint8_t algo : 4, proto : 4; /* enum capo_algo, capo_proto */
         uint8_t channels;            /* 0: NCCL's own */
         uint16_t rule;               /* 1 + row, as in capo_record; set for "leave" rows too; 0 no row */
 };
-static_assert(sizeof(struct capo_choice) == 4, "one word");
+
+/*
+ * The same in one word, so that one load gets it and a decision needs no arithmetic: cell | channels << 8 | rule << 16.
+ * The cell is the place of algorithm and protocol in NCCL's cost table, row by row; the values above are none.
+ */
+enum { CAPO_CELL_LEAVE = 255, CAPO_CELL_CROWDED = 254 };
 
 static inline uint32_t capo_choice_pack(struct capo_choice c)
 {
-        return c.algo | (uint32_t)c.proto << 4 | (uint32_t)c.channels << 8 | (uint32_t)c.rule << 16;
+        uint32_t cell = c.algo ? (c.algo - 1u) * (CAPO_PROTOS - 1) + c.proto - 1u : CAPO_CELL_LEAVE;
+
+        return cell | (uint32_t)c.channels << 8 | (uint32_t)c.rule << 16;
 }
 
 static inline struct capo_choice capo_choice_unpack(uint32_t word)
 {
-        return (struct capo_choice){.algo = word & 15,
-                                    .proto = word >> 4 & 15,
+        uint32_t cell = word & 255;
+        bool none = cell >= CAPO_CELL_CROWDED;
+
+        return (struct capo_choice){.algo = none ? 0 : (uint8_t)(cell / (CAPO_PROTOS - 1) + 1) & 15,
+                                    .proto = none ? 0 : (uint8_t)(cell % (CAPO_PROTOS - 1) + 1) & 15,
                                     .channels = (uint8_t)(word >> 8),
                                     .rule = (uint16_t)(word >> 16)};
 }
@@ -102,22 +109,23 @@ int capo_rule_compare(const struct capo_profile *profile, uint32_t a, uint32_t b
 int capo_match(const struct capo_profile *profile, const struct capo_shape *shape, uint32_t **order);
 
 /*
- * A look-up table for one list of steps (neighbouring rows): sizes in buckets of equal width per power of two, so many
- * that nearly always at most one boundary falls into a bucket; then an answer is one load and one comparison, however
- * many rows there are. A bucket with more boundaries is CROWDED: `upto` is then the step to search from.
+ * A look-up table for one list of steps (neighbouring rows): each power of two is cut into as many buckets of equal
+ * width as keep the boundaries in it apart; then an answer is one load and one comparison, however many rows there are.
+ * In a bucket that still has several boundaries both words are CROWDED, and the steps are searched.
  */
 struct capo_bucket {
         uint64_t upto;   /* sizes up to here are `below`, larger ones `above` */
         uint32_t below;  /* capo_choice_pack */
         uint32_t change; /* below ^ above */
 };
-#define CAPO_CROWDED 15 /* in place of an algorithm, in both words */
+struct capo_octave {
+        uint32_t shift, add; /* size >> shift, plus `add`, is the bucket */
+};
 struct capo_table {
-        uint32_t bits; /* buckets per power of two: 1 << bits */
-        uint32_t last; /* index of the last bucket; all larger sizes are in it */
-        uint32_t n_steps;
-        const uint64_t *upto; /* n_steps, rising, the last UINT64_MAX */
+        struct capo_octave octave[64]; /* by the highest bit of the size; 0 is with 1 */
+        const uint64_t *upto;          /* n_steps, rising, the last UINT64_MAX */
         const uint32_t *choice;
+        uint32_t n_steps;
         struct capo_bucket bucket[];
 };
 
@@ -149,19 +157,11 @@ struct capo_tables {
 int capo_tables_new(const struct capo_profile *profile, const struct capo_shape *shape, struct capo_tables **out);
 void capo_tables_free(struct capo_tables *tables);
 
-/** capo_table_bucket() - where @bytes is: a logarithm with `bits` binary digits after the point. */
-static inline uint64_t capo_table_bucket(uint64_t bytes, uint32_t bits)
-{
-        uint32_t shift = (63 ^ (uint32_t)__builtin_clzll(bytes | 1ull << bits)) - bits;
-
-        return ((uint64_t)shift << bits) + (bytes >> shift);
-}
-
-/** capo_table_word() - the packed choice for @bytes, or CAPO_CROWDED; no branch. */
+/** capo_table_word() - the packed choice for @bytes, or CROWDED; no branch. */
 static inline uint32_t capo_table_word(const struct capo_table *t, uint64_t bytes)
 {
-        uint64_t i = capo_table_bucket(bytes, t->bits);
-        const struct capo_bucket *b = &t->bucket[i < t->last ? i : t->last];
+        const struct capo_octave *o = &t->octave[63 ^ __builtin_clzll(bytes | 1)];
+        const struct capo_bucket *b = &t->bucket[(uint32_t)(bytes >> o->shift) + o->add];
 
         return b->below ^ (b->change & -(uint32_t)(bytes > b->upto));
 }
@@ -172,7 +172,7 @@ static inline struct capo_choice capo_table_find(const struct capo_table *t, uin
 {
         uint32_t word = capo_table_word(t, bytes);
 
-        return (word & 15) == CAPO_CROWDED ? capo_table_crowded(t, bytes) : capo_choice_unpack(word);
+        return (word & 255) == CAPO_CELL_CROWDED ? capo_table_crowded(t, bytes) : capo_choice_unpack(word);
 }
 
 /** capo_tables_find() - the choice for a question. */

@@ -34,7 +34,10 @@ __attribute__((weak)) const struct capo_seam *capo_seam;
 struct capo_choice (*capo_sweep_choose)(const struct capo_sweep_ask *ask);
 
 /* A table that has no opinion at any size. */
-static const struct capo_table empty = {.n_steps = 1, .bucket = {{.upto = UINT64_MAX}}};
+static const struct capo_table empty = {
+        .octave = {[0 ... 63] = {63, 0}},
+        .bucket = {{UINT64_MAX, CAPO_CELL_LEAVE, 0}, {UINT64_MAX, CAPO_CELL_LEAVE, 0}},
+};
 
 struct shape_tables {
         struct shape_tables *next;
@@ -282,6 +285,31 @@ static void tell_comm(const struct capo_tuner_info *info, const struct capo_tune
                           first ? where : "no rule of the profile holds", state.profile->digest);
 }
 
+/* NCCL 2.19 to 2.21 run what they are told. Ring and Tree with LL and Simple exist on every machine; NVLS where the
+ * flag says so; LL128 corrupts data on links that split 128-byte stores, and nothing here tells those links apart;
+ * CollNet has conditions of its own. (2.19.1 to 2.21.5: enqueue.cc getAlgoInfo, graph/tuning.cc.) */
+static bool safe_anywhere(const struct capo_tuner *t, int func, struct capo_choice c, int nvls)
+{
+        if (c.algo == CAPO_ALGO_RING || (c.algo == CAPO_ALGO_TREE && func == CAPO_COLL_ALLREDUCE))
+                return c.proto != CAPO_PROTO_LL128;
+        if (c.proto != CAPO_PROTO_SIMPLE || !nvls)
+                return false;
+        if (c.algo == CAPO_ALGO_NVLS)
+                return func == CAPO_COLL_ALLREDUCE ||
+                       (t->n_nodes == 1 && (func == CAPO_COLL_ALLGATHER || func == CAPO_COLL_REDUCESCATTER));
+        return c.algo == CAPO_ALGO_NVLS_TREE && func == CAPO_COLL_ALLREDUCE && t->n_nodes > 1;
+}
+
+static void fill_direct(struct capo_tuner *t)
+{
+        for (int c = 0; c < CAPO_COLLS && !state.direct_blocked; c++) {
+                for (uint32_t cell = 0; cell < CAPO_CELLS_QUICK; cell++) {
+                        if (safe_anywhere(t, c, capo_choice_unpack(cell), 0))
+                                t->direct[c] |= (uint8_t)(1u << cell);
+                }
+        }
+}
+
 capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out)
 {
         struct capo_tuner *t = aligned_alloc(64, sizeof *t);
@@ -324,6 +352,7 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                 capo_tuner_close(t);
                 return nccl_result;
         }
+        fill_direct(t);
         t->decided = capo_seam ? capo_seam->decided : NULL;
         t->plain = t->plain && !t->chain && !(capo_sweep_choose && capo_seam && capo_seam->current);
         if (info->n_ranks > 1)
@@ -413,10 +442,10 @@ static capo_nccl_result apply(const struct capo_tuner *t, struct capo_choice c, 
         return t->decided ? capo_tuner_decided(t, capo_choice_pack(c)) : CAPO_NCCL_SUCCESS;
 }
 
-capo_nccl_result capo_tuner_ask_table(const struct capo_tuner *t, int func, size_t bytes, float *table, int n_algos,
-                                      int n_protos, int *channels)
+capo_nccl_result capo_tuner_ask_table(const struct capo_tuner *t, const struct capo_table *rows, size_t bytes,
+                                      float *table, int n_algos, int *channels)
 {
-        return apply(t, capo_table_find(t->table[func], bytes), table, n_algos, n_protos, channels);
+        return apply(t, capo_table_find(rows, bytes), table, n_algos, CAPO_NCCL_PROTOS, channels);
 }
 
 capo_nccl_result capo_tuner_ask_all(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
@@ -424,7 +453,8 @@ capo_nccl_result capo_tuner_ask_all(const struct capo_tuner *t, int func, size_t
 {
         struct capo_question q = {
                 .coll = (uint8_t)func, .bytes = bytes, .pipe_ops = pipe_ops, .reg_buff = (int8_t)reg_buff};
-        struct capo_choice c = capo_choose(t, &q, table, n_algos, n_protos);
+        struct capo_choice c =
+                t->plain ? capo_table_find(t->table[func], bytes) : capo_choose(t, &q, table, n_algos, n_protos);
 
         if (!c.rule && t->chain) { /* a row that says "leave to NCCL" is an opinion */
                 capo_chain_ask(t->chain, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
@@ -439,47 +469,33 @@ capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word)
         return CAPO_NCCL_SUCCESS;
 }
 
-/* NCCL 2.19 to 2.21 run what they are told. Ring and Tree with LL and Simple exist on every machine; NVLS where the
- * flag says so; LL128 corrupts data on links that split 128-byte stores, and nothing here tells those links apart;
- * CollNet has conditions of its own. (2.19.1 to 2.21.5: enqueue.cc getAlgoInfo, graph/tuning.cc.) */
-static bool safe_anywhere(const struct capo_tuner *t, int func, struct capo_choice c, int nvls)
+static capo_nccl_result apply_direct(const struct capo_tuner *t, int func, struct capo_choice c, int nvls, int *algo,
+                                     int *proto, int *channels)
 {
-        if (c.algo == CAPO_ALGO_RING || (c.algo == CAPO_ALGO_TREE && func == CAPO_COLL_ALLREDUCE))
-                return c.proto != CAPO_PROTO_LL128;
-        if (c.proto != CAPO_PROTO_SIMPLE || !nvls)
-                return false;
-        if (c.algo == CAPO_ALGO_NVLS)
-                return func == CAPO_COLL_ALLREDUCE ||
-                       (t->n_nodes == 1 && (func == CAPO_COLL_ALLGATHER || func == CAPO_COLL_REDUCESCATTER));
-        return c.algo == CAPO_ALGO_NVLS_TREE && func == CAPO_COLL_ALLREDUCE && t->n_nodes > 1;
-}
-
-capo_nccl_result capo_tuner_ask_direct(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
-                                       int pipe_ops, int *algo, int *proto, int *channels)
-{
-        struct capo_choice c = {0};
-
-        if (!t || (unsigned)func >= CAPO_COLLS)
-                return CAPO_NCCL_SUCCESS;
-        if (t->plain) {
-                c = capo_table_find(t->table[func], bytes);
-        } else {
-                struct capo_question q = {.coll = (uint8_t)func, .bytes = bytes, .pipe_ops = pipe_ops, .reg_buff = -1};
-
-                c = capo_choose(t, &q, NULL, 0, 0);
-        }
-        if (!c.algo) {
-                if (t->chain && !c.rule)
-                        capo_chain_ask_direct(t->chain, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
-                return CAPO_NCCL_SUCCESS;
-        }
-        if (state.direct_blocked || !safe_anywhere(t, func, c, nvls))
+        if (!c.algo || state.direct_blocked || !safe_anywhere(t, func, c, nvls))
                 return CAPO_NCCL_SUCCESS;
         *algo = c.algo - 1;
         *proto = c.proto - 1;
         if (c.channels)
                 *channels = c.channels;
-        if (t->decided)
-                t->decided(c.rule);
-        return CAPO_NCCL_SUCCESS;
+        return t->decided ? capo_tuner_decided(t, capo_choice_pack(c)) : CAPO_NCCL_SUCCESS;
+}
+
+capo_nccl_result capo_tuner_ask_direct_table(const struct capo_tuner *t, int func, size_t bytes, int nvls, int *algo,
+                                             int *proto, int *channels)
+{
+        return apply_direct(t, func, capo_table_find(t->table[func], bytes), nvls, algo, proto, channels);
+}
+
+capo_nccl_result capo_tuner_ask_direct_all(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
+                                           int pipe_ops, int *algo, int *proto, int *channels)
+{
+        struct capo_question q = {.coll = (uint8_t)func, .bytes = bytes, .pipe_ops = pipe_ops, .reg_buff = -1};
+        struct capo_choice c = capo_choose(t, &q, NULL, 0, 0);
+
+        if (!c.rule && !c.algo && t->chain) {
+                capo_chain_ask_direct(t->chain, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+                return CAPO_NCCL_SUCCESS;
+        }
+        return apply_direct(t, func, c, nvls, algo, proto, channels);
 }

@@ -25,12 +25,16 @@ struct capo_tuner_info {
 
 struct capo_chain;
 
+/* Cells that are answered on the spot: Tree and Ring. */
+#define CAPO_CELLS_QUICK (CAPO_ALGO_RING * CAPO_NCCL_PROTOS)
+
 /* One communicator. The first line is all that a plain decision touches. */
 struct capo_tuner {
         const struct capo_table *table[CAPO_COLLS]; /* never NULL: `empty` has no opinion */
         void (*decided)(uint16_t rule);             /* tell the recorder; NULL without one */
         struct capo_chain *chain;                   /* whom to ask where we have no opinion; NULL nobody */
         bool plain; /* a table look-up is the whole decision, and where it has none nobody else is asked */
+        uint8_t direct[CAPO_COLLS]; /* bit n: cell n, one of the first six, may be answered through ABI v1 and v2 */
 
         const struct capo_tables *tables; /* NULL: no profile */
         uint64_t comm_id;
@@ -56,14 +60,28 @@ capo_nccl_result capo_tuner_close(struct capo_tuner *tuner);
 struct capo_choice capo_choose(const struct capo_tuner *tuner, struct capo_question *question, const float *table,
                                int n_algos, int n_protos);
 
-/* What does not fit into the few instructions below. All return CAPO_NCCL_SUCCESS, so that they can be the last call.
- * capo_tuner_ask_all: any communicator. capo_tuner_ask_table: a plain one whose choice @word is none of the first six
- * entries, or none, or CROWDED. capo_tuner_decided: tell the recorder. */
+/* What does not fit into the few instructions below. capo_tuner_ask_all: any communicator, any cost table, with the
+ * arguments of its caller in their places. capo_tuner_ask_table: a look-up decides, the cost table is [n_algos][3]. */
 capo_nccl_result capo_tuner_ask_all(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
                                     int n_algos, int n_protos, int reg_buff, int *channels);
-capo_nccl_result capo_tuner_ask_table(const struct capo_tuner *t, int func, size_t bytes, float *table, int n_algos,
-                                      int n_protos, int *channels);
+capo_nccl_result capo_tuner_ask_table(const struct capo_tuner *t, const struct capo_table *rows, size_t bytes,
+                                      float *table, int n_algos, int *channels);
 capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word);
+
+static inline uint32_t capo_float_bits(float x)
+{
+        uint32_t bits;
+
+        __builtin_memcpy(&bits, &x, sizeof bits);
+        return bits;
+}
+
+/* NCCL marks a pair that is not available with -1. The bits of a float from 0 to infinity, read as an unsigned number,
+ * are at most those of infinity; negative numbers (-0.0 with them, which no prediction is) and NaN are above. */
+static inline bool capo_cell_available(float cell)
+{
+        return capo_float_bits(cell) <= 0x7f800000;
+}
 
 /**
  * capo_tuner_ask() - answer one question of ABI v3 or later through the cost table
@@ -72,27 +90,28 @@ capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word);
  * available; all others keep what NCCL predicted. NCCL takes the first of equal values (enqueue.cc, topoGetAlgoInfo),
  * so an earlier entry that is 0.0 as well - NCCL's own predictions never are - is lifted a little.
  *
- * Here is the plain case: a row for Tree or Ring, the first six entries, decides and nobody else is to be asked. Six
+ * Here is the plain case: a row for Tree or Ring, the first six entries, decides and nobody else is to be asked. Five
  * factors whose product is not 0 are all not 0, and a multiplication takes its operand straight from memory.
  */
 static inline capo_nccl_result capo_tuner_ask(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops,
                                               float *table, int n_algos, int n_protos, int reg_buff, int *channels)
 {
-        uint32_t word, algo, at;
+        const struct capo_table *rows;
+        uint32_t word, cell;
 
         if (unlikely((unsigned)func >= CAPO_COLLS || !t))
                 return CAPO_NCCL_SUCCESS;
-        if (unlikely(!t->plain))
+        if (unlikely(n_algos < CAPO_ALGO_RING) || unlikely(!t->plain) || unlikely(n_protos != CAPO_NCCL_PROTOS))
                 return capo_tuner_ask_all(t, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
-        word = capo_table_word(t->table[func], bytes);
-        algo = word & 15;
-        at = algo * CAPO_NCCL_PROTOS + (word >> 4 & 15) - (CAPO_NCCL_PROTOS + 1);
-        if (unlikely(algo - 1 >= CAPO_ALGO_RING || n_algos < CAPO_ALGO_RING || n_protos != CAPO_NCCL_PROTOS ||
-                     table[0] * table[1] * table[2] * table[3] * table[4] * table[5] == 0))
-                return capo_tuner_ask_table(t, func, bytes, table, n_algos, n_protos, channels);
-        if (unlikely(!(table[at] >= 0)))
-                return CAPO_NCCL_SUCCESS; /* not available here and now: NCCL's choice stands */
-        table[at] = 0.0f;
+        rows = t->table[func];
+        word = capo_table_word(rows, bytes);
+        cell = word & 255;
+        if (unlikely(cell >= CAPO_CELLS_QUICK) ||
+            unlikely(!(capo_float_bits(table[0] * table[1] * table[2] * table[3] * table[4]) << 1)))
+                return capo_tuner_ask_table(t, rows, bytes, table, n_algos, channels);
+        if (unlikely(!capo_cell_available(table[cell])))
+                return CAPO_NCCL_SUCCESS; /* here and now: NCCL's choice stands */
+        table[cell] = 0.0f;
         if (word >> 8 & 255)
                 *channels = word >> 8 & 255;
         if (unlikely(t->decided != NULL))
@@ -100,9 +119,34 @@ static inline capo_nccl_result capo_tuner_ask(const struct capo_tuner *t, int fu
         return CAPO_NCCL_SUCCESS;
 }
 
+/* Likewise what does not fit below: any communicator; a plain one, but none of the first six cells. */
+capo_nccl_result capo_tuner_ask_direct_all(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
+                                           int pipe_ops, int *algo, int *proto, int *channels);
+capo_nccl_result capo_tuner_ask_direct_table(const struct capo_tuner *t, int func, size_t bytes, int nvls, int *algo,
+                                             int *proto, int *channels);
+
 /** capo_tuner_ask_direct() - answer one question of ABI v1 or v2: both outputs or none, taken unchecked by NCCL 2.19 to
  * 2.21, so only what is safe on any machine is answered. */
-capo_nccl_result capo_tuner_ask_direct(const struct capo_tuner *tuner, int func, size_t bytes, int collnet, int nvls,
-                                       int pipe_ops, int *algo, int *proto, int *channels);
+static inline capo_nccl_result capo_tuner_ask_direct(const struct capo_tuner *t, int func, size_t bytes, int collnet,
+                                                     int nvls, int pipe_ops, int *algo, int *proto, int *channels)
+{
+        uint32_t word, cell;
+
+        if (unlikely((unsigned)func >= CAPO_COLLS || !t))
+                return CAPO_NCCL_SUCCESS;
+        if (unlikely(!t->plain))
+                return capo_tuner_ask_direct_all(t, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+        word = capo_table_word(t->table[func], bytes);
+        cell = word & 255;
+        if (unlikely(cell >= CAPO_CELLS_QUICK) || unlikely(!(t->direct[func] >> cell & 1)))
+                return capo_tuner_ask_direct_table(t, func, bytes, nvls, algo, proto, channels);
+        *algo = cell >= CAPO_NCCL_PROTOS;
+        *proto = (int)(cell >= CAPO_NCCL_PROTOS ? cell - CAPO_NCCL_PROTOS : cell);
+        if (word >> 8 & 255)
+                *channels = word >> 8 & 255;
+        if (unlikely(t->decided != NULL))
+                return capo_tuner_decided(t, word);
+        return CAPO_NCCL_SUCCESS;
+}
 
 #endif
