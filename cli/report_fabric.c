@@ -103,15 +103,32 @@ static void links_text(const struct report *r, const struct capo_fabric_job *f, 
 
 static bool share_is_empty(const struct capo_fabric_share *s)
 {
-        return s->ops < 0.5 && !s->own_ops;
+        return s->ops < 0.5 && !s->own_ops && !s->looks.n;
+}
+
+/* How much of the calls' time was network: estimated from looks, or without any (older logs) a bound. */
+static void network_cell(struct capo_table *t, const struct capo_fabric_share *s)
+{
+        struct capo_fabric_part part;
+        char text[32];
+
+        if (capo_fabric_share_network(s, &part))
+                capo_table_cell(t, "%s%s (%.1f-%.1f)", capo_fabric_share_sure(s) ? "" : "at least ",
+                                capo_text_percent(part.share, text), 100 * part.low, 100 * part.high);
+        else if (s->call_ns > 0)
+                capo_table_cell(t, "at most %s of its time", capo_text_percent(s->net_ns / s->call_ns, text));
+        else
+                capo_table_cell(t, "-");
 }
 
 static void shares_text(const struct report *r, const struct capo_fabric_job *f, FILE *out)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll rrrrr");
-        static const char *const heads[] = {"comm", "call", "sent", "recv", "ops", "own ops", "network under way"};
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll rrrrrrr");
+        static const char *const heads[] = {"comm",    "call",    "sent",  "recv", "ops",
+                                            "own ops", "network", "looks", "wait"};
+        struct capo_fabric_part part;
         size_t shown = 0, n = 0;
-        char text[32];
+        char text[32], slit[32];
 
         for (size_t i = 0; i < f->n_shares; i++)
                 n += f->shares[i].comm != CAPO_NO_COMM && !share_is_empty(&f->shares[i]);
@@ -121,6 +138,12 @@ static void shares_text(const struct report *r, const struct capo_fabric_job *f,
                 "\nWHAT THE NETWORK CARRIED     over all ranks; by time: traffic is divided among the calls under way, "
                 "to %s; \"own\" was posted inside the call\n",
                 capo_text_time(f->window_ns, text));
+        if (f->slit_ns)
+                fprintf(out,
+                        "network: part of the calls' time (95 %% interval), by looks at random moments: something "
+                        "posted "
+                        "had not completed (wait), or moved within %s\n",
+                        capo_text_time((double)f->slit_ns, slit));
         for (size_t i = 0; i < N_ELEMENTS(heads); i++)
                 capo_table_cell(t, "%s", heads[i]);
         for (size_t i = 0; i < f->n_shares && (r->all || shown < SHARES_SHOWN); i++) {
@@ -135,10 +158,11 @@ static void shares_text(const struct report *r, const struct capo_fabric_job *f,
                 capo_table_cell(t, "%s", capo_size_print((uint64_t)s->received, text, sizeof text));
                 capo_table_cell(t, "%s", capo_text_count((uint64_t)s->ops, text));
                 capo_table_cell(t, "%s", capo_text_count(s->own_ops, text));
-                if (s->call_ns > 0)
-                        capo_table_cell(t, "at most %s of its time", capo_text_percent(s->net_ns / s->call_ns, text));
-                else
-                        capo_table_cell(t, "-");
+                network_cell(t, s);
+                capo_table_cell(t, "%s", s->looks.n ? capo_text_count(s->looks.n, text) : "-");
+                capo_table_cell(t, "%s",
+                                capo_fabric_share_wait(s, &part) ? capo_text_time(capo_fabric_share_wait_ns(s), text)
+                                                                 : "-");
         }
         capo_table_print(t, out, 1, "", "");
 }
@@ -286,24 +310,45 @@ json_t *report_fabric_json(const struct report *r, const struct capo_fabric_job 
         return list;
 }
 
+static json_t *part_json(const struct capo_fabric_part *part)
+{
+        return json_pack("{s:f,s:f,s:f}", "share", part->share, "low", part->low, "high", part->high);
+}
+
+static json_t *share_json(const struct capo_fabric_job *f, const struct capo_fabric_share *s)
+{
+        json_t *j = json_pack("{s:o,s:o,s:f,s:f,s:f,s:o,s:o,s:o,s:f,s:o}", "comm",
+                              s->comm == CAPO_NO_COMM ? json_null() : json_integer(s->comm), "call",
+                              s->call ? json_string(capo_call_name(s->call)) : json_null(), "ops_by_time",
+                              round(s->ops), "sent_by_time", round(s->sent), "recv_by_time", round(s->received),
+                              "own_ops", count_json(s->own_ops), "own_bytes", count_json(s->own_bytes), "calls",
+                              count_json(s->calls), "window_us", f->window_ns / 1000, "network_share",
+                              s->call_ns > 0 ? json_real(s->net_ns / s->call_ns) : json_null());
+        struct capo_fabric_part part;
+        json_t *network = NULL, *wait = NULL;
+
+        if (capo_fabric_share_network(s, &part)) {
+                network = part_json(&part);
+                json_object_set_new(network, "sure", json_boolean(capo_fabric_share_sure(s)));
+        }
+        if (capo_fabric_share_wait(s, &part)) {
+                wait = part_json(&part);
+                json_object_set_new(wait, "us", json_real(capo_fabric_share_wait_ns(s) / 1000));
+        }
+        json_object_set_new(j, "calls_us", json_real(s->call_ns / 1000));
+        json_object_set_new(j, "looks", count_json(s->looks.n));
+        json_object_set_new(j, "network", network ? network : json_null());
+        json_object_set_new(j, "wait", wait ? wait : json_null());
+        return j;
+}
+
 json_t *report_fabric_calls_json(const struct capo_fabric_job *f)
 {
         json_t *list = json_array();
 
         for (size_t i = 0; f && i < f->n_shares; i++) {
-                const struct capo_fabric_share *s = &f->shares[i];
-
-                if (share_is_empty(s))
-                        continue;
-                json_array_append_new(list,
-                                      json_pack("{s:o,s:o,s:f,s:f,s:f,s:o,s:o,s:o,s:f,s:o}", "comm",
-                                                s->comm == CAPO_NO_COMM ? json_null() : json_integer(s->comm), "call",
-                                                s->call ? json_string(capo_call_name(s->call)) : json_null(),
-                                                "ops_by_time", round(s->ops), "sent_by_time", round(s->sent),
-                                                "recv_by_time", round(s->received), "own_ops", count_json(s->own_ops),
-                                                "own_bytes", count_json(s->own_bytes), "calls", count_json(s->calls),
-                                                "window_us", f->window_ns / 1000, "network_share",
-                                                s->call_ns > 0 ? json_real(s->net_ns / s->call_ns) : json_null()));
+                if (!share_is_empty(&f->shares[i]))
+                        json_array_append_new(list, share_json(f, &f->shares[i]));
         }
         return list;
 }

@@ -545,6 +545,22 @@ static void texts_write(struct capo_drain *d)
         }
 }
 
+/* What a dead process would have said of itself next. */
+static void kept_write(struct capo_drain *d)
+{
+        uint32_t now = atomic_load_explicit(&d->h->kept_now, memory_order_acquire), piece[2];
+        uint32_t size = now ? d->h->kept_size[now - 1] : 0;
+
+        for (uint32_t at = 0; at + sizeof piece <= size; at += sizeof piece + ((piece[1] + 7) & ~7u)) {
+                const char *text = capo_area_at(d->seg, CAPO_AREA_KEPT, (now - 1) * CAPO_KEPT_HALF + at);
+
+                memcpy(piece, text, sizeof piece);
+                if (piece[1] > size - at - sizeof piece) /* a stranger's file, damaged */
+                        return;
+                frame(d, piece[0], text + sizeof piece, piece[1], NULL, 0);
+        }
+}
+
 static void comms_write(struct capo_drain *d)
 {
         const struct capo_timebase *clock = &d->h->clock;
@@ -711,6 +727,8 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
                         first = head - d->h->flight_keep;
                 blocks_write(d, first, head);
         }
+        if (clean == 2) /* newer than what the log has, and older than what waits in the text area, if anything does */
+                kept_write(d);
         describe(d, clean);
         return capo_log_finish(&d->log, clean == 2);
 }

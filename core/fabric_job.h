@@ -34,7 +34,18 @@ struct capo_fabric_share {
         uint64_t own_ops, own_bytes; /* posted by the calling threads themselves, inside the call */
         double ops, sent, received;  /* by time: each window's traffic is divided among the calls it overlaps */
         double call_ns;              /* time in these calls */
-        double net_ns;               /* of that, in windows in which the network carried data */
+        double net_ns;               /* of that, in windows in which the network carried data: no less than the truth */
+        struct {                     /* the moments at which somebody looked while such a call was under way */
+                uint64_t n;
+                double time, time_sq;   /* what they stand for, s, once for each call under way; and its squares */
+                double busy;            /* of `time`: something was waiting or moving */
+                double waiting, unsure; /* of `time`: something posted had not completed; it is not known */
+        } looks;
+};
+
+/* A part of time, estimated from looks. */
+struct capo_fabric_part {
+        double share, low, high; /* 0..1; the interval holds the truth in 95 of 100 cases */
 };
 
 struct capo_fabric_job {
@@ -45,6 +56,7 @@ struct capo_fabric_job {
         struct capo_fabric_share *shares; /* most bytes first */
         size_t n_shares;
         double window_ns; /* longest window used: how coarse "by time" is */
+        uint64_t slit_ns; /* of the looks: how long an event counts as "moving"; 0: no looks in any log */
 };
 
 /**
@@ -63,6 +75,26 @@ static inline void capo_fabric_job_freep(struct capo_fabric_job **f)
 {
         capo_fabric_job_free(*f);
 }
+
+/**
+ * capo_fabric_share_network(), capo_fabric_share_wait() - the part of the time in these calls in which the network was
+ * busy (something posted to leave had not completed, or something moved), and in which something posted had not
+ * completed
+ *
+ * Looks are taken at random moments, so of n of them a number is busy that is distributed binomially around the truth;
+ * the interval is Wilson's (E. B. Wilson, Probable inference, JASA 22, 1927), with n the effective number
+ * (sum w)^2 / sum w^2 where looks stand for different lengths of time.
+ *
+ * Return: false when there was no look, or (wait) when the logs do not say what was outstanding.
+ */
+bool capo_fabric_share_network(const struct capo_fabric_share *s, struct capo_fabric_part *out);
+bool capo_fabric_share_wait(const struct capo_fabric_share *s, struct capo_fabric_part *out);
+
+/** capo_fabric_share_wait_ns() - how long that was in all, over all ranks; for a share of which the wait is known. */
+double capo_fabric_share_wait_ns(const struct capo_fabric_share *s);
+
+/** capo_fabric_share_sure() - could every look tell what was outstanding? If not, the network may have been busier. */
+bool capo_fabric_share_sure(const struct capo_fabric_share *s);
 
 /**
  * capo_fabric_job_warning() - the sentence a user must read: data went over the kernel's network stack although the

@@ -297,6 +297,47 @@ static int window_line(struct capo_fabric *f, char *at)
         return r;
 }
 
+/* "gap" and a letter for each look: see docs/log-format.md. */
+static int looks_line(struct capo_fabric *f, char *at)
+{
+        static const char letters[] = "imwbIMWB"; /* bits: moving, waiting, unsure */
+        const char *seen = "", *letter;
+        char *key, *value;
+        uint64_t every = 0, t = 0;
+
+        while (next_pair(&at, &key, &value)) {
+                uint64_t v = 0;
+
+                if (!strcmp(key, "seen"))
+                        seen = value;
+                else if (!one(value, &v))
+                        return 1;
+                else if (!strcmp(key, "every"))
+                        every = v;
+                else if (!strcmp(key, "slit"))
+                        f->slit_ns = v;
+                else if (!strcmp(key, "begin"))
+                        t = v;
+        }
+        while (*seen) {
+                struct capo_fabric_look *look;
+                uint64_t gap_us;
+
+                if (!number(&seen, &gap_us) || !*seen || !(letter = strchr(letters, *seen++)))
+                        return 1;
+                look = grow(&f->looks, &f->n_looks, sizeof *look);
+                if (!look)
+                        return -ENOMEM;
+                t += 1000 * gap_us;
+                *look = (struct capo_fabric_look){.t_ns = t,
+                                                  .every_s = (float)every / 1e9f,
+                                                  .moving = (letter - letters) & 1,
+                                                  .waiting = (letter - letters) & 2,
+                                                  .unsure = (letter - letters) & 4};
+        }
+        return 0;
+}
+
 static int inside_line(struct capo_fabric *f, char *at)
 {
         struct capo_fabric_inside *i = grow(&f->inside, &f->n_inside, sizeof *i);
@@ -351,7 +392,7 @@ static uint64_t choose_snapshot(const char *text)
         for (const char *line = text; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
                 if ((v = snapshot_of(line, "snapshot")))
                         last = v;
-                else if ((v = snapshot_of(line, "complete")))
+                else if ((v = snapshot_of(line, "complete")) > complete) /* a recovered one may come late */
                         complete = v;
         }
         return complete ? complete : last;
@@ -398,6 +439,8 @@ int capo_fabric_parse(const char *text, struct capo_fabric **out)
                         r = domain_line(f, rest);
                 else if (!strcmp(line, "window"))
                         r = window_line(f, rest);
+                else if (!strcmp(line, "looks"))
+                        r = looks_line(f, rest);
                 else if (!strcmp(line, "inside"))
                         r = inside_line(f, rest);
                 else if (!strcmp(line, "ep") || !strcmp(line, "cq") || !strcmp(line, "cntr") || !strcmp(line, "eq") ||
@@ -429,6 +472,7 @@ void capo_fabric_free(struct capo_fabric *f)
         free(f->domains);
         free(f->objects);
         free(f->windows);
+        free(f->looks);
         free(f->inside);
         free(f);
 }

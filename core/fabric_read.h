@@ -73,6 +73,16 @@ struct capo_fabric_window {
         uint64_t ops, tx_bytes, rx_bytes;
 };
 
+/* What the drain thread saw when it looked at the network, at a moment chosen by chance (shim/fi_look.c). */
+struct capo_fabric_look {
+        uint64_t t_ns; /* CLOCK_MONOTONIC, to a microsecond */
+        float every_s; /* the time it stands for */
+        bool moving;   /* nothing waited, but something was posted to leave, or a completion read, within
+                          capo_fabric.slit_ns */
+        bool waiting;  /* something posted to leave had not completed */
+        bool unsure;   /* more may have been waiting than is known */
+};
+
 /* What was posted inside an NCCL call, on the thread that made it. */
 struct capo_fabric_inside {
         uint64_t comm_uid;
@@ -88,6 +98,9 @@ struct capo_fabric {
         size_t n_objects;
         struct capo_fabric_window *windows;
         size_t n_windows;
+        struct capo_fabric_look *looks; /* by time */
+        size_t n_looks;
+        uint64_t slit_ns;
         struct capo_fabric_inside *inside;
         size_t n_inside;
         unsigned bad_lines; /* of the snapshot used: not understood, left out */
@@ -95,7 +108,7 @@ struct capo_fabric {
 
 /**
  * capo_fabric_parse() - the joined text of a log's FABRIC frames
- * @text: lines; the last snapshot that is complete is used, or the last one when none is
+ * @text: lines; the complete snapshot of the highest number is used, or the last one when none is complete
  * @out:  set only on success; capo_fabric_free() it
  *
  * Return: 0; -ENOMEM. Lines and keys this version does not know are left out.

@@ -102,6 +102,7 @@ static void lay_out(struct capo_segment_header *h, const struct capo_segment_con
                 [CAPO_AREA_HISTS] = {sizeof(struct capo_seg_hist), 8192},
                 [CAPO_AREA_SLOTS] = {sizeof(struct capo_slot), 2048}, /* 1024 for events, 1024 for kernel stamps */
                 [CAPO_AREA_TEXT] = {1, 256 << 10},
+                [CAPO_AREA_KEPT] = {1, 2 * CAPO_KEPT_HALF},
         };
         uint64_t offset = round_up(sizeof *h, PAGE);
 
@@ -308,6 +309,10 @@ static int attach(int fd, struct capo_segment *seg)
                 if (a->used > a->committed)
                         a->used = a->committed;
         }
+        if (h->kept_now > 2 || (h->kept_now && (h->kept_size[h->kept_now - 1] > CAPO_KEPT_HALF ||
+                                                (h->kept_now - 1) * CAPO_KEPT_HALF + h->kept_size[h->kept_now - 1] >
+                                                        h->areas[CAPO_AREA_KEPT].committed)))
+                goto bad;
         flight = &h->areas[CAPO_AREA_FLIGHT];
         if ((h->flight_head > flight->committed && flight->committed < flight->capacity) ||
             (h->text_head && h->areas[CAPO_AREA_TEXT].committed < h->areas[CAPO_AREA_TEXT].capacity) ||

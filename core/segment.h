@@ -3,9 +3,9 @@
  * The segment: all the memory the recorder of one process works in, as one file /dev/shm/capo-<uid>-<pid>-<start>, so
  * that a killed process leaves everything it knew to whoever looks next.
  *
- *      +---------+-------+-------+-------+-------+--------+-------+------+--------+- - -
- *      | header  | comms | sites | cells | hists | flight | slots | text | ring 0 | ring 1 ...
- *      +---------+-------+-------+-------+-------+--------+-------+------+--------+- - -
+ *      +---------+-------+-------+-------+-------+--------+-------+------+------+--------+- - -
+ *      | header  | comms | sites | cells | hists | flight | slots | text | kept | ring 0 | ring 1 ...
+ *      +---------+-------+-------+-------+-------+--------+-------+------+------+--------+- - -
  *
  * Each area is an array of equal items with room for many more than are used; only its first `committed` items are
  * backed by memory (posix_fallocate, so a full tmpfs is an error code and not SIGBUS). Nothing in here is a pointer:
@@ -17,6 +17,7 @@
  *   flight, commit             the drain, one at a time
  *   comms, sites, text         any thread, under the segment's lock (struct capo_segment, not in the file)
  *   slots                      by state, see below
+ *   kept                       the drain thread: two halves, the one that kept_now names is whole
  */
 #ifndef CAPO_SEGMENT_H
 #define CAPO_SEGMENT_H
@@ -30,7 +31,7 @@
 #include "core/clock.h"
 
 #define CAPO_SEGMENT_MAGIC   "CAPOSEG\n"
-#define CAPO_SEGMENT_VERSION 1 /* layouts never mix: another version is left alone */
+#define CAPO_SEGMENT_VERSION 2 /* layouts never mix: another version is left alone */
 #define CAPO_SEGMENT_DIR     "/dev/shm"
 
 enum capo_area_id {
@@ -41,6 +42,7 @@ enum capo_area_id {
         CAPO_AREA_FLIGHT,
         CAPO_AREA_SLOTS,
         CAPO_AREA_TEXT,
+        CAPO_AREA_KEPT,
         CAPO_AREA_RINGS,
         CAPO_AREAS,
 };
@@ -123,6 +125,12 @@ struct capo_slot {
 };
 static_assert(sizeof(struct capo_slot) == 128, "layout");
 
+/*
+ * Text that replaces itself: frames (type, size, bytes, up to the next multiple of 8) that belong in the log only when
+ * nobody lives to write newer ones. Each new edition goes into the half that is not in force.
+ */
+#define CAPO_KEPT_HALF (192u << 10)
+
 /* What the log file has. Two of them, so that one store makes the new one true. */
 struct capo_commit {
         uint64_t log_bytes;   /* bytes of the file that are good */
@@ -156,8 +164,11 @@ struct capo_segment_header {
         _Atomic uint64_t dropped;   /* calls of threads that got no ring */
         _Atomic uint64_t gpu_dropped;
         _Atomic uint64_t text_lost; /* bytes */
-        _Atomic uint32_t threads;   /* numbers given out */
-        uint64_t calls;             /* taken out of rings and slots */
+        _Atomic uint32_t kept_now;  /* 1 or 2: the half of the kept area that is whole; 0 none */
+        uint32_t kept_size[2];      /* bytes */
+        uint32_t reserved;
+        _Atomic uint32_t threads; /* numbers given out */
+        uint64_t calls;           /* taken out of rings and slots */
         uint64_t shape_overflow, bytes_lost;
         double cost_ns;
         uint64_t last_write_ns; /* CLOCK_MONOTONIC of the last checkpoint */

@@ -186,8 +186,13 @@ struct fi_ep {
         struct fi_object o;
         uint64_t caps;
         struct fi_cq *tx_cq, *rx_cq;
-        uint8_t ep_type;    /* enum fi_ep_type */
-        uint8_t repeats[2]; /* tx, rx: a context was in use twice at once: not timed any more */
+        uint8_t ep_type;       /* enum fi_ep_type */
+        uint8_t repeats[2];    /* tx, rx: a context was in use twice at once: not timed any more */
+        bool silent;           /* not every transmit makes an entry in tx_cq: FI_SELECTIVE_COMPLETION, no default */
+        bool completes;        /* FI_COMPLETION is the default of its transmits */
+        bool look_open;        /* this and the next: fi_look.c's */
+        uint64_t look_posts;   /* transmits that make an entry, at the last reading */
+        uint64_t look_injects; /* those that do not */
         FI_TABLE(struct fi_ops_ep) ops;
         FI_TABLE(struct fi_ops_cm) cm;
         FI_TABLE(struct fi_ops_msg) msg;
@@ -209,10 +214,18 @@ struct fi_slot {
 struct fi_cq {
         struct fi_object o;
         FI_TABLE(struct fi_ops_cq) ops;
-        uint32_t stride;     /* bytes per entry; 0 not known */
-        bool lengths;        /* entries have flags and len */
-        uint64_t empty;      /* reads that found nothing */
-        _Atomic int watched; /* slots in use */
+        uint32_t stride;                                /* bytes per entry; 0 not known */
+        bool lengths;                                   /* entries have flags and len */
+        uint64_t empty;                                 /* reads that found nothing */
+        _Atomic int watched;                            /* slots in use */
+        struct {                                        /* fi_look.c's */
+                uint64_t completions, received, errors; /* at the last reading */
+                int64_t outstanding;                    /* transmits posted and not yet seen to complete */
+                uint64_t t_moved;                       /* when a reading last differed */
+                uint32_t open;                          /* endpoints that transmit to it */
+                bool receives;                          /* some endpoint receives to it */
+                bool unsure;                            /* outstanding may be off, until it has been quiet for long */
+        } look;
         struct fi_cq_set set[FI_SETS] __attribute__((aligned(64)));
         struct fi_slot slot[FI_SLOTS];
 };
@@ -221,6 +234,7 @@ struct fi_cntr {
         struct fi_object o;
         FI_TABLE(struct fi_ops_cntr) ops;
         _Atomic uint64_t reads, waits, last;
+        uint64_t look_last; /* fi_look.c's */
 };
 
 struct fi_eq {
@@ -317,6 +331,34 @@ static inline unsigned fi_slot_of(const void *context)
 
         return ((v >> 4) ^ (v >> 10) ^ (v >> 16)) % FI_SLOTS;
 }
+
+/* ---- fi_look.c --------------------------------------------------------------------------------------------------- */
+
+extern const bool capo_fi_transmits[CAPO_FI_KINDS]; /* fi_text.c: the bytes leave, or are fetched by, this side */
+
+#define FI_LOOKS         8192
+#define FI_LOOK_EVERY_NS 10000000u /* mean distance */
+#define FI_LOOK_SLIT_NS  50000u    /* between the two readings that tell whether anything moves */
+enum fi_look_state {
+        FI_LOOK_MOVING = 1,  /* nothing waited, but something was posted to leave, or completed, within the slit */
+        FI_LOOK_WAITING = 2, /* something posted to leave has not completed */
+        FI_LOOK_UNSURE = 4,  /* there may be more waiting than is known */
+};
+struct fi_look {
+        uint64_t t_us : 56; /* CLOCK_MONOTONIC */
+        uint64_t level : 5; /* it stands for FI_LOOK_EVERY_NS << level of time */
+        uint64_t state : 3;
+};
+
+/** capo_fi_look() - look at the network if it is time; the drain thread's rounds call this. */
+void capo_fi_look(void);
+
+/** capo_fi_looks() - all looks that are kept, oldest first. Returns how many. */
+unsigned capo_fi_looks(const struct fi_look **out);
+
+/** capo_fi_look_start(), capo_fi_look_forget() - begin; in a new child process, forget the parent's. */
+void capo_fi_look_start(void);
+void capo_fi_look_forget(void);
 
 /* ---- fi_device.c, fi_text.c -------------------------------------------------------------------------------------- */
 

@@ -362,7 +362,7 @@ struct fi_ep *capo_fi_ep_of(struct fid *fid)
         return o && o->type == FI_T_EP ? (struct fi_ep *)o : NULL;
 }
 
-static void ep_opened(struct fi_domain *d, struct fid_ep *ep, uint64_t caps, enum fi_ep_type type,
+static void ep_opened(struct fi_domain *d, struct fid_ep *ep, uint64_t caps, enum fi_ep_type type, bool completes,
                       const struct fi_ep *from)
 {
         struct fi_ep *e = object_new(FI_T_EP, sizeof *e, &ep->fid, d);
@@ -371,9 +371,11 @@ static void ep_opened(struct fi_domain *d, struct fid_ep *ep, uint64_t caps, enu
                 return;
         e->caps = caps;
         e->ep_type = type;
+        e->completes = completes;
         if (from) {
                 e->tx_cq = from->tx_cq;
                 e->rx_cq = from->rx_cq;
+                e->silent = from->silent;
         }
         for (int s = 0; s < FI_SETS - 1; s++)
                 e->set[s].until_sample = d->sample_every ? 1 : 0;
@@ -415,8 +417,10 @@ static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags)
         c = with ? capo_fi_cq_of(with) : NULL;
         r = EP_WITHOUT_US(e, fid->ops->bind(fid, with, flags));
         if (r == 0 && c) {
-                if (flags & FI_TRANSMIT)
+                if (flags & FI_TRANSMIT) {
                         e->tx_cq = c;
+                        e->silent = flags & FI_SELECTIVE_COMPLETION && !e->completes;
+                }
                 if (flags & FI_RECV)
                         e->rx_cq = c;
         }
@@ -436,7 +440,8 @@ static int ours_control(struct fid *fid, int command, void *arg)
         if (r == 0 && command == FI_ALIAS && arg) {
                 const struct fi_alias *alias = arg;
 
-                ep_opened(e->o.domain, container_of(*alias->fid, struct fid_ep, fid), e->caps, e->ep_type, e);
+                ep_opened(e->o.domain, container_of(*alias->fid, struct fid_ep, fid), e->caps, e->ep_type, e->completes,
+                          e);
         }
         return r;
 }
@@ -471,7 +476,7 @@ static int ours_setopt(fid_t fid, int level, int name, const void *value, size_t
                 r = EP_WITHOUT_US(e, sep->ops->dir##_ctx(sep, index, attr, out, context));                            \
                 if (r == 0 && out && *out)                                                                            \
                         ep_opened(e->o.domain, *out, attr && attr->caps ? attr->caps & e->caps : e->caps, e->ep_type, \
-                                  NULL);                                                                              \
+                                  attr && attr->op_flags & FI_COMPLETION, NULL);                                      \
                 return r;                                                                                             \
         }
 CONTEXT_OPEN(tx, FI_SEND)
@@ -589,6 +594,11 @@ static enum fi_ep_type type_of(const struct fi_info *info)
         return info && info->ep_attr ? info->ep_attr->type : FI_EP_UNSPEC;
 }
 
+static bool completes(const struct fi_info *info)
+{
+        return info && info->tx_attr && info->tx_attr->op_flags & FI_COMPLETION;
+}
+
 static uint64_t caps_of(const struct fi_domain *d, const struct fi_info *info)
 {
         return info && info->caps ? info->caps : d->caps;
@@ -621,16 +631,19 @@ static void cntr_opened(struct fi_domain *d, struct fid_cntr *cntr)
 }
 
 DOMAIN_OPEN(endpoint, (struct fid_domain * domain, struct fi_info *info, struct fid_ep **out, void *context),
-            (domain, info, out, context), out, ep_opened(d, *out, caps_of(d, info), type_of(info), NULL))
+            (domain, info, out, context), out,
+            ep_opened(d, *out, caps_of(d, info), type_of(info), completes(info), NULL))
 DOMAIN_OPEN(endpoint2,
             (struct fid_domain * domain, struct fi_info *info, struct fid_ep **out, uint64_t flags, void *context),
-            (domain, info, out, flags, context), out, ep_opened(d, *out, caps_of(d, info), type_of(info), NULL))
+            (domain, info, out, flags, context), out,
+            ep_opened(d, *out, caps_of(d, info), type_of(info), completes(info), NULL))
 DOMAIN_OPEN(scalable_ep, (struct fid_domain * domain, struct fi_info *info, struct fid_ep **out, void *context),
-            (domain, info, out, context), out, ep_opened(d, *out, caps_of(d, info), type_of(info), NULL))
+            (domain, info, out, context), out,
+            ep_opened(d, *out, caps_of(d, info), type_of(info), completes(info), NULL))
 DOMAIN_OPEN(srx_ctx, (struct fid_domain * domain, struct fi_rx_attr *attr, struct fid_ep **out, void *context),
             (domain, attr, out, context), out,
             ep_opened(d, *out, (attr && attr->caps ? attr->caps & d->caps : d->caps) & (FI_MSG | FI_TAGGED),
-                      FI_EP_UNSPEC, NULL))
+                      FI_EP_UNSPEC, false, NULL))
 DOMAIN_OPEN(cq_open, (struct fid_domain * domain, struct fi_cq_attr *attr, struct fid_cq **out, void *context),
             (domain, attr, out, context), out, cq_opened(d, *out, attr))
 DOMAIN_OPEN(cntr_open, (struct fid_domain * domain, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context),

@@ -27,6 +27,8 @@
 #define FI_WINDOW_MIN_NS 5000000u
 #define FI_LINES         256   /* endpoints, queues and counters with a line of their own; the newest */
 #define FI_PIECE         32768 /* bytes of text handed over at once */
+#define KEEP_EVERY_NS    250000000u
+#define KEEP_ONE_IN      1000 /* of the drain thread's time at most, for making them */
 
 /* ---- a line at a time -------------------------------------------------------------------------------------------- */
 
@@ -35,6 +37,7 @@ struct text {
         size_t n;
         size_t line; /* where the line under construction began */
         uint64_t snapshot;
+        void (*out)(unsigned type, const char *text, size_t size);
 };
 
 static void text_begin_piece(struct text *t)
@@ -46,7 +49,7 @@ static void text_begin_piece(struct text *t)
 static void text_flush(struct text *t)
 {
         if (t->line)
-                capo_shim_text(CAPO_FRAME_FABRIC, t->room, t->line);
+                t->out(CAPO_FRAME_FABRIC, t->room, t->line);
 }
 
 static void __attribute__((format(printf, 2, 3))) put(struct text *t, const char *format, ...)
@@ -89,6 +92,22 @@ static void end_line(struct text *t)
                 text_flush(t);
                 text_begin_piece(t);
         }
+}
+
+/* Thousands of these make a snapshot, so without printf(). */
+static void put_look(struct text *t, uint64_t gap, char letter)
+{
+        char digits[24];
+        size_t n = sizeof digits;
+
+        digits[--n] = letter;
+        do
+                digits[--n] = (char)('0' + gap % 10);
+        while (gap /= 10);
+        if (t->n + sizeof digits - n >= sizeof t->room)
+                return;
+        memcpy(t->room + t->n, digits + n, sizeof digits - n);
+        t->n += sizeof digits - n;
 }
 
 static void put_hist(struct text *t, const char *key, const struct fi_hist *h)
@@ -278,7 +297,7 @@ static unsigned n_windows;
 static struct window so_far; /* totals at `end` */
 static unsigned n_looked_at; /* objects; adding one up takes about a microsecond, so many make the windows longer */
 
-static const bool transmits[] = {
+const bool capo_fi_transmits[CAPO_FI_KINDS] = {
 #define KIND(id, name, tx) tx,
         CAPO_FI_KIND_LIST(KIND)
 #undef KIND
@@ -289,7 +308,7 @@ static void add_post(struct window *w, const struct fi_post_set *s)
         for (int k = 0; k < CAPO_FI_KINDS; k++) {
                 for (int b = 0; b < CAPO_FI_SIZES; b++)
                         w->ops += s->sizes[k][b];
-                if (transmits[k])
+                if (capo_fi_transmits[k])
                         w->tx_bytes += s->bytes[k];
         }
 }
@@ -330,9 +349,6 @@ static void merge_older_half(void)
         n_windows -= half - out;
 }
 
-static void write_snapshot(bool last);
-static uint64_t t_started, t_early;
-
 static void poll_windows(bool last)
 {
         uint64_t now = capo_clock_mono();
@@ -354,20 +370,36 @@ static void poll_windows(bool last)
         so_far = t;
 }
 
-/*
- * The recorder's checkpoints begin after 10 s. What a job did that is killed before would be lost with its memory, so
- * the first seconds have snapshots of their own.
- */
-static void round_of_drain(void)
-{
-        uint64_t now = capo_clock_mono();
+/* ---- looks ------------------------------------------------------------------------------------------------------- */
 
-        poll_windows(false);
-        if (now - t_started >= t_early && t_early <= 4000000000u) {
-                t_early *= 2;
-                write_snapshot(false);
+#define LOOKS_IN_LINE 1000
+
+/* "gap" and a letter for each: microseconds since the one before, and what was seen. A line has looks of one weight. */
+static void put_looks(struct text *t)
+{
+        static const char letters[] = "imwbIMWB"; /* by enum fi_look_state */
+        const struct fi_look *look;
+        unsigned n = capo_fi_looks(&look), left = 0;
+        uint64_t before = 0;
+
+        for (unsigned i = 0; i < n; before = look[i++].t_us) {
+                if (left == 0 || look[i].level != look[i - 1].level) {
+                        if (i)
+                                end_line(t);
+                        put(t, "looks\tevery=%lu\tslit=%u\tbegin=%lu\tseen=",
+                            (unsigned long)FI_LOOK_EVERY_NS << look[i].level, FI_LOOK_SLIT_NS,
+                            (unsigned long)look[i].t_us * 1000);
+                        before = look[i].t_us;
+                        left = LOOKS_IN_LINE;
+                }
+                left--;
+                put_look(t, look[i].t_us - before, letters[look[i].state]);
         }
+        if (n)
+                end_line(t);
 }
+
+/* ---- machine ----------------------------------------------------------------------------------------------------- */
 
 /* Devices made for what is underneath a training job, whether or not anybody uses them. */
 static void put_devices(struct text *t, const char *class)
@@ -404,15 +436,14 @@ static void put_machine(struct text *t)
 
 /* ---- the callbacks ----------------------------------------------------------------------------------------------- */
 
-static void write_snapshot(bool last)
+static void put_snapshot(void (*out)(unsigned type, const char *text, size_t size))
 {
         static struct text t;
         static uint64_t snapshot;
         unsigned n_lines = 0;
 
-        if (last)
-                poll_windows(true);
         t.snapshot = ++snapshot;
+        t.out = out;
         text_begin_piece(&t);
         put_machine(&t);
         for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next) {
@@ -434,6 +465,7 @@ static void write_snapshot(bool last)
                     (unsigned long)window[i].rx_bytes);
                 end_line(&t);
         }
+        put_looks(&t);
         for (unsigned i = 0; i < FI_INSIDE; i++) {
                 const struct fi_inside *in = &capo_fi_inside[i];
 
@@ -448,6 +480,40 @@ static void write_snapshot(bool last)
         text_flush(&t);
 }
 
+static void write_snapshot(bool last)
+{
+        if (last)
+                poll_windows(true);
+        put_snapshot(capo_shim_text);
+}
+
+static uint64_t t_keep; /* CLOCK_MONOTONIC of the next one */
+
+/*
+ * Checkpoints are up to ten minutes apart. What was counted since the last one would be lost with a process that is
+ * killed, so a snapshot is also kept in the segment, where it costs no writing, and renewed as often as its making is
+ * cheap.
+ */
+static void keep_snapshot(void)
+{
+        uint64_t begin = capo_clock_mono(), took;
+
+        if (begin < t_keep)
+                return;
+        capo_shim_keep_begin();
+        put_snapshot(capo_shim_keep);
+        capo_shim_keep_end();
+        took = capo_clock_mono() - begin;
+        t_keep = begin + took + (KEEP_EVERY_NS > took * KEEP_ONE_IN ? KEEP_EVERY_NS : took * KEEP_ONE_IN);
+}
+
+static void round_of_drain(void)
+{
+        poll_windows(false);
+        capo_fi_look();
+        keep_snapshot();
+}
+
 static atomic_flag started = ATOMIC_FLAG_INIT;
 static atomic_flag fork_known = ATOMIC_FLAG_INIT;
 
@@ -458,6 +524,7 @@ static void forked(void)
         memset(&so_far, 0, sizeof so_far);
         memset(capo_fi_inside, 0, sizeof capo_fi_inside);
         capo_fi_forget();
+        capo_fi_look_forget();
         atomic_flag_clear(&started);
 }
 
@@ -465,8 +532,8 @@ bool capo_fi_text_start(void)
 {
         if (atomic_flag_test_and_set(&started))
                 return false;
-        so_far.end = t_started = capo_clock_mono();
-        t_early = 1000000000u;
+        so_far.end = capo_clock_mono();
+        capo_fi_look_start();
         capo_shim_at_checkpoint(write_snapshot);
         capo_shim_at_poll(round_of_drain);
         if (!atomic_flag_test_and_set(&fork_known))

@@ -72,6 +72,17 @@ bool capo_shim_current(struct capo_shim_outer *out);
  */
 void capo_shim_text(unsigned type, const char *text, size_t size);
 
+/**
+ * capo_shim_keep_begin(), capo_shim_keep(), capo_shim_keep_end() - text that is written only if the process dies
+ *
+ * From begin to end a new edition of frames is put together, as capo_shim_text() would append them; with the end it
+ * replaces the last one. Whoever recovers a killed process finds the last whole edition and appends it to the log. An
+ * edition larger than CAPO_KEPT_HALF is dropped, and the last one stays. Drain thread only.
+ */
+void capo_shim_keep_begin(void);
+void capo_shim_keep(unsigned type, const char *text, size_t size);
+void capo_shim_keep_end(void);
+
 /** capo_shim_info() - one "key\tvalue\n" line of an INFO frame; keys are listed in docs/log-format.md. */
 void capo_shim_info(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -92,6 +103,12 @@ bool capo_shim_at_checkpoint(void (*write)(bool last));
 
 /** capo_shim_at_poll() - as above, but called on every round of the drain thread (each 1 to 50 ms). */
 bool capo_shim_at_poll(void (*poll)(void));
+
+/** capo_shim_poll_by() - let the next round come at @mono_ns (CLOCK_MONOTONIC) at the latest. Drain thread only. */
+void capo_shim_poll_by(uint64_t mono_ns);
+
+/** capo_shim_nap() - sleep for @ns within a poll; shorter when a ring of calls asks to be emptied. */
+void capo_shim_nap(uint64_t ns);
 
 /** capo_shim_at_fork() - be called in the child after fork(), before any wrapped call of it. At most 8; kept by the
  * child. */

@@ -51,6 +51,7 @@ static bool hooks_set; /* atexit, atfork, key: once per program, forks included 
 static struct capo_drain *drain;
 static bool log_made, log_tried;
 static _Atomic uint32_t wake; /* futex: 1 when the drain should not sleep */
+static uint64_t poll_by;      /* CLOCK_MONOTONIC: somebody wants a round then; 0 nobody */
 static _Atomic bool stopping;
 static struct {
         void (*checkpoint[CALLBACKS])(bool last);
@@ -128,6 +129,52 @@ void capo_shim_text(unsigned type, const char *text, size_t size)
         }
 }
 
+/* ---- text that replaces itself ---- */
+
+static struct {
+        uint32_t half, size; /* half under construction: 1 or 2; 0 it did not fit */
+} keeping;
+
+void capo_shim_keep_begin(void)
+{
+        keeping.half = 0;
+        if (atomic_load(&capo_shim_state) < CAPO_SHIM_ON || !capo_seg.header)
+                return;
+        keeping.half = atomic_load_explicit(&capo_seg.header->kept_now, memory_order_relaxed) == 1 ? 2 : 1;
+        keeping.size = 0;
+}
+
+void capo_shim_keep(unsigned type, const char *text, size_t size)
+{
+        uint32_t head[2] = {type, (uint32_t)size};
+        size_t at = (keeping.half - 1) * CAPO_KEPT_HALF + keeping.size, whole = sizeof head + ((size + 7) & ~(size_t)7);
+        char *to;
+        int r;
+
+        if (!keeping.half)
+                return;
+        pthread_mutex_lock(&capo_seg.lock);
+        r = keeping.size + whole <= CAPO_KEPT_HALF ? capo_area_commit(&capo_seg, CAPO_AREA_KEPT, (uint32_t)(at + whole))
+                                                   : -ENOSPC;
+        pthread_mutex_unlock(&capo_seg.lock);
+        if (r < 0) {
+                keeping.half = 0;
+                return;
+        }
+        to = capo_area_at(&capo_seg, CAPO_AREA_KEPT, at);
+        memcpy(to, head, sizeof head);
+        memcpy(to + sizeof head, text, size);
+        keeping.size += (uint32_t)whole;
+}
+
+void capo_shim_keep_end(void)
+{
+        if (!keeping.half)
+                return;
+        capo_seg.header->kept_size[keeping.half - 1] = keeping.size;
+        atomic_store_explicit(&capo_seg.header->kept_now, keeping.half, memory_order_release);
+}
+
 void capo_shim_info(const char *key, const char *format, ...)
 {
         char line[4096];
@@ -194,12 +241,27 @@ void capo_wake_drain(void)
                 syscall(SYS_futex, &wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static void nap(uint64_t ns)
+void capo_shim_nap(uint64_t ns)
 {
         struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 
         syscall(SYS_futex, &wake, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0);
         atomic_store_explicit(&wake, 0, memory_order_relaxed);
+}
+
+void capo_shim_poll_by(uint64_t mono_ns)
+{
+        poll_by = mono_ns;
+}
+
+static uint64_t interval_or_sooner(uint64_t interval)
+{
+        uint64_t now;
+
+        if (!poll_by)
+                return interval;
+        now = capo_clock_mono();
+        return poll_by <= now ? 1 : poll_by - now < interval ? poll_by - now : interval;
 }
 
 /* The log, as soon as the clock has a rate. Caller holds drain_lock. */
@@ -237,13 +299,35 @@ static void checkpoint(void)
         capo_drain_checkpoint(drain);
 }
 
+/*
+ * This thread runs for microseconds at a time: a short slice, on kernels that take one (Linux 6.12 and later, EEVDF),
+ * lets it have them at once, also beside threads that spin. Elsewhere nothing changes.
+ */
+static void be_prompt(void)
+{
+        struct { /* struct sched_attr, linux/sched/types.h, first version */
+                uint32_t size, policy;
+                uint64_t flags;
+                int32_t nice;
+                uint32_t priority;
+                uint64_t runtime, deadline, period;
+        } attr = {.size = sizeof attr, .runtime = 100000};
+
+        if (syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0) || attr.policy != 0 /* SCHED_OTHER */)
+                return;
+        attr.runtime = 100000; /* ns */
+        syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
 static void *drain_main(void *unused)
 {
         uint64_t interval = NAP_LEAST_NS, distance = CHECKPOINT_NS, next;
         bool early = true;
 
         prctl(PR_SET_NAME, "capo-drain");
-        nap(2 * NAP_LEAST_NS);
+        be_prompt();
+        prctl(PR_SET_TIMERSLACK, 1000); /* ns: a nap of 50 us is to be one */
+        capo_shim_nap(2 * NAP_LEAST_NS);
         pthread_mutex_lock(&drain_lock);
         if (!atomic_load(&stopping)) {
                 capo_clock_update(&capo_seg.header->clock);
@@ -255,7 +339,7 @@ static void *drain_main(void *unused)
         while (!atomic_load(&stopping)) {
                 double full;
 
-                nap(interval);
+                capo_shim_nap(interval_or_sooner(interval));
                 pthread_mutex_lock(&drain_lock);
                 if (atomic_load(&stopping)) {
                         pthread_mutex_unlock(&drain_lock);
@@ -359,6 +443,7 @@ static void at_fork_child(void)
         log_made = log_tried = false;
         atomic_store(&stopping, false);
         atomic_store(&wake, 0);
+        poll_by = 0;
         callbacks.n_checkpoint = callbacks.n_poll = 0;
         pthread_mutex_init(&start_lock, NULL);
         pthread_mutex_init(&drain_lock, NULL);

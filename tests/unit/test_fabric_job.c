@@ -75,6 +75,17 @@ static void window(uint64_t begin, uint64_t end, unsigned ops, unsigned tx, unsi
                                   (unsigned long long)(T0 + begin), (unsigned long long)(T0 + end), ops, tx, rx);
 }
 
+/* Looks a microsecond apart from @begin (ns after the epoch, a whole microsecond) on; @seen in the letters of the log.
+ */
+static void looks(uint64_t begin, unsigned every_ms, const char *seen)
+{
+        n_text += (size_t)sprintf(text + n_text, "looks\tevery=%u000000\tslit=50000\tbegin=%llu\tseen=", every_ms,
+                                  (unsigned long long)(T0 + begin));
+        for (unsigned i = 0; seen[i]; i++)
+                n_text += (size_t)sprintf(text + n_text, "%u%c", i > 0, seen[i]);
+        n_text += (size_t)sprintf(text + n_text, "\n");
+}
+
 static void process_end(void)
 {
         char why[256];
@@ -176,6 +187,81 @@ Test(fabric_job, members_have_no_time_and_own_posts_need_none)
         cr_assert_eq(share(f, "tp", CAPO_CALL_BROADCAST).own_ops, 5);
         cr_assert_eq(share(f, "tp", CAPO_CALL_BROADCAST).own_bytes, 320);
         IS(share(f, "tp", CAPO_CALL_BROADCAST).ops, 0);
+}
+
+Test(fabric_job, looks_belong_to_the_calls_under_way)
+{
+        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
+        struct capo_fabric_part part;
+        struct capo_fabric_share s;
+
+        process(1, "");
+        call(1, CAPO_CALL_ALLREDUCE, 0, 10000, 0);
+        call(2, CAPO_CALL_ALLREDUCE, 5000, 8000, 0);
+        call(2, CAPO_CALL_ALLREDUCE, 6000, 8000, 0); /* beside itself, on another stream */
+        call(1, CAPO_CALL_BROADCAST, 20000, 30000, 0);
+        looks(0, 10, "iiwwwwbmii" /* the AllReduce */ "ww" /* nobody */);
+        looks(20000, 10, "iiiiiiiiii");
+        process_end();
+        f = joined();
+        cr_assert_eq(f->slit_ns, 50000);
+        s = share(f, "dp", CAPO_CALL_ALLREDUCE);
+        cr_assert_eq(s.looks.n, 10);
+        IS(s.looks.time, 0.1);
+        cr_assert(capo_fabric_share_sure(&s));
+        cr_assert(capo_fabric_share_network(&s, &part));
+        IS(part.share, 0.6);
+        /* Wilson's interval of 6 in 10, z = 1.96 */
+        cr_assert_float_eq(part.low, 0.312674, 1e-5);
+        cr_assert_float_eq(part.high, 0.831820, 1e-5);
+        cr_assert(capo_fabric_share_wait(&s, &part));
+        IS(part.share, 0.5);
+        IS(capo_fabric_share_wait_ns(&s), 5000);
+        s = share(f, "tp", CAPO_CALL_ALLREDUCE); /* 5, 6 and 7 us; twice at 6 and 7 */
+        cr_assert_eq(s.looks.n, 3);
+        IS(s.looks.time, 0.05);
+        cr_assert(capo_fabric_share_network(&s, &part));
+        IS(part.share, 1);
+        IS(part.high, 1);
+        cr_assert(capo_fabric_share_wait(&s, &part));
+        IS(part.share, 3 / 5.);
+        s = share(f, "dp", CAPO_CALL_BROADCAST);
+        cr_assert(capo_fabric_share_network(&s, &part));
+        IS(part.share, 0);
+        IS(part.low, 0);
+        cr_assert_float_eq(part.high, 0.277533, 1e-5);
+        s = share(f, NULL, CAPO_CALL_NONE);
+        cr_assert_eq(s.looks.n, 2);
+}
+
+Test(fabric_job, thinned_looks_weigh_more_and_unsure_ones_say_so)
+{
+        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
+        struct capo_fabric_part part, alike;
+        struct capo_fabric_share s;
+
+        process(1, "");
+        call(1, CAPO_CALL_ALLREDUCE, 0, 10000, 0);
+        call(1, CAPO_CALL_BROADCAST, 20000, 30000, 0);
+        looks(0, 20, "wi");
+        looks(5000, 10, "iiii");
+        looks(20000, 10, "IIMI");
+        process_end();
+        f = joined();
+        s = share(f, "dp", CAPO_CALL_ALLREDUCE);
+        cr_assert_eq(s.looks.n, 6);
+        cr_assert(capo_fabric_share_network(&s, &part));
+        IS(part.share, 0.25);
+        s.looks.time_sq = s.looks.time * s.looks.time / 6; /* six alike would be surer */
+        cr_assert(capo_fabric_share_network(&s, &alike));
+        cr_assert_gt(part.high - part.low, alike.high - alike.low);
+        s = share(f, "dp", CAPO_CALL_BROADCAST);
+        cr_assert_not(capo_fabric_share_sure(&s));
+        cr_assert_not(capo_fabric_share_wait(&s, &part));
+        cr_assert(capo_fabric_share_network(&s, &part));
+        IS(part.share, 0.25);
+        s = share(f, "tp", CAPO_CALL_BROADCAST);
+        cr_assert_not(capo_fabric_share_network(&s, &part));
 }
 
 static uint32_t below(uint32_t *seed, uint32_t n)

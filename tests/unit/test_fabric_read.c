@@ -109,3 +109,37 @@ Test(fabric_read, slow_providers)
         cr_assert_not(capo_fabric_is_slow("verbs;ofi_rxm"));
         cr_assert_not(capo_fabric_is_slow("shm"));
 }
+
+Test(fabric_read, looks)
+{
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+
+        cr_assert_eq(capo_fabric_parse("snapshot\t1\n"
+                                       "looks\tevery=20000000\tslit=50000\tbegin=7000\tseen=0i31250w\n"
+                                       "looks\tevery=10000000\tslit=50000\tbegin=99000\tnew=5\tseen=0m5b1I2M\n"
+                                       "looks\tevery=10000000\tbegin=99000\tseen=0i5\n"
+                                       "looks\tevery=10000000\tbegin=99000\tseen=0i5?\n"
+                                       "looks\n"
+                                       "complete\t1\n",
+                                       &f),
+                     0);
+        cr_assert_eq(f->bad_lines, 2);
+        cr_assert_eq(f->n_looks, 8);
+        cr_assert_eq(f->slit_ns, 50000);
+        cr_assert_eq(f->looks[1].t_ns, 7000 + 31250000);
+        cr_assert_float_eq(f->looks[1].every_s, 0.02, 1e-6);
+        cr_assert(f->looks[1].waiting && !f->looks[1].moving && !f->looks[1].unsure);
+        cr_assert(f->looks[3].waiting && f->looks[3].moving && f->looks[3].t_ns == 104000);
+        cr_assert(f->looks[4].unsure && !f->looks[4].moving);
+        cr_assert(f->looks[5].unsure && f->looks[5].moving);
+}
+
+Test(fabric_read, the_highest_number_counts_also_when_it_comes_first)
+{
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+
+        cr_assert_eq(
+                capo_fabric_parse("snapshot\t3\n" LINES(30) "complete\t3\nsnapshot\t2\n" LINES(20) "complete\t2\n", &f),
+                0);
+        cr_assert_eq(f->domains[0].n.kind[CAPO_FI_SEND].count, 31);
+}

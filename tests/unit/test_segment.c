@@ -18,6 +18,19 @@
 static char dir[] = "/tmp/capo-segment-XXXXXX";
 static char segment[96], log_path[128];
 
+/* A frame in a half of the kept area, as shim/start.c puts it there. */
+static void keep(struct capo_segment *seg, unsigned half, const char *text)
+{
+        uint32_t *size = &seg->header->kept_size[half - 1], head[2] = {CAPO_FRAME_FABRIC, (uint32_t)strlen(text)};
+        uint32_t at = (half - 1) * CAPO_KEPT_HALF + *size;
+
+        if (capo_area_commit(seg, CAPO_AREA_KEPT, at + 8 + head[1]))
+                _exit(1);
+        memcpy(capo_area_at(seg, CAPO_AREA_KEPT, at), head, sizeof head);
+        memcpy(capo_area_at(seg, CAPO_AREA_KEPT, at + 8), text, head[1]);
+        *size += 8 + ((head[1] + 7) & ~7u);
+}
+
 /* In a child: a segment with calls in a ring, left behind. Its name goes to the parent. */
 static void leave_segment(int out)
 {
@@ -47,6 +60,10 @@ static void leave_segment(int out)
                 };
                 ring->head = i + 1;
         }
+        keep(&seg, 1, "not in force\n");
+        keep(&seg, 2, "first\n");
+        keep(&seg, 2, "and second\n");
+        seg.header->kept_now = 2;
         seg.header->born = 1;
         if (write(out, seg.path, sizeof seg.path) < 0)
                 _exit(1);
@@ -93,7 +110,7 @@ Test(segment, what_was_left_is_found_and_taken)
         struct capo_log_end end = {0};
         uint64_t left = 0, calls = 0, counted = 0;
         struct capo_log *log;
-        char why[200];
+        char why[200], kept[64] = "";
 
         cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 1);
         cr_assert_eq(left, CALLS);
@@ -108,6 +125,8 @@ Test(segment, what_was_left_is_found_and_taken)
                         calls += columns.n;
                 else if (f.type == CAPO_FRAME_CELL && capo_log_cell(&f, &cell, &host, &gpu) == 0)
                         counted += cell.count;
+                else if (f.type == CAPO_FRAME_FABRIC)
+                        strncat(kept, f.payload, f.size);
                 else if (f.type == CAPO_FRAME_END)
                         cr_assert_eq(capo_log_end(&f, &end), 0);
         }
@@ -115,6 +134,7 @@ Test(segment, what_was_left_is_found_and_taken)
         cr_assert_eq(counted, CALLS);
         cr_assert_eq(calls, 64); /* the flight recorder's */
         cr_assert_eq(end.calls, CALLS);
+        cr_assert_str_eq(kept, "first\nand second\n");
         cr_assert_eq(end.clean, 2);
 }
 

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives of which it is known how much network they hold: share PROVIDER SECONDS.
+ *
+ * The four collectives of tests/preload's libnccl run, for random times, on the caller's thread:
+ *
+ *   ncclBroadcast      nothing at all
+ *   ncclAllReduce      stretches of sends to this process itself, four in flight, each stretch ended by reading all
+ *                      completions; about two thirds of the time stretches without any
+ *   ncclAllGather      sends all the time
+ *   ncclReduceScatter  a quarter of the time injects, which make no completions and are never outstanding
+ *
+ * Prints, for each, how long its calls took and how long of that network was under way by the program's own clock; and,
+ * ten times a second, what has been posted so far.
+ */
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_tagged.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "shim/nccl_abi.h"
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank);
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream);
+__attribute__((visibility("default"))) void fake_in_call(size_t count);
+
+enum { NOTHING = 1, SOME, ALL, INJECTS, KINDS };
+static const char *const names[] = {[NOTHING] = "Broadcast", "AllReduce", "AllGather", "ReduceScatter"};
+static struct {
+        uint64_t calls, call_ns, network_ns;
+} truth[KINDS];
+
+#define FLIGHT  4
+#define MESSAGE 8192
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct fid_cq *tx_cq, *rx_cq;
+static struct fid_av *av;
+static struct fid_ep *ep;
+static fi_addr_t self;
+static char out[FLIGHT][MESSAGE], in[2 * FLIGHT][MESSAGE];
+static struct fi_context2 out_context[FLIGHT], in_context[2 * FLIGHT];
+static long posted, in_flight, to_come;
+static uint32_t seed = 12345;
+
+static void must(const char *what, long r)
+{
+        if (r) {
+                fprintf(stderr, "%s: %ld\n", what, r);
+                exit(77);
+        }
+}
+
+static uint64_t now_ns(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* 0.3 to 5 ms. */
+static uint64_t some_time(void)
+{
+        seed = seed * 1664525u + 1013904223u;
+        return 300000 + (seed >> 8) % 4700000;
+}
+
+static void receive(void)
+{
+        static unsigned next;
+
+        must("fi_trecv", fi_trecv(ep, in[next % 8], MESSAGE, NULL, FI_ADDR_UNSPEC, 1, 0, &in_context[next % 8]));
+        next++;
+}
+
+static void reap(void)
+{
+        struct fi_cq_tagged_entry entry[8];
+        ssize_t n = fi_cq_read(tx_cq, entry, 8);
+
+        if (n > 0)
+                in_flight -= n;
+        else if (n != -FI_EAGAIN)
+                must("fi_cq_read", n);
+        n = fi_cq_read(rx_cq, entry, 8);
+        if (n > 0)
+                to_come -= n;
+        else if (n != -FI_EAGAIN)
+                must("fi_cq_read", n);
+        for (; n > 0; n--)
+                receive();
+}
+
+/*
+ * How long the network was under way since @*since: all the time while something was in flight (@before: at the
+ * beginning of it); else no longer than 50 us, for the core may have been somebody else's meanwhile.
+ */
+static uint64_t under_way(uint64_t *since, long before)
+{
+        uint64_t now = now_ns(), ns = now - *since;
+
+        *since = now;
+        return before || ns < 50000 ? ns : 50000;
+}
+
+/* Sends for @ns, and until all of them are through. */
+static uint64_t sends(uint64_t ns)
+{
+        uint64_t t0 = now_ns(), t = t0, network = 0;
+
+        do {
+                long before = in_flight;
+
+                while (in_flight < FLIGHT && to_come < FLIGHT && t - t0 < ns) {
+                        ssize_t r = fi_tsend(ep, out[posted % FLIGHT], MESSAGE, NULL, self, 1,
+                                             &out_context[posted % FLIGHT]);
+
+                        if (r == -FI_EAGAIN)
+                                break;
+                        must("fi_tsend", r);
+                        posted++;
+                        in_flight++;
+                        to_come++;
+                        network += under_way(&t, before);
+                        before = in_flight;
+                }
+                reap();
+                network += under_way(&t, before);
+        } while (in_flight || to_come || t - t0 < ns);
+        return network;
+}
+
+static uint64_t injects(uint64_t ns)
+{
+        uint64_t t0 = now_ns(), t = t0, network = 0;
+
+        do {
+                ssize_t r = to_come < FLIGHT ? fi_tinject(ep, out[0], 8, self, 1) : -FI_EAGAIN;
+
+                if (r != -FI_EAGAIN) {
+                        must("fi_tinject", r);
+                        posted++;
+                        to_come++;
+                }
+                reap();
+                network += under_way(&t, 0);
+        } while (to_come || t - t0 < ns);
+        return network;
+}
+
+static uint64_t nothing(uint64_t ns)
+{
+        nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+        return 0;
+}
+
+/* The body of every collective of the fake NCCL; @count says which. */
+void fake_in_call(size_t count)
+{
+        uint64_t network = 0;
+
+        for (int i = 0; i < 3; i++) {
+                switch (count) {
+                case NOTHING: nothing(some_time()); break;
+                case SOME:
+                        network += sends(some_time());
+                        nothing(some_time());
+                        nothing(some_time());
+                        break;
+                case ALL: network += sends(some_time()); break;
+                case INJECTS:
+                        network += injects(some_time());
+                        for (int k = 0; k < 3; k++)
+                                nothing(some_time());
+                        break;
+                }
+        }
+        truth[count].network_ns += network;
+}
+
+static void net_open(const char *provider)
+{
+        struct fi_info *hints = fi_allocinfo(), *info;
+        struct fi_cq_attr cq_attr = {.size = 1024, .format = FI_CQ_FORMAT_TAGGED};
+        struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+        static char name[256];
+        size_t room = sizeof name;
+
+        hints->caps = FI_TAGGED;
+        hints->mode = FI_CONTEXT | FI_CONTEXT2;
+        hints->ep_attr->type = FI_EP_RDM;
+        hints->fabric_attr->prov_name = strdup(provider);
+        must("fi_getinfo", fi_getinfo(FI_VERSION(1, 9), NULL, NULL, 0, hints, &info));
+        must("fi_fabric", fi_fabric(info->fabric_attr, &fabric, NULL));
+        must("fi_domain", fi_domain(fabric, info, &domain, NULL));
+        must("fi_cq_open", fi_cq_open(domain, &cq_attr, &tx_cq, NULL));
+        must("fi_cq_open", fi_cq_open(domain, &cq_attr, &rx_cq, NULL));
+        must("fi_av_open", fi_av_open(domain, &av_attr, &av, NULL));
+        must("fi_endpoint", fi_endpoint(domain, info, &ep, NULL));
+        must("fi_ep_bind", fi_ep_bind(ep, &tx_cq->fid, FI_TRANSMIT));
+        must("fi_ep_bind", fi_ep_bind(ep, &rx_cq->fid, FI_RECV));
+        must("fi_ep_bind", fi_ep_bind(ep, &av->fid, 0));
+        must("fi_enable", fi_enable(ep));
+        must("fi_getname", fi_getname(&ep->fid, name, &room));
+        must("fi_av_insert", fi_av_insert(av, name, 1, &self, 0, NULL) - 1);
+        for (int i = 0; i < 2 * FLIGHT; i++)
+                receive();
+        sends(1); /* providers connect at first use */
+}
+
+static void call(ncclComm_t comm, int kind)
+{
+        uint64_t t0 = now_ns();
+
+        switch (kind) {
+        case NOTHING: ncclBroadcast(NULL, NULL, NOTHING, 7, 0, comm, NULL); break;
+        case SOME: ncclAllReduce(NULL, NULL, SOME, 7, 0, comm, NULL); break;
+        case ALL: ncclAllGather(NULL, NULL, ALL, 7, comm, NULL); break;
+        case INJECTS: ncclReduceScatter(NULL, NULL, INJECTS, 7, 0, comm, NULL); break;
+        }
+        truth[kind].calls++;
+        truth[kind].call_ns += now_ns() - t0;
+}
+
+int main(int argc, char **argv)
+{
+        uint64_t t0, said = 0, seconds = argc > 2 ? strtoull(argv[2], NULL, 10) : 5;
+        ncclUniqueId id;
+        ncclComm_t comm;
+
+        net_open(argc > 1 ? argv[1] : "shm");
+        ncclGetUniqueId(&id);
+        must("ncclCommInitRank", (long)ncclCommInitRank(&comm, 1, id, 0));
+        for (t0 = now_ns(); now_ns() - t0 < seconds * 1000000000u;) {
+                int least = NOTHING; /* equal times for all */
+
+                for (int k = NOTHING; k < KINDS; k++)
+                        least = truth[k].call_ns < truth[least].call_ns ? k : least;
+                call(comm, least);
+                if (now_ns() - t0 >= said) {
+                        printf("posted %ld at %.3f\n", posted, (double)(now_ns() - t0) / 1e9);
+                        fflush(stdout);
+                        said += 100000000;
+                }
+        }
+        for (int k = NOTHING; k < KINDS; k++)
+                printf("truth %s %lu %lu %lu\n", names[k], (unsigned long)truth[k].calls,
+                       (unsigned long)truth[k].call_ns, (unsigned long)truth[k].network_ns);
+        ncclCommDestroy(comm);
+        must("fi_close", fi_close(&ep->fid));
+        must("fi_close", fi_close(&av->fid));
+        must("fi_close", fi_close(&tx_cq->fid));
+        must("fi_close", fi_close(&rx_cq->fid));
+        must("fi_close", fi_close(&domain->fid));
+        must("fi_close", fi_close(&fabric->fid));
+        return 0;
+}
