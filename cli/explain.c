@@ -34,6 +34,10 @@ static void help(void)
              "CALL is allreduce, broadcast, reduce, allgather or reducescatter (in the third form any recorded call); "
              "SIZE is\n"
              "as in nccl-tests: 64K, 25M; for all-gather and reduce-scatter the total over ranks.\n\n"
+             "  --layout 3+5  what a launcher says of the ranks per node; in the first form the allocation itself "
+             "unless "
+             "given,\n"
+             "                and none for a launcher that says nothing\n"
              "  --allow-modelled  also use the profile's modelled rules, as capo run does with that option\n"
              "  --json       for programs\n\n"
              "  capo explain allreduce 1M --platform dgx1v --gpus '0:1,2,3;1:0-4' --profile mycluster.json\n"
@@ -124,7 +128,10 @@ static int parse(struct explain *e, int argc, char **argv)
                 case O_MODELLED: e->shape.allow_modelled = e->plan.allow_modelled = true; break;
                 case O_RANKS: r = take_number("--ranks", optarg, &e->shape.n_ranks); break;
                 case O_NODES: r = take_number("--nodes", optarg, &e->shape.n_nodes); break;
-                case O_LAYOUT: e->layout = optarg; break;
+                case O_LAYOUT:
+                        r = plan_layout_option(&e->plan, optarg);
+                        e->layout = r == CAPO_EXIT_OK && *e->plan.layout ? e->plan.layout : NULL;
+                        break;
                 case O_VERSION: r = take_version(optarg, &e->shape.nccl); break;
                 case O_LOG: e->log = optarg; break;
                 case O_COMM: e->comm = optarg; break;

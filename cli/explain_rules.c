@@ -11,6 +11,7 @@
 #include "cli/explain.h"
 #include "core/calls.h"
 #include "core/layout.h"
+#include "core/seen.h"
 #include "core/util.h"
 #include "profiles/fragment/atlas.h"
 
@@ -110,6 +111,20 @@ static void print_page(json_t *page)
         json_decref(page);
 }
 
+static const char *source_word(const struct capo_layout_why *why)
+{
+        static const char *const words[] = {"unknown", "nccl", "table", "launcher"};
+
+        return words[why->source];
+}
+
+/* Only where it is a question: on one node there is one layout. */
+static void print_layout(const struct explain *e, const struct capo_layout_why *why)
+{
+        if (e->shape.n_nodes > 1)
+                printf("layout   %s: %s\n", e->shape.layout ? e->shape.layout : "?", why->text);
+}
+
 int explain_shape(struct explain *e)
 {
         struct capo_question q = {.coll = (uint8_t)e->coll,
@@ -119,24 +134,27 @@ int explain_shape(struct explain *e)
                                   .ring_gbs = -1,
                                   .tree_gbs = -1};
         char derived[CAPO_LAYOUT_TEXT], canonical[CAPO_LAYOUT_TEXT], what[96];
+        struct capo_layout_why why;
         struct capo_choice c;
 
         if (e->layout && capo_layout_canonical(e->layout, canonical, sizeof canonical)) {
                 capo_error("--layout %s: expected ranks per node, such as 3+5", e->layout);
                 return CAPO_EXIT_USAGE;
         }
-        capo_shape_fill(&e->shape, e->layout ? canonical : NULL, derived, sizeof derived);
+        capo_shape_fill(&e->shape, e->layout ? canonical : NULL, derived, sizeof derived, &why);
         c = look_up(e, &q);
         if (e->json) {
-                print_page(json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:o, s:[]}", "capo_explain", 1, "coll",
+                print_page(json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:s, s:o, s:[]}", "capo_explain", 1, "coll",
                                      capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes, "ranks", e->shape.n_ranks,
                                      "nodes", e->shape.n_nodes, "layout", e->shape.layout ? e->shape.layout : "",
-                                     "rule", rule_json(e, c), "candidates"));
+                                     "layout_by", source_word(&why), "layout_why", why.text, "rule", rule_json(e, c),
+                                     "candidates"));
                 return CAPO_EXIT_OK;
         }
         printf("capo explain  %s %s, %d ranks on %d nodes%s%s   (rules only: no NCCL was asked, there are no costs)\n",
                capo_call_name(e->call), e->size, e->shape.n_ranks, e->shape.n_nodes, e->shape.layout ? ": " : "",
                e->shape.layout ? e->shape.layout : "");
+        print_layout(e, &why);
         print_rules(e, &q, c);
         printf("\nthe tuner would answer: %s\n", choice_text(c.algo, c.proto, c.channels, what, sizeof what));
         return CAPO_EXIT_OK;
@@ -256,6 +274,8 @@ static int show(struct explain *e, const struct capo_plan_answer *answers)
                                   .pipe_ops = plain->pipe_ops,
                                   .bytes = plain->told ? plain->told : e->bytes};
         char derived[CAPO_LAYOUT_TEXT], version[16], what[96], nodes[4096];
+        char given[CAPO_LAYOUT_TEXT];
+        struct capo_layout_why layout_why;
         struct fragment_bound bound;
         struct capo_choice c;
         const char *why;
@@ -266,22 +286,24 @@ static int show(struct explain *e, const struct capo_plan_answer *answers)
         e->shape.min_local = answers[0].told.nvl_min;
         e->shape.max_local = answers[0].told.nvl_max;
         e->shape.nccl = answers[0].version;
-        capo_shape_fill(&e->shape, NULL, derived, sizeof derived);
+        capo_seen_settle(e->profile, &e->shape, plan_layout(&e->plan, given, sizeof given), derived, sizeof derived, &q,
+                         plain->n_algo ? (double)plain->cost[1][2] : -1, &layout_why);
         q.ring_gbs = cell_gbs(e, plain, CAPO_ALGO_RING);
         q.tree_gbs = cell_gbs(e, plain, CAPO_ALGO_TREE);
         c = look_up(e, &q);
         why = blocked(e, plain, tuned, c);
         bounded = find_bound(e, &bound);
         if (e->json) {
-                print_page(json_pack(
-                        "{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "capo_explain", 1, "coll",
-                        capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes, "ranks", e->shape.n_ranks, "nodes",
-                        e->shape.n_nodes, "layout", e->shape.layout ? e->shape.layout : "", "nccl",
-                        plan_version_text(e->shape.nccl, version), "rule", e->profile ? rule_json(e, c) : json_null(),
-                        "blocked", why ? json_string(why) : json_null(), "class",
-                        bounded ? json_string(bound.class) : json_null(), "ceiling_busbw_gbs",
-                        bounded ? json_real(bound.busbw_gbs[e->coll]) : json_null(), "candidates",
-                        candidates_json(plain, tuned)));
+                print_page(json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}",
+                                     "capo_explain", 1, "coll", capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes,
+                                     "ranks", e->shape.n_ranks, "nodes", e->shape.n_nodes, "layout",
+                                     e->shape.layout ? e->shape.layout : "", "layout_by", source_word(&layout_why),
+                                     "layout_why", layout_why.text, "nccl", plan_version_text(e->shape.nccl, version),
+                                     "rule", e->profile ? rule_json(e, c) : json_null(), "blocked",
+                                     why ? json_string(why) : json_null(), "class",
+                                     bounded ? json_string(bound.class) : json_null(), "ceiling_busbw_gbs",
+                                     bounded ? json_real(bound.busbw_gbs[e->coll]) : json_null(), "candidates",
+                                     candidates_json(plain, tuned)));
                 return CAPO_EXIT_OK;
         }
         printf("capo explain  %s %s on %s: %d ranks, NCCL counts %d node%s%s%s\n", capo_call_name(e->call), e->size,
@@ -290,6 +312,7 @@ static int show(struct explain *e, const struct capo_plan_answer *answers)
                e->shape.layout ? e->shape.layout : "");
         printf("real NCCL %s on virtual GPUs: costs are its model, nothing was measured\n",
                plan_version_text(e->shape.nccl, version));
+        print_layout(e, &layout_why);
         candidates_text(e, plain, tuned, c);
         if (e->profile)
                 print_rules(e, &q, c);

@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/plan_cli.h"
 #include "cli/plan_tools.h"
+#include "core/layout.h"
 #include "core/util.h"
 
 static void usage(FILE *out)
@@ -44,6 +45,9 @@ static void usage(FILE *out)
               "With a tuner\n"
               "  --profile P         ask again with capo's tuner plugin and this profile, and show where they differ\n"
               "  --allow-modelled    with its modelled rules too, which no clock has seen\n"
+              "  --layout L          what a launcher tells capo's tuner of the ranks per node (CAPO_LAYOUT); default: "
+              "the\n"
+              "                      truth; none: nothing\n"
               "  --tuner FILE.so     ask again with another tuner plugin\n"
               "  --spy               print what a tuner is told: init arguments, model constants, cost tables\n"
               "Output\n"
@@ -76,6 +80,37 @@ const char *plan_version_text(int version, char text[16])
         return text;
 }
 
+const char *plan_layout(const struct plan_options *o, char *text, size_t room)
+{
+        struct capo_layout layout = {0};
+
+        for (unsigned node = 0, left = (unsigned)o->n_ranks; left && !o->layout; node++) {
+                uint32_t ranks = 0;
+
+                for (size_t r = 0; r < o->n_ranks; r++)
+                        ranks += o->ranks[r].node == node;
+                if (ranks)
+                        (void)capo_layout_add(&layout, ranks, 1);
+                left -= ranks;
+        }
+        return o->layout ? o->layout : capo_layout_print(&layout, text, room);
+}
+
+int plan_layout_option(struct plan_options *o, const char *text)
+{
+        struct capo_layout layout;
+        const char *at;
+
+        if (!strcmp(text, "none"))
+                text = "";
+        else if (capo_layout_parse(text, &layout, &at) < 0) {
+                capo_error("--layout %s: expected ranks per node, such as 3+5, or none; found \"%.20s\"", text, at);
+                return CAPO_EXIT_USAGE;
+        }
+        o->layout = text;
+        return CAPO_EXIT_OK;
+}
+
 struct capo_plan_question plan_question(const struct plan_options *o, bool tuned)
 {
         struct capo_plan_question q = {
@@ -99,6 +134,7 @@ struct capo_plan_question plan_question(const struct plan_options *o, bool tuned
                 q.tuner = o->tuner ? o->tuner : o->plugin;
                 q.profile = o->profile ? o->profile_path : NULL;
                 q.allow_modelled = o->allow_modelled;
+                q.layout = o->layout;
                 q.wrap = o->spy;
         }
         return q;
@@ -229,6 +265,7 @@ enum {
         O_TOPO = 256,
         O_PLATFORM,
         O_ALLOC,
+        O_LAYOUT,
         O_GPUS,
         O_COLL,
         O_SIZES,
@@ -316,6 +353,7 @@ static int parse(struct plan_options *o, int argc, char **argv)
                 {"topo", 1, NULL, O_TOPO},
                 {"platform", 1, NULL, O_PLATFORM},
                 {"alloc", 1, NULL, O_ALLOC},
+                {"layout", 1, NULL, O_LAYOUT},
                 {"gpus", 1, NULL, O_GPUS},
                 {"coll", 1, NULL, O_COLL},
                 {"sizes", 1, NULL, O_SIZES},
@@ -349,6 +387,10 @@ static int parse(struct plan_options *o, int argc, char **argv)
                         break;
                 case O_PLATFORM: o->platform = optarg; break;
                 case O_ALLOC: o->alloc = optarg; break;
+                case O_LAYOUT:
+                        if (plan_layout_option(o, optarg))
+                                return CAPO_EXIT_USAGE;
+                        break;
                 case O_GPUS: o->gpus = optarg; break;
                 case O_COLL: o->colls = optarg; break;
                 case O_SIZES: o->sizes = optarg; break;

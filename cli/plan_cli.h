@@ -11,6 +11,7 @@
 enum plan_format { PLAN_TEXT, PLAN_JSON, PLAN_CSV };
 
 struct plan_options {
+        const char *layout;   /* what a launcher says of it; NULL: the truth; "" nothing */
         const char *topo[16]; /* as given; the stored file of a platform when only that was named */
         size_t n_topo;
         const char *graph_files[16]; /* NCCL_GRAPH_FILE per node, NULL none */
@@ -46,6 +47,12 @@ int plan_prepare(struct plan_options *o);
  * Return: an exit status, after saying what is wrong.
  */
 int plan_ask(const struct plan_options *o, const char *verb, bool graph, struct capo_plan_answer answers[2]);
+
+/** plan_layout() - what a launcher tells the tuner: the option, or the allocation itself. @text: CAPO_LAYOUT_TEXT. */
+const char *plan_layout(const struct plan_options *o, char *text, size_t room);
+
+/** plan_layout_option() - the value of --layout into o->layout: a layout, "none" or "". Return: an exit status. */
+int plan_layout_option(struct plan_options *o, const char *text);
 
 /** plan_question() - the question of these options; @tuned with the profile's plugin or the tuner. */
 struct capo_plan_question plan_question(const struct plan_options *o, bool tuned);

@@ -13,6 +13,7 @@
 #include "core/calls.h"
 #include "core/layout.h"
 #include "core/match.h"
+#include "core/seen.h"
 #include "core/util.h"
 
 static void row_text(const struct capo_profile *profile, const struct capo_row *row, uint32_t index, char *text,
@@ -49,14 +50,13 @@ static double cell_gbs(const struct capo_plan_row *r, unsigned algo, unsigned n_
 char (*plan_rules_text(const struct plan_options *o, const struct capo_plan_answer *plain))[96]
 {
         struct capo_profile *profile = NULL;
-        struct capo_tables *tables = NULL;
-        char layout[CAPO_LAYOUT_TEXT];
-        struct capo_shape shape = {.n_ranks = plain->told.n_ranks,
-                                   .n_nodes = plain->told.n_nodes,
-                                   .min_local = plain->told.nvl_min,
-                                   .max_local = plain->told.nvl_max,
-                                   .nccl = plain->version,
-                                   .allow_modelled = o->allow_modelled};
+        char layout[CAPO_LAYOUT_TEXT], given[CAPO_LAYOUT_TEXT];
+        struct capo_shape told = {.n_ranks = plain->told.n_ranks,
+                                  .n_nodes = plain->told.n_nodes,
+                                  .min_local = plain->told.nvl_min,
+                                  .max_local = plain->told.nvl_max,
+                                  .nccl = plain->version,
+                                  .allow_modelled = o->allow_modelled};
         char(*texts)[96] = NULL;
         uint32_t n;
 
@@ -65,9 +65,7 @@ char (*plan_rules_text(const struct plan_options *o, const struct capo_plan_answ
         n = o->allow_modelled ? 0 : capo_profile_modelled(profile);
         if (n)
                 capo_info("modelled rules of the profile that are not used: %u; --allow-modelled uses them", n);
-        capo_shape_fill(&shape, NULL, layout, sizeof layout);
-        if (capo_tables_new(profile, &shape, &tables) == 0)
-                texts = calloc(plain->n_rows ? plain->n_rows : 1, sizeof *texts);
+        texts = calloc(plain->n_rows ? plain->n_rows : 1, sizeof *texts);
         for (size_t i = 0; texts && i < plain->n_rows; i++) {
                 const struct capo_plan_row *r = &plain->rows[i];
                 struct capo_question q = {.coll = (uint8_t)r->coll,
@@ -79,12 +77,18 @@ char (*plan_rules_text(const struct plan_options *o, const struct capo_plan_answ
                                           .bytes = r->told ? r->told : r->bytes,
                                           .ring_gbs = cell_gbs(r, 1, (unsigned)o->n_ranks),
                                           .tree_gbs = cell_gbs(r, 0, (unsigned)o->n_ranks)};
-                struct capo_choice c = capo_tables_find(tables, &q);
+                struct capo_tables *tables = NULL;
+                struct capo_shape shape = told;
+                struct capo_choice c = {0};
 
+                capo_seen_settle(profile, &shape, plan_layout(o, given, sizeof given), layout, sizeof layout, &q,
+                                 r->n_algo ? (double)r->cost[1][2] : -1, NULL);
+                if (capo_tables_new(profile, &shape, &tables) == 0)
+                        c = capo_tables_find(tables, &q);
+                capo_tables_free(tables);
                 if (c.rule && c.rule <= profile->n_rows)
                         row_text(profile, &profile->rows[c.rule - 1], c.rule - 1u, texts[i], sizeof texts[i]);
         }
-        capo_tables_free(tables);
         capo_profile_free(profile);
         return texts;
 }

@@ -37,6 +37,8 @@ static const char help[] =
         "      --pipe-ops N  --reg-buff 0|1  --link nvlink|other  --ring-gbs X  --tree-gbs X\n"
         "  digest FILE   the 128 bits that every rank must agree on\n"
         "  export FILE   rewritten: --csv (NVIDIA's example tuner), or canonical JSON\n"
+        "  layouts FILE  add what NCCL's cost table says for every layout, so that the tuner can tell them apart;\n"
+        "                capo profile layouts --help\n"
         "  list          the profiles that CAPO_PROFILE=NAME would find: user, site, shipped\n\n"
         "Example: which rule does all-reduce get on 3+5 GPUs of two servers?\n"
         "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M\n";
@@ -279,10 +281,13 @@ int capo_verb_profile(int argc, char **argv)
                 fputs(help, stdout);
                 return CAPO_EXIT_OK;
         }
+        if (!strcmp(verb, "layouts"))
+                return profile_layouts(argc - 1, argv + 1);
         for (size_t i = 0; i < N_ELEMENTS(verbs); i++)
                 known |= !strcmp(verb, verbs[i]);
         if (!known)
-                return usage(*verb ? "unknown action" : "expected check, show, match, digest, export or list, found",
+                return usage(*verb ? "unknown action"
+                                   : "expected check, show, match, digest, export, layouts or list, found",
                              verb);
         optind = 1;
         opterr = 0;

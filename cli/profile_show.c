@@ -125,7 +125,7 @@ int capo_profile_show_match(const struct capo_profile *p, struct capo_match_ask 
         const char *why = "";
         int n, n_all, r;
 
-        capo_shape_fill(&ask->shape, ask->layout, layout, sizeof layout);
+        capo_shape_fill(&ask->shape, ask->layout, layout, sizeof layout, NULL);
         printf("%d rank%s on %d node%s%s%s", ask->shape.n_ranks, ask->shape.n_ranks == 1 ? "" : "s", ask->shape.n_nodes,
                ask->shape.n_nodes == 1 ? "" : "s", ask->shape.layout ? ", layout " : "",
                ask->shape.layout ? ask->shape.layout : "");

@@ -263,7 +263,7 @@ static int set_legacy(const struct capo_profile *profile, const struct capo_layo
                 shape.min_local = (int)capo_layout_smallest(&launch->layout);
                 shape.max_local = (int)capo_layout_largest(&launch->layout);
                 capo_layout_print(&launch->layout, layout, sizeof layout);
-                capo_shape_fill(&shape, layout, derived, sizeof derived);
+                capo_shape_fill(&shape, layout, derived, sizeof derived, NULL);
         }
         r = capo_legacy_translate(profile, &shape, &legacy);
         if (r < 0)

@@ -458,6 +458,52 @@ bool capo_json_any(struct capo_json *r, struct capo_slice *out)
         return true;
 }
 
+const char *capo_json_one_of(const char *const *words, size_t n, char *text, size_t room)
+{
+        size_t used = (size_t)snprintf(text, room, "one of ");
+
+        for (size_t i = 0; i < n && used < room; i++)
+                used += (size_t)snprintf(text + used, room - used, "%s%s", i ? ", " : "", words[i]);
+        return text;
+}
+
+/* Writers keep the order of the tables, so the search begins behind the last key seen. */
+int capo_json_find(struct capo_json *r, struct capo_slice key, const char *const *words, size_t n, uint32_t *seen)
+{
+        size_t i = *seen ? 32 - (size_t)__builtin_clz(*seen) : 0;
+        char text[200];
+
+        for (size_t tried = 0; tried < n; tried++, i++) {
+                i = i < n ? i : 0;
+                if (!capo_slice_is(key, words[i]))
+                        continue;
+                if (*seen & 1u << i) {
+                        capo_json_fail(r, r->key, "the key %s only once", words[i]);
+                        return -1;
+                }
+                *seen |= 1u << i;
+                return (int)i;
+        }
+        capo_json_fail(r, r->key, "%s", capo_json_one_of(words, n, text, sizeof text));
+        return -1;
+}
+
+bool capo_json_text(struct capo_json *r, char *out, size_t room, const char *what)
+{
+        struct capo_slice s;
+        const char *where;
+
+        capo_json_peek(r);
+        where = r->at;
+        if (!capo_json_string(r, &s, what))
+                return false;
+        if (s.size >= room || memchr(s.at, 0, s.size))
+                return capo_json_fail(r, where, "%s", what);
+        memcpy(out, s.at, s.size);
+        out[s.size] = 0;
+        return true;
+}
+
 bool capo_json_end(struct capo_json *r)
 {
         if (r->failed)

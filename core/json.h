@@ -55,6 +55,15 @@ bool capo_json_bool(struct capo_json *r, bool *out, const char *what);
 /** capo_json_any() - take any value; @out is its text. */
 bool capo_json_any(struct capo_json *r, struct capo_slice *out);
 
+/** capo_json_one_of() - "one of a, b, c"; returns @text. */
+const char *capo_json_one_of(const char *const *words, size_t n, char *text, size_t room);
+/** capo_json_find() - which of the @n @words (up to 32) the key is; each at most once, kept in *@seen. -1 with a fault.
+ */
+int capo_json_find(struct capo_json *r, struct capo_slice key, const char *const *words, size_t n, uint32_t *seen);
+/** capo_json_text() - a text value as a C string in @out; one that does not fit, or has a zero in it, fails as @what.
+ */
+bool capo_json_text(struct capo_json *r, char *out, size_t room, const char *what);
+
 /** capo_json_end() - nothing but blanks follows. */
 bool capo_json_end(struct capo_json *r);
 

@@ -208,44 +208,53 @@ static int settle(int n_ranks, int n_nodes, int low, int high, struct capo_layou
         return r;
 }
 
-static int say(char *why, size_t room, int r, const char *text)
+static int say(struct capo_layout_why *why, int r, enum capo_layout_source source, const char *text)
 {
-        if (why && room)
-                snprintf(why, room, "%s", text);
+        if (why) {
+                why->source = r ? CAPO_LAYOUT_UNKNOWN : source;
+                why->text = why->dropped ? why->text : text;
+        }
         return r;
 }
 
+static void drop(struct capo_layout_why *why, const char *text)
+{
+        why->dropped = true;
+        why->text = text;
+}
+
 int capo_layout_of_comm(const struct capo_layout *world, const struct capo_layout_told *told, struct capo_layout *out,
-                        char *why, size_t room)
+                        struct capo_layout_why *why)
 {
         int low = told->min_local, high = told->max_local, n = told->n_ranks, nodes = told->n_nodes, r;
         bool whole = world && world->n_nodes && n > 0 && world->n_ranks == (uint32_t)n;
-        const char *dropped = NULL;
+        struct capo_layout_why unused;
 
+        why = why ? why : &unused;
+        *why = (struct capo_layout_why){0};
         if (n < 1 || nodes < 1 || nodes > n)
-                return say(why, room, -EINVAL, "NCCL told no ranks or nodes");
+                return say(why, -EINVAL, 0, "NCCL told no ranks or nodes");
         if (nodes == 1)
                 low = high = n;
-        if (whole && world->n_nodes != (uint32_t)nodes)
-                dropped = "the launcher's layout is dropped: NCCL counts another number of nodes";
-        else if (whole && low > 0 && high > 0 &&
-                 (capo_layout_smallest(world) != (uint32_t)low || capo_layout_largest(world) != (uint32_t)high))
-                dropped = "the launcher's layout is dropped: NCCL counts another smallest or largest node";
-        else if (whole) {
-                *out = *world;
-                return say(why, room, 0, "the launcher's layout, of all ranks");
-        }
         if (nodes == n)
                 low = high = 1;
+        if (whole && world->n_nodes != (uint32_t)nodes)
+                drop(why, "the launcher's layout is dropped: NCCL counts another number of nodes");
+        else if (whole && low > 0 && high > 0 &&
+                 (capo_layout_smallest(world) != (uint32_t)low || capo_layout_largest(world) != (uint32_t)high))
+                drop(why, "the launcher's layout is dropped: NCCL counts another smallest or largest node");
+        r = low < 1 || high < 1 ? -ENODATA : settle(n, nodes, low, high, out);
+        if (r == 0)
+                return say(why, 0, CAPO_LAYOUT_NCCL, "NCCL's nodes, smallest and largest leave one layout");
+        if (r == -ENODATA && whole && !why->dropped) {
+                *out = *world;
+                return say(why, 0, CAPO_LAYOUT_LAUNCHER, "the launcher's layout, of all ranks");
+        }
         if (low < 1 || high < 1)
-                return say(why, room, -ENODATA,
-                           dropped ? dropped : "not known: NCCL told neither smallest nor largest node");
-        r = settle(n, nodes, low, high, out);
+                return say(why, r, 0, "not known: NCCL told neither smallest nor largest node");
         if (r == -ENODATA)
-                return say(why, room, r, dropped ? dropped : "not known: several layouts have these numbers");
-        if (r < 0)
-                return say(why, room, r, "ranks, nodes, smallest and largest node contradict each other");
-        return say(why, room, 0, dropped ? dropped : "NCCL's nodes, smallest and largest leave one layout");
+                return say(why, r, 0, "not known: several layouts have these numbers");
+        return say(why, r, 0, "ranks, nodes, smallest and largest node contradict each other");
 }
 
 /* --- launchers --- */

@@ -59,13 +59,28 @@ struct capo_layout_told {
         int min_local, max_local; /* tuner ABI v5 and later */
 };
 
+/* Who settled a layout. The order is that of strength: a source nearer to the top is believed against those below. */
+enum capo_layout_source {
+        CAPO_LAYOUT_UNKNOWN = 0,
+        CAPO_LAYOUT_NCCL,     /* the numbers NCCL gave leave one possibility */
+        CAPO_LAYOUT_TABLE,    /* NCCL's cost table, core/seen.h */
+        CAPO_LAYOUT_LAUNCHER, /* the launcher, or CAPO_LAYOUT */
+};
+
+struct capo_layout_why {
+        enum capo_layout_source source;
+        bool dropped; /* the launcher's layout, although it is of so many ranks: NCCL contradicts it */
+        const char *text;
+};
+
 /**
  * capo_layout_of_comm() - layout of one communicator
  * @world:  layout of the whole job by the launcher, or NULL
  * @told:   what NCCL told about the communicator; it counts nodes as it sees them (an allocation without NVLink path
  *          inside one server may count as two), so it is the stronger source
  * @out:    set on success only
- * @why:    what settled it, or why nothing did, or which source contradicted the other and was dropped; may be NULL
+ * @why:    what settled it, or why nothing did, or which source contradicted the other and was dropped; may be NULL,
+ *          else always filled; the text is a constant
  *
  * A sub-communicator's members are not known to a plugin. Its layout is settled only where the numbers leave one
  * possibility: one node; one rank per node; smallest = largest; two or three nodes with smallest and largest known;
@@ -75,7 +90,7 @@ struct capo_layout_told {
  * Return: 0; -ENODATA not settled; -EINVAL the numbers contradict themselves.
  */
 int capo_layout_of_comm(const struct capo_layout *world, const struct capo_layout_told *told, struct capo_layout *out,
-                        char *why, size_t room);
+                        struct capo_layout_why *why);
 
 /* --- what a launcher's variables say --- */
 

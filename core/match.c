@@ -23,18 +23,30 @@
 
 /* ---- what is known about a communicator ---- */
 
-void capo_shape_fill(struct capo_shape *s, const char *launcher, char *text, size_t room)
+static void claim(struct capo_shape *s, const struct capo_layout *layout, char *text, size_t room)
+{
+        s->layout = capo_layout_print(layout, text, room);
+        s->min_local = (int)capo_layout_smallest(layout);
+        s->max_local = (int)capo_layout_largest(layout);
+}
+
+void capo_shape_fill(struct capo_shape *s, const char *launcher, char *text, size_t room, struct capo_layout_why *why)
 {
         const struct capo_layout_told told = {s->n_ranks, s->n_nodes, s->min_local, s->max_local};
         struct capo_layout world, layout;
         bool known = launcher && *launcher && capo_layout_parse(launcher, &world, NULL) == 0;
 
         s->layout = NULL;
-        if (capo_layout_of_comm(known ? &world : NULL, &told, &layout, NULL, 0) < 0)
-                return;
-        s->layout = capo_layout_print(&layout, text, room);
-        s->min_local = (int)capo_layout_smallest(&layout);
-        s->max_local = (int)capo_layout_largest(&layout);
+        if (capo_layout_of_comm(known ? &world : NULL, &told, &layout, why) == 0)
+                claim(s, &layout, text, room);
+}
+
+void capo_shape_claim(struct capo_shape *s, const char *text, char *kept, size_t room)
+{
+        struct capo_layout layout;
+
+        if (capo_layout_parse(text, &layout, NULL) == 0)
+                claim(s, &layout, kept, room);
 }
 
 /* ---- conditions ---- */

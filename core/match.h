@@ -18,6 +18,7 @@
 #define CAPO_MATCH_H
 
 #include "capo/profile.h"
+#include "core/layout.h"
 #include "core/util.h"
 
 #define CAPO_GBS_MIN_BYTES (16u << 20)
@@ -39,8 +40,13 @@ struct capo_shape {
  * where they follow
  * @launcher: the launcher's layout of the whole job, or NULL
  * @text:     where the layout is kept, CAPO_LAYOUT_TEXT bytes; must outlive @shape
+ * @why:      who settled it and what was dropped; may be NULL
  */
-void capo_shape_fill(struct capo_shape *shape, const char *launcher, char *text, size_t room);
+void capo_shape_fill(struct capo_shape *shape, const char *launcher, char *text, size_t room,
+                     struct capo_layout_why *why);
+
+/** capo_shape_claim() - a shape of which one layout is believed: layout, min_local, max_local. @text as above. */
+void capo_shape_claim(struct capo_shape *shape, const char *layout, char *text, size_t room);
 
 /* One question, in our own words. */
 struct capo_question {

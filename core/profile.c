@@ -124,6 +124,7 @@ void capo_profile_free(struct capo_profile *p)
         free(p->notes[CAPO_PLATFORM]);
         free(p->rules);
         free(p->rows);
+        free(p->layouts);
         free(p->file);
         free(p);
 }
@@ -266,6 +267,36 @@ int capo_profile_constant(struct capo_profile *p, const struct capo_constant *co
                 return -ENOMEM;
         rule->constants = list;
         list[rule->n_constants++] = *constant;
+        return 0;
+}
+
+int capo_profile_layout(struct capo_profile *p, const struct capo_layout_cost *cost)
+{
+        struct capo_layout_cost c = *cost, *list;
+        char text[CAPO_LAYOUT_TEXT];
+        struct capo_layout layout;
+        bool any = false;
+
+        if (!c.layout || capo_layout_parse(c.layout, &layout, NULL) < 0)
+                return -EINVAL;
+        for (int k = 0; k < CAPO_COLLS; k++) {
+                if (c.gbs[k] && !(c.gbs[k] > 0 && c.us[k] > 0 && isfinite(c.us[k]) && isfinite(c.gbs[k])))
+                        return -EINVAL;
+                any |= c.gbs[k] > 0;
+        }
+        if (!any)
+                return -EINVAL;
+        list = grow(p->layouts, p->n_layouts, &p->room_layouts, sizeof *list);
+        if (!list)
+                return -ENOMEM;
+        p->layouts = list;
+        c.n_ranks = layout.n_ranks;
+        c.n_nodes = layout.n_nodes;
+        c.layout = capo_profile_keep(p, capo_layout_print(&layout, text, sizeof text));
+        c.gpus = capo_profile_keep(p, c.gpus);
+        if (!c.layout || (cost->gpus && !c.gpus))
+                return -ENOMEM;
+        p->layouts[p->n_layouts++] = c;
         return 0;
 }
 

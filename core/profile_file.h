@@ -4,6 +4,7 @@
 #define CAPO_PROFILE_FILE_H
 
 #include "capo/profile.h"
+#include "core/json.h"
 
 extern const struct capo_when capo_when_any;
 
@@ -19,6 +20,16 @@ int capo_profile_row_raw(struct capo_profile *profile, const struct capo_row *ro
 
 /** capo_profile_note_json() - append a note whose value is JSON text already; 0 or -ENOMEM. */
 int capo_profile_note_json(struct capo_profile *profile, enum capo_section section, const char *key, const char *json);
+
+/* The "layouts" of a document (core/profile_layouts.c); reading starts at the list, writing with the comma before it.
+ */
+bool capo_profile_read_layouts(struct capo_json *r, struct capo_profile *profile);
+void capo_profile_put_layouts(FILE *out, const struct capo_profile *profile);
+
+/* Parts of the JSON form that it shares with the rules: a range of NCCL versions, a quoted text. */
+bool capo_profile_read_nccl(struct capo_json *r, struct capo_range *out);
+void capo_profile_put_nccl(FILE *out, struct capo_range range);
+void capo_profile_put_text(FILE *out, const char *text);
 
 void capo_profile_fault(struct capo_fault *fault, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -15,8 +15,8 @@
 #include "core/size.h"
 #include "core/util.h"
 
-static const char *const document_keys[] = {"capo_profile", "name", "provenance", "platform", "rules"};
-enum { DOC_VERSION, DOC_NAME, DOC_PROVENANCE, DOC_PLATFORM, DOC_RULES };
+static const char *const document_keys[] = {"capo_profile", "name", "provenance", "platform", "layouts", "rules"};
+enum { DOC_VERSION, DOC_NAME, DOC_PROVENANCE, DOC_PLATFORM, DOC_LAYOUTS, DOC_RULES };
 
 static const char *const row_keys[] = {"upto", "algo",      "proto", "channels", "leave",
                                        "us",   "spread_us", "gain",  "samples"};
@@ -24,55 +24,6 @@ enum { ROW_UPTO, ROW_ALGO, ROW_PROTO, ROW_CHANNELS, ROW_LEAVE, ROW_US, ROW_SPREA
 
 static const char *const constant_keys[] = {"table", "value", "link", "algo", "proto", "gpu", "scale"};
 enum { CONST_TABLE, CONST_VALUE, CONST_LINK, CONST_ALGO, CONST_PROTO, CONST_GPU, CONST_SCALE };
-
-/* "one of a, b, c" */
-static const char *one_of(const char *const *words, size_t n, char *text, size_t room)
-{
-        size_t used = (size_t)snprintf(text, room, "one of ");
-
-        for (size_t i = 0; i < n && used < room; i++)
-                used += (size_t)snprintf(text + used, room - used, "%s%s", i ? ", " : "", words[i]);
-        return text;
-}
-
-/* Which of @words the key is; each at most once, kept in *@seen. -1 with a fault. Writers keep the order of the tables,
- * so the search begins behind the last key seen. */
-static int find_key(struct capo_json *r, struct capo_slice key, const char *const *words, size_t n, uint32_t *seen)
-{
-        size_t i = *seen ? 32 - (size_t)__builtin_clz(*seen) : 0;
-        char text[200];
-
-        for (size_t tried = 0; tried < n; tried++, i++) {
-                i = i < n ? i : 0;
-                if (!capo_slice_is(key, words[i]))
-                        continue;
-                if (*seen & 1u << i) {
-                        capo_json_fail(r, r->key, "the key %s only once", words[i]);
-                        return -1;
-                }
-                *seen |= 1u << i;
-                return (int)i;
-        }
-        capo_json_fail(r, r->key, "%s", one_of(words, n, text, sizeof text));
-        return -1;
-}
-
-/* A text value as a C string in @out; longer ones are none of our words and fail as @what. */
-static bool short_text(struct capo_json *r, char *out, size_t room, const char *what)
-{
-        struct capo_slice s;
-        const char *where;
-
-        capo_json_peek(r);
-        where = r->at;
-        if (!capo_json_string(r, &s, what))
-                return false;
-        if (s.size >= room || memchr(s.at, 0, s.size))
-                return capo_json_fail(r, where, "%s", what);
-        memcpy(out, s.at, s.size);
-        out[s.size] = 0;
-        return true;
-}
 
 static bool same_letters(const char *a, const char *b)
 {
@@ -110,7 +61,7 @@ static bool word(struct capo_json *r, const char *const *words, size_t n, uint8_
                         return true;
                 }
         }
-        return capo_json_fail(r, where, "%s", one_of(words, n, expected, sizeof expected));
+        return capo_json_fail(r, where, "%s", capo_json_one_of(words, n, expected, sizeof expected));
 }
 
 static bool size_value(struct capo_json *r, uint64_t *out)
@@ -122,7 +73,7 @@ static bool size_value(struct capo_json *r, uint64_t *out)
 
         if (capo_json_peek(r) == '"') {
                 where = r->at;
-                if (!short_text(r, text, sizeof text, what))
+                if (!capo_json_text(r, text, sizeof text, what))
                         return false;
                 e = capo_size_parse(text, out);
         } else {
@@ -182,7 +133,7 @@ static bool read_row(struct capo_json *r, struct capo_row *row, const char **upt
         while (capo_json_key(r, &key)) {
                 const char *where = r->at;
 
-                switch (find_key(r, key, row_keys, N_ELEMENTS(row_keys), &seen)) {
+                switch (capo_json_find(r, key, row_keys, N_ELEMENTS(row_keys), &seen)) {
                 case ROW_UPTO:
                         *upto_at = where;
                         size_value(r, &row->upto);
@@ -327,7 +278,7 @@ static bool read_range(struct capo_json *r, const struct when_key *k, struct cap
 
         if (capo_json_peek(r) == '"') {
                 where = r->at;
-                if (!short_text(r, text, sizeof text, what))
+                if (!capo_json_text(r, text, sizeof text, what))
                         return false;
                 good = k->kind == NCCL ? parse_versions(text, out) : parse_range(text, out);
         } else {
@@ -344,6 +295,13 @@ static bool read_range(struct capo_json *r, const struct when_key *k, struct cap
         return good || capo_json_fail(r, where, "%s", what);
 }
 
+bool capo_profile_read_nccl(struct capo_json *r, struct capo_range *out)
+{
+        static const struct when_key nccl = {.key = "nccl", .kind = NCCL};
+
+        return read_range(r, &nccl, out);
+}
+
 static bool read_text(struct capo_json *r, struct capo_profile *p, enum kind kind, const char **out)
 {
         const char *what =
@@ -353,7 +311,7 @@ static bool read_text(struct capo_json *r, struct capo_profile *p, enum kind kin
 
         capo_json_peek(r);
         where = r->at;
-        if (!short_text(r, text, sizeof text, what))
+        if (!capo_json_text(r, text, sizeof text, what))
                 return false;
         if (!*text || (kind == LAYOUT && capo_layout_canonical(text, canonical, sizeof canonical) < 0))
                 return capo_json_fail(r, where, "%s", what);
@@ -372,7 +330,7 @@ static bool read_when(struct capo_json *r, struct capo_profile *p, struct capo_w
         if (!capo_json_open(r, '{', "conditions, {\"nodes\": 2, ...}"))
                 return false;
         while (capo_json_key(r, &key)) {
-                int i = find_key(r, key, words, N_ELEMENTS(words), &seen);
+                int i = capo_json_find(r, key, words, N_ELEMENTS(words), &seen);
                 void *field;
                 bool flag;
 
@@ -417,7 +375,7 @@ static bool read_constant(struct capo_json *r, struct capo_profile *p)
                 const char *where = r->at;
                 bool good = false;
 
-                switch (find_key(r, key, constant_keys, N_ELEMENTS(constant_keys), &seen)) {
+                switch (capo_json_find(r, key, constant_keys, N_ELEMENTS(constant_keys), &seen)) {
                 case CONST_TABLE: word(r, constant_tables, N_ELEMENTS(constant_tables), &c.table); break;
                 case CONST_VALUE:
                         if (capo_json_number(r, &c.value, "a number") && !(c.value >= 0 && c.value < 1e9))
@@ -482,7 +440,7 @@ static bool read_rule(struct capo_json *r, struct capo_profile *p)
         rule->line = line;
         rule->column = (uint32_t)(start - bol) + 1;
         while (capo_json_key(r, &key)) {
-                switch (k = find_key(r, key, rule_keys, N_ELEMENTS(rule_keys), &seen)) {
+                switch (k = capo_json_find(r, key, rule_keys, N_ELEMENTS(rule_keys), &seen)) {
                 case -1: return false;
                 case RULE_WHEN: read_when(r, p, &rule->when); break;
                 case RULE_BASIS: word(r, basis_words, N_ELEMENTS(basis_words), &basis); break;
@@ -546,7 +504,7 @@ static bool read_document(struct capo_json *r, struct capo_profile *p)
         while (capo_json_key(r, &key)) {
                 const char *where = r->at;
 
-                switch (find_key(r, key, document_keys, N_ELEMENTS(document_keys), &seen)) {
+                switch (capo_json_find(r, key, document_keys, N_ELEMENTS(document_keys), &seen)) {
                 case DOC_VERSION:
                         if (!whole_number(r, 1, 1e9, &version, "the version of the profile format, 1"))
                                 return false;
@@ -567,6 +525,7 @@ static bool read_document(struct capo_json *r, struct capo_profile *p)
                 }
                 case DOC_PROVENANCE: read_notes(r, p, CAPO_PROVENANCE); break;
                 case DOC_PLATFORM: read_notes(r, p, CAPO_PLATFORM); break;
+                case DOC_LAYOUTS: capo_profile_read_layouts(r, p); break;
                 case DOC_RULES:
                         if (capo_json_open(r, '[', "a list of rules")) {
                                 while (capo_json_item(r) && read_rule(r, p))

@@ -8,10 +8,11 @@
 #include <string.h>
 
 #include "core/json.h"
+#include "core/profile_file.h"
 #include "core/profile_words.h"
 #include "core/util.h"
 
-static void put_string(FILE *out, const char *text)
+void capo_profile_put_text(FILE *out, const char *text)
 {
         putc('"', out);
         for (; *text; text++) {
@@ -150,12 +151,21 @@ static void put_when(FILE *out, const struct capo_when *when)
                         continue;
                 fprintf(out, "%s\"%s\": ", comma, when_keys[i].key);
                 if (quotes)
-                        put_string(out, v);
+                        capo_profile_put_text(out, v);
                 else
                         fputs(v, out);
                 comma = ", ";
         }
         fputs("}", out);
+}
+
+void capo_profile_put_nccl(FILE *out, struct capo_range range)
+{
+        static const struct when_key nccl = {.key = "nccl", .kind = NCCL};
+        char text[100];
+
+        range_print(&nccl, range, text, sizeof text);
+        fprintf(out, "\"%s\"", text);
 }
 
 static void put_row(FILE *out, const struct capo_row *row)
@@ -213,18 +223,19 @@ int capo_profile_write(const struct capo_profile *p, FILE *out)
         if (p->csv)
                 return -ENOTSUP;
         fprintf(out, "{\n  \"capo_profile\": %d,\n  \"name\": ", CAPO_PROFILE_VERSION);
-        put_string(out, p->name);
+        capo_profile_put_text(out, p->name);
         for (int s = 0; s < CAPO_SECTIONS; s++) {
                 if (!p->n_notes[s])
                         continue;
                 fprintf(out, ",\n  \"%s\": {", sections[s]);
                 for (uint32_t i = 0; i < p->n_notes[s]; i++) {
                         fputs(i ? ",\n    " : "\n    ", out);
-                        put_string(out, p->notes[s][i].key);
+                        capo_profile_put_text(out, p->notes[s][i].key);
                         fprintf(out, ": %s", p->notes[s][i].json);
                 }
                 fputs("\n  }", out);
         }
+        capo_profile_put_layouts(out, p);
         fputs(",\n  \"rules\": [", out);
         for (uint32_t i = 0; i < p->n_rules; i++) {
                 const struct capo_rule *rule = &p->rules[i];

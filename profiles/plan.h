@@ -45,6 +45,7 @@ struct capo_plan_question {
                 *tuner; /* plugin: a path, or a name as NCCL_TUNER_PLUGIN takes it; NULL: none, only the spy looks on */
         const char *profile; /* CAPO_PROFILE for that plugin; NULL: unset */
         bool allow_modelled; /* CAPO_ALLOW_MODELLED for it */
+        const char *layout;  /* CAPO_LAYOUT for it; NULL: the allocation's, as a launcher knows it; "": unset */
         bool wrap;           /* the spy stands before `tuner` (a path): costs before and after it are in the answer */
         bool simulate;       /* also ask ncclGroupSimulateEnd (2.22 and later) */
         bool graph;          /* also keep the graphs NCCL found */

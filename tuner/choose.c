@@ -55,6 +55,7 @@ static struct {
         char why[1000];
         struct shape_tables *shapes;
         unsigned n_shapes;
+        bool speaks;         /* rank 0 by the launcher, or no launcher: says what every rank would say alike */
         bool direct_blocked; /* NCCL_ALGO or NCCL_PROTO is set */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -95,6 +96,19 @@ static void tell_rules(const struct capo_profile *p)
         free(text);
 }
 
+static bool first_rank(void)
+{
+        static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                const char *text = getenv(names[i]);
+
+                if (text && *text)
+                        return !strcmp(text, "0");
+        }
+        return true;
+}
+
 /* Everything that happens once per process. Called with the lock held. */
 static void load(void)
 {
@@ -104,6 +118,7 @@ static void load(void)
         char path[4096], agreed[CAPO_AGREEMENT];
         uint32_t n;
 
+        state.speaks = first_rank();
         state.direct_blocked =
                 (getenv("NCCL_ALGO") && *getenv("NCCL_ALGO")) || (getenv("NCCL_PROTO") && *getenv("NCCL_PROTO"));
         if (env->off || !strcmp(env->tuner, "off") || !strcmp(env->tuner, "chain"))
@@ -159,8 +174,9 @@ static bool same_shape(const struct capo_shape *a, const struct capo_shape *b)
                same_text(a->layout, b->layout) && same_text(a->fragment, b->fragment) && same_text(a->comm, b->comm);
 }
 
-/* The tables for a shape, from the cache or compiled. Called with the lock held. 0, -ENOMEM, -E2BIG. */
-static int tables_of(const struct capo_shape *shape, struct capo_tuner *t)
+/* The tables for a shape, from the cache or compiled; @own: the caller frees them. Called with the lock held. 0,
+ * -ENOMEM, -E2BIG. */
+static int tables_of(const struct capo_shape *shape, const struct capo_tables **out, bool *own)
 {
         struct shape_tables *s;
         struct capo_tables *tables;
@@ -168,16 +184,17 @@ static int tables_of(const struct capo_shape *shape, struct capo_tuner *t)
 
         for (s = state.shapes; s; s = s->next) {
                 if (same_shape(&s->shape, shape)) {
-                        t->tables = s->tables;
+                        *out = s->tables;
+                        *own = false;
                         return 0;
                 }
         }
         r = capo_tables_new(state.profile, shape, &tables);
         if (r < 0)
                 return r;
-        t->tables = tables;
+        *out = tables;
         s = state.n_shapes < SHAPES_MAX ? calloc(1, sizeof *s) : NULL;
-        t->own_tables = !s;
+        *own = !s;
         if (s) {
                 s->shape = *shape;
                 s->shape.comm = shape->comm ? strdup(shape->comm) : NULL;
@@ -222,6 +239,54 @@ static capo_nccl_result refuse(const struct capo_tuner_info *info, const char *w
         return CAPO_NCCL_INVALID_USAGE;
 }
 
+static void layouts_free(struct capo_tuner_layouts *l)
+{
+        if (!l)
+                return;
+        for (unsigned i = 0; i < l->n_own; i++)
+                capo_tables_free((struct capo_tables *)l->own[i]);
+        capo_seen_free(l->seen);
+        free(l);
+}
+
+static int layouts_table(struct capo_tuner_layouts *l, const struct capo_shape *shape, const struct capo_tables **out)
+{
+        bool own = false;
+        int r = tables_of(shape, out, &own);
+
+        if (r == 0 && own)
+                l->own[l->n_own++] = *out;
+        return r;
+}
+
+/* Tables for every layout that NCCL's cost table may settle. @told: without a layout. Called with the lock held. */
+static int layouts_open(const struct capo_shape *told, const struct capo_layout_why *why, const char *claim,
+                        struct capo_tuner_layouts **out)
+{
+        struct capo_seen *seen = NULL;
+        int r = capo_seen_new(state.profile, told, why, claim, &seen);
+        struct capo_tuner_layouts *l = seen ? calloc(1, sizeof *l) : NULL;
+
+        if (!l) {
+                capo_seen_free(seen);
+                return r < 0 ? r : seen ? -ENOMEM : 0;
+        }
+        l->seen = seen;
+        r = layouts_table(l, told, &l->unknown);
+        for (int i = 0; i < seen->n_layouts && r == 0; i++) {
+                struct capo_shape shape = *told;
+                char layout[CAPO_LAYOUT_TEXT];
+
+                capo_shape_claim(&shape, seen->layout[i], layout, sizeof layout);
+                r = layouts_table(l, &shape, &l->by[i]);
+        }
+        if (r < 0)
+                layouts_free(l);
+        else
+                *out = l;
+        return r;
+}
+
 /* Match the profile to the communicator. 0 or -errno. */
 static int match(const struct capo_tuner_info *info, struct capo_tuner *t, const char *comm_name)
 {
@@ -235,6 +300,8 @@ static int match(const struct capo_tuner_info *info, struct capo_tuner *t, const
                                    .allow_modelled = env->allow_modelled,
                                    .fragment = *env->fragment_class ? env->fragment_class : NULL,
                                    .comm = comm_name};
+        struct capo_shape told = shape;
+        struct capo_layout_why why = {.source = CAPO_LAYOUT_NCCL};
         int r;
 
         if (info->abi == 1) /* asked without a communicator: see abi_v1.c */
@@ -245,15 +312,23 @@ static int match(const struct capo_tuner_info *info, struct capo_tuner *t, const
                                             .nccl = shape.nccl,
                                             .allow_modelled = env->allow_modelled};
         else
-                capo_shape_fill(&shape, env->layout, layout, sizeof layout);
-        r = tables_of(&shape, t);
+                capo_shape_fill(&shape, env->layout, layout, sizeof layout, &why);
+        if (why.dropped && state.speaks)
+                capo_warn_once("%d ranks on %d nodes: %s (CAPO_LAYOUT is %s)", t->n_ranks, t->n_nodes, why.text,
+                               env->layout);
+        r = tables_of(&shape, &t->tables, &t->own_tables);
+        if (r < 0)
+                return r;
+        /* a model with other constants is none the profile's list knows */
+        if (info->abi >= 3 && !(t->tables->constants && info->constants))
+                r = layouts_open(&told, &why, shape.layout, &t->layouts);
         if (r < 0)
                 return r;
         for (int c = 0; c < CAPO_COLLS; c++) {
                 if (t->tables->table[c])
                         t->table[c] = t->tables->table[c];
         }
-        t->plain = !t->tables->asks;
+        t->plain = !t->tables->asks && !t->layouts;
         if (t->tables->constants && info->constants)
                 correct(info->constants, t->tables->constants);
         return 0;
@@ -368,6 +443,7 @@ capo_nccl_result capo_tuner_close(struct capo_tuner *t)
         capo_chain_close(t->chain);
         if (t->own_tables)
                 capo_tables_free((struct capo_tables *)t->tables);
+        layouts_free(t->layouts);
         free(t);
         return CAPO_NCCL_SUCCESS;
 }
@@ -398,9 +474,29 @@ static void see_links(const struct capo_tuner *t, struct capo_question *q, const
                 q->tree_gbs = traffic / 1000 / (double)tree[CAPO_PROTO_SIMPLE - 1];
 }
 
+/* The tables of this question's layout; what the cost table says goes before the launcher, and is said once. */
+static const struct capo_tables *by_layout(const struct capo_tuner *t, const struct capo_question *q,
+                                           const float *table, int n_algos, int n_protos)
+{
+        const struct capo_tuner_layouts *l = t->layouts;
+        int i = CAPO_SEEN_UNASKED;
+
+        if (table && n_algos >= CAPO_ALGO_RING && n_protos >= CAPO_PROTO_SIMPLE)
+                i = capo_seen_find(l->seen, q->coll, q->bytes, q->pipe_ops,
+                                   (double)table[(CAPO_ALGO_RING - 1) * n_protos + CAPO_PROTO_SIMPLE - 1]);
+        if (i == CAPO_SEEN_UNASKED)
+                return t->tables;
+        if (unlikely(i < 0 && l->seen->claim >= 0 && state.speaks))
+                capo_warn_once("%d ranks on %d nodes: %s (CAPO_LAYOUT is %s)", t->n_ranks, t->n_nodes,
+                               CAPO_SEEN_CONTRADICTS, l->seen->layout[l->seen->claim]);
+        return i < 0 ? l->unknown : l->by[i];
+}
+
 struct capo_choice capo_choose(const struct capo_tuner *t, struct capo_question *q, const float *table, int n_algos,
                                int n_protos)
 {
+        const struct capo_tables *tables = t->tables;
+
         q->ring_gbs = q->tree_gbs = -1;
         if (capo_sweep_choose && capo_seam && capo_seam->current) {
                 struct capo_sweep_ask ask = {.question = *q,
@@ -417,11 +513,13 @@ struct capo_choice capo_choose(const struct capo_tuner *t, struct capo_question 
                                 return c;
                 }
         }
-        if (!t->tables)
+        if (!tables)
                 return (struct capo_choice){0};
-        if (t->tables->asks_links)
+        if (t->layouts)
+                tables = by_layout(t, q, table, n_algos, n_protos);
+        if (tables->asks_links)
                 see_links(t, q, table, n_algos, n_protos);
-        return capo_tables_find(t->tables, q);
+        return capo_tables_find(tables, q);
 }
 
 /* Write the choice where it is available, and before all else. */

@@ -10,6 +10,7 @@
 
 #include "capo/seam.h"
 #include "core/match.h"
+#include "core/seen.h"
 #include "core/util.h"
 #include "tuner/nccl_plugin.h"
 
@@ -28,6 +29,14 @@ struct capo_chain;
 /* Cells that are answered on the spot: Tree and Ring. */
 #define CAPO_CELLS_QUICK (CAPO_ALGO_RING * CAPO_NCCL_PROTOS)
 
+/* Where NCCL's own numbers do not settle the layout: what its cost table may settle, and the tables for each answer. */
+struct capo_tuner_layouts {
+        struct capo_seen *seen;
+        const struct capo_tables *unknown, *by[CAPO_SEEN_LAYOUTS]; /* by[i] as seen->layout[i] */
+        const struct capo_tables *own[CAPO_SEEN_LAYOUTS + 1];      /* those not shared */
+        unsigned n_own;
+};
+
 /* One communicator. The first line is all that a plain decision touches. */
 struct capo_tuner {
         const struct capo_table *table[CAPO_COLLS]; /* never NULL: `empty` has no opinion */
@@ -36,7 +45,8 @@ struct capo_tuner {
         bool plain; /* a table look-up is the whole decision, and where it has none nobody else is asked */
         uint8_t direct[CAPO_COLLS]; /* bit n: cell n, one of the first six, may be answered through ABI v1 and v2 */
 
-        const struct capo_tables *tables; /* NULL: no profile */
+        const struct capo_tables *tables;   /* NULL: no profile */
+        struct capo_tuner_layouts *layouts; /* NULL: the layout is settled, or nothing depends on it */
         uint64_t comm_id;
         int n_ranks, n_nodes;
         bool own_tables; /* not shared: free them */

@@ -217,7 +217,7 @@ static uint32_t run_of(struct job *j, struct file *f, const struct capo_log_comm
         }
         if (have_world && told.n_nodes <= 0 && (int)world.n_ranks == c->n_ranks)
                 run.n_nodes = told.n_nodes = (int)world.n_nodes;
-        if (capo_layout_of_comm(have_world ? &world : NULL, &told, &layout, NULL, 0) == 0) {
+        if (capo_layout_of_comm(have_world ? &world : NULL, &told, &layout, NULL) == 0) {
                 capo_layout_print(&layout, text, sizeof text);
                 if (strlen(text) < sizeof run.layout)
                         strcpy(run.layout, text);

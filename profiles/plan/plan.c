@@ -268,7 +268,7 @@ static struct environment *environment_new(const struct run *run, uint32_t node)
                 char layout[CAPO_LAYOUT_TEXT];
 
                 /* what `capo run` exports, for tuner interfaces that do not tell the size of nodes */
-                put_env(e, "CAPO_LAYOUT=%s", layout_of(job, layout, sizeof layout));
+                put_env(e, "CAPO_LAYOUT=%s", q->layout ? q->layout : layout_of(job, layout, sizeof layout));
                 put_env(e, "CAPO_TUNER=only"); /* or capo's tuner would take our spy for one to chain to */
                 if (q->profile)
                         put_env(e, "CAPO_PROFILE=%s", q->profile);

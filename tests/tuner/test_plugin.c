@@ -323,6 +323,81 @@ Test(plugin, links_and_bandwidth)
         plugin_finish(&p, context);
 }
 
+/* Where NCCL tells no node sizes (before v5), its table tells the layout: per question, and never against a launcher.
+ */
+#define LAYOUT_RULE                                                                                           \
+        "{\"capo_profile\": 1, \"layouts\": ["                                                                \
+        "{\"layout\": \"4+4\", \"allreduce\": [100, 100]}, {\"layout\": \"3+5\", \"allreduce\": [100, 75]},"  \
+        "{\"layout\": \"2+6\", \"allreduce\": [100, 50]}, {\"layout\": \"1+7\", \"allreduce\": [100, 50]}], " \
+        "\"rules\": ["                                                                                        \
+        "{\"when\": {\"layout\": \"3+5\"}, " ROWS(                                                            \
+                "allreduce",                                                                                  \
+                ROW("8G", "tree", "ll")                                                                       \
+                        LEAVE_REST) "},"                                                                      \
+                                    "{\"when\": {\"layout\": \"even\"}, " ROWS(                               \
+                                            "allreduce",                                                      \
+                                            ROW("8G", "ring", "ll")                                           \
+                                                    LEAVE_REST) "},"                                          \
+                                                                "{\"when\": {\"max_local\": 6}, " ROWS(       \
+                                                                        "allreduce",                          \
+                                                                        ROW("8G", "tree", "simple") LEAVE_REST) "}]}"
+
+static struct answer ask_by_layout(const struct plugin *p, void *context, size_t bytes, double gbs)
+{
+        struct answer a;
+
+        table_fill(a.table);
+        a.table[RING][SIMPLE] = (float)(100 + (double)bytes / 1e3 / gbs);
+        plugin_ask(p, context, ALLREDUCE, bytes, 1, 0, &a);
+        return a;
+}
+
+Test(plugin, layout_by_the_cost_table)
+{
+        use_profile(LAYOUT_RULE);
+        for (int abi = 3; abi <= 6; abi++) {
+                struct plugin p = plugin_open(abi);
+                void *context, *part;
+                struct answer a;
+
+                cr_assert_eq(plugin_init(&p, 8, 2, -1, -1, NULL, &context), CAPO_NCCL_SUCCESS);
+                cr_assert_eq(plugin_init(&p, 7, 2, -1, -1, NULL, &part), CAPO_NCCL_SUCCESS);
+                for (int round = 0; round < 2; round++) { /* nothing is remembered: the order does not matter */
+                        a = ask_by_layout(&p, context, 64 << 20, 75);
+                        cr_expect(a.algo == TREE && a.proto == LL, "v%d", abi);
+                        a = ask_by_layout(&p, context, 64 << 20, 100);
+                        cr_expect(a.algo == RING && a.proto == LL, "v%d", abi);
+                        cr_expect_not(ask_by_layout(&p, context, 64 << 20, 50).touched, "two layouts have that");
+                        cr_expect_not(ask_by_layout(&p, context, 64 << 20, 60).touched, "no layout has that");
+                        cr_expect_not(ask_by_layout(&p, context, 8192, 75).touched, "too small to say");
+                        cr_expect_not(ask_by_layout(&p, part, 64 << 20, 75).touched, "no list for it");
+                }
+                plugin_finish(&p, part);
+                plugin_finish(&p, context);
+        }
+}
+
+Test(plugin, a_launcher_that_the_cost_table_contradicts)
+{
+        struct plugin p;
+        void *context;
+
+        setenv("CAPO_LAYOUT", "4+4", 1);
+        use_profile(LAYOUT_RULE);
+        p = plugin_open(4);
+        cr_assert_eq(plugin_init(&p, 8, 2, -1, -1, NULL, &context), CAPO_NCCL_SUCCESS);
+        cr_expect_eq(ask_by_layout(&p, context, 64 << 20, 100).algo, RING);
+        cr_expect_eq(ask_by_layout(&p, context, 8192, 75).algo, RING, "the launcher alone");
+        cr_expect_not(ask_by_layout(&p, context, 64 << 20, 75).touched);
+        cr_expect_not(ask_by_layout(&p, context, 64 << 20, 60).touched);
+        plugin_finish(&p, context);
+        /* NCCL's own numbers go before both */
+        p = plugin_open(6);
+        cr_assert_eq(plugin_init(&p, 8, 2, 3, 5, NULL, &context), CAPO_NCCL_SUCCESS);
+        cr_expect_eq(ask_by_layout(&p, context, 64 << 20, 100).algo, TREE);
+        plugin_finish(&p, context);
+}
+
 Test(plugin, registered_buffers_and_groups)
 {
         struct plugin p;

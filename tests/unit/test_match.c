@@ -185,7 +185,7 @@ Test(match, what_follows_from_the_numbers)
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct capo_shape s = rows[i].in;
 
-                capo_shape_fill(&s, rows[i].launcher, text, sizeof text);
+                capo_shape_fill(&s, rows[i].launcher, text, sizeof text, NULL);
                 cr_expect(rows[i].layout ? s.layout && !strcmp(s.layout, rows[i].layout) : !s.layout, "row %zu: %s", i,
                           s.layout ? s.layout : "-");
                 cr_expect_eq(s.min_local, rows[i].min, "row %zu", i);
