@@ -108,8 +108,8 @@ Test(layout, of_comm)
 
                 if (rows[i].world)
                         cr_assert_eq(capo_layout_parse(rows[i].world, &world, NULL), 0);
-                cr_assert_eq(capo_layout_of_comm(rows[i].world ? &world : NULL, &rows[i].told, &l, &why),
-                             rows[i].r, "row %zu: %s", i, why.text);
+                cr_assert_eq(capo_layout_of_comm(rows[i].world ? &world : NULL, &rows[i].told, &l, &why), rows[i].r,
+                             "row %zu: %s", i, why.text);
                 cr_assert(why.text && *why.text, "row %zu", i);
                 cr_assert_eq(why.source == CAPO_LAYOUT_UNKNOWN, rows[i].r != 0, "row %zu", i);
                 if (!rows[i].r)
