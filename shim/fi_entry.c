@@ -20,6 +20,7 @@
 #include "capo/msg.h"
 #include "shim/fi.h"
 #include "shim/fi_dlsym.h"
+#include "shim/real.h"
 #include "shim/shim.h"
 
 typedef int fabric_fn(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
@@ -59,38 +60,45 @@ static void *real_of(const char *name, const char *version, const void *caller)
 {
         const char *path = NULL;
         Dl_info where;
-        void *f = dlvsym(RTLD_NEXT, name, version), *h;
+        void *f = capo_real_dlvsym(RTLD_NEXT, name, version), *h;
 
         if (!f && caller && dladdr(caller, &where) && (h = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD)))
-                f = dlvsym(h, name, version);
+                f = capo_real_dlvsym(h, name, version);
         if (!f && (h = dlopen("libfabric.so.1", RTLD_LAZY | RTLD_NOLOAD)))
-                f = dlvsym(h, name, version);
+                f = capo_real_dlvsym(h, name, version);
         if (!f && dl_iterate_phdr(find_by_name, &path) && (h = dlopen(path, RTLD_LAZY | RTLD_NOLOAD)))
-                f = dlvsym(h, name, version);
+                f = capo_real_dlvsym(h, name, version);
         if (!f && (h = dlopen("libfabric.so.1", RTLD_LAZY)))
-                f = dlvsym(h, name, version);
+                f = capo_real_dlvsym(h, name, version);
         if (f && !real_strerror && dladdr(f, &where) && (h = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD))) {
                 /* this handle is never closed: the library stays for good */
-                real_strerror = (const char *(*)(int))dlvsym(h, "fi_strerror", "FABRIC_1.0");
-                real_version = (uint32_t(*)(void))dlvsym(h, "fi_version", "FABRIC_1.0");
+                real_strerror = (const char *(*)(int))capo_real_dlvsym(h, "fi_strerror", "FABRIC_1.0");
+                real_version = (uint32_t(*)(void))capo_real_dlvsym(h, "fi_version", "FABRIC_1.0");
                 snprintf(library, sizeof library, "%s", where.dli_fname);
         }
         return f;
 }
 
-void *capo_fi_wrapper_of(const char *name, const void *real)
+bool capo_fi_wrapped(const char *name)
+{
+        return !strcmp(name, "fi_fabric") || !strcmp(name, "fi_fabric2");
+}
+
+void *capo_fi_wrapper_of(const char *name, const char *version, const void *real)
 {
         static const struct {
-                const char *name, *version; /* of the default, which is what dlsym() gives */
+                const char *name, *version;
                 void *wrapper;
         } rows[] = {
+                /* of each name the default version, which is what dlsym() gives, comes first */
                 {"fi_fabric", "FABRIC_1.1", (void *)capo_fi_fabric_1_1},
+                {"fi_fabric", "FABRIC_1.0", (void *)capo_fi_fabric_1_0},
                 {"fi_fabric2", "FABRIC_1.8", (void *)capo_fi_fabric2_1_8},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                if (!strcmp(name, rows[i].name) && real_of(name, rows[i].version, NULL) == real)
-                        return rows[i].wrapper;
+                if (!strcmp(name, rows[i].name) && (!version || !strcmp(version, rows[i].version)))
+                        return real_of(name, rows[i].version, NULL) == real ? rows[i].wrapper : NULL;
         }
         return NULL;
 }

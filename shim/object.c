@@ -15,6 +15,7 @@
 
 #include "core/util.h"
 #include "shim/object.h"
+#include "shim/real.h"
 
 struct search {
         uintptr_t address;
@@ -115,4 +116,125 @@ int capo_object_symbol(const char *path, uint64_t offset, char *name, size_t roo
                 }
         }
         return -ENOENT;
+}
+
+/* ---- names ----
+ * ld.so's own look-up in one object, by the tables that it maps: glibc's <link.h> and the ELF specification, and for
+ * DT_GNU_HASH https://flapenguin.me/elf-dt-gnu-hash. Nothing is called, sanitizers' replacements included. */
+
+struct tables {
+        const ElfW(Sym) * symbols;
+        const char *strings;
+        const uint32_t *gnu, *sysv; /* hash tables; NULL where there is none */
+};
+
+CAPO_UNSANITIZED static bool same(const char *a, const char *b)
+{
+        while (*a && *a == *b)
+                a++, b++;
+        return *a == *b;
+}
+
+/* ld.so adds the load address to most of these pointers in place; the kernel's vdso keeps it apart. */
+CAPO_UNSANITIZED static const void *placed(uintptr_t base, ElfW(Addr) value)
+{
+        return (const void *)(value < base ? base + value : value);
+}
+
+CAPO_UNSANITIZED static struct tables tables_of(uintptr_t base, const ElfW(Dyn) * dynamic)
+{
+        struct tables t = {0};
+
+        for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+                const void *at = placed(base, dynamic->d_un.d_ptr);
+
+                if (dynamic->d_tag == DT_SYMTAB)
+                        t.symbols = at;
+                else if (dynamic->d_tag == DT_STRTAB)
+                        t.strings = at;
+                else if (dynamic->d_tag == DT_GNU_HASH)
+                        t.gnu = at;
+                else if (dynamic->d_tag == DT_HASH)
+                        t.sysv = at;
+        }
+        return t;
+}
+
+CAPO_UNSANITIZED static bool is_it(const struct tables *t, uint32_t i, const char *name)
+{
+        const ElfW(Sym) *s = &t->symbols[i];
+
+        return s->st_shndx != SHN_UNDEF && s->st_value && same(t->strings + s->st_name, name);
+}
+
+/* The number of the symbol @name that the object defines, 0 when it defines none. */
+CAPO_UNSANITIZED static uint32_t symbol_of(const struct tables *t, const char *name)
+{
+        if (!t->symbols || !t->strings)
+                return 0;
+        if (t->gnu) {
+                uint32_t n_buckets = t->gnu[0], first = t->gnu[1], bloom_words = t->gnu[2], hash = 5381, i;
+                const uint32_t *buckets = t->gnu + 4 + bloom_words * (sizeof(ElfW(Addr)) / 4),
+                               *chain = buckets + n_buckets;
+
+                for (const char *c = name; *c; c++)
+                        hash = hash * 33 + (unsigned char)*c;
+                i = n_buckets ? buckets[hash % n_buckets] : 0;
+                for (; i >= first && i; i++) {
+                        if ((chain[i - first] | 1) == (hash | 1) && is_it(t, i, name))
+                                return i;
+                        if (chain[i - first] & 1)
+                                break;
+                }
+        } else if (t->sysv) {
+                for (uint32_t i = 1; i < t->sysv[1]; i++) {
+                        if (is_it(t, i, name))
+                                return i;
+                }
+        }
+        return 0;
+}
+
+/* The first function @name in the list from @m on. */
+CAPO_UNSANITIZED static void *first_function(const struct link_map *m, const char *name)
+{
+        for (; m; m = m->l_next) {
+                struct tables t = tables_of(m->l_addr, m->l_ld);
+                uint32_t i = capo_own(m->l_ld) ? 0 : symbol_of(&t, name);
+
+                if (i && (t.symbols[i].st_info & 15) == STT_FUNC)
+                        return (void *)(m->l_addr + t.symbols[i].st_value);
+        }
+        return NULL;
+}
+
+CAPO_UNSANITIZED void *capo_object_next_function(const char *name)
+{
+        const struct link_map *us = _r_debug.r_map;
+        void *f;
+
+        while (us && !capo_own(us->l_ld))
+                us = us->l_next;
+        f = first_function(us, name);
+        return f ? f : first_function(_r_debug.r_map, name);
+}
+
+static int defines(struct dl_phdr_info *info, size_t size, void *name)
+{
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+                if (p->p_type == PT_DYNAMIC) {
+                        const ElfW(Dyn) *dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + p->p_vaddr);
+                        struct tables t = tables_of(info->dlpi_addr, dynamic);
+
+                        return !capo_own(dynamic) && symbol_of(&t, name);
+                }
+        }
+        return 0;
+}
+
+bool capo_object_defined(const char *name)
+{
+        return dl_iterate_phdr(defines, (void *)name) != 0;
 }

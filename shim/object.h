@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loaded objects: which one an address lies in, and what it calls that place. */
+/* Loaded objects: which one an address lies in, what it calls that place, and which ones define a name. */
 #ifndef CAPO_OBJECT_H
 #define CAPO_OBJECT_H
 
@@ -22,5 +22,17 @@ bool capo_object_of(const void *address, struct capo_object *out);
  * beginning) set; -ENOENT when none is known; -errno.
  */
 int capo_object_symbol(const char *path, uint64_t offset, char *name, size_t room, uint64_t *into);
+
+/**
+ * capo_object_next_function() - the function @name of the first object behind libcapo.so in ld.so's list
+ *
+ * Of the first object at all where libcapo.so was loaded late, as a plugin. Without dlsym and its like, and without
+ * libc: for finding those. Only for names of libraries that are there from the start: it takes no lock. Return: NULL
+ * when none has it.
+ */
+void *capo_object_next_function(const char *name);
+
+/** capo_object_defined() - does any loaded object but libcapo.so define @name, whatever its scope? */
+bool capo_object_defined(const char *name);
 
 #endif

@@ -15,9 +15,9 @@
  *      caller   in the caller's own object and what that depends on, in ld.so's order
  *      noload   as libnccl.so.2, if somebody has loaded that
  *      walk     in any loaded object that defines ncclCommInitRank
- *      dlopen   by loading libnccl.so.2: only a program that found our symbols by RTLD_DEFAULT, with NCCL not loaded
- * yet, gets here (nccl4py does that) and remembered per caller. Copies are told apart by where they lie. Handles are
- * never given back.
+ *      dlopen   by loading libnccl.so.2: only a program with a weak reference, bound to us although NCCL is not loaded,
+ *               gets here
+ * and remembered per caller. Copies are told apart by where they lie. Handles are never given back.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -60,9 +60,29 @@ static struct {
         }
 #include "shim/nccl_calls.def"
 
-bool capo_own(const void *address)
+CAPO_UNSANITIZED bool capo_own(const void *address)
 {
         return (const char *)address >= __ehdr_start && (const char *)address < _end;
+}
+
+/* We export dlvsym, too; the one behind us is found without it. */
+CAPO_UNSANITIZED void *(*capo_real_dlvsym_address(void))(void *, const char *, const char *)
+{
+        static void *(*_Atomic real)(void *, const char *, const char *);
+        void *(*f)(void *, const char *, const char *) = atomic_load_explicit(&real, memory_order_relaxed);
+
+        if (!f) {
+                f = (void *(*)(void *, const char *, const char *))capo_object_next_function("dlvsym");
+                atomic_store_explicit(&real, f, memory_order_relaxed);
+        }
+        return f;
+}
+
+CAPO_UNSANITIZED void *capo_real_dlvsym(void *handle, const char *name, const char *version)
+{
+        void *(*f)(void *, const char *, const char *) = capo_real_dlvsym_address();
+
+        return f ? f(handle, name, version) : NULL;
 }
 
 CAPO_UNSANITIZED void *(*capo_real_dlsym_address(void))(void *, const char *)
@@ -74,7 +94,7 @@ CAPO_UNSANITIZED void *(*capo_real_dlsym_address(void))(void *, const char *)
 
         if (!f) {
                 for (size_t i = 0; i < N_ELEMENTS(versions) && !f; i++)
-                        f = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+                        f = (void *(*)(void *, const char *))capo_real_dlvsym(RTLD_NEXT, "dlsym", versions[i]);
                 atomic_store_explicit(&real, f, memory_order_relaxed);
         }
         return f;

@@ -47,9 +47,14 @@ void capo_nccl_tell(void);
 /** capo_own() - does @address lie in libcapo.so? */
 bool capo_own(const void *address);
 
-/** capo_real_dlsym() - libc's own dlsym (or the next tool's), whoever else wraps it. */
+/** capo_real_dlsym(), capo_real_dlvsym() - libc's own (or the next tool's), whoever else wraps them. NULL: not found.
+ */
 void *capo_real_dlsym(void *handle, const char *name);
+void *capo_real_dlvsym(void *handle, const char *name, const char *version);
+
+/** capo_real_dlsym_address(), capo_real_dlvsym_address() - where they are; NULL when there are none. */
 void *(*capo_real_dlsym_address(void))(void *, const char *);
+void *(*capo_real_dlvsym_address(void))(void *, const char *, const char *);
 
 /** capo_nccl_fork() - in the child: the log of the child has been told nothing. */
 void capo_nccl_fork(void);

@@ -86,16 +86,17 @@ for mood in MOODS:
             if fabric[0]["domain"] != "fake0" or fabric[0]["provider"] != "fake":
                 fail("%s %s: names" % (mood, version), fabric[0])
 
-# found by dlsym on a handle, as Intel MPI and NVSHMEM do
+# found by dlsym or dlvsym on a handle
 dlsym, library = (os.path.abspath(p) for p in sys.argv[4:6])
-with tempfile.TemporaryDirectory() as tmp:
-    r = subprocess.run([dlsym, library], env={**os.environ, "LD_PRELOAD": libcapo, "CAPO_DIR": tmp, "CAPO_QUIET": "1"},
-                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
-    if r.returncode or b"absent 1" not in r.stdout:
-        fail("dlsym: runs", r)
-    report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=20)
-    if r.returncode == 0 and [d["domain"] for d in json.loads(report.stdout)["fabric"]] != ["fake0"]:
-        fail("dlsym: seen", report.stdout)
+for version in ((), ("FABRIC_1.1",), ("FABRIC_1.0",)):
+    with tempfile.TemporaryDirectory() as tmp:
+        r = subprocess.run([dlsym, library, *version], env={**os.environ, "LD_PRELOAD": libcapo, "CAPO_DIR": tmp, "CAPO_QUIET": "1"},
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
+        if r.returncode or b"absent 1" not in r.stdout:
+            fail("dlsym %s: runs" % (version,), r)
+        report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=20)
+        if r.returncode == 0 and [d["domain"] for d in json.loads(report.stdout)["fabric"]] != ["fake0"]:
+            fail("dlsym %s: seen" % (version,), report.stdout)
 
 # posted by NCCL itself on the caller's thread; across fork()
 posts = os.path.abspath(sys.argv[6])

@@ -3,7 +3,8 @@
  * app_dlopen HOW LIBRARY [LIBRARY2] [BODY]: a program that is not linked to NCCL and reaches it as frameworks do.
  *      plugin    dlopen of a plugin that is linked to NCCL, local scope (a Python extension)
  *      dlsym     dlopen of NCCL itself and dlsym (vLLM, XGBoost)
- *      default   dlsym(RTLD_DEFAULT) (nccl4py)
+ *      default   dlsym(RTLD_DEFAULT), which has NCCL only once it was loaded (nccl4py)
+ *      weak      a weak reference to a function of an NCCL that nobody loads
  *      two       two copies of NCCL by dlopen + dlsym, interleaved
  *      missing   a function the NCCL loaded does not have
  */
@@ -30,6 +31,8 @@ struct nccl {
         unsigned (*count)(const char *);
         ncclComm_t comm;
 };
+
+extern ncclResult_t ncclGetUniqueId(ncclUniqueId *) __attribute__((weak));
 
 static char a[1024], b[1024];
 
@@ -70,24 +73,36 @@ int main(int argc, char **argv)
                 return 0;
         }
         if (!strcmp(how, "default")) {
-                if (!dlsym(RTLD_DEFAULT, "ncclAllReduce")) {
-                        puts("not preloaded");
-                        return 0;
-                }
-                open_nccl(&one, RTLD_DEFAULT); /* nobody has loaded NCCL yet */
+                void *program = dlopen(NULL, RTLD_LAZY);
+
+                /* preloaded or not: what is not loaded is not there */
+                MUST(!dlsym(RTLD_DEFAULT, "ncclAllReduce") && dlerror());
+                MUST(!dlsym(RTLD_NEXT, "ncclAllReduce") && !dlsym(program, "ncclAllReduce") && dlerror());
+                MUST(!dlsym(RTLD_DEFAULT, "fi_fabric") && !dlsym(program, "fi_fabric2") && dlerror());
+                MUST(!dlvsym(RTLD_DEFAULT, "fi_fabric", "FABRIC_1.1") && dlerror());
+                MUST(dlsym(RTLD_DEFAULT, "strlen") && dlsym(program, "dlvsym") && !dlerror());
+                MUST(handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL));
+                MUST(!dlsym(RTLD_DEFAULT, "ncclNoSuchCall") && dlerror());
+                open_nccl(&one, RTLD_DEFAULT);
                 MUST(one.all_reduce(a, b, 100, 7, 0, one.comm, NULL) == 0);
+                *(void **)&one.count = must(handle, "fake_count");
+                MUST(one.count("ncclAllReduce") == 1);
                 puts("done default");
+                return 0;
+        }
+        if (!strcmp(how, "weak")) {
+                if (!ncclGetUniqueId)
+                        puts("not preloaded");
+                else
+                        printf("answered %d\n", ncclGetUniqueId((ncclUniqueId *)a));
                 return 0;
         }
         MUST(handle = dlopen(library, RTLD_NOW | RTLD_LOCAL));
         *(void **)&one.count = must(handle, "fake_count");
         if (!strcmp(how, "missing")) {
-                int (*all_to_all)(const void *, void *, size_t, int, void *, void *);
-
-                MUST(dlsym(handle, "ncclAlltoAll") == NULL && dlerror() != NULL); /* probing stays honest */
-                *(void **)&all_to_all = dlsym(RTLD_DEFAULT, "ncclAlltoAll");
-                if (all_to_all) /* preloaded: the name is there, and says it cannot */
-                        MUST(all_to_all(a, b, 1, 7, NULL, NULL) == ncclInvalidUsage);
+                /* probing stays honest */
+                MUST(dlsym(handle, "ncclAlltoAll") == NULL && dlerror() != NULL);
+                MUST(dlsym(RTLD_DEFAULT, "ncclAlltoAll") == NULL && dlerror() != NULL);
                 puts("done missing");
                 return 0;
         }
