@@ -59,26 +59,62 @@ extern __thread struct fi_thread capo_fi_me __attribute__((tls_model("initial-ex
 extern const char __ehdr_start[] __attribute__((visibility("hidden"))); /* of libcapo.so, by the linker */
 extern const char etext[] __attribute__((visibility("hidden")));
 
-#define FI_OWN_CALL(object)                                                                                     \
-        ({                                                                                                      \
-                uintptr_t from_ = (uintptr_t)__builtin_return_address(0);                                       \
-                                                                                                                \
-                unlikely(from_ - (object)->text < (object)->text_size) ||                                       \
-                        unlikely(from_ - (uintptr_t)__ehdr_start < (uintptr_t)etext - (uintptr_t)__ehdr_start); \
-        })
+#define FI_PROVIDER_CALL(object) unlikely((uintptr_t)__builtin_return_address(0) - (object)->text < (object)->text_size)
+
+#define FI_OWN_CALL(object)                                                                                      \
+        (FI_PROVIDER_CALL(object) || unlikely((uintptr_t)__builtin_return_address(0) - (uintptr_t)__ehdr_start < \
+                                              (uintptr_t)etext - (uintptr_t)__ehdr_start))
 
 /* ---- a table and its stand-in ------------------------------------------------------------------------------------ */
 
 #define FI_TABLE_ROOM 256 /* bytes; the largest table so far (fi_ops_atomic) has 112 */
 
-#define FI_TABLE(type)                                     \
-        struct {                                           \
-                const type *real; /* the provider's own */ \
-                union {                                    \
-                        type ops;                          \
-                        size_t word[FI_TABLE_ROOM / 8];    \
-                };                                         \
+/* `was`: what stood in our entries' places, by value: one load less on the way to it than through the provider's table.
+ */
+#define FI_TABLE(type)                                      \
+        struct {                                            \
+                const type *real; /* the provider's own */  \
+                union {                                     \
+                        type ops; /* what callers see */    \
+                        size_t word[FI_TABLE_ROOM / 8];     \
+                };                                          \
+                union {                                     \
+                        type was; /* a copy of *real */     \
+                        size_t was_word[FI_TABLE_ROOM / 8]; \
+                };                                          \
         }
+
+/*
+ * An entry: FI_ENTRY(...) { ... } has the shadow @s at hand. For the usual caller the table in the object is ours, as
+ * he jumped through it. Where it is not - another thread is changing the object at this moment, or somebody above us
+ * has put a table of his own there that goes on to our entries - the list of all objects says whose call it is, and if
+ * it does not know, the call goes where the table says. @elsewhere: what is called then, as the body is.
+ */
+#define FI_ENTRY(result, name, shadow_type, object_type, object, table, field, entry, params, args, elsewhere) \
+        static inline __attribute__((always_inline)) result name##_body(shadow_type *s, FI_UNPACK params);     \
+        static result name params;                                                                             \
+        static __attribute__((noinline, cold)) result name##_elsewhere params                                  \
+        {                                                                                                      \
+                shadow_type *s = (shadow_type *)capo_fi_find(&object->fid, object_type);                       \
+                                                                                                               \
+                return s ? elsewhere(s, FI_UNPACK args) : object->table->entry args;                           \
+        }                                                                                                      \
+        static result name params                                                                              \
+        {                                                                                                      \
+                __typeof__(object->table) table_ = object->table;                                              \
+                                                                                                               \
+                if (unlikely(table_->entry != name))                                                           \
+                        return name##_elsewhere args;                                                          \
+                return name##_body(container_of(table_, shadow_type, field), FI_UNPACK args);                  \
+        }                                                                                                      \
+        static inline result name##_body(shadow_type *s, FI_UNPACK params)
+#define FI_UNPACK(...) __VA_ARGS__
+
+/*
+ * A value that is needed again after the call, should something have come: it waits in our frame. In a register that
+ * survives calls it would cost saving and restoring that register, each time, for the case that mostly does not happen.
+ */
+#define FI_KEEP(type, name, value) type volatile name = (value)
 
 /* ---- counters ---------------------------------------------------------------------------------------------------- */
 
@@ -276,6 +312,9 @@ void capo_fi_ep_patch(struct fi_ep *e);
 struct fi_cq *capo_fi_cq_of(struct fid *fid);
 struct fi_ep *capo_fi_ep_of(struct fid *fid);
 
+/** capo_fi_find() - the open object with this fid, by the list of all: slow. NULL: none. */
+struct fi_object *capo_fi_find(const struct fid *fid, enum fi_object_type type);
+
 /** capo_fi_fold() - add the counts of endpoint or queue @o to @f. */
 void capo_fi_fold(struct fi_folded *f, const struct fi_object *o);
 
@@ -294,9 +333,11 @@ struct fi_tables {
         struct fi_ops_atomic atomic;
 };
 extern const struct fi_tables capo_fi_tables;
-extern const struct fi_ops_cq capo_fi_cq;
 extern const struct fi_ops_cntr capo_fi_cntr;
 extern const struct fi_ops_eq capo_fi_eq;
+
+/** capo_fi_cq_entries() - our entries for a queue whose provider's table is @real. */
+const struct fi_ops_cq *capo_fi_cq_entries(const struct fi_ops_cq *real);
 
 /* What was posted by threads that were inside an NCCL call of their own. 64 kinds of
  * calls at most; the rest is in no row. */

@@ -138,7 +138,7 @@ static inline unsigned size_class(size_t bytes)
         return bits < CAPO_FI_SIZES ? bits : CAPO_FI_SIZES - 1;
 }
 
-static inline void count(struct fi_post_set *set, enum capo_fi_kind kind, size_t bytes, bool shared)
+static inline void count_post(struct fi_post_set *set, enum capo_fi_kind kind, size_t bytes, bool shared)
 {
         add(&set->sizes[kind][size_class(bytes)], 1, shared);
         add(&set->bytes[kind], bytes, shared);
@@ -214,9 +214,9 @@ static inline void after(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_
         if (unlikely(capo_tls.depth))
                 inside_call(bytes, is_rx(kind));
         if (unlikely(shared))
-                count(set, kind, bytes, true);
+                count_post(set, kind, bytes, true);
         else
-                count(set, kind, bytes, false);
+                count_post(set, kind, bytes, false);
 }
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
@@ -267,34 +267,56 @@ static size_t ioc_bytes(const struct fi_ioc *ioc, size_t n, enum fi_datatype typ
         return elements * type_bytes(type);
 }
 
+/*
+ * The way of nearly all posts: by the thread that owns the first set, outside NCCL's calls, not to be timed, and with
+ * no timed one outstanding that this could turn out to be.
+ */
+static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, bool rx)
+{
+        struct fi_cq *cq = rx ? e->rx_cq : e->tx_cq;
+
+        if (atomic_load_explicit(&set->owner, memory_order_relaxed) != &capo_fi_me || set->until_sample == 1 ||
+            capo_tls.depth || (cq && atomic_load_explicit(&cq->watched, memory_order_relaxed)))
+                return false;
+        set->until_sample -= set->until_sample > 0;
+        return true;
+}
+
 /* ---- the entries ------------------------------------------------------------------------------------------------- */
 
-/*
- * The table is read again to find the shadow. If it is not ours any more (another thread is enabling the endpoint right
- * now, against the rules), the call goes where the table now says.
- */
-#define POST(table, entry, kind, params, args, bytes, context_)                                                 \
-        static ssize_t table##_##entry params                                                                   \
-        {                                                                                                       \
-                __typeof__(ep->table) now_ = ep->table;                                                         \
-                struct fi_post_set *set_;                                                                       \
-                struct fi_ep *e_;                                                                               \
-                void *ctx_;                                                                                     \
-                size_t bytes_;                                                                                  \
-                ssize_t r_;                                                                                     \
-                                                                                                                \
-                if (unlikely(now_->entry != table##_##entry))                                                   \
-                        return now_->entry args;                                                                \
-                e_ = container_of(now_, struct fi_ep, table.ops);                                               \
-                if (FI_OWN_CALL(&e_->o))                                                                        \
-                        return e_->table.real->entry args;                                                      \
-                ctx_ = fi_key(context_); /* now: when the call returns it may have completed, and been freed */ \
-                bytes_ = (bytes);                                                                               \
-                set_ = set_of(e_);                                                                              \
-                before(e_, set_, is_rx(kind), ctx_);                                                            \
-                r_ = e_->table.real->entry args;                                                                \
-                after(e_, set_, kind, bytes_, ctx_, r_);                                                        \
-                return r_;                                                                                      \
+#define POST(table, op, kind, params, args, bytes_of, context_of)                                             \
+        static __attribute__((noinline)) ssize_t table##_##op##_with_care(struct fi_ep *s, FI_UNPACK params)  \
+        {                                                                                                     \
+                /* the context now: when the call returns, the operation may have completed and been freed */ \
+                void *at = fi_key(context_of);                                                                \
+                struct fi_post_set *set = set_of(s);                                                          \
+                size_t bytes = bytes_of;                                                                      \
+                ssize_t r;                                                                                    \
+                                                                                                              \
+                before(s, set, is_rx(kind), at);                                                              \
+                r = s->table.was.op args;                                                                     \
+                after(s, set, kind, bytes, at, r);                                                            \
+                return r;                                                                                     \
+        }                                                                                                     \
+        FI_ENTRY(ssize_t, table##_##op, struct fi_ep, FI_T_EP, ep, table, table.ops, op, params, args,        \
+                 table##_##op##_with_care)                                                                    \
+        {                                                                                                     \
+                struct fi_post_set *set = &s->set[0];                                                         \
+                FI_KEEP(struct fi_ep *, kept, s);                                                             \
+                FI_KEEP(size_t, kept_bytes, bytes_of);                                                        \
+                ssize_t r;                                                                                    \
+                                                                                                              \
+                if (FI_OWN_CALL(&s->o))                                                                       \
+                        return s->table.was.op args;                                                          \
+                if (unlikely(!nothing_special(s, set, is_rx(kind))))                                          \
+                        return table##_##op##_with_care(s, FI_UNPACK args);                                   \
+                r = s->table.was.op args;                                                                     \
+                s = kept;                                                                                     \
+                if (likely(r == 0))                                                                           \
+                        count_post(&s->set[0], kind, kept_bytes, false);                                      \
+                else                                                                                          \
+                        refused(s, &s->set[0], false, is_rx(kind), FI_NO_CONTEXT, r);                         \
+                return r;                                                                                     \
         }
 #include "shim/fi_ops.def"
 

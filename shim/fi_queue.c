@@ -3,10 +3,13 @@
  * Completion queues, counters and event queues.
  *
  * A progress thread spends its life in fi_cq_read() on an empty queue, so that path is: look that the table is ours and
- * the caller not the provider itself, call, add one. Entries are looked at only when there are some and there is a
- * reason: the queue's format carries lengths (then receives are counted as they really arrived), or a timed operation
- * is outstanding. Nothing in an entry is changed.
+ * the caller not the provider itself, call, add one; no register is saved for it. Entries are looked at only when there
+ * are some and there is a reason: the queue's format carries lengths (then receives are counted as they really
+ * arrived), or a timed operation is outstanding. Nothing in an entry is changed.
  */
+#include <assert.h>
+#include <string.h>
+
 #include "shim/fi.h"
 
 static inline void add(uint64_t *counter, uint64_t n, bool shared)
@@ -75,88 +78,118 @@ static __attribute__((noinline)) ssize_t found(struct fi_cq *c, const char *entr
  * Empty reads are counted with a plain addition whoever reads: where several threads read one queue at the same moment
  * a few are lost, which is the price of a path that costs next to nothing. Completions are exact.
  */
-#define READ(entry, params, args)                                               \
-        static ssize_t cq_##entry params                                        \
-        {                                                                       \
-                struct fi_ops_cq *table_ = cq->ops;                             \
-                struct fi_cq *c_ = container_of(table_, struct fi_cq, ops.ops); \
-                ssize_t n_;                                                     \
-                                                                                \
-                if (unlikely(table_->entry != cq_##entry))                      \
-                        return table_->entry args;                              \
-                if (FI_OWN_CALL(&c_->o))                                        \
-                        return c_->ops.real->entry args;                        \
-                n_ = c_->ops.real->entry args;                                  \
-                if (unlikely(n_ != -FI_EAGAIN))                                 \
-                        return found(c_, buf, n_);                              \
-                __atomic_store_n(&c_->empty, c_->empty + 1, __ATOMIC_RELAXED);  \
-                return n_;                                                      \
+#define READ(name, entry, not_the_programs, params, args)                                                  \
+        FI_ENTRY(ssize_t, name, struct fi_cq, FI_T_CQ, cq, ops, ops.ops, entry, params, args, name##_body) \
+        {                                                                                                  \
+                FI_KEEP(struct fi_cq *, kept, s);                                                          \
+                FI_KEEP(void *, kept_buf, buf);                                                            \
+                ssize_t n;                                                                                 \
+                                                                                                           \
+                if (not_the_programs(&s->o))                                                               \
+                        return s->ops.was.entry args;                                                      \
+                n = s->ops.was.entry args;                                                                 \
+                s = kept;                                                                                  \
+                if (unlikely(n != -FI_EAGAIN))                                                             \
+                        return found(s, kept_buf, n);                                                      \
+                __atomic_store_n(&s->empty, s->empty + 1, __ATOMIC_RELAXED);                               \
+                return n;                                                                                  \
         }
 
-READ(read, (struct fid_cq * cq, void *buf, size_t count), (cq, buf, count))
-READ(readfrom, (struct fid_cq * cq, void *buf, size_t count, fi_addr_t *from), (cq, buf, count, from))
-READ(sread, (struct fid_cq * cq, void *buf, size_t count, const void *cond, int timeout),
+READ(cq_read, read, FI_OWN_CALL, (struct fid_cq * cq, void *buf, size_t count), (cq, buf, count))
+READ(cq_readfrom, readfrom, FI_OWN_CALL, (struct fid_cq * cq, void *buf, size_t count, fi_addr_t *from),
+     (cq, buf, count, from))
+READ(cq_readfrom_only, readfrom, FI_PROVIDER_CALL, (struct fid_cq * cq, void *buf, size_t count, fi_addr_t *from),
+     (cq, buf, count, from))
+READ(cq_sread, sread, FI_OWN_CALL, (struct fid_cq * cq, void *buf, size_t count, const void *cond, int timeout),
      (cq, buf, count, cond, timeout))
-READ(sreadfrom, (struct fid_cq * cq, void *buf, size_t count, fi_addr_t *from, const void *cond, int timeout),
+READ(cq_sreadfrom, sreadfrom, FI_OWN_CALL,
+     (struct fid_cq * cq, void *buf, size_t count, fi_addr_t *from, const void *cond, int timeout),
      (cq, buf, count, from, cond, timeout))
 
-static ssize_t cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *buf, uint64_t flags)
+FI_ENTRY(ssize_t, cq_readerr, struct fi_cq, FI_T_CQ, cq, ops, ops.ops, readerr,
+         (struct fid_cq * cq, struct fi_cq_err_entry *buf, uint64_t flags), (cq, buf, flags), cq_readerr_body)
 {
-        struct fi_ops_cq *table = cq->ops;
-        struct fi_cq *c;
         ssize_t n;
 
-        if (table->readerr != cq_readerr)
-                return table->readerr(cq, buf, flags);
-        c = container_of(table, struct fi_cq, ops.ops);
-        if (FI_OWN_CALL(&c->o))
-                return c->ops.real->readerr(cq, buf, flags);
-        n = c->ops.real->readerr(cq, buf, flags);
+        if (FI_OWN_CALL(&s->o))
+                return s->ops.was.readerr(cq, buf, flags);
+        n = s->ops.was.readerr(cq, buf, flags);
         if (n > 0 && buf) {
-                capo_fi_error(&c->o.errors, buf->err, 1);
-                if (c->watched)
-                        capo_fi_sample_done(c, buf->op_context, true);
+                capo_fi_error(&s->o.errors, buf->err, 1);
+                if (s->watched)
+                        capo_fi_sample_done(s, buf->op_context, true);
         }
         return n;
 }
 
-const struct fi_ops_cq capo_fi_cq = {
+static const struct fi_ops_cq entries = {
         .read = cq_read, .readfrom = cq_readfrom, .readerr = cq_readerr, .sread = cq_sread, .sreadfrom = cq_sreadfrom};
+static const struct fi_ops_cq entries_but_read = {
+        .readfrom = cq_readfrom_only, .readerr = cq_readerr, .sread = cq_sread, .sreadfrom = cq_sreadfrom};
+
+/*
+ * libfabric's own queues (util_cq.c, under most providers) read by `return fi_cq_readfrom(cq, buf, count, NULL)`: a
+ * jump through the table that lies in the queue, hence into our readfrom, with the program as the caller. An entry of
+ * ours for read would only be passed on the way there. Believed is nothing but the function's own code, which must
+ * consist of that jump.
+ */
+static bool jumps_to_readfrom(ssize_t (*read)(struct fid_cq *, void *, size_t))
+{
+#ifdef __x86_64__
+#define OPS  "\x48\x8b\x47\x18" /* mov 0x18(%rdi), %rax    cq->ops */
+#define FROM "\x48\x8b\x40\x10" /* mov 0x10(%rax), %rax    ->readfrom */
+#define NONE "\x31\xc9"         /* xor %ecx, %ecx          from: NULL */
+#define GO   "\xff\xe0"         /* jmp *%rax */
+        static const char *const spellings[] = {OPS NONE FROM GO, OPS FROM NONE GO, NONE OPS FROM GO,
+                                                OPS NONE "\xff\x60\x10", NONE OPS "\xff\x60\x10"}; /* jmp *0x10(%rax) */
+        const char *code = (const char *)(uintptr_t)read;
+
+        static_assert(offsetof(struct fid_cq, ops) == 0x18 && offsetof(struct fi_ops_cq, readfrom) == 0x10, "");
+        if (!strncmp(code, "\xf3\x0f\x1e\xfa", 4)) /* endbr64 */
+                code += 4;
+        for (size_t i = 0; i < N_ELEMENTS(spellings);
+             i++) { /* strncmp: no byte is read beyond the first that differs */
+                if (!strncmp(code, spellings[i], strlen(spellings[i])))
+                        return true;
+        }
+#endif
+        return false;
+}
+
+const struct fi_ops_cq *capo_fi_cq_entries(const struct fi_ops_cq *real)
+{
+        return real && real->size > offsetof(struct fi_ops_cq, readfrom) && real->read && real->readfrom &&
+                               jumps_to_readfrom(real->read)
+                       ? &entries_but_read
+                       : &entries;
+}
 
 /* ---- counters ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t cntr_read(struct fid_cntr *cntr)
+FI_ENTRY(uint64_t, cntr_read, struct fi_cntr, FI_T_CNTR, cntr, ops, ops.ops, read, (struct fid_cntr * cntr), (cntr),
+         cntr_read_body)
 {
-        struct fi_ops_cntr *table = cntr->ops;
-        struct fi_cntr *c;
         uint64_t value;
 
-        if (table->read != cntr_read)
-                return table->read(cntr);
-        c = container_of(table, struct fi_cntr, ops.ops);
-        if (FI_OWN_CALL(&c->o))
-                return c->ops.real->read(cntr);
-        value = c->ops.real->read(cntr);
-        atomic_fetch_add_explicit(&c->reads, 1, memory_order_relaxed);
-        atomic_store_explicit(&c->last, value, memory_order_relaxed);
+        if (FI_OWN_CALL(&s->o))
+                return s->ops.was.read(cntr);
+        value = s->ops.was.read(cntr);
+        atomic_fetch_add_explicit(&s->reads, 1, memory_order_relaxed);
+        atomic_store_explicit(&s->last, value, memory_order_relaxed);
         return value;
 }
 
-static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
+FI_ENTRY(int, cntr_wait, struct fi_cntr, FI_T_CNTR, cntr, ops, ops.ops, wait,
+         (struct fid_cntr * cntr, uint64_t threshold, int timeout), (cntr, threshold, timeout), cntr_wait_body)
 {
-        struct fi_ops_cntr *table = cntr->ops;
-        struct fi_cntr *c;
         int r;
 
-        if (table->wait != cntr_wait)
-                return table->wait(cntr, threshold, timeout);
-        c = container_of(table, struct fi_cntr, ops.ops);
-        if (FI_OWN_CALL(&c->o))
-                return c->ops.real->wait(cntr, threshold, timeout);
-        r = c->ops.real->wait(cntr, threshold, timeout);
-        c->waits++;
+        if (FI_OWN_CALL(&s->o))
+                return s->ops.was.wait(cntr, threshold, timeout);
+        r = s->ops.was.wait(cntr, threshold, timeout);
+        s->waits++;
         if (r && r != -FI_ETIMEDOUT)
-                capo_fi_error(&c->o.errors, r, 1);
+                capo_fi_error(&s->o.errors, r, 1);
         return r;
 }
 
@@ -185,52 +218,32 @@ static void event(struct fi_eq *q, ssize_t n, const uint32_t *what, const void *
                 capo_fi_ep_patch(e);
 }
 
-static ssize_t eq_read(struct fid_eq *eq, uint32_t *what, void *buf, size_t len, uint64_t flags)
+#define EVENT_READ(entry, params, args)                                                                                \
+        FI_ENTRY(ssize_t, eq_##entry, struct fi_eq, FI_T_EQ, eq, ops, ops.ops, entry, params, args, eq_##entry##_body) \
+        {                                                                                                              \
+                ssize_t n;                                                                                             \
+                                                                                                                       \
+                if (FI_OWN_CALL(&s->o))                                                                                \
+                        return s->ops.was.entry args;                                                                  \
+                n = s->ops.was.entry args;                                                                             \
+                event(s, n, what, buf);                                                                                \
+                return n;                                                                                              \
+        }
+EVENT_READ(read, (struct fid_eq * eq, uint32_t *what, void *buf, size_t len, uint64_t flags),
+           (eq, what, buf, len, flags))
+EVENT_READ(sread, (struct fid_eq * eq, uint32_t *what, void *buf, size_t len, int timeout, uint64_t flags),
+           (eq, what, buf, len, timeout, flags))
+
+FI_ENTRY(ssize_t, eq_readerr, struct fi_eq, FI_T_EQ, eq, ops, ops.ops, readerr,
+         (struct fid_eq * eq, struct fi_eq_err_entry *buf, uint64_t flags), (eq, buf, flags), eq_readerr_body)
 {
-        struct fi_ops_eq *table = eq->ops;
-        struct fi_eq *q;
         ssize_t n;
 
-        if (table->read != eq_read)
-                return table->read(eq, what, buf, len, flags);
-        q = container_of(table, struct fi_eq, ops.ops);
-        if (FI_OWN_CALL(&q->o))
-                return q->ops.real->read(eq, what, buf, len, flags);
-        n = q->ops.real->read(eq, what, buf, len, flags);
-        event(q, n, what, buf);
-        return n;
-}
-
-static ssize_t eq_sread(struct fid_eq *eq, uint32_t *what, void *buf, size_t len, int timeout, uint64_t flags)
-{
-        struct fi_ops_eq *table = eq->ops;
-        struct fi_eq *q;
-        ssize_t n;
-
-        if (table->sread != eq_sread)
-                return table->sread(eq, what, buf, len, timeout, flags);
-        q = container_of(table, struct fi_eq, ops.ops);
-        if (FI_OWN_CALL(&q->o))
-                return q->ops.real->sread(eq, what, buf, len, timeout, flags);
-        n = q->ops.real->sread(eq, what, buf, len, timeout, flags);
-        event(q, n, what, buf);
-        return n;
-}
-
-static ssize_t eq_readerr(struct fid_eq *eq, struct fi_eq_err_entry *buf, uint64_t flags)
-{
-        struct fi_ops_eq *table = eq->ops;
-        struct fi_eq *q;
-        ssize_t n;
-
-        if (table->readerr != eq_readerr)
-                return table->readerr(eq, buf, flags);
-        q = container_of(table, struct fi_eq, ops.ops);
-        if (FI_OWN_CALL(&q->o))
-                return q->ops.real->readerr(eq, buf, flags);
-        n = q->ops.real->readerr(eq, buf, flags);
+        if (FI_OWN_CALL(&s->o))
+                return s->ops.was.readerr(eq, buf, flags);
+        n = s->ops.was.readerr(eq, buf, flags);
         if (n > 0 && buf)
-                capo_fi_error(&q->o.errors, buf->err, 1);
+                capo_fi_error(&s->o.errors, buf->err, 1);
         return n;
 }
 

@@ -52,6 +52,7 @@ void capo_fi_shadow(void *slot, void *table, const void *ours, size_t ours_size)
         struct {
                 const size_t *real;
                 size_t word[FI_TABLE_ROOM / 8];
+                size_t was[FI_TABLE_ROOM / 8];
         } *t = table;
         size_t **at = slot;
         const size_t *real = *at, *mine = ours;
@@ -68,9 +69,11 @@ void capo_fi_shadow(void *slot, void *table, const void *ours, size_t ours_size)
                         return; /* another shadow's copy: the object is followed already */
         }
         t->real = real;
-        t->word[0] = bytes;
-        for (size_t i = 1; i < n; i++) /* word by word: a thread may be jumping through it */
-                __atomic_store_n(&t->word[i], i < n_ours && mine[i] && real[i] ? mine[i] : real[i], __ATOMIC_RELAXED);
+        t->word[0] = t->was[0] = bytes;
+        for (size_t i = 1; i < n; i++) { /* word by word: a thread may be jumping through it */
+                __atomic_store_n(&t->was[i], real[i], __ATOMIC_RELAXED);
+                __atomic_store_n(&t->word[i], i < n_ours && mine[i] && real[i] ? mine[i] : real[i], __ATOMIC_RELEASE);
+        }
         __atomic_store_n(at, t->word, __ATOMIC_RELEASE);
 }
 
@@ -173,6 +176,15 @@ static void *object_new(enum fi_object_type type, size_t size, struct fid *fid, 
         return o;
 }
 
+struct fi_object *capo_fi_find(const struct fid *fid, enum fi_object_type type)
+{
+        struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire);
+
+        while (o && (o->fid != fid || o->type != type))
+                o = o->next;
+        return o;
+}
+
 static void object_closed(struct fi_object *o)
 {
         pthread_mutex_lock(&fi_lock);
@@ -187,6 +199,12 @@ static void object_closed(struct fi_object *o)
 }
 
 /* ---- close, for every type --------------------------------------------------------------------------------------- */
+
+/* The shadow of @object, whose @entry of @table was called: by the table, or by the list (FI_ENTRY in fi.h says when).
+ */
+#define SHADOW_OF(shadow_type, object_type, object, table, field, entry)                            \
+        ((object)->table->entry == ours_##entry ? container_of((object)->table, shadow_type, field) \
+                                                : (shadow_type *)capo_fi_find(&(object)->fid, object_type))
 
 static int ours_close(struct fid *fid);
 static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags);
@@ -273,7 +291,7 @@ static void object_tables(struct fi_object *o, bool ours)
                 TABLE(fid_domain, fi_domain, ops, ops, table_domain);
                 TABLE(fid_domain, fi_domain, mr, mr, table_mr);
                 break;
-        case FI_T_CQ: TABLE(fid_cq, fi_cq, ops, ops, capo_fi_cq); break;
+        case FI_T_CQ: TABLE(fid_cq, fi_cq, ops, ops, *capo_fi_cq_entries(obj_->ops)); break;
         case FI_T_CNTR: TABLE(fid_cntr, fi_cntr, ops, ops, capo_fi_cntr); break;
         case FI_T_EQ: TABLE(fid_eq, fi_eq, ops, ops, capo_fi_eq); break;
         case FI_T_PEP: TABLE(fid_pep, fi_pep, cm, cm, table_pep_cm); break;
@@ -449,28 +467,24 @@ static int ours_control(struct fid *fid, int command, void *arg)
 static int ours_setopt(fid_t fid, int level, int name, const void *value, size_t size)
 {
         struct fid_ep *ep = container_of(fid, struct fid_ep, fid);
-        struct fi_ops_ep *table = ep->ops;
-        struct fi_ep *e;
+        struct fi_ep *e = SHADOW_OF(struct fi_ep, FI_T_EP, ep, ops, ops.ops, setopt);
 
-        if (table->setopt != ours_setopt)
-                return table->setopt(fid, level, name, value, size);
-        e = container_of(table, struct fi_ep, ops.ops);
+        if (!e)
+                return ep->ops->setopt(fid, level, name, value, size);
         if (capo_fi_me.inside)
                 return e->ops.real->setopt(fid, level, name, value, size);
         return EP_WITHOUT_US(e, ep->ops->setopt(fid, level, name, value, size));
 }
 
-#define CONTEXT_OPEN(dir, cap)                                                                                        \
+#define CONTEXT_OPEN(dir)                                                                                             \
         static int ours_##dir##_ctx(struct fid_ep *sep, int index, struct fi_##dir##_attr *attr, struct fid_ep **out, \
                                     void *context)                                                                    \
         {                                                                                                             \
-                struct fi_ops_ep *table = sep->ops;                                                                   \
-                struct fi_ep *e;                                                                                      \
+                struct fi_ep *e = SHADOW_OF(struct fi_ep, FI_T_EP, sep, ops, ops.ops, dir##_ctx);                     \
                 int r;                                                                                                \
                                                                                                                       \
-                if (table->dir##_ctx != ours_##dir##_ctx)                                                             \
-                        return table->dir##_ctx(sep, index, attr, out, context);                                      \
-                e = container_of(table, struct fi_ep, ops.ops);                                                       \
+                if (!e)                                                                                               \
+                        return sep->ops->dir##_ctx(sep, index, attr, out, context);                                   \
                 if (capo_fi_me.inside)                                                                                \
                         return e->ops.real->dir##_ctx(sep, index, attr, out, context);                                \
                 r = EP_WITHOUT_US(e, sep->ops->dir##_ctx(sep, index, attr, out, context));                            \
@@ -479,19 +493,17 @@ static int ours_setopt(fid_t fid, int level, int name, const void *value, size_t
                                   attr && attr->op_flags & FI_COMPLETION, NULL);                                      \
                 return r;                                                                                             \
         }
-CONTEXT_OPEN(tx, FI_SEND)
-CONTEXT_OPEN(rx, FI_RECV)
+CONTEXT_OPEN(tx)
+CONTEXT_OPEN(rx)
 
 static const struct fi_ops_ep table_ep = {.setopt = ours_setopt, .tx_ctx = ours_tx_ctx, .rx_ctx = ours_rx_ctx};
 
 static int ours_connect(struct fid_ep *ep, const void *addr, const void *param, size_t size)
 {
-        struct fi_ops_cm *table = ep->cm;
-        struct fi_ep *e;
+        struct fi_ep *e = SHADOW_OF(struct fi_ep, FI_T_EP, ep, cm, cm.ops, connect);
 
-        if (table->connect != ours_connect)
-                return table->connect(ep, addr, param, size);
-        e = container_of(table, struct fi_ep, cm.ops);
+        if (!e)
+                return ep->cm->connect(ep, addr, param, size);
         if (capo_fi_me.inside)
                 return e->cm.real->connect(ep, addr, param, size);
         return EP_WITHOUT_US(e, ep->cm->connect(ep, addr, param, size));
@@ -499,12 +511,10 @@ static int ours_connect(struct fid_ep *ep, const void *addr, const void *param, 
 
 static int ours_accept(struct fid_ep *ep, const void *param, size_t size)
 {
-        struct fi_ops_cm *table = ep->cm;
-        struct fi_ep *e;
+        struct fi_ep *e = SHADOW_OF(struct fi_ep, FI_T_EP, ep, cm, cm.ops, accept);
 
-        if (table->accept != ours_accept)
-                return table->accept(ep, param, size);
-        e = container_of(table, struct fi_ep, cm.ops);
+        if (!e)
+                return ep->cm->accept(ep, param, size);
         if (capo_fi_me.inside)
                 return e->cm.real->accept(ep, param, size);
         return EP_WITHOUT_US(e, ep->cm->accept(ep, param, size));
@@ -516,12 +526,10 @@ static const struct fi_ops_cm table_ep_cm = {.connect = ours_connect, .accept = 
 
 static int ours_listen(struct fid_pep *pep)
 {
-        struct fi_ops_cm *table = pep->cm;
-        struct fi_pep *p;
+        struct fi_pep *p = SHADOW_OF(struct fi_pep, FI_T_PEP, pep, cm, cm.ops, listen);
 
-        if (table->listen != ours_listen)
-                return table->listen(pep);
-        p = container_of(table, struct fi_pep, cm.ops);
+        if (!p)
+                return pep->cm->listen(pep);
         if (!capo_fi_me.inside)
                 p->listens++;
         return p->cm.real->listen(pep);
@@ -529,12 +537,10 @@ static int ours_listen(struct fid_pep *pep)
 
 static int ours_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t size)
 {
-        struct fi_ops_cm *table = pep->cm;
-        struct fi_pep *p;
+        struct fi_pep *p = SHADOW_OF(struct fi_pep, FI_T_PEP, pep, cm, cm.ops, reject);
 
-        if (table->reject != ours_reject)
-                return table->reject(pep, handle, param, size);
-        p = container_of(table, struct fi_pep, cm.ops);
+        if (!p)
+                return pep->cm->reject(pep, handle, param, size);
         if (!capo_fi_me.inside)
                 p->rejects++;
         return p->cm.real->reject(pep, handle, param, size);
@@ -543,10 +549,6 @@ static int ours_reject(struct fid_pep *pep, fid_t handle, const void *param, siz
 static const struct fi_ops_cm table_pep_cm = {.listen = ours_listen, .reject = ours_reject};
 
 /* ---- domains ----------------------------------------------------------------------------------------------------- */
-
-/* Our entry of a domain's table: the shadow, or NULL when the table is not ours (any more). */
-#define DOMAIN_OF(domain, entry) \
-        ((domain)->ops->entry == ours_##entry ? container_of((domain)->ops, struct fi_domain, ops.ops) : NULL)
 
 static int real_call_begin(struct fi_domain *d, struct fid_domain *domain)
 {
@@ -571,22 +573,22 @@ static void real_call_end(struct fi_domain *d, struct fid_domain *domain)
  * The opens of a domain. While one is under way the domain has its own table, so an object that another thread opens
  * on it in the same moment may go unfollowed; nothing else is lost by it.
  */
-#define DOMAIN_OPEN(entry, params, args, out, opened)           \
-        static int ours_##entry params                          \
-        {                                                       \
-                struct fi_domain *d = DOMAIN_OF(domain, entry); \
-                int r;                                          \
-                                                                \
-                if (!d)                                         \
-                        return domain->ops->entry args;         \
-                if (capo_fi_me.inside)                          \
-                        return d->ops.real->entry args;         \
-                real_call_begin(d, domain);                     \
-                r = d->ops.real->entry args;                    \
-                real_call_end(d, domain);                       \
-                if (r == 0 && out && *out)                      \
-                        opened;                                 \
-                return r;                                       \
+#define DOMAIN_OPEN(entry, params, args, out, opened)                                                        \
+        static int ours_##entry params                                                                       \
+        {                                                                                                    \
+                struct fi_domain *d = SHADOW_OF(struct fi_domain, FI_T_DOMAIN, domain, ops, ops.ops, entry); \
+                int r;                                                                                       \
+                                                                                                             \
+                if (!d)                                                                                      \
+                        return domain->ops->entry args;                                                      \
+                if (capo_fi_me.inside)                                                                       \
+                        return d->ops.real->entry args;                                                      \
+                real_call_begin(d, domain);                                                                  \
+                r = d->ops.real->entry args;                                                                 \
+                real_call_end(d, domain);                                                                    \
+                if (r == 0 && out && *out)                                                                   \
+                        opened;                                                                              \
+                return r;                                                                                    \
         }
 
 static enum fi_ep_type type_of(const struct fi_info *info)
@@ -666,32 +668,31 @@ static size_t iov_bytes(const struct iovec *iov, size_t n)
 }
 
 /* Registrations run beside everything else on the domain: the table stays ours. */
-#define REGISTRATION(entry, params, args, size)                                          \
-        static int ours_##entry params                                                   \
-        {                                                                                \
-                struct fi_ops_mr *table = container_of(fid, struct fid_domain, fid)->mr; \
-                struct fi_domain *d;                                                     \
-                uint64_t t0;                                                             \
-                int r;                                                                   \
-                                                                                         \
-                if (table->entry != ours_##entry)                                        \
-                        return table->entry args;                                        \
-                d = container_of(table, struct fi_domain, mr.ops);                       \
-                if (capo_fi_me.inside)                                                   \
-                        return d->mr.real->entry args;                                   \
-                t0 = capo_fi_now();                                                      \
-                capo_fi_me.inside = true;                                                \
-                r = d->mr.real->entry args;                                              \
-                capo_fi_me.inside = false;                                               \
-                if (r) {                                                                 \
-                        d->mr_failed++;                                                  \
-                        capo_fi_error(&d->o.errors, r, 1);                               \
-                } else {                                                                 \
-                        capo_fi_hist_add(&d->mr_time, capo_fi_now() - t0);               \
-                        d->mr_count++;                                                   \
-                        d->mr_bytes += (size);                                           \
-                }                                                                        \
-                return r;                                                                \
+#define REGISTRATION(entry, params, args, size)                                                            \
+        static int ours_##entry params                                                                     \
+        {                                                                                                  \
+                struct fid_domain *domain = container_of(fid, struct fid_domain, fid);                     \
+                struct fi_domain *d = SHADOW_OF(struct fi_domain, FI_T_DOMAIN, domain, mr, mr.ops, entry); \
+                uint64_t t0;                                                                               \
+                int r;                                                                                     \
+                                                                                                           \
+                if (!d)                                                                                    \
+                        return domain->mr->entry args;                                                     \
+                if (capo_fi_me.inside)                                                                     \
+                        return d->mr.real->entry args;                                                     \
+                t0 = capo_fi_now();                                                                        \
+                capo_fi_me.inside = true;                                                                  \
+                r = d->mr.real->entry args;                                                                \
+                capo_fi_me.inside = false;                                                                 \
+                if (r) {                                                                                   \
+                        d->mr_failed++;                                                                    \
+                        capo_fi_error(&d->o.errors, r, 1);                                                 \
+                } else {                                                                                   \
+                        capo_fi_hist_add(&d->mr_time, capo_fi_now() - t0);                                 \
+                        d->mr_count++;                                                                     \
+                        d->mr_bytes += (size);                                                             \
+                }                                                                                          \
+                return r;                                                                                  \
         }
 
 REGISTRATION(reg,
@@ -709,25 +710,22 @@ static const struct fi_ops_mr table_mr = {.reg = ours_reg, .regv = ours_regv, .r
 
 /* ---- fabrics ----------------------------------------------------------------------------------------------------- */
 
-#define FABRIC_OF(fabric, entry) \
-        ((fabric)->ops->entry == ours_##entry ? container_of((fabric)->ops, struct fi_fabric, ops.ops) : NULL)
-
-#define FABRIC_OPEN(entry, params, args, out, opened)           \
-        static int ours_##entry params                          \
-        {                                                       \
-                struct fi_fabric *f = FABRIC_OF(fabric, entry); \
-                int r;                                          \
-                                                                \
-                if (!f)                                         \
-                        return fabric->ops->entry args;         \
-                if (capo_fi_me.inside)                          \
-                        return f->ops.real->entry args;         \
-                capo_fi_me.inside = true;                       \
-                r = f->ops.real->entry args;                    \
-                capo_fi_me.inside = false;                      \
-                if (r == 0 && out && *out)                      \
-                        opened;                                 \
-                return r;                                       \
+#define FABRIC_OPEN(entry, params, args, out, opened)                                                        \
+        static int ours_##entry params                                                                       \
+        {                                                                                                    \
+                struct fi_fabric *f = SHADOW_OF(struct fi_fabric, FI_T_FABRIC, fabric, ops, ops.ops, entry); \
+                int r;                                                                                       \
+                                                                                                             \
+                if (!f)                                                                                      \
+                        return fabric->ops->entry args;                                                      \
+                if (capo_fi_me.inside)                                                                       \
+                        return f->ops.real->entry args;                                                      \
+                capo_fi_me.inside = true;                                                                    \
+                r = f->ops.real->entry args;                                                                 \
+                capo_fi_me.inside = false;                                                                   \
+                if (r == 0 && out && *out)                                                                   \
+                        opened;                                                                              \
+                return r;                                                                                    \
         }
 
 static void domain_opened(struct fi_fabric *f, struct fid_domain *domain, const struct fi_info *info)

@@ -12,7 +12,7 @@ import tempfile
 
 capo, libcapo, client = (os.path.abspath(p) for p in sys.argv[1:4])
 
-MOODS = ["", "compare", "compare,enable", "compare,inplace", "inplace,poison", "reenter", "reenter,compare", "swapcq",
+MOODS = ["", "compare", "compare,enable", "compare,inplace", "inplace,poison", "reenter", "reenter,compare", "swapcq", "forward", "forward,swapcq",
          "truncated", "truncated,compare", "short", "size0", "big", "busy", "busy,compare", "poison", "same", "again",
          "nested"] + ["fail=" + w for w in ("fabric", "domain", "endpoint", "cq", "cntr", "eq", "pep", "mr", "bind",
                                             "enable", "send", "read", "close")] + ["fail=close,poison"]
@@ -22,7 +22,7 @@ WHOLE = {"send": (3 * 8 + 1, 3 * 4 * (64 + 300) + 1), "recv": (12, 12 * 4096), "
          "tsend": (8, 8 * 128), "write": (4, 4000), "read": (4, 4000), "atomic": (4, 128)}
 TWO_ROUNDS = {"send": (2 * 8, 2 * 4 * (64 + 300)), "recv": (8, 8 * 4096), "inject": (8, 8 * 8), "tsend": (4, 4 * 128)}
 EXPECT = {m: WHOLE for m in ("", "compare", "compare,enable", "compare,inplace", "inplace,poison", "reenter",
-                             "reenter,compare", "swapcq", "busy", "busy,compare", "poison", "same", "nested", "fail=close",
+                             "reenter,compare", "swapcq", "forward", "forward,swapcq", "busy", "busy,compare", "poison", "same", "nested", "fail=close",
                              "fail=close,poison", "fail=eq", "fail=pep", "fail=cntr", "fail=mr", "fail=enable",
                              "fail=read")}
 EXPECT.update({"truncated": TWO_ROUNDS, "truncated,compare": TWO_ROUNDS})
@@ -123,6 +123,14 @@ if page:
         fail("posts own: what the calls posted", page["fabric_calls"])
     if [d["ops"].get("send", {}).get("count") for d in page["fabric"]] != [12 + 2 + 5]:
         fail("posts own: all posts", page["fabric"])
+    # each post is followed by reads until nothing comes
+    if [d["empty_polls"] for d in page["fabric"]] != [12 + 2 + 5]:
+        fail("posts own: empty reads", page["fabric"])
+page = posted("above")
+if page:
+    d = page["fabric"][0]
+    if (d["ops"]["send"]["count"], d["completions"], d["empty_polls"]) != (5, 5, 5):
+        fail("posts above: counts below another's tables", page["fabric"])
 page = posted("fork")
 if page:
     by_pid = {}

@@ -5,6 +5,8 @@
  * posts own    ncclAllReduce (of tests/preload's libnccl) posts 3 sends of 64 bytes itself, on the caller's thread, and
  *              is called 4 times; ncclBroadcast posts one and is called twice; 5 more are posted outside of NCCL.
  * posts fork   5 sends, fork(), 3 sends more; the child posts 2 on its parent's endpoint, then 7 on one of its own.
+ * posts above  5 sends, through tables of our own that lie over whatever was in the objects and go on to it, as another
+ *              preloaded tool's would.
  *
  * Prints what each post returned, so that a run under capo can be compared with a bare one.
  */
@@ -127,11 +129,44 @@ static void forks(void)
         post("parent", &net, 3);
 }
 
+static struct fi_ops_cq below_cq;
+static struct fi_ops_msg below_msg;
+
+static ssize_t read_above(struct fid_cq *cq, void *buf, size_t count)
+{
+        return below_cq.read(cq, buf, count);
+}
+
+static ssize_t send_above(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, void *context)
+{
+        return below_msg.send(ep, buf, len, desc, to, context);
+}
+
+static void above(void)
+{
+        static struct fi_ops_cq cq;
+        static struct fi_ops_msg msg;
+
+        memcpy(&below_cq, net.cq->ops, net.cq->ops->size < sizeof cq ? net.cq->ops->size : sizeof cq);
+        memcpy(&below_msg, net.ep->msg, net.ep->msg->size < sizeof msg ? net.ep->msg->size : sizeof msg);
+        cq = below_cq;
+        cq.read = read_above;
+        msg = below_msg;
+        msg.send = send_above;
+        net.cq->ops = &cq;
+        net.ep->msg = &msg;
+        post("above", &net, 5);
+        net.cq->ops = &below_cq;
+        net.ep->msg = &below_msg;
+}
+
 int main(int argc, char **argv)
 {
         net_open(&net);
         if (argc > 1 && !strcmp(argv[1], "own"))
                 own();
+        else if (argc > 1 && !strcmp(argv[1], "above"))
+                above();
         else
                 forks();
         net_close(&net);

@@ -7,6 +7,7 @@
  *   enable      FI_ENABLE, setopt and bind put other tables into the endpoint                       (shm, cxi)
  *   inplace     ep.msg is allocated per endpoint, filled at FI_ENABLE and freed at close            (verbs)
  *   reenter     reads a queue, and sends, through its own objects' tables                           (efa)
+ *   forward     its queues' read is nothing but a jump through their own table          (libfabric's util_cq.c)
  *   swapcq      enabling an endpoint gives its queue another table                                  (efa)
  *   truncated   an endpoint ends behind the last table its capabilities need, at an unmapped page
  *   short       tables end early; entries are NULL
@@ -203,6 +204,11 @@ static ssize_t cq_read(struct fid_cq *cq, void *buf, size_t count)
         if (is("reenter"))
                 return cq->ops->readfrom(cq, buf, count, NULL);
         return cq_readfrom(cq, buf, count, NULL);
+}
+
+static ssize_t cq_read_forward(struct fid_cq *cq, void *buf, size_t count)
+{
+        return cq->ops->readfrom(cq, buf, count, NULL);
 }
 
 static ssize_t cq_read_enabled(struct fid_cq *cq, void *buf, size_t count)
@@ -450,8 +456,10 @@ static void tables(void)
                                             .cq_open = domain_cq_open,
                                             .cntr_open = domain_cntr_open};
         mr_ops = (struct fi_ops_mr){.size = SIZE(mr_ops, regv), .reg = mr_reg};
-        cq_ops = (struct fi_ops_cq){
-                .size = SIZE(cq_ops, sread), .read = cq_read, .readfrom = cq_readfrom, .readerr = cq_readerr};
+        cq_ops = (struct fi_ops_cq){.size = SIZE(cq_ops, sread),
+                                    .read = is("forward") ? cq_read_forward : cq_read,
+                                    .readfrom = cq_readfrom,
+                                    .readerr = cq_readerr};
         cq_ops_enabled = cq_ops;
         cq_ops_enabled.read = cq_read_enabled;
         cntr_ops = (struct fi_ops_cntr){.size = SIZE(cntr_ops, add), .read = cntr_read};
