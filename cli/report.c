@@ -35,7 +35,8 @@ static void help(void)
              "  --json         for programs: docs/report.md lists the keys\n"
              "  --csv          the rows, for a spreadsheet\n"
              "  --topo FILE, --platform NAME  the machine, as in capo topo: then the page names the class of each\n"
-             "                 communicator's GPUs and the share of their links' ceiling that its collectives reach\n"
+             "                 communicator's GPUs, the share of their links' ceiling that its collectives reach, and\n"
+             "                 NICs that a nearer one could replace; --topo this: the machine you are on, by hwloc\n"
              "  --html FILE    also write a page with pictures: time by size, lateness by rank\n"
              "  --no-recover   leave what killed processes left in memory alone\n"
              "\n"
@@ -148,6 +149,7 @@ static void report_finish(struct report *r)
         free(r->class_of);
         free(r->class_size);
         free(r->bounds);
+        free(r->near);
         capo_fabric_job_free(r->fabric);
         capo_job_free(r->job);
 }

@@ -24,6 +24,14 @@ struct report_row {
         double timed_bytes[CAPO_CLOCKS];
 };
 
+/* How far the NIC of one rank and domain is from the nearest GPU of the rank, on the machine of --topo. */
+struct report_near {
+        enum capo_path path; /* CAPO_PATH_UNKNOWN: the log or the topology lacks one of them; the rest is empty then */
+        enum capo_path nearer_path;
+        char nearer[48];  /* a NIC at least as fast that is nearer to that GPU, the nearest, idle ones first; "" none */
+        bool nearer_idle; /* no rank of this host moved data over it */
+};
+
 struct report {
         struct capo_job *job;
         const char *what;        /* the folder or file, for the heading */
@@ -41,6 +49,7 @@ struct report {
         uint32_t *class_of;                /* communicator -> the one it is shown as: many alike are shown together */
         uint32_t *class_size;              /* of that one: how many are shown as it; 1 alone */
         struct fragment_bound *bounds;     /* per communicator, class "" not known; NULL: no topology was given */
+        struct report_near *near;          /* per fabric->links; NULL: no topology was given */
         char topology[128];                /* its name */
         char no_bound[256];                /* why a communicator has none; "" all have */
 };
@@ -74,8 +83,8 @@ struct report_options {
 /** report_choose_rows() - fill rows, others, classes, totals from r->job. Return: 0, -ENOMEM. */
 int report_choose_rows(struct report *r, const struct report_options *o);
 
-/** report_bound() - classes and ceilings of the communicators on the machine of --topo or --platform. Return: 0;
- * negative errno, said. */
+/** report_bound() - classes and ceilings of the communicators, and how near the NICs are, on the machine of --topo or
+ * --platform. Return: 0; negative errno, said. */
 int report_bound(struct report *r, const struct report_options *o);
 
 /** report_ceiling() - busbw in GB/s that nothing exceeds for a row; 0 not known. */

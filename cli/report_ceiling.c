@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/report.h"
+#include "cli/report_fabric.h"
 #include "cli/topo.h"
 #include "core/util.h"
 
@@ -64,7 +64,8 @@ static void bound(struct report *r, const struct capo_topology *t, uint32_t comm
 int report_bound(struct report *r, const struct report_options *o)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        struct topo_options where = {.topo = o->topo, .platform = o->platform};
+        bool here = o->topo && !strcmp(o->topo, "this");
+        struct topo_options where = {.topo = here ? NULL : o->topo, .platform = o->platform};
         struct topo_source source;
         int e = topo_load("report", &where, &t, &source);
 
@@ -76,7 +77,7 @@ int report_bound(struct report *r, const struct report_options *o)
         snprintf(r->topology, sizeof r->topology, "%s", report_base_name(t->name));
         for (uint32_t i = 0; i < r->job->n_comms; i++)
                 bound(r, t, i);
-        return 0;
+        return report_near(r, t);
 }
 
 double report_ceiling(const struct report *r, const struct report_row *row)

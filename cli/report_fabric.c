@@ -25,7 +25,7 @@ static const char *link_nic(const struct capo_fabric_domain *d)
 }
 
 /* What a person should look at in this row; the most telling things first. */
-static const char *note(const struct capo_fabric_link *l, char *text, size_t room)
+static const char *note(const struct capo_fabric_link *l, const struct report_near *near, char *text, size_t room)
 {
         const struct capo_fabric_domain *d = l->domain;
         size_t n = 0;
@@ -39,7 +39,12 @@ static const char *note(const struct capo_fabric_link *l, char *text, size_t roo
         } while (0)
         if (!l->ops && strcmp(d->provider, "shm"))
                 NOTE("idle");
-        if (l->ops && capo_fabric_link_near(l) == 0)
+        if (l->ops && near && *near->nearer)
+                NOTE("%s from the GPU, %s is %s%s", capo_path_name(near->path), near->nearer,
+                     capo_path_name(near->nearer_path), near->nearer_idle ? " and idle" : "");
+        else if (l->ops && near && near->path == CAPO_PATH_SYS)
+                NOTE("SYS from the GPU");
+        else if (l->ops && capo_fabric_link_near(l) == 0)
                 NOTE("far from the GPU (NUMA %d, GPU on %d)", d->numa, l->gpu_numa);
         if (l->sharers > 1 && l->ops)
                 NOTE("%u ranks share this NIC", l->sharers);
@@ -94,7 +99,7 @@ static void links_text(const struct report *r, const struct capo_fabric_job *f, 
                 capo_table_cell(t, "%s", capo_text_count(d->n.eagain, text));
                 capo_table_cell(t, "%s", capo_text_count(d->n.empty, text));
                 capo_table_cell(t, "%s", capo_text_count(d->mr_count, text));
-                capo_table_cell(t, "%s", note(l, text, sizeof text));
+                capo_table_cell(t, "%s", note(l, r->near ? &r->near[i] : NULL, text, sizeof text));
         }
         capo_table_print(t, out, 1, "", "");
         if (shown == LINKS_SHOWN && shown < f->n_links)
@@ -269,6 +274,16 @@ static json_t *objects_json(const struct capo_fabric *f, uint32_t domain)
         return list;
 }
 
+static void near_json(json_t *j, const struct report_near *near)
+{
+        json_object_set_new(j, "gpu_path",
+                            near->path < CAPO_PATH_UNKNOWN ? json_string(capo_path_name(near->path)) : json_null());
+        json_object_set_new(j, "nearer_nic",
+                            *near->nearer ? json_pack("{s:s,s:s,s:b}", "name", near->nearer, "path",
+                                                      capo_path_name(near->nearer_path), "idle", near->nearer_idle)
+                                          : json_null());
+}
+
 json_t *report_fabric_json(const struct report *r, const struct capo_fabric_job *f)
 {
         json_t *list = json_array();
@@ -291,6 +306,8 @@ json_t *report_fabric_json(const struct report *r, const struct capo_fabric_job 
                 json_object_set_new(j, "nic", d->nic[0] ? json_string(d->nic) : json_null());
                 json_object_set_new(j, "numa", d->numa >= 0 ? json_integer(d->numa) : json_null());
                 json_object_set_new(j, "near_gpu", near < 0 ? json_null() : json_boolean(near));
+                if (r->near)
+                        near_json(j, &r->near[i]);
                 json_object_set_new(j, "speed_gbps",
                                     d->speed_bps ? json_real((double)d->speed_bps / 1e9) : json_null());
                 json_object_set_new(j, "sharers", json_integer(l->sharers));

@@ -18,4 +18,7 @@ json_t *report_fabric_json(const struct report *r, const struct capo_fabric_job 
 /** report_fabric_calls_json() - the value of "fabric_calls": traffic by communicator and call. */
 json_t *report_fabric_calls_json(const struct capo_fabric_job *f);
 
+/** report_near() - fill r->near from the machine that the job ran on. Return: 0; -ENOMEM. */
+int report_near(struct report *r, const struct capo_topology *t);
+
 #endif

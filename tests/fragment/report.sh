@@ -30,5 +30,29 @@ assert rows and all(abs(x["ceiling_busbw_gbs"] - 60 * 2 * 3 / 4) < .01 for x in 
 ' "$work/json" || fail "JSON"
 "$capo" report --platform hgxh100 "$work/logs" >"$work/page" 2>&1 || fail "another machine: $(cat "$work/page")"
 grep -q 'which hgxh100.xml lacks' "$work/page" || fail "GPUs of another machine: $(cat "$work/page")"
+
+# NICs: the interface between the two nodes is made the one beside GPUs 2 and 3; the one beside GPUs 0 and 1 is idle.
+nic() { # BUSID NAME NUMBER
+        printf '<pci busid="%s" class="0x020700" vendor="0x15b3" device="0x1013" subsystem_vendor="0x15b3" subsystem_device="0x8" link_speed="8 GT/s" link_width="16"><nic><net name="%s" dev="%d" speed="100000" port="1" latency="0.0" guid="0x%d" maxconn="131072" gdr="1"/></nic></pci>' "$1" "$2" "$3" "$3"
+}
+sed -e "/busid=\"0000:f3:00.0\"/s|\$|$(nic 0000:0a:00.0 near0 7)|" -e "/busid=\"0000:f8:00.0\"/s|\$|$(nic 0000:0b:00.0 used0 8)|" "$topo" >"$work/nics.xml"
+mkdir -p "$work/sys/class/net/lo" "$work/sys/devices/pci0000:00/0000:f8:00.0/0000:0b:00.0"
+ln -s "$work/sys/devices/pci0000:00/0000:f8:00.0/0000:0b:00.0" "$work/sys/class/net/lo/device"
+CAPO_SYSFS=$work/sys "$capo" run --quiet --dir "$work/nics" -- "$jobs/launch" --layout 1+3 --timeout 60 -- \
+        "$jobs/ddp_train" --epochs 1 >"$work/out" 2>"$work/err" || fail "the job fails: $(cat "$work/err")"
+"$capo" report --topo "$work/nics.xml" --json "$work/nics" >"$work/json" || fail "no JSON with NICs"
+python3 -c '
+import json, sys
+used = {f["rank"]: f for f in json.load(open(sys.argv[1]))["fabric"] if f["nic"] and f["sent_bytes"]}
+assert {0, 3} <= set(used) and all(f["nic"] == "0000:0b:00.0" for f in used.values()), used
+for rank, f in used.items(): # rank 3 is on GPU 2 of its node, the others are on 0 and 1
+    assert f["gpu_path"] == ("PIX" if rank == 3 else "PHB"), (rank, f["gpu_path"])
+    assert f["nearer_nic"] == (None if rank == 3 else {"name": "near0", "path": "PIX", "idle": True}), (rank, f["nearer_nic"])
+' "$work/json" || fail "NICs in JSON"
+"$capo" report --topo "$work/nics.xml" "$work/nics" >"$work/page" || fail "no page with NICs"
+grep -q '^0  .* 0000:0b:00.0 .*PHB from the GPU, near0 is PIX and idle' "$work/page" || fail "NICs: $(cat "$work/page")"
+"$capo" report --topo this "$work/nics" >"$work/page" 2>&1 # a machine without GPUs: said, no page; with: a page
+[ $? -le 1 ] && [ -s "$work/page" ] || fail "this machine: $(cat "$work/page")"
+
 "$capo" report --topo /nosuch "$work/logs" >"$work/page" 2>&1 && fail "a topology that is not there"
 exit $bad
