@@ -26,9 +26,11 @@ static void help(void)
              "1 % less. Times are NCCL's model: nothing is measured. Measure before you rely on it.\n\n"
              "  --topo, --platform, --gpus, --alloc   as in capo topo; 1,2,3+0-4 is two machines\n"
              "  --sizes S    the sizes that matter, as in capo plan; default " GRAPH_SIZES "\n"
-             "  -o PATH      where to; without it the page only says what there is to gain. Several machines: a "
-             "folder,\n"
-             "               for PATH/graph-0.xml and so on, or a name with %n for the machine's number\n\n"
+             "  -o PATH      where to; without it the page only says what there is to gain. A file for one machine; "
+             "for "
+             "several\n"
+             "               (or when it is there) a folder, with graph-0.xml and so on, or a name with %n for the "
+             "number\n\n"
              "NCCL_GRAPH_FILE holds for every communicator of a process, and one that has not exactly these GPUs "
              "fails at\n"
              "init. capo run --graph PATH (or --graph auto) sets it for the communicator of all ranks only.\n"
@@ -96,29 +98,15 @@ static void speeds(const struct graph_plan *g, const struct fragment_nccl *own)
                        g->own_gbs, g->ring_gbs > g->tree_gbs ? g->ring_gbs : g->tree_gbs, g->n_aligned, g->n_channels);
 }
 
-/* -o as a name with %n in it: one machine, the name; several, in a folder that is made. */
-static int pattern_of(const char *out, int n_nodes, char *pattern, size_t room, char *why, size_t why_room)
-{
-        bool folder = n_nodes > 1 && !strstr(out, "%n");
-        int n = snprintf(pattern, room, folder ? "%s/graph-%%n.xml" : "%s", out);
-
-        if (folder && mkdir(out, 0777) < 0 && errno != EEXIST) {
-                snprintf(why, why_room, "%.200s: %s", out, strerror(errno));
-                return -errno;
-        }
-        if (n < 0 || (size_t)n >= room) {
-                snprintf(why, why_room, "%.200s: %s", out, strerror(ENAMETOOLONG));
-                return -ENAMETOOLONG;
-        }
-        return 0;
-}
-
+/* -o: several machines, or a folder that is there: a folder; else one machine's file, or a name with %n in it. */
 static int save(const char *out, const struct graph_plan *g, const struct capo_topology *t, const struct capo_alloc *a,
-                int version, char *pattern, size_t room, char *why, size_t why_room)
+                int version, char *why, size_t room)
 {
-        int r = pattern_of(out, g->n_nodes, pattern, room, why, why_room);
+        struct stat st;
+        bool folder = !strstr(out, "%n") && (g->n_nodes > 1 || (stat(out, &st) == 0 && S_ISDIR(st.st_mode)));
 
-        return r < 0 ? r : graph_save(pattern, g, t, a, version, why, why_room);
+        return folder ? graph_save_folder(out, g, t, a, version, why, room)
+                      : graph_save(out, g, t, a, version, why, room);
 }
 
 static int show(const char *out, const struct graph_sizes *sizes, const struct topo_source *s,
@@ -127,11 +115,11 @@ static int show(const char *out, const struct graph_sizes *sizes, const struct t
         _cleanup_free_ struct graph_plan *best = calloc(1, sizeof *best);
         struct fragment_nccl own = {0}, with = {0};
         struct capo_ceilings c = {0};
-        char why[512] = "out of memory", alloc[256], class[1024] = "", pattern[4096];
+        char why[512] = "out of memory", alloc[256], class[1024] = "";
         int r = best ? graph_best(s, t, a, sizes, &own, best, &with, why, sizeof why) : -ENOMEM, status;
 
         if (r > 0 && out) {
-                int e = save(out, best, t, a, own.version, pattern, sizeof pattern, why, sizeof why);
+                int e = save(out, best, t, a, own.version, why, sizeof why);
 
                 r = e < 0 ? e : r;
         }
@@ -157,7 +145,7 @@ static int show(const char *out, const struct graph_sizes *sizes, const struct t
                         if (best->n_nodes > 1)
                                 rings(best, t, a);
                         if (out)
-                                printf("  wrote %s: only for communicators that have exactly these GPUs\n", pattern);
+                                printf("  wrote %s: only for communicators that have exactly these GPUs\n", out);
                 } else {
                         printf("  no file: %s\n", why);
                 }

@@ -38,6 +38,11 @@ int graph_best(const struct topo_source *s, const struct capo_topology *t, const
 int graph_save(const char *pattern, const struct graph_plan *g, const struct capo_topology *t,
                const struct capo_alloc *a, int nccl_version, char *why, size_t room);
 
+/** graph_save_folder() - graph-0.xml ... and "machines" (core/graph_folder.h) in @folder, which is made if it is not
+ * there; each file appears at once, so that several processes may do the same. Return: as graph_save(). */
+int graph_save_folder(const char *folder, const struct graph_plan *g, const struct capo_topology *t,
+                      const struct capo_alloc *a, int nccl_version, char *why, size_t room);
+
 /** graph_path() - the name of one machine's file. Return: 0; -ENAMETOOLONG. */
 int graph_path(const char *pattern, int node, char *path, size_t room);
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/graph.h"
@@ -49,26 +50,86 @@ int graph_path(const char *pattern, int node, char *path, size_t room)
         return n < 0 || (size_t)n >= room ? -ENAMETOOLONG : 0;
 }
 
+/* A file that is there whole or not at all. */
+static FILE *begin_file(const char *path, char *temporary, size_t room, char *why, size_t why_room)
+{
+        FILE *f = snprintf(temporary, room, "%s.%d", path, (int)getpid()) < (int)room ? fopen(temporary, "we") : NULL;
+
+        if (!f)
+                snprintf(why, why_room, "%.200s: %s", path, strerror(errno ? errno : ENAMETOOLONG));
+        return f;
+}
+
+static int end_file(FILE *f, const char *temporary, const char *path, int r, char *why, size_t why_room)
+{
+        if (fclose(f) != 0 && !r)
+                r = -errno;
+        if (!r && rename(temporary, path) < 0)
+                r = -errno;
+        if (r) {
+                unlink(temporary);
+                snprintf(why, why_room, "%.200s: %s", path, strerror(-r));
+        }
+        return r;
+}
+
 int graph_save(const char *pattern, const struct graph_plan *g, const struct capo_topology *t,
                const struct capo_alloc *a, int nccl_version, char *why, size_t room)
 {
         for (int node = 0; node < g->n_nodes; node++) {
-                char path[4096];
+                char path[4096], temporary[4128];
                 int r = graph_path(pattern, node, path, sizeof path);
-                FILE *f = r ? NULL : fopen(path, "we");
+                FILE *f = r ? NULL : begin_file(path, temporary, sizeof temporary, why, room);
 
-                if (!r && !f)
-                        r = -errno;
-                if (f && (r = graph_write(f, g, node, t, a, nccl_version)) < 0)
-                        fclose(f);
-                else if (f && fclose(f) != 0)
-                        r = -errno;
-                if (r) {
-                        snprintf(why, room, "%.200s: %s", path, strerror(-r));
+                if (!f)
+                        return r ? r : -EIO;
+                r = end_file(f, temporary, path, graph_write(f, g, node, t, a, nccl_version), why, room);
+                if (r)
                         return r;
-                }
         }
         return 0;
+}
+
+static void write_machines(FILE *f, const struct graph_plan *g, const struct capo_topology *t,
+                           const struct capo_alloc *a, int nccl_version)
+{
+        fprintf(f, "capo-graph 1 nccl %d\n", nccl_version);
+        for (int node = 0; node < g->n_nodes; node++) {
+                fputs("machine", f);
+                for (int k = 0; k < g->nodes[node].n_gpus; k++) {
+                        const struct capo_topology_gpu *gpu = &t->gpus[a->ranks[g->nodes[node].first + k].gpu];
+
+                        fprintf(f, " %d@%s", gpu->dev, gpu->busid);
+                }
+                for (size_t i = 0; i < t->n_nics && g->n_nodes > 1; i++)
+                        fprintf(f, "%s %s", i ? "" : " nics", t->nics[i].name);
+                fputc('\n', f);
+        }
+}
+
+int graph_save_folder(const char *folder, const struct graph_plan *g, const struct capo_topology *t,
+                      const struct capo_alloc *a, int nccl_version, char *why, size_t room)
+{
+        char pattern[4096], path[4096], temporary[4128];
+        FILE *f;
+        int r;
+
+        if (mkdir(folder, 0777) < 0 && errno != EEXIST) {
+                r = -errno;
+                snprintf(why, room, "%.200s: %s", folder, strerror(errno));
+                return r;
+        }
+        if (snprintf(pattern, sizeof pattern, "%s/graph-%%n.xml", folder) >= (int)sizeof pattern ||
+            snprintf(path, sizeof path, "%s/machines", folder) >= (int)sizeof path) {
+                snprintf(why, room, "%.200s: %s", folder, strerror(ENAMETOOLONG));
+                return -ENAMETOOLONG;
+        }
+        r = graph_save(pattern, g, t, a, nccl_version, why, room);
+        f = r ? NULL : begin_file(path, temporary, sizeof temporary, why, room);
+        if (!f)
+                return r ? r : -EIO;
+        write_machines(f, g, t, a, nccl_version);
+        return end_file(f, temporary, path, 0, why, room);
 }
 
 /* With the file against without it: the gain at the largest size, and whether anything is lost, in @why. */

@@ -96,9 +96,12 @@ const char *capo_run_option_help(void)
                "rules "
                "the class\n"
                "                  of the allocation (CAPO_CLASS) and its layout; give the same on every machine\n"
-               "  --graph auto    with these: NCCL_GRAPH_FILE where capo graph finds a gain; only for jobs whose "
-               "every\n"
-               "                  communicator has exactly these GPUs (any other fails at init); or --graph FILE\n"
+               "  --graph auto    with these: graph files where capo graph finds a gain. Communicators of all ranks "
+               "are "
+               "made with\n"
+               "                  them, all others without; nothing where a machine is not the one described\n"
+               "  --graph DIR     the same with what capo graph -o DIR wrote, once for many runs; a FILE is\n"
+               "                  NCCL_GRAPH_FILE for every communicator, and one without exactly its GPUs fails\n"
                "  --quiet         say nothing unless something is wrong\n";
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What capo run knows about the allocation when it is told: the class, which profile rules may name, the layout, and a
- * graph file. All of it comes from the command line, so it is the same on every machine that runs the same command.
+ * What capo run knows about the allocation when it is told: the class, which profile rules may name, the layout, and
+ * graph files. All of it comes from the command line, so it is the same on every machine that runs the same command.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "capo/msg.h"
@@ -14,43 +16,51 @@
 #include "cli/run.h"
 #include "core/util.h"
 
-static int write_graph(const char *path, const struct graph_plan *g, const struct capo_topology *t,
-                       const struct capo_alloc *a, int version)
-{
-        FILE *f = fopen(path, "we");
-        int r;
-
-        if (!f)
-                return -errno;
-        r = graph_write(f, g, 0, t, a, version);
-        return fclose(f) != 0 && !r ? -errno : r;
-}
-
 /* No gain, no file and no failure: the job runs as it would have. */
 static void graph_auto(const struct topo_source *s, const struct capo_topology *t, const struct capo_alloc *a,
                        const char *dir)
 {
-        struct graph_plan *best = calloc(1, sizeof *best);
+        _cleanup_free_ struct graph_plan *best = calloc(1, sizeof *best);
         struct fragment_nccl own = {0}, with = {0};
         char why[512] = "out of memory", path[4096];
         int r = best ? graph_best(s, t, a, NULL, &own, best, &with, why, sizeof why) : -ENOMEM;
 
-        snprintf(path, sizeof path, "%s/graph.xml", dir);
-        if (r > 0 && (r = write_graph(path, best, t, a, own.version)) < 0)
-                capo_warn("no graph file: %s: %s", path, strerror(-r));
-        else if (r <= 0 && !(r == 0 && with.version))
+        if (r > 0 && snprintf(path, sizeof path, "%s/graph", dir) < (int)sizeof path)
+                r = graph_save_folder(path, best, t, a, own.version, why, sizeof why) ? -EIO : r;
+        if (r == 0) {
                 capo_info("no graph file: %s", why);
-        else {
-                capo_run_setenv("NCCL_GRAPH_FILE", path);
-                capo_info("NCCL_GRAPH_FILE=%s: NCCL %d.%d.%d expects %.1f GB/s of all-reduce instead of %.1f (its "
-                          "model); "
-                          "a communicator without exactly these GPUs will fail at init",
-                          path, own.version / 10000, own.version / 100 % 100, own.version % 100, with.allreduce.gbs,
-                          own.allreduce.gbs);
+        } else if (r < 0) {
+                capo_warn("no graph file: %s", why);
+        } else {
+                capo_run_setenv("CAPO_GRAPH", path);
+                capo_info(
+                        "graph files in %s: NCCL %d.%d.%d expects %.1f GB/s of all-reduce instead of %.1f (its model) "
+                        "from communicators of all %d ranks; others are made without",
+                        path, own.version / 10000, own.version / 100 % 100, own.version % 100, with.allreduce.gbs,
+                        own.allreduce.gbs, a->n_ranks);
         }
-        free(best);
         fragment_nccl_finish(&own);
         fragment_nccl_finish(&with);
+}
+
+/* What --graph names: auto, a folder of capo graph, or one file, which then holds for every communicator. */
+static int graph_option(const char *graph, const struct topo_source *s, const struct capo_topology *t,
+                        const struct capo_alloc *a, const char *dir)
+{
+        char path[PATH_MAX];
+        struct stat st;
+
+        if (getenv("NCCL_GRAPH_FILE")) {
+                capo_warn("NCCL_GRAPH_FILE is set already and stays as it is");
+        } else if (!strcmp(graph, "auto")) {
+                graph_auto(s, t, a, dir);
+        } else if (!realpath(graph, path) || stat(path, &st) < 0 || access(path, R_OK) < 0) {
+                capo_error("run: --graph %s: %s; auto, or what capo graph -o wrote", graph, strerror(errno));
+                return CAPO_EXIT_FAIL;
+        } else {
+                capo_run_setenv(S_ISDIR(st.st_mode) ? "CAPO_GRAPH" : "NCCL_GRAPH_FILE", path);
+        }
+        return 0;
 }
 
 int capo_run_allocation(const struct capo_run *run, const char *dir)
@@ -61,11 +71,14 @@ int capo_run_allocation(const struct capo_run *run, const char *dir)
         struct topo_source s;
         struct capo_layout layout;
         struct capo_alloc a;
+        bool told = run->topo || run->platform || run->gpus, is_auto = run->graph && !strcmp(run->graph, "auto");
+        int status;
 
-        if (!run->topo && !run->platform && !run->gpus && !run->graph)
-                return 0;
+        if (!told && !is_auto)
+                return run->graph ? graph_option(run->graph, NULL, NULL, NULL, dir) : 0;
         if (!(run->topo || run->platform) || !run->gpus) {
-                capo_error("run: --gpus, --graph and --topo or --platform go together: which GPUs of which machine");
+                capo_error("run: --gpus, --graph auto and --topo or --platform go together: which GPUs of which "
+                           "machine");
                 return CAPO_EXIT_USAGE;
         }
         if (topo_load("run", &o, &t, &s) < 0)
@@ -79,17 +92,7 @@ int capo_run_allocation(const struct capo_run *run, const char *dir)
         capo_alloc_layout(&a, &layout);
         if (!run->layout && !getenv("CAPO_LAYOUT"))
                 capo_run_setenv("CAPO_LAYOUT", capo_layout_print(&layout, layout_text, sizeof layout_text));
-        if (run->graph && getenv("NCCL_GRAPH_FILE"))
-                capo_warn("NCCL_GRAPH_FILE is set already and stays as it is");
-        else if (run->graph && !strcmp(run->graph, "auto"))
-                graph_auto(&s, t, &a, dir);
-        else if (run->graph && access(run->graph, R_OK) == 0)
-                capo_run_setenv("NCCL_GRAPH_FILE", run->graph);
-        else if (run->graph) {
-                capo_error("run: --graph %s: %s; auto, or a file of capo graph", run->graph, strerror(errno));
-                capo_alloc_free(&a);
-                return CAPO_EXIT_FAIL;
-        }
+        status = run->graph ? graph_option(run->graph, &s, t, &a, dir) : 0;
         capo_alloc_free(&a);
-        return 0;
+        return status;
 }

@@ -10,9 +10,22 @@
 
 #include "capo/record.h"
 #include "shim/comm.h"
+#include "shim/graph_file.h"
 #include "shim/recorder.h"
 
 #define NESTED(t) (unlikely((t)->depth) || !capo_recording(t))
+
+/* A call that makes a communicator: with a graph file where that is the one of all ranks. */
+#define MAKE(lib, n_ranks, config, call)                               \
+        ({                                                             \
+                const struct capo_nccl *lib_ = (lib);                  \
+                bool graph_ = capo_graph_enter(n_ranks, config, lib_); \
+                ncclResult_t made_ = lib_->call;                       \
+                                                                       \
+                if (unlikely(graph_))                                  \
+                        capo_graph_leave();                            \
+                made_;                                                 \
+        })
 
 /* The record of a call that is neither a collective nor p2p, made by hand. */
 static void put(struct capo_tls *t, unsigned id, const struct capo_comm *comm, uint64_t begin, ncclResult_t result,
@@ -92,13 +105,13 @@ static ncclResult_t hand_ncclCommInitRank(int which, const void *caller, const v
         uint64_t begin;
 
         if (NESTED(t))
-                return lib->ncclCommInitRank(comm, nranks, commId, rank);
+                return MAKE(lib, nranks, NULL, ncclCommInitRank(comm, nranks, commId, rank));
         birth.uid = capo_uid_of(&commId);
         birth.n_ranks = nranks;
         birth.rank = rank;
         begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
-        return born(t, &birth, CAPO_CALL_COMMINIT, begin, lib->ncclCommInitRank(comm, nranks, commId, rank), caller,
-                    frame);
+        return born(t, &birth, CAPO_CALL_COMMINIT, begin,
+                    MAKE(lib, nranks, NULL, ncclCommInitRank(comm, nranks, commId, rank)), caller, frame);
 }
 
 static ncclResult_t hand_ncclCommInitRankConfig(int which, const void *caller, const void *frame, ncclComm_t *comm,
@@ -110,14 +123,15 @@ static ncclResult_t hand_ncclCommInitRankConfig(int which, const void *caller, c
         uint64_t begin;
 
         if (NESTED(t))
-                return lib->ncclCommInitRankConfig(comm, nranks, commId, rank, config);
+                return MAKE(lib, nranks, config, ncclCommInitRankConfig(comm, nranks, commId, rank, config));
         birth.uid = capo_uid_of(&commId);
         birth.n_ranks = nranks;
         birth.rank = rank;
         capo_comm_config(&birth, config);
         begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
         return born(t, &birth, CAPO_CALL_COMMINIT, begin,
-                    lib->ncclCommInitRankConfig(comm, nranks, commId, rank, config), caller, frame);
+                    MAKE(lib, nranks, config, ncclCommInitRankConfig(comm, nranks, commId, rank, config)), caller,
+                    frame);
 }
 
 static ncclResult_t hand_ncclCommInitRankScalable(int which, const void *caller, const void *frame, ncclComm_t *newcomm,
@@ -130,7 +144,8 @@ static ncclResult_t hand_ncclCommInitRankScalable(int which, const void *caller,
         uint64_t begin;
 
         if (NESTED(t))
-                return lib->ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config);
+                return MAKE(lib, nranks, config,
+                            ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config));
         if (commIds && nId > 0)
                 birth.uid = capo_uid_of(&commIds[0]); /* the same ids in the same order on every rank */
         birth.n_ranks = nranks;
@@ -138,7 +153,8 @@ static ncclResult_t hand_ncclCommInitRankScalable(int which, const void *caller,
         capo_comm_config(&birth, config);
         begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
         return born(t, &birth, CAPO_CALL_COMMINIT, begin,
-                    lib->ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config), caller, frame);
+                    MAKE(lib, nranks, config, ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config)),
+                    caller, frame);
 }
 
 static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const void *frame, ncclComm_t *comm, int ndev,
@@ -152,10 +168,10 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
         uint64_t begin;
 
         if (NESTED(t))
-                return lib->ncclCommInitAll(comm, ndev, devlist);
+                return MAKE(lib, ndev, NULL, ncclCommInitAll(comm, ndev, devlist));
         t->unique_hash = 0;
         begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
-        rc = lib->ncclCommInitAll(comm, ndev, devlist);
+        rc = MAKE(lib, ndev, NULL, ncclCommInitAll(comm, ndev, devlist));
         leave(t);
         birth.uid = t->unique_hash ? t->unique_hash : capo_uid_child((uintptr_t)comm ^ begin, (uint32_t)getpid(), ndev);
         birth.n_ranks = ndev;
@@ -196,12 +212,12 @@ static ncclResult_t hand_ncclCommSplit(int which, const void *caller, const void
         uint64_t begin;
 
         if (NESTED(t) || !comm)
-                return capo_lib(t, which, caller)->ncclCommSplit(comm, color, key, newcomm, config);
+                return MAKE(capo_lib(t, which, caller), -1, NULL, ncclCommSplit(comm, color, key, newcomm, config));
         birth = child_of(t, comm, color, newcomm, config, which, caller);
         birth.color = color;
         begin = enter(t, birth.lib, birth.parent, CAPO_CALL_COMMSPLIT);
-        return born(t, &birth, CAPO_CALL_COMMSPLIT, begin, birth.lib->ncclCommSplit(comm, color, key, newcomm, config),
-                    caller, frame);
+        return born(t, &birth, CAPO_CALL_COMMSPLIT, begin,
+                    MAKE(birth.lib, -1, NULL, ncclCommSplit(comm, color, key, newcomm, config)), caller, frame);
 }
 
 static ncclResult_t hand_ncclCommShrink(int which, const void *caller, const void *frame, ncclComm_t comm,
@@ -213,12 +229,13 @@ static ncclResult_t hand_ncclCommShrink(int which, const void *caller, const voi
         uint64_t begin;
 
         if (NESTED(t) || !comm)
-                return capo_lib(t, which, caller)
-                        ->ncclCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
+                return MAKE(capo_lib(t, which, caller), -1, NULL,
+                            ncclCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags));
         birth = child_of(t, comm, COLOR_SHRINK, newcomm, config, which, caller);
         begin = enter(t, birth.lib, birth.parent, CAPO_CALL_COMMSHRINK);
         return born(t, &birth, CAPO_CALL_COMMSHRINK, begin,
-                    birth.lib->ncclCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags),
+                    MAKE(birth.lib, -1, NULL,
+                         ncclCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags)),
                     caller, frame);
 }
 
@@ -230,7 +247,8 @@ static ncclResult_t hand_ncclCommGrow(int which, const void *caller, const void 
         uint64_t begin;
 
         if (NESTED(t))
-                return capo_lib(t, which, caller)->ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config);
+                return MAKE(capo_lib(t, which, caller), -1, NULL,
+                            ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config));
         if (comm) {
                 birth = child_of(t, comm, COLOR_GROW, newcomm, config, which, caller);
         } else { /* a new rank: it has no parent */
@@ -242,7 +260,8 @@ static ncclResult_t hand_ncclCommGrow(int which, const void *caller, const void 
         birth.n_ranks = nRanks;
         begin = enter(t, birth.lib, birth.parent, CAPO_CALL_COMMGROW);
         return born(t, &birth, CAPO_CALL_COMMGROW, begin,
-                    birth.lib->ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config), caller, frame);
+                    MAKE(birth.lib, -1, NULL, ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config)), caller,
+                    frame);
 }
 
 /* The end of a communicator, or the beginning of it. */
@@ -292,6 +311,8 @@ static ncclResult_t hand_ncclGroupStart(int which, const void *caller, const voi
         uint64_t begin;
         ncclResult_t rc;
 
+        if (!t->depth)
+                capo_graph_group_begin();
         if (NESTED(t))
                 return lib->ncclGroupStart();
         begin = enter(t, lib, NULL, CAPO_CALL_GROUP);
@@ -302,7 +323,7 @@ static ncclResult_t hand_ncclGroupStart(int which, const void *caller, const voi
         return rc;
 }
 
-static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void *frame)
+static ncclResult_t group_end(int which, const void *caller, const void *frame)
 {
         struct capo_tls *t = &capo_tls;
         struct capo_nccl *lib = capo_lib(t, which, caller);
@@ -329,6 +350,16 @@ static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void 
         capo_group_end(t, &gpu, rc, end);
         if (unlikely(t->n_births))
                 capo_comm_group_over(t, rc);
+        return rc;
+}
+
+static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void *frame)
+{
+        bool graph = !capo_tls.depth && capo_graph_group_end();
+        ncclResult_t rc = group_end(which, caller, frame);
+
+        if (unlikely(graph))
+                capo_graph_leave();
         return rc;
 }
 

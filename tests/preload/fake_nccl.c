@@ -116,6 +116,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 
 /* A program may define this: what a plugin would do while a communicator is made. */
 extern void fake_in_init(void) __attribute__((weak, visibility("default")));
+/* And when those of a group are made, at its end. */
+extern void fake_in_group_end(int n) __attribute__((weak, visibility("default")));
 
 static ncclResult_t make(ncclComm_t *comm, int n_ranks, int rank, int nonblocking)
 {
@@ -264,6 +266,8 @@ ncclResult_t ncclGroupEnd(void)
         if (group_depth == 0)
                 return ncclInvalidUsage;
         if (--group_depth == 0) {
+                if (fake_in_group_end && n_births)
+                        fake_in_group_end(n_births);
                 for (int i = 0; i < n_births; i++)
                         *births[i].where = births[i].comm;
                 n_births = 0;
