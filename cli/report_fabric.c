@@ -126,12 +126,25 @@ static void network_cell(struct capo_table *t, const struct capo_fabric_share *s
                 capo_table_cell(t, "-");
 }
 
+/* How long something posted had not completed, in all; when no look saw that, how long it may have been. */
+static void wait_cell(struct capo_table *t, const struct capo_fabric_share *s)
+{
+        struct capo_fabric_part part;
+        char text[32];
+
+        if (!capo_fabric_share_wait(s, &part))
+                capo_table_cell(t, "-");
+        else if (part.share > 0)
+                capo_table_cell(t, "%s", capo_text_time(part.share * capo_fabric_share_ns(s), text));
+        else
+                capo_table_cell(t, "< %s", capo_text_time(part.high * capo_fabric_share_ns(s), text));
+}
+
 static void shares_text(const struct report *r, const struct capo_fabric_job *f, FILE *out)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll rrrrrrr");
         static const char *const heads[] = {"comm",    "call",    "sent",  "recv", "ops",
                                             "own ops", "network", "looks", "wait"};
-        struct capo_fabric_part part;
         size_t shown = 0, n = 0;
         char text[32], slit[32];
 
@@ -165,9 +178,7 @@ static void shares_text(const struct report *r, const struct capo_fabric_job *f,
                 capo_table_cell(t, "%s", capo_text_count(s->own_ops, text));
                 network_cell(t, s);
                 capo_table_cell(t, "%s", s->looks.n ? capo_text_count(s->looks.n, text) : "-");
-                capo_table_cell(t, "%s",
-                                capo_fabric_share_wait(s, &part) ? capo_text_time(capo_fabric_share_wait_ns(s), text)
-                                                                 : "-");
+                wait_cell(t, s);
         }
         capo_table_print(t, out, 1, "", "");
 }
@@ -350,7 +361,7 @@ static json_t *share_json(const struct capo_fabric_job *f, const struct capo_fab
         }
         if (capo_fabric_share_wait(s, &part)) {
                 wait = part_json(&part);
-                json_object_set_new(wait, "us", json_real(capo_fabric_share_wait_ns(s) / 1000));
+                json_object_set_new(wait, "us", json_real(part.share * capo_fabric_share_ns(s) / 1000));
         }
         json_object_set_new(j, "calls_us", json_real(s->call_ns / 1000));
         json_object_set_new(j, "looks", count_json(s->looks.n));

@@ -457,13 +457,6 @@ bool capo_fabric_share_wait(const struct capo_fabric_share *s, struct capo_fabri
         return capo_fabric_share_sure(s) && part_of(s, s->looks.waiting, out);
 }
 
-double capo_fabric_share_wait_ns(const struct capo_fabric_share *s)
-{
-        if (s->call_ns > 0 && s->looks.time > 0)
-                return s->looks.waiting / s->looks.time * s->call_ns;
-        return 1e9 * s->looks.waiting;
-}
-
 bool capo_fabric_share_sure(const struct capo_fabric_share *s)
 {
         return s->looks.unsure <= 0.01 * s->looks.time;

@@ -90,8 +90,12 @@ static inline void capo_fabric_job_freep(struct capo_fabric_job **f)
 bool capo_fabric_share_network(const struct capo_fabric_share *s, struct capo_fabric_part *out);
 bool capo_fabric_share_wait(const struct capo_fabric_share *s, struct capo_fabric_part *out);
 
-/** capo_fabric_share_wait_ns() - how long that was in all, over all ranks; for a share of which the wait is known. */
-double capo_fabric_share_wait_ns(const struct capo_fabric_share *s);
+/** capo_fabric_share_ns() - the time of which these are parts: in the calls, over all ranks; outside of calls, what the
+ * looks there stand for. */
+static inline double capo_fabric_share_ns(const struct capo_fabric_share *s)
+{
+        return s->comm == CAPO_NO_COMM && !s->call_ns ? 1e9 * s->looks.time : s->call_ns;
+}
 
 /** capo_fabric_share_sure() - could every look tell what was outstanding? If not, the network may have been busier. */
 bool capo_fabric_share_sure(const struct capo_fabric_share *s);

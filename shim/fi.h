@@ -377,9 +377,8 @@ static inline unsigned fi_slot_of(const void *context)
 
 extern const bool capo_fi_transmits[CAPO_FI_KINDS]; /* fi_text.c: the bytes leave, or are fetched by, this side */
 
-#define FI_LOOKS         8192
-#define FI_LOOK_EVERY_NS 10000000u /* mean distance */
-#define FI_LOOK_SLIT_NS  50000u    /* between the two readings that tell whether anything moves */
+#define FI_LOOKS        8192
+#define FI_LOOK_SLIT_NS 50000u /* between the two readings that tell whether anything moves */
 enum fi_look_state {
         FI_LOOK_MOVING = 1,  /* nothing waited, but something was posted to leave, or completed, within the slit */
         FI_LOOK_WAITING = 2, /* something posted to leave has not completed */
@@ -387,7 +386,7 @@ enum fi_look_state {
 };
 struct fi_look {
         uint64_t t_us : 56; /* CLOCK_MONOTONIC */
-        uint64_t level : 5; /* it stands for FI_LOOK_EVERY_NS << level of time */
+        uint64_t level : 5; /* it stands for capo_fi_look_every() << level of time */
         uint64_t state : 3;
 };
 
@@ -396,6 +395,9 @@ void capo_fi_look(void);
 
 /** capo_fi_looks() - all looks that are kept, oldest first. Returns how many. */
 unsigned capo_fi_looks(const struct fi_look **out);
+
+/** capo_fi_look_every() - ns between looks, on average: the setting CAPO_FABRIC_LOOK; 0 there are none. */
+uint64_t capo_fi_look_every(void);
 
 /** capo_fi_look_start(), capo_fi_look_forget() - begin; in a new child process, forget the parent's. */
 void capo_fi_look_start(void);

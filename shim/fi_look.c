@@ -31,6 +31,8 @@
 #include "shim/fi.h"
 #include "shim/shim.h"
 
+#define LEAST_MS        1
+#define MOST_MS         1000
 #define QUIET_NS        1000000000u /* a queue that has been still for so long has nothing outstanding but what is lost */
 #define BELOW_ZERO      (-8)        /* a post is counted after it was made: a few may complete earlier */
 #define BEYOND_BELIEF   (1 << 20)   /* operations no transmit queue holds */
@@ -39,6 +41,7 @@
 
 static struct fi_look looks[FI_LOOKS];
 static unsigned n_looks;
+static uint64_t every_ns;
 static uint64_t t_next; /* CLOCK_MONOTONIC of the next look */
 static unsigned level;
 static uint64_t reading_ns; /* running mean of what one reading of all counters takes */
@@ -200,9 +203,9 @@ static void draw_next(uint64_t now)
 {
         uint64_t budget = 2 * reading_ns * COST_ONE_IN;
 
-        for (level = 0; level < COST_MOST_SHIFT && (uint64_t)FI_LOOK_EVERY_NS << level < budget;)
+        for (level = 0; level < COST_MOST_SHIFT && every_ns << level < budget;)
                 level++;
-        t_next = now + dice_throw() % (2 * ((uint64_t)FI_LOOK_EVERY_NS << level));
+        t_next = now + dice_throw() % (2 * (every_ns << level));
         capo_shim_poll_by(t_next);
 }
 
@@ -222,7 +225,7 @@ static bool moves(uint64_t *t, struct reading *r)
                 while ((t1 = capo_clock_mono()) - t0 < FI_LOOK_SLIT_NS && attempt)
                         ;
                 then = read_all(t1);
-                if (t1 - t0 < 4 * FI_LOOK_SLIT_NS || attempt == 3)
+                if (t1 - t0 < 2 * FI_LOOK_SLIT_NS || attempt == 3)
                         return then.moved;
                 *t = t1;
                 *r = then;
@@ -236,7 +239,7 @@ void capo_fi_look(void)
         struct reading r;
         unsigned state = 0;
 
-        if (now < t_next)
+        if (!every_ns || now < t_next)
                 return;
         r = read_all(now);
         if (r.moved && !r.waiting && moves(&now, &r))
@@ -259,10 +262,19 @@ unsigned capo_fi_looks(const struct fi_look **out)
         return n_looks;
 }
 
+uint64_t capo_fi_look_every(void)
+{
+        return every_ns;
+}
+
 void capo_fi_look_start(void)
 {
+        int ms = capo_shim_env()->fabric_look;
+
+        every_ns = ms <= 0 ? 0 : 1000000u * (uint64_t)(ms < LEAST_MS ? LEAST_MS : ms > MOST_MS ? MOST_MS : ms);
         dice = capo_clock_ticks() ^ (uint64_t)getpid() << 32 ^ 0x9e3779b97f4a7c15u;
-        draw_next(capo_clock_mono());
+        if (every_ns)
+                draw_next(capo_clock_mono());
 }
 
 void capo_fi_look_forget(void)

@@ -387,7 +387,7 @@ static void put_looks(struct text *t)
                         if (i)
                                 end_line(t);
                         put(t, "looks\tevery=%lu\tslit=%u\tbegin=%lu\tseen=",
-                            (unsigned long)FI_LOOK_EVERY_NS << look[i].level, FI_LOOK_SLIT_NS,
+                            (unsigned long)capo_fi_look_every() << look[i].level, FI_LOOK_SLIT_NS,
                             (unsigned long)look[i].t_us * 1000);
                         before = look[i].t_us;
                         left = LOOKS_IN_LINE;
@@ -496,15 +496,16 @@ static uint64_t t_keep; /* CLOCK_MONOTONIC of the next one */
  */
 static void keep_snapshot(void)
 {
-        uint64_t begin = capo_clock_mono(), took;
+        uint64_t now = capo_clock_mono(), took;
 
-        if (begin < t_keep)
+        if (now < t_keep)
                 return;
+        took = capo_clock_thread_cpu();
         capo_shim_keep_begin();
         put_snapshot(capo_shim_keep);
         capo_shim_keep_end();
-        took = capo_clock_mono() - begin;
-        t_keep = begin + took + (KEEP_EVERY_NS > took * KEEP_ONE_IN ? KEEP_EVERY_NS : took * KEEP_ONE_IN);
+        took = capo_clock_thread_cpu() - took;
+        t_keep = now + (KEEP_EVERY_NS > took * KEEP_ONE_IN ? KEEP_EVERY_NS : took * KEEP_ONE_IN);
 }
 
 static void round_of_drain(void)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives of which it is known how much network they hold: share PROVIDER SECONDS.
+ * Collectives of which it is known how much network they hold: share PROVIDER SECONDS [one|context].
+ *
+ * Sends and receives complete into two queues, with "one" into the same, with "context" into the same and without flags
+ * that tell them apart.
  *
  * The four collectives of tests/preload's libnccl run, for random times, on the caller's thread:
  *
@@ -51,6 +54,7 @@ static struct {
 static struct fid_fabric *fabric;
 static struct fid_domain *domain;
 static struct fid_cq *tx_cq, *rx_cq;
+static int plain; /* entries are contexts and nothing else */
 static struct fid_av *av;
 static struct fid_ep *ep;
 static fi_addr_t self;
@@ -90,22 +94,33 @@ static void receive(void)
         next++;
 }
 
+static void reap_queue(struct fid_cq *cq)
+{
+        union {
+                struct fi_cq_entry plain[8];
+                struct fi_cq_tagged_entry tagged[8];
+        } entry;
+        ssize_t n = fi_cq_read(cq, &entry, 8);
+
+        if (n < 0 && n != -FI_EAGAIN)
+                must("fi_cq_read", n);
+        for (ssize_t i = 0; i < n; i++) {
+                struct fi_context2 *context = plain ? entry.plain[i].op_context : entry.tagged[i].op_context;
+
+                if (context >= out_context && context < out_context + FLIGHT) {
+                        in_flight--;
+                } else {
+                        to_come--;
+                        receive();
+                }
+        }
+}
+
 static void reap(void)
 {
-        struct fi_cq_tagged_entry entry[8];
-        ssize_t n = fi_cq_read(tx_cq, entry, 8);
-
-        if (n > 0)
-                in_flight -= n;
-        else if (n != -FI_EAGAIN)
-                must("fi_cq_read", n);
-        n = fi_cq_read(rx_cq, entry, 8);
-        if (n > 0)
-                to_come -= n;
-        else if (n != -FI_EAGAIN)
-                must("fi_cq_read", n);
-        for (; n > 0; n--)
-                receive();
+        reap_queue(tx_cq);
+        if (rx_cq != tx_cq)
+                reap_queue(rx_cq);
 }
 
 /*
@@ -195,10 +210,10 @@ void fake_in_call(size_t count)
         truth[count].network_ns += network;
 }
 
-static void net_open(const char *provider)
+static void net_open(const char *provider, const char *queues)
 {
         struct fi_info *hints = fi_allocinfo(), *info;
-        struct fi_cq_attr cq_attr = {.size = 1024, .format = FI_CQ_FORMAT_TAGGED};
+        struct fi_cq_attr cq_attr = {.size = 1024};
         struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
         static char name[256];
         size_t room = sizeof name;
@@ -210,12 +225,17 @@ static void net_open(const char *provider)
         must("fi_getinfo", fi_getinfo(FI_VERSION(1, 9), NULL, NULL, 0, hints, &info));
         must("fi_fabric", fi_fabric(info->fabric_attr, &fabric, NULL));
         must("fi_domain", fi_domain(fabric, info, &domain, NULL));
+        plain = !strcmp(queues, "context");
+        cq_attr.format = plain ? FI_CQ_FORMAT_CONTEXT : FI_CQ_FORMAT_TAGGED;
         must("fi_cq_open", fi_cq_open(domain, &cq_attr, &tx_cq, NULL));
-        must("fi_cq_open", fi_cq_open(domain, &cq_attr, &rx_cq, NULL));
+        rx_cq = tx_cq;
+        if (!*queues)
+                must("fi_cq_open", fi_cq_open(domain, &cq_attr, &rx_cq, NULL));
         must("fi_av_open", fi_av_open(domain, &av_attr, &av, NULL));
         must("fi_endpoint", fi_endpoint(domain, info, &ep, NULL));
-        must("fi_ep_bind", fi_ep_bind(ep, &tx_cq->fid, FI_TRANSMIT));
-        must("fi_ep_bind", fi_ep_bind(ep, &rx_cq->fid, FI_RECV));
+        must("fi_ep_bind", fi_ep_bind(ep, &tx_cq->fid, rx_cq == tx_cq ? FI_TRANSMIT | FI_RECV : FI_TRANSMIT));
+        if (rx_cq != tx_cq)
+                must("fi_ep_bind", fi_ep_bind(ep, &rx_cq->fid, FI_RECV));
         must("fi_ep_bind", fi_ep_bind(ep, &av->fid, 0));
         must("fi_enable", fi_enable(ep));
         must("fi_getname", fi_getname(&ep->fid, name, &room));
@@ -245,7 +265,7 @@ int main(int argc, char **argv)
         ncclUniqueId id;
         ncclComm_t comm;
 
-        net_open(argc > 1 ? argv[1] : "shm");
+        net_open(argc > 1 ? argv[1] : "shm", argc > 3 ? argv[3] : "");
         ncclGetUniqueId(&id);
         must("ncclCommInitRank", (long)ncclCommInitRank(&comm, 1, id, 0));
         for (t0 = now_ns(); now_ns() - t0 < seconds * 1000000000u;) {
@@ -267,7 +287,8 @@ int main(int argc, char **argv)
         must("fi_close", fi_close(&ep->fid));
         must("fi_close", fi_close(&av->fid));
         must("fi_close", fi_close(&tx_cq->fid));
-        must("fi_close", fi_close(&rx_cq->fid));
+        if (rx_cq != tx_cq)
+                must("fi_close", fi_close(&rx_cq->fid));
         must("fi_close", fi_close(&domain->fid));
         must("fi_close", fi_close(&fabric->fid));
         return 0;

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
 capo, libcapo, share = (os.path.abspath(p) for p in sys.argv[1:4])
 failures = passed = skipped = 0
@@ -43,10 +42,12 @@ def report(logs):
 
 with tempfile.TemporaryDirectory() as logs:
     p = subprocess.Popen([share, "shm", "100"], env=preloaded(logs), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    time.sleep(2)
-    p.kill()
-    said = [line.split() for line in p.communicate()[0].decode().splitlines()]
-    if p.returncode == 77:
+    said = []
+    for line in p.stdout:
+        said.append(line.decode().split())
+        if float(said[-1][3]) > 1.5:
+            p.kill()
+    if p.wait() == 77:
         skip("killed", "no shm provider")
     else:
         page = report(logs)
@@ -59,32 +60,50 @@ with tempfile.TemporaryDirectory() as logs:
 # share.c knows by its own clock. The 95 % interval is doubled, to 4 standard deviations, so that chance alone fails one
 # run in ten thousand; 2 points more for the ends of stretches, which a look sees 50 us wide.
 
-for provider, seconds in (("shm", "5"), ("tcp;ofi_rxm", "3")):
+
+def look(provider, seconds, *queues):
+    """Everything that does not fit, or None when the provider is not there."""
     with tempfile.TemporaryDirectory() as logs:
-        r = subprocess.run([share, provider, seconds], env={**preloaded(logs), "CAPO_TRACE": "all"}, stdout=subprocess.PIPE,
+        r = subprocess.run([share, provider, str(seconds), *queues],
+                           env={**preloaded(logs), "CAPO_TRACE": "all", "CAPO_FABRIC_LOOK": "5"}, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, timeout=60)
         if r.returncode == 77:
-            skip("share of the network, " + provider, r.stderr.decode().strip())
-            continue
+            return None
         calls = {c["call"]: c for c in report(logs)["fabric_calls"] if c["comm"] is not None}
-        truths = [line.split()[1:] for line in r.stdout.decode().splitlines() if line.startswith("truth")]
-        check("share of the network: runs", r.returncode == 0 and len(truths) == 4, r.stderr)
-        for name, n, call_ns, network_ns in truths:
-            what = "share of the network, %s, %s" % (provider, name)
-            call, true = calls[name], int(network_ns) / int(call_ns)
-            network, wait = call["network"], call["wait"]
-            check(what + ": calls", (call["calls"], network["sure"]) == (int(n), True), call)
-            check(what + ": looks", call["looks"] >= 10 * int(seconds), call)
-            check(what + ": true part", network["low"] - (network["high"] - network["low"]) / 2 - 0.02 <= true <=
-                  network["high"] + (network["high"] - network["low"]) / 2 + 0.02, (true, network))
-            check(what + ": interval", network["low"] <= network["share"] <= network["high"], network)
-            if name == "Broadcast":
-                check(what + ": none at all", network["share"] < 0.03 and wait["share"] < 0.03, call)
-            if name == "AllGather":
-                check(what + ": all of it", network["share"] > 0.9 and network["high"] > 0.97, call)
-            if name == "ReduceScatter":
-                check(what + ": injects are never outstanding", wait["share"] < 0.03, call)
-            print("%s: true %.3f, looks say %.3f (%.3f to %.3f)" % (what, true, network["share"], network["low"], network["high"]))
+    truths = [line.split()[1:] for line in r.stdout.decode().splitlines() if line.startswith("truth")]
+    known = queues != ("context",)  # nothing tells sends' completions from receives' there
+    bad = [] if r.returncode == 0 and len(truths) == 4 else [r.stderr.decode()]
+    for name, n, call_ns, network_ns in truths:
+        call, true = calls[name], int(network_ns) / int(call_ns)
+        network, wait = call["network"], call["wait"]
+        more = (network["high"] - network["low"]) / 2 + 0.02
+        fits = {
+            "calls": call["calls"] == int(n),
+            "looks": call["looks"] >= 20 * seconds,
+            "is it all": network["sure"] == known and (wait is not None) == known,
+            "interval": network["low"] <= network["share"] <= network["high"],
+            "no more than the truth": network["low"] - more <= true,
+            "no less": not known or true <= network["high"] + more,
+            "none at all": name != "Broadcast" or (network["share"] < 0.03 and (not known or wait["share"] < 0.03)),
+            "all of it": name != "AllGather" or not known or network["share"] > true - 0.1,
+            "injects are never outstanding": name != "ReduceScatter" or not known or wait["share"] < 0.03,
+        }
+        bad += [(name, what, true, call) for what, fit in fits.items() if not fit]
+        print("%s: true %.3f, looks say %.3f (%.3f to %.3f)" %
+              (" ".join((provider, *queues, name)), true, network["share"], network["low"], network["high"]))
+    return bad
+
+
+# Where other work keeps the program or the looks off the cores for long, a run may say less than it should: three tries.
+for case in (("shm", 4), ("tcp;ofi_rxm", 2, "one"), ("shm", 1, "context")):
+    for attempt in range(3):
+        bad = look(*case)
+        if not bad:
+            break
+    if bad is None:
+        skip("share of the network, " + case[0], "no such provider here")
+    else:
+        check("share of the network, %s" % (case,), not bad, bad)
 
 print("%d checks, %d failed, %d skipped" % (passed + failures, failures, skipped))
 sys.exit(1 if failures else 0)
