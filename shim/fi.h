@@ -408,6 +408,16 @@ void capo_fi_look_forget(void);
 /** capo_fi_device() - fill device, pci, numa and speed of @d from @info and sysfs. */
 void capo_fi_device(struct fi_domain *d, const struct fi_info *info, uint32_t api_version);
 
+/**
+ * capo_fi_in_passing() - what the drain thread does for counters, where there is none: keep a snapshot, in memory
+ *
+ * A program of one thread has no drain thread (capo_shim_thread() says why) and calls this from its timed posts, when
+ * CLOCK_MONOTONIC has passed capo_fi_in_passing_at; at most a thousandth of its time goes there. When the program has
+ * become one of several threads, this starts the drain thread.
+ */
+void capo_fi_in_passing(void);
+extern _Atomic uint64_t capo_fi_in_passing_at;
+
 /** capo_fi_text_start() - ask to be called at checkpoints. Return: true the first time in a process. */
 bool capo_fi_text_start(void);
 

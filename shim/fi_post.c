@@ -51,6 +51,8 @@ static __attribute__((noinline)) void sample_begin(struct fi_ep *e, struct fi_po
 
         /* not every Nth: a send and a receive that alternate would meet the same one for ever */
         set->until_sample = (int32_t)(e->o.domain->sample_every / 2 + (now >> 3) % e->o.domain->sample_every + 1);
+        if (unlikely(now >= atomic_load_explicit(&capo_fi_in_passing_at, memory_order_relaxed)))
+                capo_fi_in_passing();
         if (e->repeats[rx])
                 return;
         if (held) {

@@ -508,6 +508,19 @@ static void keep_snapshot(void)
         t_keep = now + (KEEP_EVERY_NS > took * KEEP_ONE_IN ? KEEP_EVERY_NS : took * KEEP_ONE_IN);
 }
 
+_Atomic uint64_t capo_fi_in_passing_at;
+
+void capo_fi_in_passing(void)
+{
+        if (capo_shim_alone() && capo_shim_env()->fabric_sample > 0) {
+                keep_snapshot();
+                capo_fi_in_passing_at = t_keep;
+        } else { /* threads come and go; once there was a second one ours stays */
+                capo_fi_in_passing_at = UINT64_MAX;
+                capo_shim_thread();
+        }
+}
+
 static void round_of_drain(void)
 {
         poll_windows(false);
@@ -524,6 +537,7 @@ static void forked(void)
         n_windows = 0;
         memset(&so_far, 0, sizeof so_far);
         memset(capo_fi_inside, 0, sizeof capo_fi_inside);
+        t_keep = capo_fi_in_passing_at = 0;
         capo_fi_forget();
         capo_fi_look_forget();
         atomic_flag_clear(&started);
@@ -539,5 +553,6 @@ bool capo_fi_text_start(void)
         capo_shim_at_poll(round_of_drain);
         if (!atomic_flag_test_and_set(&fork_known))
                 capo_shim_at_fork(forked);
+        capo_fi_in_passing();
         return true;
 }

@@ -60,6 +60,7 @@ bool capo_thread_start(struct capo_tls *t)
 
         if (!capo_shim_start())
                 return false;
+        capo_shim_thread();
         if (t->no_ring) { /* asked lately; ask again now and then */
                 t->no_ring--;
                 atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
@@ -334,8 +335,10 @@ static void seam_ran(const struct capo_seam_ran *ran)
 
 static void seam_rules(const char *text)
 {
-        if (capo_shim_start())
+        if (capo_shim_start()) {
+                capo_shim_thread();
                 capo_shim_text(CAPO_FRAME_RULES, text, strlen(text));
+        }
 }
 
 static const struct capo_seam seam = {

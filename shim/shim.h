@@ -44,6 +44,24 @@ static inline bool capo_shim_start(void)
         return state == CAPO_SHIM_UNBORN ? capo_shim_start_slow() : state == CAPO_SHIM_ON;
 }
 
+/**
+ * capo_shim_thread() - start the drain thread if that has not happened; after capo_shim_start() has said true
+ *
+ * Whoever records calls needs it: rings must be emptied. Counters that merely stand in memory do not, and a program of
+ * one thread is not made one of two for them: glibc's locks leave out the bus lock in such a program, which is half the
+ * price of libfabric's polls.
+ */
+void capo_shim_thread_slow(void);
+extern _Atomic bool capo_shim_threaded;
+static inline void capo_shim_thread(void)
+{
+        if (!atomic_load_explicit(&capo_shim_threaded, memory_order_acquire))
+                capo_shim_thread_slow();
+}
+
+/** capo_shim_alone() - does the process have one thread, as far as glibc knows, and none of ours? */
+bool capo_shim_alone(void);
+
 /** capo_shim_env() - the settings; valid from the first capo_shim_start() on, whatever it answered. */
 const struct capo_env *capo_shim_env(void);
 

@@ -2,7 +2,9 @@
 /*
  * The life of the recorder in this process.
  *
- *      first wrapped call   settings, segment, drain thread                    on the job's thread, well under a ms
+ *      first wrapped call   settings, segment                                  on the job's thread, well under a ms
+ *                           and the drain thread: at the first NCCL call; a program of one thread that only uses
+ *                           libfabric keeps its one thread, because a second makes every lock of glibc a bus lock
  *      drain thread         sleeps 1 to 50 ms, takes what is finished, writes; makes the log after its first nap,
  *                           because by then the clock is calibrated
  *      exit()               an atexit handler, which runs before those of CUDA, collects GPU times a last time; the
@@ -42,6 +44,7 @@
 #define CHECKPOINT_MOST_NS 600000000000u
 
 _Atomic int capo_shim_state;
+_Atomic bool capo_shim_threaded;
 
 static struct capo_env env;
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -365,7 +368,7 @@ static void *drain_main(void *unused)
         return NULL;
 }
 
-static int start_thread(void)
+static int make_thread(void)
 {
         pthread_attr_t attr;
         sigset_t all, before;
@@ -381,6 +384,26 @@ static int start_thread(void)
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         pthread_attr_destroy(&attr);
         return -r;
+}
+
+/* glibc's word on it (sys/single_threaded.h); an older one has none, and then nobody is alone. */
+extern char __libc_single_threaded __attribute__((weak));
+
+bool capo_shim_alone(void)
+{
+        return &__libc_single_threaded && __libc_single_threaded && !atomic_load(&capo_shim_threaded);
+}
+
+void capo_shim_thread_slow(void)
+{
+        int r = 0;
+
+        pthread_mutex_lock(&start_lock);
+        if (!atomic_exchange(&capo_shim_threaded, true))
+                r = make_thread();
+        pthread_mutex_unlock(&start_lock);
+        if (r < 0)
+                capo_warn("no thread to write logs with: %s; only the last calls will be kept", strerror(-r));
 }
 
 /* ---- birth ---- */
@@ -441,6 +464,7 @@ static void at_fork_child(void)
         }
         drain = NULL;
         log_made = log_tried = false;
+        atomic_store(&capo_shim_threaded, false);
         atomic_store(&stopping, false);
         atomic_store(&wake, 0);
         poll_by = 0;
@@ -507,9 +531,6 @@ static bool start(void)
                 return false;
         }
         capo_drain_resolve(drain, capo_site_text);
-        r = start_thread();
-        if (r < 0)
-                capo_warn("no thread to write logs with: %s; only the last calls will be kept", strerror(-r));
         return true;
 }
 
