@@ -3,9 +3,12 @@
 """The fake provider in all its moods: under capo the program's output must be what it is without, and the counts right.
 
 usage: fake.py CAPO LIBCAPO.SO CLIENT DLSYM LIBFABRIC.SO POSTS
+       fake.py CAPO LIBCAPO.SO CLIENT FOLDER    as a provider in FOLDER that a real libfabric loads; the client for one
+                                                before 2.0 is fake_old_client
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,6 +30,18 @@ EXPECT = {m: WHOLE for m in ("", "compare", "compare,enable", "compare,inplace",
                              "fail=read")}
 EXPECT.update({"truncated": TWO_ROUNDS, "truncated,compare": TWO_ROUNDS})
 
+VERSIONS = ["1.0", "1.1", "2"]
+plugin = len(sys.argv) == 5
+if plugin:
+    os.environ["FI_PROVIDER_PATH"] = os.path.abspath(sys.argv[4])
+    said = subprocess.run(["fi_info", "--version"], stdout=subprocess.PIPE, timeout=20).stdout.decode()
+    version = re.search(r"libfabric: (\d+)\.(\d+)", said)
+    if os.environ.get("EXPECT_LIBFABRIC", ".".join(version.groups())) != ".".join(version.groups()):
+        sys.exit("this is libfabric %s" % said)
+    if os.path.basename(client) == "fake_old_client":
+        VERSIONS.remove("2")
+    print(said.splitlines()[1] if len(said.splitlines()) > 1 else said)
+
 failures = 0
 
 
@@ -46,7 +61,7 @@ def run(mood, version, extra):
 
 
 for mood in MOODS:
-    for version in ("1.0", "1.1", "2"):
+    for version in VERSIONS:
         with tempfile.TemporaryDirectory() as tmp:
             bare = run(mood, version, {})
             ours = run(mood, version, {"LD_PRELOAD": libcapo, "CAPO_DIR": tmp})
@@ -85,6 +100,10 @@ for mood in MOODS:
                 fail("%s %s: overruns" % (mood, version), fabric[0])
             if fabric[0]["domain"] != "fake0" or fabric[0]["provider"] != "fake":
                 fail("%s %s: names" % (mood, version), fabric[0])
+
+print("%d moods, %d versions each, %d failures" % (len(MOODS), len(VERSIONS), failures))
+if plugin:
+    sys.exit(1 if failures else 0)
 
 # found by dlsym or dlvsym on a handle
 dlsym, library = (os.path.abspath(p) for p in sys.argv[4:6])
@@ -140,5 +159,4 @@ if page:
     if sorted(sorted(v) for v in by_pid.values()) != [[2, 7], [5 + 3]]:
         fail("posts fork: counts of parent and child", page["fabric"])
 
-print("%d moods, 3 versions each, %d failures" % (len(MOODS), failures))
 sys.exit(1 if failures else 0)

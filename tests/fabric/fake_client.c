@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Walks through every object of the fake provider and prints every result. Run bare and under capo, the two outputs
- * must be the same to the byte. Usage: fake_client [1.0|1.1|2]: the version of fi_fabric() to enter by.
+ * must be the same to the byte. Usage: fake_client [1.0|1.1|2]: the version of fi_fabric() to enter by. Built with
+ * OLD, it is not bound to fi_fabric2(), and runs on a libfabric before 2.0.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
@@ -16,9 +17,16 @@
 #include <string.h>
 
 int fabric_1_0(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context);
-int fabric2(struct fi_info *info, struct fid_fabric **out, uint64_t flags, void *context);
 __asm__(".symver fabric_1_0, fi_fabric@FABRIC_1.0");
+#ifndef OLD
+int fabric2(struct fi_info *info, struct fid_fabric **out, uint64_t flags, void *context);
 __asm__(".symver fabric2, fi_fabric2@FABRIC_1.8");
+#else
+static int fabric2(struct fi_info *info, struct fid_fabric **out, uint64_t flags, void *context)
+{
+        return -FI_ENOSYS;
+}
+#endif
 
 static int say(const char *what, long r)
 {

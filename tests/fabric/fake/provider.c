@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A libfabric.so.1 that moves nothing and behaves as badly as providers are allowed to, so that a program's output with
- * and without capo can be compared. FAKE holds words:
+ * and without capo can be compared. Built with PLUGIN, it is only a provider, which a real libfabric loads. FAKE holds
+ * words:
  *
  *   compare     looks whether its own tables are in place, at every call that real providers do that in, and says so
  *   enable      FI_ENABLE, setopt and bind put other tables into the endpoint                       (shm, cxi)
@@ -28,6 +29,7 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_prov.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +38,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+#ifndef PLUGIN
 int fabric_1_0(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context);
 int fabric_1_1(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context);
 int fabric2_1_8(struct fi_info *info, struct fid_fabric **out, uint64_t flags, void *context);
@@ -44,6 +47,7 @@ int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out, void *contex
 __asm__(".symver fabric_1_0, fi_fabric@FABRIC_1.0");
 __asm__(".symver fabric_1_1, fi_fabric@@FABRIC_1.1");
 __asm__(".symver fabric2_1_8, fi_fabric2@@FABRIC_1.8");
+#endif
 
 static bool is(const char *word)
 {
@@ -491,6 +495,33 @@ static int fabric_open(const char *version, struct fid_fabric **out, void *conte
         return 0;
 }
 
+#ifdef PLUGIN
+static int plugin_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context)
+{
+        return fabric_open("of a plugin", out, context);
+}
+
+static int plugin_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                          const struct fi_info *hints, struct fi_info **info)
+{
+        return -FI_ENODATA; /* for those who ask for it by name only */
+}
+
+struct fi_provider *fi_prov_ini(void);
+
+static void plugin_cleanup(void)
+{
+}
+
+EXPORT struct fi_provider *fi_prov_ini(void)
+{
+        static struct fi_provider me = {
+                .name = "fake", .getinfo = plugin_getinfo, .fabric = plugin_fabric, .cleanup = plugin_cleanup};
+
+        me.version = me.fi_version = fi_version(); /* libfabric takes none of another major version */
+        return &me;
+}
+#else
 EXPORT int fabric_1_0(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context)
 {
         return fabric_open("1.0", out, context);
@@ -514,3 +545,4 @@ EXPORT const char *fi_strerror(int code)
                : code == FI_ENOKEY ? "Required key not available"
                                    : "fake";
 }
+#endif
