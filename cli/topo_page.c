@@ -229,6 +229,8 @@ void topo_page(FILE *out, const struct topo_options *o, const struct capo_topolo
                 print_trees(out, t, a, "broadcast", &c->broadcast, c->unit_gbs);
                 print_trees(out, t, a, "all-gather", &c->allgather, c->unit_gbs);
                 print_trees(out, t, a, "all-reduce", &c->allreduce, c->unit_gbs);
+                print_trees(out, t, a, "hybrid bcast", &c->hybrid_broadcast, c->hybrid_unit_gbs);
+                print_trees(out, t, a, "hybrid all-g", &c->hybrid_allgather, c->hybrid_unit_gbs);
                 print_trees(out, t, a, "hybrid all-r", &c->hybrid_allreduce, c->hybrid_unit_gbs);
         }
 }
@@ -319,6 +321,8 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
         json_object_set_new(page, "trees", json_trees(t, a, &c->allreduce, c->unit_gbs));
         json_object_set_new(page, "broadcast_trees", json_trees(t, a, &c->broadcast, c->unit_gbs));
         json_object_set_new(page, "allgather_trees", json_trees(t, a, &c->allgather, c->unit_gbs));
+        json_object_set_new(page, "hybrid_broadcast_trees", json_trees(t, a, &c->hybrid_broadcast, c->hybrid_unit_gbs));
+        json_object_set_new(page, "hybrid_allgather_trees", json_trees(t, a, &c->hybrid_allgather, c->hybrid_unit_gbs));
         json_object_set_new(page, "hybrid_allreduce_trees", json_trees(t, a, &c->hybrid_allreduce, c->hybrid_unit_gbs));
         if (nccl->version) {
                 json_t *own = json_object();

@@ -78,6 +78,7 @@ struct capo_ceilings {
         /* NVLink + PCI + NIC; -1 not computed or the description lacks PCI speeds */
         double hybrid_broadcast_gbs, hybrid_allgather_gbs, hybrid_allreduce_gbs;
         struct pack_trees hybrid_allreduce; /* with CAPO_CEILING_TREES; rates are rounded down to a 1e6th of a unit */
+        struct pack_trees hybrid_broadcast, hybrid_allgather; /* with CAPO_CEILING_TREES; exact */
         double hybrid_unit_gbs;
 };
 

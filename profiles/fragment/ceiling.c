@@ -4,9 +4,10 @@
  *
  *   links straight between GPUs     everything exact in whole numbers, trees from pack_arborescences()
  *   one switch with equal ports     closed forms, and trees written down (72 GPUs take no time)
- *   relays in between (PCI, NICs)   broadcast and all-gather by cuts, exact; all-reduce as a linear program over trees
- *                                   whose links are paths through relays: attained by the trees it returns, and proved
- *                                   by its prices to one part in 1e9
+ *   relays in between (PCI, NICs)   broadcast and all-gather by cuts, exact, their trees after the relays have been
+ *                                   replaced by direct links that carry as much; all-reduce as a linear program over
+ * trees whose links are paths through relays: attained by the trees it returns, and proved by its prices to one part in
+ * 1e9
  */
 #include <errno.h>
 #include <math.h>
@@ -233,6 +234,36 @@ static int relayed_allreduce(const struct pack_net *net, bool trees, double unit
         return r;
 }
 
+/* Trees whose edges are ways through relays: the relays are replaced by direct links that carry as much, in units of
+ * 1 / den, and the trees are packed in those. */
+static int relayed_rooted(const struct pack_net *net, const int64_t *root, int64_t den, struct pack_trees *out)
+{
+        int n = net->n_ranks, r;
+        _cleanup_free_ int64_t *cap = malloc(sizeof *cap * (size_t)(n * n) + 1);
+
+        if (!cap)
+                return -ENOMEM;
+        r = pack_unrelay(net, den, root, cap, NULL);
+        return r < 0 ? r : pack_arborescences(n, cap, root, den, out);
+}
+
+static int rooted_trees(const struct pack_net *net, struct capo_ceilings *c)
+{
+        int n = net->n_ranks, r;
+        _cleanup_free_ int64_t *root = calloc((size_t)n + 1, sizeof *root);
+        struct pack_rate broadcast, gather;
+
+        if (!root)
+                return -ENOMEM;
+        if ((r = pack_broadcast(net, &broadcast)) < 0 || (r = pack_gather(net, &gather)) < 0 || !broadcast.num)
+                return r;
+        root[0] = broadcast.num;
+        r = relayed_rooted(net, root, 1, &c->hybrid_broadcast);
+        for (int v = 0; v < n; v++)
+                root[v] = gather.num;
+        return r < 0 ? r : relayed_rooted(net, root, gather.den, &c->hybrid_allgather);
+}
+
 /* NVLink is missing between some, or a relay is not a plain star: cuts and the linear program. */
 static int relayed(const struct pack_net *net, bool trees, double unit_gbs, double *broadcast, double *gather,
                    double *reduce, struct pack_trees *reduce_trees)
@@ -295,6 +326,8 @@ int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, uns
                 if (!r)
                         r = relayed(&net, trees, c.hybrid_unit_gbs, &c.hybrid_broadcast_gbs, &c.hybrid_allgather_gbs,
                                     &c.hybrid_allreduce_gbs, &c.hybrid_allreduce);
+                if (!r && trees)
+                        r = rooted_trees(&net, &c);
                 free(net.cap);
         }
         if (r < 0)
@@ -310,4 +343,6 @@ void capo_ceilings_free(struct capo_ceilings *c)
         pack_trees_free(&c->allgather);
         pack_trees_free(&c->allreduce);
         pack_trees_free(&c->hybrid_allreduce);
+        pack_trees_free(&c->hybrid_broadcast);
+        pack_trees_free(&c->hybrid_allgather);
 }

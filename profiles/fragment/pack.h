@@ -65,16 +65,31 @@ int pack_gather(const struct pack_net *net, struct pack_rate *out);
  * 0 can be packed in them. */
 int pack_strength(const struct pack_net *net, struct pack_rate *out, int64_t *oriented);
 
+/* A way between two ranks through relays (or none), and how much of the direct link between them goes over it. */
+struct pack_way {
+        int64_t amount;
+        int n;             /* vertices, both ranks among them */
+        int16_t *vertices; /* owned */
+};
+
+struct pack_ways {
+        int n_ways, room;
+        struct pack_way *ways;
+};
+
+void pack_ways_free(struct pack_ways *w);
+
 /** pack_unrelay() - replace the relays by direct links between ranks that carry as much
  * @net:   relays' links in and out must balance (symmetric capacities do)
  * @scale: capacities are multiplied by it first
  * @root:  each rank's own rate after scaling (NULL: each 0), the demand to preserve: the sum of roots reaches every
  * rank
  * @out:   n_ranks * n_ranks capacities, in general not symmetric
+ * @ways:  NULL, or the ways those capacities go; together they use no link of the net beyond its scaled capacity
  *
  * Return: 0; -ENOMEM; -EDOM the demand was not feasible to begin with.
  */
-int pack_unrelay(const struct pack_net *net, int64_t scale, const int64_t *root, int64_t *out);
+int pack_unrelay(const struct pack_net *net, int64_t scale, const int64_t *root, int64_t *out, struct pack_ways *ways);
 
 /** pack_arborescences() - spanning trees with root[v] of them rooted at v
  * @cap:  n * n, whole numbers, any direction; too small for the demand is -EDOM

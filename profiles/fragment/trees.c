@@ -280,9 +280,112 @@ static int64_t may_split(struct flow *f, const int64_t *cap, int n, int n_ranks,
         return most;
 }
 
-int pack_unrelay(const struct pack_net *net, int64_t scale, const int64_t *root, int64_t *out)
+void pack_ways_free(struct pack_ways *w)
 {
-        int n = net->n, ranks = net->n_ranks;
+        for (int i = 0; i < w->n_ways; i++)
+                free(w->ways[i].vertices);
+        free(w->ways);
+        memset(w, 0, sizeof *w);
+}
+
+/* A way made of @a and @b, which ends where the other begins; @b NULL: a link. */
+static int add_way(struct pack_ways *w, int64_t amount, const int16_t *a, int n_a, const int16_t *b, int n_b)
+{
+        struct pack_way *way;
+
+        if (w->n_ways == w->room) {
+                int room = w->room ? 2 * w->room : 64;
+                struct pack_way *more = realloc(w->ways, sizeof *more * (size_t)room);
+
+                if (!more)
+                        return -ENOMEM;
+                w->ways = more;
+                w->room = room;
+        }
+        way = &w->ways[w->n_ways];
+        way->amount = amount;
+        way->n = n_a + (b ? n_b - 1 : 0);
+        way->vertices = malloc(sizeof *way->vertices * (size_t)way->n);
+        if (!way->vertices)
+                return -ENOMEM;
+        memcpy(way->vertices, a, sizeof *a * (size_t)n_a);
+        if (b)
+                memcpy(way->vertices + n_a, b + 1, sizeof *b * (size_t)(n_b - 1));
+        w->n_ways++;
+        return 0;
+}
+
+static int next_way(const struct pack_ways *w, int i, int from, int to)
+{
+        for (; i < w->n_ways; i++) {
+                const struct pack_way *way = &w->ways[i];
+
+                if (way->amount && way->vertices[0] == from && way->vertices[way->n - 1] == to)
+                        return i;
+        }
+        return -1;
+}
+
+/* The ways u -> w and w -> t, as far as @amount goes, become ways u -> t. */
+static int join_ways(struct pack_ways *w, int u, int by, int t, int64_t amount)
+{
+        int i = 0, k = 0;
+
+        while (amount) {
+                int64_t part;
+                int r;
+
+                i = next_way(w, i, u, by);
+                k = next_way(w, k, by, t);
+                if (i < 0 || k < 0)
+                        return -EDOM;
+                part = w->ways[i].amount < w->ways[k].amount ? w->ways[i].amount : w->ways[k].amount;
+                part = part < amount ? part : amount;
+                r = add_way(w, part, w->ways[i].vertices, w->ways[i].n, w->ways[k].vertices, w->ways[k].n);
+                if (r < 0)
+                        return r;
+                w->ways[i].amount -= part;
+                w->ways[k].amount -= part;
+                amount -= part;
+        }
+        return 0;
+}
+
+static int link_ways(const int64_t *cap, int n, struct pack_ways *w)
+{
+        int r = 0;
+
+        memset(w, 0, sizeof *w);
+        for (int u = 0; u < n && !r; u++) {
+                for (int v = 0; v < n && !r; v++) {
+                        int16_t ends[2] = {(int16_t)u, (int16_t)v};
+
+                        if (cap[u * n + v])
+                                r = add_way(w, cap[u * n + v], ends, 2, NULL, 0);
+                }
+        }
+        return r;
+}
+
+/* Only those between ranks stay. */
+static void finish_ways(struct pack_ways *w, int ranks)
+{
+        int kept = 0;
+
+        for (int i = 0; i < w->n_ways; i++) {
+                struct pack_way *way = &w->ways[i];
+
+                if (way->amount && way->vertices[0] < ranks && way->vertices[way->n - 1] < ranks)
+                        w->ways[kept++] = *way;
+                else
+                        free(way->vertices);
+        }
+        w->n_ways = kept;
+}
+
+int pack_unrelay(const struct pack_net *net, int64_t scale, const int64_t *root, int64_t *out, struct pack_ways *ways)
+{
+        int n = net->n, ranks = net->n_ranks, r;
         _cleanup_free_ int64_t *cap = malloc(sizeof *cap * (size_t)(n * n) + 1);
         struct flow f = {0};
         int64_t demand = 0;
@@ -293,9 +396,10 @@ int pack_unrelay(const struct pack_net *net, int64_t scale, const int64_t *root,
                 cap[i] = net->cap[i] * scale;
         for (int v = 0; v < ranks; v++)
                 demand += root[v];
-        for (int w = n - 1; w >= ranks; w--) {
+        r = ways ? link_ways(cap, n, ways) : 0;
+        for (int w = n - 1; w >= ranks && !r; w--) {
                 for (int t = 0; t < n; t++) {
-                        for (int u = 0; u < n && cap[w * n + t]; u++) {
+                        for (int u = 0; u < n && cap[w * n + t] && !r; u++) {
                                 int64_t most = cap[u * n + w] < cap[w * n + t] ? cap[u * n + w] : cap[w * n + t];
 
                                 if (u == t || !most)
@@ -304,6 +408,8 @@ int pack_unrelay(const struct pack_net *net, int64_t scale, const int64_t *root,
                                 cap[u * n + w] -= most;
                                 cap[w * n + t] -= most;
                                 cap[u * n + t] += most;
+                                if (ways)
+                                        r = join_ways(ways, u, w, t, most);
                         }
                 }
                 for (int v = 0; v < n; v++) /* what is left went in a circle, or was not needed */
@@ -312,5 +418,9 @@ int pack_unrelay(const struct pack_net *net, int64_t scale, const int64_t *root,
         for (int u = 0; u < ranks; u++)
                 memcpy(out + u * ranks, cap + u * n, sizeof *out * (size_t)ranks);
         flow_free(&f);
-        return f.no_memory ? -ENOMEM : 0;
+        if (ways && !r)
+                finish_ways(ways, ranks);
+        else if (ways)
+                pack_ways_free(ways);
+        return r ? r : f.no_memory ? -ENOMEM : 0;
 }

@@ -186,6 +186,48 @@ Test(ceiling, brute_force, .timeout = 120)
         }
 }
 
+/* Every tree spans, the trees of each root carry what is asked, and all together fit the direct links; those go over
+ * ways that fit the net. */
+static void check_ways(const struct pack_net *net, int64_t scale, const int64_t *root, const int64_t *direct,
+                       const struct pack_ways *ways, const struct pack_trees *trees)
+{
+        int n = net->n, ranks = net->n_ranks;
+        _cleanup_free_ int64_t *used = calloc((size_t)(n * n), sizeof *used),
+                               *between = calloc((size_t)(ranks * ranks), sizeof *between);
+        int64_t rooted[64] = {0};
+
+        for (int i = 0; i < ways->n_ways; i++) {
+                const struct pack_way *w = &ways->ways[i];
+
+                between[w->vertices[0] * ranks + w->vertices[w->n - 1]] += w->amount;
+                for (int k = 1; k < w->n; k++)
+                        used[w->vertices[k - 1] * n + w->vertices[k]] += w->amount;
+                for (int k = 1; k < w->n - 1; k++)
+                        cr_assert_geq(w->vertices[k], ranks);
+        }
+        for (int i = 0; i < n * n; i++)
+                cr_assert_leq(used[i], net->cap[i] * scale);
+        for (int i = 0; i < ranks * ranks; i++)
+                cr_assert_eq(between[i], direct[i]);
+        memset(between, 0, sizeof *between * (size_t)(ranks * ranks));
+        for (int i = 0; i < trees->n_trees; i++) {
+                const struct pack_edge *e = trees->edges + i * (ranks - 1);
+                int64_t amount = trees->trees[i].rate.num * (scale / trees->trees[i].rate.den);
+                uint64_t in = 1ull << trees->trees[i].root;
+
+                rooted[trees->trees[i].root] += amount;
+                for (int k = 0; k < ranks - 1; k++) {
+                        cr_assert(in >> e[k].from & 1 && !(in >> e[k].to & 1));
+                        in |= 1ull << e[k].to;
+                        between[e[k].from * ranks + e[k].to] += amount;
+                }
+        }
+        for (int i = 0; i < ranks * ranks; i++)
+                cr_assert_leq(between[i], direct[i]);
+        for (int v = 0; v < ranks; v++)
+                cr_assert_eq(rooted[v], root[v]);
+}
+
 /* With a relay: the cuts hold after it is replaced by direct links, and trees exist in what is left. */
 Test(ceiling, relays_can_be_replaced, .timeout = 60)
 {
@@ -196,6 +238,7 @@ Test(ceiling, relays_can_be_replaced, .timeout = 60)
                 struct pack_rate g;
                 int64_t direct[N * N], root[N];
                 struct pack_trees trees;
+                struct pack_ways ways;
 
                 memset(cap, 0, sizeof cap);
                 for (int u = 0; u < n; u++) {
@@ -210,11 +253,13 @@ Test(ceiling, relays_can_be_replaced, .timeout = 60)
                         continue;
                 for (int v = 0; v < ranks; v++)
                         root[v] = g.num;
-                cr_assert_eq(pack_unrelay(&net, g.den, root, direct), 0);
+                cr_assert_eq(pack_unrelay(&net, g.den, root, direct, &ways), 0);
                 cr_assert_eq(pack_arborescences(ranks, direct, root, g.den, &trees), 0, "round %d", round);
                 for (int i = 0; i < ranks * ranks; i++)
                         cr_assert_geq(direct[i], 0);
+                check_ways(&net, g.den, root, direct, &ways, &trees);
                 pack_trees_free(&trees);
+                pack_ways_free(&ways);
         }
 }
 
@@ -265,6 +310,58 @@ Test(ceiling, dgx1v)
         cr_expect(!c.connected);
         NEAR(c.broadcast_gbs, 0);
         capo_ceilings_free(&c);
+}
+
+static double sum_of(const struct pack_trees *t, double unit_gbs)
+{
+        double sum = 0;
+
+        for (int i = 0; i < t->n_trees; i++)
+                sum += (double)t->trees[i].rate.num / (double)t->trees[i].rate.den * unit_gbs;
+        return sum;
+}
+
+/* NVLink, PCI and NICs together, one machine and two: the trees carry the ceilings, over ways that fit the links. */
+Test(ceiling, hybrid_trees, .timeout = 60)
+{
+        static const char *const allocations[] = {"0,2,3", "1,4,6", "0-7", "1,2,3+0-4", "0-7+0-7"};
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+
+        read_machine("dgx1v.xml", &t);
+        for (size_t i = 0; i < N_ELEMENTS(allocations); i++) {
+                int64_t *direct, root[64] = {0};
+                struct pack_rate broadcast, gather;
+                struct pack_net net;
+                struct capo_ceilings c;
+                struct capo_alloc a;
+                struct pack_ways ways;
+                double unit_gbs;
+                char why[256];
+
+                cr_assert_eq(capo_alloc_parse(t, allocations[i], false, &a, why, sizeof why), 0, "%s", why);
+                cr_assert_eq(capo_ceilings(t, &a, CAPO_CEILING_TREES | CAPO_CEILING_HYBRID, &c), 0);
+                NEAR(sum_of(&c.hybrid_broadcast, c.hybrid_unit_gbs), c.hybrid_broadcast_gbs);
+                NEAR(sum_of(&c.hybrid_allgather, c.hybrid_unit_gbs), c.hybrid_allgather_gbs);
+                NEAR(sum_of(&c.hybrid_allreduce, c.hybrid_unit_gbs), c.hybrid_allreduce_gbs);
+                cr_expect_leq(c.hybrid_broadcast.n_trees + c.hybrid_allgather.n_trees, 6 * a.n_ranks);
+                cr_assert_eq(fragment_net(t, &a, true, &net, &unit_gbs), 0);
+                cr_assert_eq(pack_broadcast(&net, &broadcast), 0);
+                cr_assert_eq(pack_gather(&net, &gather), 0);
+                direct = calloc((size_t)(a.n_ranks * a.n_ranks), sizeof *direct);
+                root[0] = broadcast.num;
+                cr_assert_eq(pack_unrelay(&net, 1, root, direct, &ways), 0);
+                check_ways(&net, 1, root, direct, &ways, &c.hybrid_broadcast);
+                pack_ways_free(&ways);
+                for (int v = 0; v < a.n_ranks; v++)
+                        root[v] = gather.num;
+                cr_assert_eq(pack_unrelay(&net, gather.den, root, direct, &ways), 0);
+                check_ways(&net, gather.den, root, direct, &ways, &c.hybrid_allgather);
+                pack_ways_free(&ways);
+                free(direct);
+                free(net.cap);
+                capo_ceilings_free(&c);
+                capo_alloc_free(&a);
+        }
 }
 
 /* Of the 56 three-GPU subsets of a DGX-1V real NCCL 2.28.9 finds 24 without NVLink between all (and uses the NICs), of
