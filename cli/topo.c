@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "capo/msg.h"
 #include "cli/cli.h"
 #include "cli/topo.h"
 #include "core/util.h"
+#include "profiles/visible.h"
 
 static void help(void)
 {
@@ -26,7 +26,8 @@ static void help(void)
              "has\n"
              "                   the list), gb200-nvl36, gb200-nvl72; with --topo it supplies NVLinks the file lacks\n"
              "  --gpus LIST      1,2,3 or 0-4 or bus ids; 1,2,3+0-4 is two machines; without it all GPUs, on this\n"
-             "                   machine those of CUDA_VISIBLE_DEVICES\n"
+             "                   machine those that the driver opens to this process and CUDA_VISIBLE_DEVICES picks:\n"
+             "                   numbers, UUIDs or beginnings of them, MIG slices\n"
              "  --alloc SIZES    3+5: the first 3 and the first 5 GPUs of two machines\n"
              "  --every K        all allocations of K GPUs, one line per class\n"
              "  --classes        all classes of the machine, as the table in docs/\n"
@@ -123,70 +124,59 @@ static int options(int argc, char **argv, struct topo_options *o)
         return 0;
 }
 
-/* The GPUs that CUDA would show to a program started here, in its order. */
-static int visible(const struct capo_topology *t, const char *list, struct capo_alloc *a, char *why, size_t room)
+static const char *get_variable(const char *name, void *user)
 {
-        _cleanup_free_ char *copy = strdup(list);
-        _cleanup_free_ int *gpus = malloc(sizeof *gpus * (t->n_gpus + 1));
-        int n = 0;
-
-        if (!copy || !gpus)
-                return -ENOMEM;
-        for (char *save, *w = strtok_r(copy, ", ", &save); w && n < (int)t->n_gpus; w = strtok_r(NULL, ", ", &save)) {
-                int gpu = -1;
-
-                if (!strncasecmp(w, "MIG", 3)) {
-                        snprintf(why, room,
-                                 "CUDA_VISIBLE_DEVICES=%.80s names a MIG slice: slices have no NVLink and NCCL "
-                                 "takes one per GPU; name GPUs with --gpus",
-                                 list);
-                        return -EINVAL;
-                }
-                for (size_t i = 0; i < t->n_gpus && !strncmp(w, "GPU-", 4); i++) {
-                        if (!strncmp(t->gpus[i].uuid, w, strlen(w)))
-                                gpu = (int)i;
-                }
-                if (strncmp(w, "GPU-", 4) != 0) {
-                        char *end;
-                        long dev = strtol(w, &end, 10);
-
-                        gpu = *end || dev < 0 ? -1 : capo_topology_gpu_by_dev(t, (int)dev);
-                }
-                if (gpu < 0) /* CUDA stops at the first it does not know */
-                        break;
-                gpus[n++] = gpu;
-        }
-        if (!n) {
-                snprintf(why, room, "CUDA_VISIBLE_DEVICES=%.80s leaves no GPU of this machine; name GPUs with --gpus",
-                         list);
-                return -EINVAL;
-        }
-        return capo_alloc_gpus(gpus, n, a);
+        return getenv(name);
 }
 
-static int allocation(const struct topo_options *o, const struct capo_topology *t, struct capo_alloc *a, char *why,
-                      size_t room)
+/* The GPUs that CUDA would show to a program started here, in its order. */
+static int visible(struct capo_topology *t, struct capo_alloc *a, char *said, size_t said_room, char *why, size_t room)
 {
-        const char *list = getenv("CUDA_VISIBLE_DEVICES");
+        _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
+        _cleanup_free_ struct capo_visible *v = malloc(sizeof *v);
+        int gpus[N_ELEMENTS(v->devices)];
+        char no_driver[256];
+        bool driver;
+        int r;
+
+        if (!nvml || !v)
+                return -ENOMEM;
+        driver = capo_nvml_read(nvml, no_driver, sizeof no_driver) == 0;
+        r = capo_visible_find(t, driver ? nvml : NULL, get_variable, NULL, v, why, room);
+        if (r < 0)
+                return r;
+        for (int i = 0; i < v->n; i++) {
+                gpus[i] = v->devices[i].gpu;
+                if (v->devices[i].slice)
+                        capo_topology_slice(t, v->devices[i].gpu);
+        }
+        snprintf(said, said_room, "%s", v->said);
+        return capo_alloc_gpus(gpus, v->n, a);
+}
+
+static int allocation(const struct topo_options *o, struct capo_topology *t, struct capo_alloc *a, char *said,
+                      size_t said_room, char *why, size_t room)
+{
         _cleanup_free_ int *all = NULL;
 
+        *said = 0;
         if (o->gpus || o->alloc)
                 return capo_alloc_parse(t, o->gpus ? o->gpus : o->alloc, !o->gpus, a, why, room);
-        if (!o->topo && !o->platform && list)
-                return visible(t, list, a, why, room);
+        if (!o->topo && !o->platform)
+                return visible(t, a, said, said_room, why, room);
         all = malloc(sizeof *all * (t->n_gpus + 1));
         for (size_t i = 0; all && i < t->n_gpus; i++)
                 all[i] = (int)i;
         return all ? capo_alloc_gpus(all, (int)t->n_gpus, a) : -ENOMEM;
 }
 
-static int one(const struct topo_options *o, const struct capo_topology *t, const struct topo_source *s)
+static int one(const struct topo_options *o, struct capo_topology *t, const struct topo_source *s)
 {
         struct capo_alloc a;
         struct capo_ceilings c;
         struct fragment_nccl nccl = {0};
-        char why[512] = "out of memory";
-        int r = allocation(o, t, &a, why, sizeof why);
+        char why[1600] = "out of memory", said[1024];
+        int r = allocation(o, t, &a, said, sizeof said, why, sizeof why);
 
         if (r < 0) {
                 capo_error("topo: %s", why);
@@ -197,9 +187,9 @@ static int one(const struct topo_options *o, const struct capo_topology *t, cons
                 (void)topo_ask(s, t, &a, NULL, &nccl); /* the page says why not */
         if (!r) {
                 if (o->json)
-                        r = topo_json(stdout, t, &a, &c, &nccl);
+                        r = topo_json(stdout, t, &a, &c, &nccl, said);
                 else
-                        topo_page(stdout, o, t, &a, &c, &nccl);
+                        topo_page(stdout, o, t, &a, &c, &nccl, said);
                 if (!r && o->svg) {
                         r = topo_svg(o->svg, t, &a, &c);
                         if (r < 0)

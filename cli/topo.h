@@ -32,10 +32,10 @@ int topo_load(const char *verb, const struct topo_options *o, struct capo_topolo
 double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text, size_t room);
 
 void topo_page(FILE *out, const struct topo_options *o, const struct capo_topology *t, const struct capo_alloc *a,
-               const struct capo_ceilings *c, const struct fragment_nccl *nccl);
+               const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said);
 /** topo_json() - Return: 0; -ENOMEM. */
 int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
-              const struct fragment_nccl *nccl);
+              const struct fragment_nccl *nccl, const char *said);
 /** topo_svg() - Return: 0; -errno of the file. */
 int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
              const struct capo_ceilings *c);

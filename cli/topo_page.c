@@ -74,6 +74,8 @@ static void entry(const struct capo_topology *t, const struct capo_alloc *a, int
         }
         if (switched)
                 snprintf(text, room, "%dsw", switched);
+        else if (from == to)
+                snprintf(text, room, "same");
         else
                 snprintf(text, room, "%s", capo_path_name(t->gpu_path[(size_t)from * t->n_gpus + (size_t)to]));
 }
@@ -138,7 +140,7 @@ static const char *base_name(const char *path)
 }
 
 void topo_page(FILE *out, const struct topo_options *o, const struct capo_topology *t, const struct capo_alloc *a,
-               const struct capo_ceilings *c, const struct fragment_nccl *nccl)
+               const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said)
 {
         char alloc[512], class[512] = "?", text[64], nic[80];
         const struct capo_shapes *s = &c->shapes;
@@ -165,6 +167,8 @@ void topo_page(FILE *out, const struct topo_options *o, const struct capo_topolo
         if (t->brick_gbs > 0)
                 fprintf(out, "   one link %g GB/s each way (%s)", t->brick_gbs, t->brick_source);
         fputc('\n', out);
+        if (*said)
+                fprintf(out, "%s\n", said);
         if (t->hidden)
                 fprintf(out, "%d links lead to GPUs that the description leaves out; they are not counted\n",
                         t->hidden);
@@ -267,7 +271,7 @@ static void set_gbs(json_t *page, const char *key, double gbs)
 }
 
 int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
-              const struct fragment_nccl *nccl)
+              const struct fragment_nccl *nccl, const char *said)
 {
         json_t *page = json_object(), *gpus = json_array(), *matrix = json_array(), *nodes = json_array();
         char class[512] = "", text[80];
@@ -287,13 +291,15 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
                         json_array_append_new(row, json_string(word));
                 }
                 json_array_append_new(matrix, row);
-                json_array_append_new(nodes, json_pack("{s:i, s:i, s:s, s:s, s:f}", "node", a->ranks[i].node, "dev",
-                                                       g->dev, "busid", g->busid, "nic", text, "nic_gbs", share));
+                json_array_append_new(nodes, json_pack("{s:i, s:i, s:s, s:s, s:f, s:b}", "node", a->ranks[i].node,
+                                                       "dev", g->dev, "busid", g->busid, "nic", text, "nic_gbs", share,
+                                                       "mig", g->mig));
         }
         json_object_set_new(page, "capo_topo", json_integer(1));
         json_object_set_new(page, "source", json_string(t->name));
         json_object_set_new(page, "platform", json_string(t->platform));
         json_object_set_new(page, "gpus", gpus);
+        json_object_set_new(page, "seen", json_string(said));
         json_object_set_new(page, "ranks", nodes);
         json_object_set_new(page, "class", json_string(class));
         set_gbs(page, "nvlink_brick_gbs", t->brick_gbs);

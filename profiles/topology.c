@@ -528,3 +528,17 @@ int topology_build_end(struct topology_build *b, struct capo_topology **out)
         topology_build_drop(b);
         return r;
 }
+
+void capo_topology_slice(struct capo_topology *t, int gpu)
+{
+        size_t kept = 0;
+
+        t->gpus[gpu].mig = true;
+        for (size_t i = 0; i < t->n_links; i++) {
+                const struct capo_topology_link *l = &t->links[i];
+
+                if (l->from != gpu && !(l->end == CAPO_END_GPU && l->to == gpu))
+                        t->links[kept++] = *l;
+        }
+        t->n_links = kept;
+}

@@ -45,6 +45,7 @@ struct capo_topology_gpu {
         char busid[CAPO_BUSID_ROOM];
         char model[48];             /* "" not known */
         char uuid[48];              /* "" not known */
+        bool mig;                   /* cut into MIG slices: capo_topology_slice() */
         int cpu, pci;               /* -1: the description does not say */
         const struct capo_xml *xml; /* <gpu>, or the <pci> where there is no <gpu>; NULL outside NCCL's format */
 };
@@ -129,6 +130,13 @@ enum capo_topology_flag {
  */
 int capo_topology_read(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
                        size_t room);
+
+/**
+ * capo_topology_slice() - GPU @gpu is used in MIG slices from here on: its NVLinks are dropped, as NVIDIA's MIG User
+ * Guide says of slices: no P2P, over NVLink or PCIe. Its place on the PCI bus stays; that data of slices goes through
+ * the host's memory is for those who count on that path.
+ */
+void capo_topology_slice(struct capo_topology *t, int gpu);
 
 /** capo_topology_this_machine() - what hwloc finds here. Return: as capo_topology_read(); -EINVAL when there is no GPU.
  */

@@ -307,6 +307,29 @@ static bool on_switch(const struct capo_topology *t, const int *gpus, int n)
         return true;
 }
 
+static bool any_slice(const struct capo_topology *t, const int *gpus, int n)
+{
+        bool any = false;
+
+        for (int i = 0; i < n; i++)
+                any |= t->gpus[gpus[i]].mig;
+        return any;
+}
+
+static int distinct_gpus(const int *gpus, int n)
+{
+        int distinct = 0;
+
+        for (int i = 0; i < n; i++) {
+                bool seen = false;
+
+                for (int k = 0; k < i; k++)
+                        seen |= gpus[k] == gpus[i];
+                distinct += !seen;
+        }
+        return distinct;
+}
+
 static int name_node(const struct capo_topology *t, const int *gpus, int n, char *name, size_t room)
 {
         const char *machine = *t->platform ? t->platform : "machine";
@@ -315,6 +338,16 @@ static int name_node(const struct capo_topology *t, const int *gpus, int n, char
         char base[CAPO_CLASS_ROOM], which = 0;
         int r;
 
+        if (any_slice(t, gpus, n)) {
+                int distinct = distinct_gpus(gpus, n);
+
+                /* nothing between slices but the host's memory: their number says all; and of how many GPUs */
+                if (distinct < n)
+                        snprintf(name, room, "%.20s/%d-mig%d", machine, n, distinct);
+                else
+                        snprintf(name, room, "%.20s/%d-mig", machine, n);
+                return 0;
+        }
         if (on_switch(t, gpus, n) || n > CLASS_GPUS) {
                 snprintf(name, room, "%.20s/%d", machine, n);
                 return 0;

@@ -81,7 +81,7 @@ static void add_nvlinks(struct builder *b, const struct places *p)
         }
 }
 
-static void add_pci(struct builder *b, const struct places *p, int network)
+static void add_pci(struct builder *b, const struct capo_alloc *a, int node, const struct places *p, int network)
 {
         const struct capo_topology *t = b->t;
 
@@ -90,9 +90,13 @@ static void add_pci(struct builder *b, const struct places *p, int network)
 
                 join(b, p->pci[i], d->parent >= 0 ? p->pci[d->parent] : p->cpu[d->cpu], d->gbs);
         }
-        for (size_t i = 0; i < t->n_gpus; i++) {
-                if (t->gpus[i].pci >= 0 && p->gpu[i] >= 0)
-                        join(b, p->gpu[i], p->pci[t->gpus[i].pci], 1e6); /* the GPU is its PCI function */
+        for (int r = 0; r < a->n_ranks; r++) {
+                const struct capo_topology_gpu *g = &t->gpus[a->ranks[r].gpu];
+
+                if (g->pci < 0 || a->ranks[r].node != node)
+                        continue;
+                /* the GPU is its PCI function; a slice reaches its siblings by way of the bus only */
+                join(b, r, p->pci[g->pci], g->mig ? t->pcis[g->pci].gbs : 1e6);
         }
         for (size_t i = 0; i < t->n_cpus; i++) {
                 for (size_t j = 0; j < i; j++)
@@ -183,7 +187,7 @@ int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool
                         p.cpu[i] = next++;
                 add_nvlinks(&b, &p);
                 if (hybrid)
-                        add_pci(&b, &p, network);
+                        add_pci(&b, a, node, &p, network);
         }
         simplify(&b, a->n_ranks);
         for (int u = 0; u < b.n; u++) {

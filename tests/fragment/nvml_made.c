@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libnvidia-ml.so.1 of a machine that is written down in CAPO_TEST_NVML, a line per device in NVML's order:
+ *   gpu BUSID UUID           gpu BUSID UUID mig        slice UUID GI CI   (of the GPU above)
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/util.h"
+
+enum { INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, DRIVER_NOT_LOADED = 9 };
+
+struct made {
+        char busid[32], uuid[96];
+        int mig, gpu; /* gpu: of a slice, index of its GPU; -1 a GPU */
+        unsigned gi, ci;
+};
+
+struct pci_info { /* nvmlPciInfo_t */
+        char legacy[16];
+        unsigned domain, bus, device, device_id, subsystem_id;
+        char busid[32];
+};
+
+static struct made devices[64];
+static int n_devices;
+
+#define NVML CAPO_EXPORT int
+
+NVML nvmlInit_v2(void);
+NVML nvmlShutdown(void);
+CAPO_EXPORT const char *nvmlErrorString(int e);
+NVML nvmlDeviceGetCount_v2(unsigned *n);
+NVML nvmlDeviceGetHandleByIndex_v2(unsigned i, struct made **dev);
+NVML nvmlDeviceGetUUID(const struct made *dev, char *text, unsigned room);
+NVML nvmlDeviceGetPciInfo_v3(const struct made *dev, struct pci_info *pci);
+NVML nvmlDeviceGetMigMode(const struct made *dev, unsigned *now, unsigned *pending);
+NVML nvmlDeviceGetMaxMigDeviceCount(const struct made *dev, unsigned *n);
+NVML nvmlDeviceGetMigDeviceHandleByIndex(const struct made *dev, unsigned i, struct made **out);
+NVML nvmlDeviceGetGpuInstanceId(const struct made *dev, unsigned *id);
+NVML nvmlDeviceGetComputeInstanceId(const struct made *dev, unsigned *id);
+
+NVML nvmlInit_v2(void)
+{
+        const char *path = getenv("CAPO_TEST_NVML");
+        _cleanup_fclose_ FILE *f = path ? fopen(path, "re") : NULL;
+        char line[256], flag[8];
+        int gpu = -1;
+
+        n_devices = 0;
+        if (!f)
+                return DRIVER_NOT_LOADED;
+        while (fgets(line, sizeof line, f) && n_devices < 64) {
+                struct made *d = &devices[n_devices];
+
+                *d = (struct made){.gpu = -1};
+                *flag = 0;
+                if (sscanf(line, "gpu %31s %95s %7s", d->busid, d->uuid, flag) >= 2) {
+                        d->mig = !strcmp(flag, "mig");
+                        gpu = n_devices++;
+                } else if (sscanf(line, "slice %95s %u %u", d->uuid, &d->gi, &d->ci) == 3 && gpu >= 0) {
+                        d->gpu = gpu;
+                        n_devices++;
+                }
+        }
+        return 0;
+}
+
+NVML nvmlShutdown(void)
+{
+        return 0;
+}
+
+const char *nvmlErrorString(int e)
+{
+        return e == DRIVER_NOT_LOADED ? "Driver Not Loaded" : "an error";
+}
+
+NVML nvmlDeviceGetCount_v2(unsigned *n)
+{
+        *n = 0;
+        for (int i = 0; i < n_devices; i++)
+                *n += devices[i].gpu < 0;
+        return 0;
+}
+
+NVML nvmlDeviceGetHandleByIndex_v2(unsigned i, struct made **dev)
+{
+        for (int k = 0; k < n_devices; k++) {
+                if (devices[k].gpu < 0 && !i--) {
+                        *dev = &devices[k];
+                        return 0;
+                }
+        }
+        return INVALID_ARGUMENT;
+}
+
+NVML nvmlDeviceGetUUID(const struct made *dev, char *text, unsigned room)
+{
+        snprintf(text, room, "%s", dev->uuid);
+        return 0;
+}
+
+NVML nvmlDeviceGetPciInfo_v3(const struct made *dev, struct pci_info *pci)
+{
+        if (dev->gpu >= 0)
+                return INVALID_ARGUMENT;
+        memset(pci, 0, sizeof *pci);
+        snprintf(pci->busid, sizeof pci->busid, "%s", dev->busid);
+        return sscanf(dev->busid, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device) == 3 ? 0 : INVALID_ARGUMENT;
+}
+
+NVML nvmlDeviceGetMigMode(const struct made *dev, unsigned *now, unsigned *pending)
+{
+        *now = *pending = (unsigned)dev->mig;
+        return 0;
+}
+
+NVML nvmlDeviceGetMaxMigDeviceCount(const struct made *dev, unsigned *n)
+{
+        *n = 7;
+        return 0;
+}
+
+/* With a gap: number 0 is never there. */
+NVML nvmlDeviceGetMigDeviceHandleByIndex(const struct made *dev, unsigned i, struct made **out)
+{
+        for (int k = 0; k < n_devices && i; k++) {
+                if (devices[k].gpu == dev - devices && !--i) {
+                        *out = &devices[k];
+                        return 0;
+                }
+        }
+        return NOT_FOUND;
+}
+
+NVML nvmlDeviceGetGpuInstanceId(const struct made *dev, unsigned *id)
+{
+        *id = dev->gi;
+        return dev->gpu < 0 ? NOT_SUPPORTED : 0;
+}
+
+NVML nvmlDeviceGetComputeInstanceId(const struct made *dev, unsigned *id)
+{
+        *id = dev->ci;
+        return dev->gpu < 0 ? NOT_SUPPORTED : 0;
+}
