@@ -66,6 +66,7 @@ int capo_verb_doctor(int argc, char **argv)
         capo_doctor_command(&f, command, &reach);
         capo_doctor_plugins(&f, reach.version);
         capo_doctor_settings(&f, reach.version);
+        capo_doctor_gpus(&f);
         capo_doctor_network(&f);
         capo_doctor_recording(&f);
         for (size_t i = 0; i < f.n; i++)

@@ -45,7 +45,10 @@ static struct {
         cu_result (*EventQuery)(void *event);
         cu_result (*EventElapsedTime)(float *ms, void *begin, void *end);
         cu_result (*ThreadExchangeStreamCaptureMode)(int *mode);
-        cu_result (*DeviceGetPCIBusId)(char *text, int room, int device); /* may be missing: nothing is timed by it */
+        /* may be missing, nothing is timed by them: of the second UUID only that it is another one counts, because with
+         * MIG the newer function tells the slice's and the older the GPU's (cuda.h, cuDeviceGetUuid) */
+        cu_result (*DeviceGetPCIBusId)(char *text, int room, int device);
+        cu_result (*DeviceGetUuid)(void *uuid, int device), (*DeviceGetUuid_v2)(void *uuid, int device);
 } cu;
 static const struct {
         void *where;
@@ -89,14 +92,15 @@ void capo_gpu_look(void)
         pthread_mutex_lock(&lock);
         if (looked_for_good)
                 goto out;
-        if (capo_shim_env()->gpu_sample <= 0 || capo_shim_env()->gpu_sample > UINT32_MAX) {
-                looked_for_good = true;
-                goto out;
-        }
         driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
         if (!driver)
                 goto out; /* not yet */
         looked_for_good = true;
+        *(void **)&cu.DeviceGetPCIBusId = capo_real_dlsym(driver, "cuDeviceGetPCIBusId");
+        *(void **)&cu.DeviceGetUuid = capo_real_dlsym(driver, "cuDeviceGetUuid");
+        *(void **)&cu.DeviceGetUuid_v2 = capo_real_dlsym(driver, "cuDeviceGetUuid_v2");
+        if (capo_shim_env()->gpu_sample <= 0 || capo_shim_env()->gpu_sample > UINT32_MAX)
+                goto out; /* which GPU a rank has is told all the same */
         *(void **)&get2 = capo_real_dlsym(driver, "cuGetProcAddress_v2");
         *(void **)&get = capo_real_dlsym(driver, "cuGetProcAddress");
         for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
@@ -115,7 +119,6 @@ void capo_gpu_look(void)
                 }
                 *(void **)functions[i].where = p;
         }
-        *(void **)&cu.DeviceGetPCIBusId = capo_real_dlsym(driver, "cuDeviceGetPCIBusId");
         pthread_mutex_lock(&capo_seg.lock);
         if (capo_area_commit(&capo_seg, CAPO_AREA_SLOTS, SLOTS) == 0) {
                 sample = (uint32_t)capo_shim_env()->gpu_sample;
@@ -127,6 +130,14 @@ void capo_gpu_look(void)
 out:
         pthread_mutex_unlock(&lock);
         errno = saved;
+}
+
+static bool is_slice(int device)
+{
+        char gpu[16] = {0}, slice[16] = {0};
+
+        return cu.DeviceGetUuid && cu.DeviceGetUuid_v2 && cu.DeviceGetUuid(gpu, device) == CU_OK &&
+               cu.DeviceGetUuid_v2(slice, device) == CU_OK && memcmp(gpu, slice, sizeof gpu) != 0;
 }
 
 void capo_gpu_describe(int device)
@@ -143,6 +154,10 @@ void capo_gpu_describe(int device)
 
                 snprintf(key, sizeof key, "gpu.busid.%d", device);
                 capo_shim_info(key, "%s", text);
+                if (is_slice(device)) {
+                        snprintf(key, sizeof key, "gpu.mig.%d", device);
+                        capo_shim_info(key, "1");
+                }
                 for (char *c = text; *c; c++) /* the kernel writes the hexadecimal digits small, the driver large */
                         *c = (char)tolower((unsigned char)*c);
                 numa = capo_shim_sysfs("bus/pci/devices", text, "numa_node", -1);

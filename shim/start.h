@@ -21,8 +21,8 @@ unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned r
 /** capo_gpu_look() - is the CUDA driver here by now? Cheap once it is, or once GPU timing is off. */
 void capo_gpu_look(void);
 
-/** capo_gpu_describe() - INFO gpu.busid.<device> and gpu.numa.<device>, once per device and process; nothing without
- * the driver. */
+/** capo_gpu_describe() - INFO gpu.busid.<device>, gpu.numa.<device> and, for a MIG slice, gpu.mig.<device>, once per
+ * device and process; nothing without the driver. GPU timing need not be on. */
 void capo_gpu_describe(int device);
 /** capo_gpu_poll() - on the drain thread: times of calls that have ended. */
 void capo_gpu_poll(void);

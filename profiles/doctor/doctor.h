@@ -59,6 +59,9 @@ void capo_doctor_settings(struct capo_findings *f, int version);
  * beside it. */
 void capo_doctor_plugins(struct capo_findings *f, int version);
 
+/** capo_doctor_gpus() - the GPUs this process may use, what CUDA_VISIBLE_DEVICES leaves of them, MIG slices. */
+void capo_doctor_gpus(struct capo_findings *f);
+
 /** capo_doctor_network() - fast network devices of this machine, and settings that leave them unused. */
 void capo_doctor_network(struct capo_findings *f);
 

@@ -55,4 +55,17 @@ grep -q '^0  .* 0000:0b:00.0 .*PHB from the GPU, near0 is PIX and idle' "$work/p
 [ $? -le 1 ] && [ -s "$work/page" ] || fail "this machine: $(cat "$work/page")"
 
 "$capo" report --topo /nosuch "$work/logs" >"$work/page" 2>&1 && fail "a topology that is not there"
+# GPU timing off: the bus ids are there all the same
+"$capo" run --quiet --sample 0 --dir "$work/untimed" -- "$jobs/launch" -n 4 --timeout 60 -- \
+        "$jobs/ddp_train" --epochs 1 >"$work/out" 2>"$work/err" || fail "the untimed job fails: $(cat "$work/err")"
+"$capo" report --topo "$topo" --json "$work/untimed" >"$work/json" || fail "no JSON of the untimed job"
+grep -q '"dgx1v/4-ring2"' "$work/json" || fail "no class without GPU timing"
+# MIG slices have no NVLink: one of each GPU; two of each
+for each in 1 2; do
+        CAPO_STANDIN_MIG=$each "$capo" run --quiet --dir "$work/mig$each" -- "$jobs/launch" -n 4 --timeout 60 -- \
+                "$jobs/ddp_train" --epochs 1 >"$work/out" 2>"$work/err" || fail "the job on slices fails: $(cat "$work/err")"
+        "$capo" report --topo "$topo" --json "$work/mig$each" >"$work/json" || fail "no JSON of slices"
+        [ $each = 1 ] && class=dgx1v/4-mig || class=dgx1v/4-mig2
+        grep -q "\"$class\"" "$work/json" || fail "slices, $each of a GPU: $(grep '"class"' "$work/json")"
+done
 exit $bad

@@ -98,12 +98,45 @@ EXPORT CUresult cuDeviceGetName(char *name, int room, CUdevice device)
         return r;
 }
 
+/* CAPO_STANDIN_MIG=N: every device is a MIG slice, N of them to a GPU. */
+static int slices_per_gpu(void)
+{
+        const char *text = getenv("CAPO_STANDIN_MIG");
+
+        return text && atoi(text) > 0 ? atoi(text) : 0;
+}
+
+static int gpu_of(CUdevice device)
+{
+        return slices_per_gpu() ? device / slices_per_gpu() : device;
+}
+
 EXPORT CUresult cuDeviceGetPCIBusId(char *text, int room, CUdevice device)
 {
         CUresult r = check_device(device);
 
         if (!r)
-                snprintf(text, (size_t)room, "0000:%02X:00.0", device + 1);
+                snprintf(text, (size_t)room, "0000:%02X:00.0", gpu_of(device) + 1);
+        return r;
+}
+
+/* Since 11.4 a slice has a UUID of its own; the older function tells its GPU's. */
+EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+        CUresult r = check_device(device);
+
+        if (!r)
+                *uuid = (CUuuid){{'G', 'P', 'U', (char)gpu_of(device)}};
+        return r;
+}
+
+EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+        CUresult r = check_device(device);
+
+        if (!r)
+                *uuid = slices_per_gpu() ? (CUuuid){{'M', 'I', 'G', (char)device}}
+                                         : (CUuuid){{'G', 'P', 'U', (char)device}};
         return r;
 }
 

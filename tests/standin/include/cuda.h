@@ -14,6 +14,9 @@
 
 typedef uint64_t cuuint64_t;
 typedef int CUdevice;
+typedef struct CUuuid_st {
+        char bytes[16];
+} CUuuid;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
