@@ -291,11 +291,19 @@ static void claim_local(struct claim *c, const char *variable, uint32_t size, ui
                 (void)capo_layout_add(&c->layout, size, 1);
 }
 
-static size_t collect(capo_layout_getenv get, void *user, struct claim *claims, struct capo_layout_launch *out)
+/*
+ * @in_rank: asked by a rank, not by what starts the ranks. Then Slurm's variables count only where Slurm started the
+ * rank: under mpirun those of one node are the allocation's and those of the next its daemons' step, and ranks would
+ * disagree.
+ */
+static size_t collect(capo_layout_getenv get, void *user, bool in_rank, struct claim *claims,
+                      struct capo_layout_launch *out)
 {
         static const char *const slurm[] = {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
         uint32_t world = env_number(get, user, "WORLD_SIZE"), local = env_number(get, user, "LOCAL_WORLD_SIZE"),
                  groups = env_number(get, user, "GROUP_WORLD_SIZE");
+        bool not_srun = (world && local) || env_number(get, user, "OMPI_COMM_WORLD_SIZE") ||
+                        env_number(get, user, "MPI_LOCALNRANKS");
         size_t n = 0;
 
         if (world && local) {
@@ -315,7 +323,7 @@ static size_t collect(capo_layout_getenv get, void *user, struct claim *claims, 
         if (env_number(get, user, "PMI_SIZE"))
                 claim_local(&claims[n++], "PMI_SIZE", env_number(get, user, "PMI_SIZE"),
                             env_number(get, user, "MPI_LOCALNRANKS"));
-        for (size_t i = 0; i < 2; i++) {
+        for (size_t i = 0; i < (in_rank ? 1 : 2) && !(in_rank && not_srun); i++) {
                 const char *text = get(slurm[i], user);
                 struct claim c = {.variable = slurm[i]};
                 char line[128];
@@ -334,7 +342,7 @@ static size_t collect(capo_layout_getenv get, void *user, struct claim *claims, 
         return n;
 }
 
-int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_layout_launch *out)
+static int resolve(capo_layout_getenv get, void *user, bool in_rank, struct capo_layout_launch *out)
 {
         struct claim claims[8] = {0};
         const char *given = get("CAPO_LAYOUT", user), *at = NULL, *ranks_source = "";
@@ -353,7 +361,7 @@ int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_la
                 claims[0].n_ranks = claims[0].layout.n_ranks;
                 n = 1;
         }
-        n += collect(get, user, claims + n, out);
+        n += collect(get, user, in_rank, claims + n, out);
         /* The launcher nearest to the ranks knows how many there are; Slurm may have started one torchrun per node. */
         for (size_t i = 0; i < n && !out->n_ranks; i++) {
                 if (claims[i].n_ranks && (strcmp(claims[i].variable, "CAPO_LAYOUT") != 0 || n == 1)) {
@@ -382,4 +390,14 @@ int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_la
                 }
         }
         return out->layout.n_nodes ? 0 : -ENODATA;
+}
+
+int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_layout_launch *out)
+{
+        return resolve(get, user, false, out);
+}
+
+int capo_layout_from_rank(capo_layout_getenv get, void *user, struct capo_layout_launch *out)
+{
+        return resolve(get, user, true, out);
 }

@@ -118,4 +118,12 @@ struct capo_layout_launch {
  */
 int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_layout_launch *out);
 
+/**
+ * capo_layout_from_rank() - the same, asked by a rank of its own variables
+ *
+ * Only what every rank of the job reads alike counts: Slurm's step, and only where srun started the rank itself (under
+ * Open MPI's or Hydra's mpirun some ranks see the allocation's variables, others those of the launcher's daemons).
+ */
+int capo_layout_from_rank(capo_layout_getenv get, void *user, struct capo_layout_launch *out);
+
 #endif

@@ -55,6 +55,7 @@ static struct {
         char why[1000];
         struct shape_tables *shapes;
         unsigned n_shapes;
+        char layout[CAPO_LAYOUT_TEXT]; /* of the job, by CAPO_LAYOUT or this rank's launcher; "" not known */
         bool speaks;         /* rank 0 by the launcher, or no launcher: says what every rank would say alike */
         bool direct_blocked; /* NCCL_ALGO or NCCL_PROTO is set */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -109,6 +110,22 @@ static bool first_rank(void)
         return true;
 }
 
+static const char *get_variable(const char *name, void *user)
+{
+        return getenv(name);
+}
+
+static void read_launcher(void)
+{
+        struct capo_layout_launch launch;
+        int r = capo_layout_from_rank(get_variable, NULL, &launch);
+
+        if (*launch.said && state.speaks)
+                capo_warn("%s", launch.said);
+        if (r == 0)
+                capo_layout_print(&launch.layout, state.layout, sizeof state.layout);
+}
+
 /* Everything that happens once per process. Called with the lock held. */
 static void load(void)
 {
@@ -150,6 +167,7 @@ static void load(void)
         }
         state.failed = *state.why;
         if (state.profile) {
+                read_launcher();
                 capo_debug("profile %s, digest %s, %u rules, %u rows", state.profile->file, state.profile->digest,
                            state.profile->n_rules, state.profile->n_rows);
                 tell_rules(state.profile);
@@ -312,10 +330,9 @@ static int match(const struct capo_tuner_info *info, struct capo_tuner *t, const
                                             .nccl = shape.nccl,
                                             .allow_modelled = env->allow_modelled};
         else
-                capo_shape_fill(&shape, env->layout, layout, sizeof layout, &why);
+                capo_shape_fill(&shape, state.layout, layout, sizeof layout, &why);
         if (why.dropped && state.speaks)
-                capo_warn_once("%d ranks on %d nodes: %s (CAPO_LAYOUT is %s)", t->n_ranks, t->n_nodes, why.text,
-                               env->layout);
+                capo_warn_once("%d ranks on %d nodes: %s (it says %s)", t->n_ranks, t->n_nodes, why.text, state.layout);
         r = tables_of(&shape, &t->tables, &t->own_tables);
         if (r < 0)
                 return r;
@@ -487,8 +504,8 @@ static const struct capo_tables *by_layout(const struct capo_tuner *t, const str
         if (i == CAPO_SEEN_UNASKED)
                 return t->tables;
         if (unlikely(i < 0 && l->seen->claim >= 0 && state.speaks))
-                capo_warn_once("%d ranks on %d nodes: %s (CAPO_LAYOUT is %s)", t->n_ranks, t->n_nodes,
-                               CAPO_SEEN_CONTRADICTS, l->seen->layout[l->seen->claim]);
+                capo_warn_once("%d ranks on %d nodes: %s (it says %s)", t->n_ranks, t->n_nodes, CAPO_SEEN_CONTRADICTS,
+                               l->seen->layout[l->seen->claim]);
         return i < 0 ? l->unknown : l->by[i];
 }
 
