@@ -193,6 +193,14 @@ static bool is_open_mpi(const char *command)
         return false;
 }
 
+/* The step it starts has variables of its own, of its very ranks; the allocation's may be of others. */
+static bool is_srun(const char *command)
+{
+        const char *base = strrchr(command, '/');
+
+        return !strcmp(base ? base + 1 : command, "srun");
+}
+
 /* @command with `-x NAME` after its first word for every variable that is to travel. */
 static char **with_forwarding(char **command)
 {
@@ -329,7 +337,7 @@ static int set_profile(const struct capo_run *run, char **command, const char *l
         capo_run_setenv("CAPO_PROFILE", absolute);
         capo_run_setenv("CAPO_PROFILE_DIGEST", capo_profile_agreement(profile, allow_modelled, agreed));
         capo_run_setenv("CAPO_ALLOW_MODELLED", allow_modelled ? "1" : "0");
-        if (launch.layout.n_nodes)
+        if (launch.layout.n_nodes && !(is_srun(command[0]) && !strcmp(launch.source, "SLURM_TASKS_PER_NODE")))
                 capo_run_setenv("CAPO_LAYOUT", capo_layout_print(&launch.layout, layout, sizeof layout));
         take_plugin("NCCL_TUNER_PLUGIN", "CAPO_CHAIN_TUNER", library);
         if (!run->quiet)

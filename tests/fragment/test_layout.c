@@ -178,15 +178,33 @@ static const char *from_list(const char *name, void *user)
         return NULL;
 }
 
+struct launcher_row {
+        const char *env[8];
+        int r;
+        const char *canonical;
+        uint32_t ranks;
+        const char *said; /* must occur in it; "" nothing may be said */
+};
+
+static void check_launchers(const struct launcher_row *rows, size_t n,
+                            int (*ask)(capo_layout_getenv get, void *user, struct capo_layout_launch *out))
+{
+        for (size_t i = 0; i < n; i++) {
+                struct capo_layout_launch l;
+
+                cr_assert_eq(ask(from_list, (void *)rows[i].env, &l), rows[i].r, "row %zu", i);
+                cr_assert_str_eq(print(&l.layout), rows[i].canonical, "row %zu", i);
+                cr_assert_eq(l.n_ranks, rows[i].ranks, "row %zu", i);
+                if (*rows[i].said)
+                        cr_assert(strstr(l.said, rows[i].said), "row %zu: %s", i, l.said);
+                else
+                        cr_assert_str_empty(l.said, "row %zu: %s", i, l.said);
+        }
+}
+
 Test(layout, launchers)
 {
-        static const struct {
-                const char *env[8];
-                int r;
-                const char *canonical;
-                uint32_t ranks;
-                const char *said; /* must occur in it; "" nothing may be said */
-        } rows[] = {
+        static const struct launcher_row rows[] = {
                 {{NULL}, -ENODATA, "", 0, ""},
                 {{"CAPO_LAYOUT=5+3"}, 0, "3+5", 8, ""},
                 {{"CAPO_LAYOUT=5/3"}, -EINVAL, "", 0, "expected ranks per node"},
@@ -223,15 +241,47 @@ Test(layout, launchers)
                 {{"CAPO_LAYOUT=4+5", "SLURM_STEP_TASKS_PER_NODE=3,5"}, 0, "3+5", 8, "CAPO_LAYOUT is dropped"},
         };
 
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                struct capo_layout_launch l;
+        check_launchers(rows, N_ELEMENTS(rows), capo_layout_from_launcher);
+}
 
-                cr_assert_eq(capo_layout_from_launcher(from_list, (void *)rows[i].env, &l), rows[i].r, "row %zu", i);
-                cr_assert_str_eq(print(&l.layout), rows[i].canonical, "row %zu", i);
-                cr_assert_eq(l.n_ranks, rows[i].ranks, "row %zu", i);
-                if (*rows[i].said)
-                        cr_assert(strstr(l.said, rows[i].said), "row %zu: %s", i, l.said);
-                else
-                        cr_assert_str_empty(l.said, "row %zu: %s", i, l.said);
-        }
+/* What a rank may believe of its own variables: what all ranks of the job read alike. */
+Test(layout, launchers_seen_from_a_rank)
+{
+        static const struct launcher_row rows[] = {
+                {{"CAPO_LAYOUT=5+3"}, 0, "3+5", 8, ""},
+                {{"SLURM_STEP_TASKS_PER_NODE=3,5", "SLURM_TASKS_PER_NODE=8(x2)"}, 0, "3+5", 8, ""},
+                {{"SLURM_STEP_TASKS_PER_NODE=3,5", "PMI_SIZE=8"}, 0, "3+5", 8, ""}, /* srun --mpi=pmi2 */
+                {{"SLURM_TASKS_PER_NODE=3,5"}, -ENODATA, "", 0, ""}, /* the allocation's, on its first node */
+                /* mpirun in an allocation: its own node has the one variable, the others their daemons' step */
+                {{"OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_SIZE=4", "SLURM_TASKS_PER_NODE=4(x2)"},
+                 -ENODATA,
+                 "",
+                 8,
+                 ""},
+                {{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_SIZE=1", "SLURM_STEP_TASKS_PER_NODE=1(x2)"},
+                 -ENODATA,
+                 "",
+                 2,
+                 ""},
+                {{"PMI_SIZE=2", "MPI_LOCALNRANKS=1", "SLURM_STEP_TASKS_PER_NODE=1(x2)"}, -ENODATA, "", 2, ""},
+                {{"PMI_SIZE=2", "MPI_LOCALNRANKS=2", "SLURM_STEP_TASKS_PER_NODE=1"}, 0, "2", 2, ""},
+                /* srun starts one torchrun per node */
+                {{"SLURM_STEP_TASKS_PER_NODE=1(x2)", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=3", "GROUP_WORLD_SIZE=2"},
+                 0,
+                 "3+5",
+                 8,
+                 ""},
+                {{"SLURM_STEP_TASKS_PER_NODE=1(x2)", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=5", "GROUP_WORLD_SIZE=2"},
+                 0,
+                 "3+5",
+                 8,
+                 ""},
+                {{"SLURM_STEP_TASKS_PER_NODE=1(x3)", "WORLD_SIZE=12", "LOCAL_WORLD_SIZE=4", "GROUP_WORLD_SIZE=3"},
+                 -ENODATA,
+                 "",
+                 12,
+                 ""},
+        };
+
+        check_launchers(rows, N_ELEMENTS(rows), capo_layout_from_rank);
 }
