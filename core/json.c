@@ -7,6 +7,7 @@
  * jansson: what is accepted here is accepted there.
  */
 #include <ctype.h>
+#include <endian.h>
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
@@ -86,7 +87,7 @@ bool capo_json_fail(struct capo_json *r, const char *where, const char *expected
         return false;
 }
 
-char capo_json_peek(struct capo_json *r)
+char capo_json_skip_blanks(struct capo_json *r)
 {
         while (r->at < r->end) {
                 char c = *r->at;
@@ -266,6 +267,29 @@ static bool decode(struct capo_json *r, const char *raw, const char *stop, struc
         return true;
 }
 
+/* One past the bytes at @p that need no second look: ASCII but quotes, backslashes and control characters. Eight at a
+ * time: in each byte of `stop` the upper bit is set when that byte is one of those; above the first such byte, a borrow
+ * may set others too. */
+static const char *plain_end(const char *p, const char *end)
+{
+        const uint64_t ones = 0x0101010101010101, high = ones << 7;
+
+        for (; end - p >= 8; p += 8) {
+                uint64_t v, quote, slash, stop;
+
+                memcpy(&v, p, sizeof v);
+                v = le64toh(v);
+                quote = v ^ ones * '"';
+                slash = v ^ ones * '\\';
+                stop = (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((v - ones * 0x20) & ~v) | v) & high;
+                if (stop)
+                        return p + __builtin_ctzll(stop) / 8;
+        }
+        while (p < end && (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' && *p != '\\')
+                p++;
+        return p;
+}
+
 bool capo_json_string(struct capo_json *r, struct capo_slice *out, const char *what)
 {
         const char *open, *p;
@@ -276,7 +300,7 @@ bool capo_json_string(struct capo_json *r, struct capo_slice *out, const char *w
         if (capo_json_peek(r) != '"')
                 return capo_json_fail(r, r->at, "%s", what);
         open = r->at;
-        for (p = open + 1; p < r->end && *p != '"';) {
+        for (p = plain_end(open + 1, r->end); p < r->end && *p != '"'; p = plain_end(p, r->end)) {
                 unsigned char c = (unsigned char)*p;
 
                 if (c < 0x20)
@@ -284,8 +308,6 @@ bool capo_json_string(struct capo_json *r, struct capo_slice *out, const char *w
                 if (c == '\\') {
                         escapes = true;
                         p += 1 + (p + 1 < r->end);
-                } else if (c < 0x80) {
-                        p++;
                 } else {
                         unsigned n = utf8_size((const unsigned char *)p, (const unsigned char *)r->end);
 
@@ -336,34 +358,44 @@ static const char *number_end(const char *p, const char *end)
         return p;
 }
 
-/* The value of a number whose grammar has been looked at. */
-static bool number_value(const char *text, size_t size, double *out)
+/*
+ * Nearly every number: up to 15 digits without an exponent. They and a power of ten below 1e16 are both exact in a
+ * double, so one division rounds right. One past the number and its value, or NULL: not so simple, or no number.
+ */
+static const char *simple_number(const char *p, const char *end, double *out)
 {
         static const double tens[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                       1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-        const char *end = text + size;
-        bool negative = size && *text == '-';
+        bool negative = p < end && *p == '-';
+        const char *whole = p + negative, *fraction = NULL;
         uint64_t digits = 0;
-        unsigned n = 0, fraction = 0;
-        const char *p;
+        double value;
+
+        for (p = whole; p < end && is_digit(*p); p++)
+                digits = digits * 10 + (uint64_t)(*p - '0');
+        if (p == whole || (*whole == '0' && p - whole > 1))
+                return NULL;
+        if (p < end && *p == '.') {
+                for (fraction = ++p; p < end && is_digit(*p); p++)
+                        digits = digits * 10 + (uint64_t)(*p - '0');
+                if (p == fraction)
+                        return NULL;
+        }
+        if (p - whole > 15 + (fraction != NULL) || (p < end && (*p == 'e' || *p == 'E')))
+                return NULL;
+        value = (double)digits;
+        if (fraction)
+                value /= tens[p - fraction];
+        *out = negative ? -value : value;
+        return p;
+}
+
+/* The value of any number, whose grammar has been looked at. */
+static bool number_value(const char *text, size_t size, double *out)
+{
         locale_t c_locale;
         char copy[64];
 
-        /* Up to 15 digits and a power of ten below 1e16 are both exact in a double, so one division rounds right. */
-        for (p = text + negative; p < end && (is_digit(*p) || *p == '.'); p++) {
-                if (*p == '.') {
-                        fraction = 1;
-                        continue;
-                }
-                digits = digits * 10 + (uint64_t)(*p - '0');
-                if (++n > 15)
-                        break;
-                fraction += fraction > 0;
-        }
-        if (p == end && n <= 15) {
-                *out = (double)digits / tens[fraction ? fraction - 1 : 0] * (negative ? -1 : 1);
-                return true;
-        }
         if (size >= sizeof copy)
                 return false;
         memcpy(copy, text, size);
@@ -376,9 +408,25 @@ static bool number_value(const char *text, size_t size, double *out)
         return isfinite(*out);
 }
 
+/* One past the number at @p, NULL when none is there or it is too large. */
+static const char *number(const char *p, const char *end, double *out)
+{
+        const char *stop = simple_number(p, end, out);
+
+        if (stop)
+                return stop;
+        stop = number_end(p, end);
+        return stop && number_value(p, (size_t)(stop - p), out) ? stop : NULL;
+}
+
 bool capo_number_parse(const char *text, size_t size, double *out)
 {
-        return size && number_end(text, text + size) == text + size && number_value(text, size, out);
+        double value;
+
+        if (number(text, text + size, &value) != text + size || !size)
+                return false;
+        *out = value;
+        return true;
 }
 
 bool capo_json_number(struct capo_json *r, double *out, const char *what)
@@ -388,8 +436,8 @@ bool capo_json_number(struct capo_json *r, double *out, const char *what)
         if (r->failed)
                 return false;
         capo_json_peek(r);
-        end = number_end(r->at, r->end);
-        if (!end || !number_value(r->at, (size_t)(end - r->at), out))
+        end = number(r->at, r->end, out);
+        if (!end)
                 return capo_json_fail(r, r->at, "%s", what);
         r->at = end;
         return true;
@@ -422,7 +470,7 @@ bool capo_json_bool(struct capo_json *r, bool *out, const char *what)
 static bool skip(struct capo_json *r, unsigned depth)
 {
         struct capo_slice text;
-        double number;
+        double value;
 
         switch (capo_json_peek(r)) {
         case '{':
@@ -442,7 +490,7 @@ static bool skip(struct capo_json *r, unsigned depth)
         case '"': return capo_json_string(r, &text, "text");
         default:
                 return literal(r, "true") || literal(r, "false") || literal(r, "null") ||
-                       capo_json_number(r, &number, "a value");
+                       capo_json_number(r, &value, "a value");
         }
 }
 
@@ -458,33 +506,63 @@ bool capo_json_any(struct capo_json *r, struct capo_slice *out)
         return true;
 }
 
-const char *capo_json_one_of(const char *const *words, size_t n, char *text, size_t room)
+bool capo_json_fail_one_of(struct capo_json *r, const char *where, const struct capo_slice *words, size_t n)
 {
-        size_t used = (size_t)snprintf(text, room, "one of ");
+        char text[200];
+        size_t used = 0;
 
-        for (size_t i = 0; i < n && used < room; i++)
-                used += (size_t)snprintf(text + used, room - used, "%s%s", i ? ", " : "", words[i]);
-        return text;
+        for (size_t i = 0; i < n && used < sizeof text; i++)
+                used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "one of ", words[i].at);
+        return capo_json_fail(r, where, "%s", text);
 }
 
-/* Writers keep the order of the tables, so the search begins behind the last key seen. */
-int capo_json_find(struct capo_json *r, struct capo_slice key, const char *const *words, size_t n, uint32_t *seen)
+/* The next key when it is @word, written without escapes and with no blanks but the usual ones; else nothing is taken.
+ */
+static bool key_is(struct capo_json *r, struct capo_slice word)
 {
-        size_t i = *seen ? 32 - (size_t)__builtin_clz(*seen) : 0;
-        char text[200];
+        const char *p = r->at;
 
-        for (size_t tried = 0; tried < n; tried++, i++) {
-                i = i < n ? i : 0;
-                if (!capo_slice_is(key, words[i]))
+        if (r->failed || (size_t)(r->end - p) < word.size + sizeof ", \"\": ")
+                return false;
+        if (!r->fresh) {
+                if (*p++ != ',')
+                        return false;
+                p += *p == ' ';
+        }
+        if (p[0] != '"' || p[1] != word.at[0] || p[word.size + 1] != '"' || p[word.size + 2] != ':' ||
+            memcmp(p + 1, word.at, word.size))
+                return false;
+        r->key = p;
+        r->at = p + word.size + 3;
+        r->fresh = false;
+        capo_json_peek(r);
+        return true;
+}
+
+/* Writers keep the order of the tables, so what stands there is nearly always a key behind the last one seen. */
+int capo_json_next(struct capo_json *r, const struct capo_slice *words, size_t n, uint32_t *seen)
+{
+        struct capo_slice key;
+
+        for (size_t i = *seen ? 32 - (size_t)__builtin_clz(*seen) : 0; i < n; i++) {
+                if (key_is(r, words[i])) {
+                        *seen |= 1u << i;
+                        return (int)i;
+                }
+        }
+        if (!capo_json_key(r, &key))
+                return -1;
+        for (size_t i = 0; i < n; i++) {
+                if (!capo_slice_same(key, words[i]))
                         continue;
                 if (*seen & 1u << i) {
-                        capo_json_fail(r, r->key, "the key %s only once", words[i]);
+                        capo_json_fail(r, r->key, "the key %s only once", words[i].at);
                         return -1;
                 }
                 *seen |= 1u << i;
                 return (int)i;
         }
-        capo_json_fail(r, r->key, "%s", capo_json_one_of(words, n, text, sizeof text));
+        capo_json_fail_one_of(r, r->key, words, n);
         return -1;
 }
 

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <string.h>
+
 #include "capo/profile.h"
 
 /* Part of the text, or of the reader's scratch when it had escapes; not 0-terminated. */
@@ -37,7 +39,11 @@ bool capo_json_fail(struct capo_json *r, const char *where, const char *expected
         __attribute__((format(printf, 3, 4)));
 
 /** capo_json_peek() - next byte that is not blank, 0 at the end; `at` is moved onto it. */
-char capo_json_peek(struct capo_json *r);
+char capo_json_skip_blanks(struct capo_json *r);
+static inline char capo_json_peek(struct capo_json *r)
+{
+        return r->at<r->end && * r->at> ' ' ? *r->at : capo_json_skip_blanks(r);
+}
 
 /** capo_json_open() - take '{' or '['; @what says what was expected in a fault. */
 bool capo_json_open(struct capo_json *r, char bracket, const char *what);
@@ -55,11 +61,11 @@ bool capo_json_bool(struct capo_json *r, bool *out, const char *what);
 /** capo_json_any() - take any value; @out is its text. */
 bool capo_json_any(struct capo_json *r, struct capo_slice *out);
 
-/** capo_json_one_of() - "one of a, b, c"; returns @text. */
-const char *capo_json_one_of(const char *const *words, size_t n, char *text, size_t room);
-/** capo_json_find() - which of the @n @words (up to 32) the key is; each at most once, kept in *@seen. -1 with a fault.
- */
-int capo_json_find(struct capo_json *r, struct capo_slice key, const char *const *words, size_t n, uint32_t *seen);
+/** capo_json_fail_one_of() - the failure "one of a, b, c". */
+bool capo_json_fail_one_of(struct capo_json *r, const char *where, const struct capo_slice *words, size_t n);
+/** capo_json_next() - the next key of an object, as its index in @words (up to 32; each is 0-terminated), with its
+ * colon; each at most once, kept in *@seen, which begins as 0. -1 at '}' (taken) or failure. */
+int capo_json_next(struct capo_json *r, const struct capo_slice *words, size_t n, uint32_t *seen);
 /** capo_json_text() - a text value as a C string in @out; one that does not fit, or has a zero in it, fails as @what.
  */
 bool capo_json_text(struct capo_json *r, char *out, size_t room, const char *what);
@@ -67,14 +73,14 @@ bool capo_json_text(struct capo_json *r, char *out, size_t room, const char *wha
 /** capo_json_end() - nothing but blanks follows. */
 bool capo_json_end(struct capo_json *r);
 
-/** capo_slice_is() - equal to the word. */
-static inline bool capo_slice_is(struct capo_slice s, const char *word)
-{
-        for (size_t i = 0; i < s.size; i++) {
-                if (s.at[i] != word[i] || !word[i])
-                        return false;
+/* A literal as a slice; capo_slice_same() - equal to it. */
+#define CAPO_SLICE(literal)                 \
+        {                                   \
+                literal, sizeof literal - 1 \
         }
-        return !word[s.size];
+static inline bool capo_slice_same(struct capo_slice a, struct capo_slice b)
+{
+        return a.size == b.size && !memcmp(a.at, b.at, a.size);
 }
 
 /** capo_number_parse() - decimal number of @size bytes, whatever the locale. false: not one, or too large. */

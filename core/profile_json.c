@@ -15,53 +15,53 @@
 #include "core/size.h"
 #include "core/util.h"
 
-static const char *const document_keys[] = {"capo_profile", "name", "provenance", "platform", "layouts", "rules"};
+static const struct capo_slice document_keys[] = {WORD("capo_profile"), WORD("name"),    WORD("provenance"),
+                                                  WORD("platform"),     WORD("layouts"), WORD("rules")};
 enum { DOC_VERSION, DOC_NAME, DOC_PROVENANCE, DOC_PLATFORM, DOC_LAYOUTS, DOC_RULES };
 
-static const char *const row_keys[] = {"upto", "algo",      "proto", "channels", "leave",
-                                       "us",   "spread_us", "gain",  "samples"};
+static const struct capo_slice row_keys[] = {WORD("upto"),      WORD("algo"),  WORD("proto"),
+                                             WORD("channels"),  WORD("leave"), WORD("us"),
+                                             WORD("spread_us"), WORD("gain"),  WORD("samples")};
 enum { ROW_UPTO, ROW_ALGO, ROW_PROTO, ROW_CHANNELS, ROW_LEAVE, ROW_US, ROW_SPREAD, ROW_GAIN, ROW_SAMPLES };
 
-static const char *const constant_keys[] = {"table", "value", "link", "algo", "proto", "gpu", "scale"};
+static const struct capo_slice constant_keys[] = {WORD("table"), WORD("value"), WORD("link"), WORD("algo"),
+                                                  WORD("proto"), WORD("gpu"),   WORD("scale")};
 enum { CONST_TABLE, CONST_VALUE, CONST_LINK, CONST_ALGO, CONST_PROTO, CONST_GPU, CONST_SCALE };
 
-static bool same_letters(const char *a, const char *b)
+/* Equal without regard to case, '_' and '-'? @word is in small letters. */
+static bool same_letters(struct capo_slice text, const char *word)
 {
-        for (;; a++, b++) {
-                while (*a == '_' || *a == '-')
-                        a++;
-                while (*b == '_')
-                        b++;
-                if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
+        const char *end = text.at + text.size;
+
+        for (;; text.at++, word++) {
+                while (text.at < end && (*text.at == '_' || *text.at == '-'))
+                        text.at++;
+                while (*word == '_')
+                        word++;
+                if (text.at == end || !*word)
+                        return text.at == end && !*word;
+                if (*text.at != *word && (*text.at < 'A' || *text.at > 'Z' || (*text.at | 0x20) != *word))
                         return false;
-                if (!*a)
-                        return true;
         }
 }
 
 /* One of @words; *@out is its index. */
-static bool word(struct capo_json *r, const char *const *words, size_t n, uint8_t *out)
+static bool word(struct capo_json *r, const struct capo_slice *words, size_t n, uint8_t *out)
 {
-        char text[40] = "", expected[200];
-        const char *where;
         struct capo_slice s = {0};
+        const char *where;
+        bool text = capo_json_peek(r) == '"';
 
-        if (capo_json_peek(r) == '"') {
-                where = r->at;
-                if (!capo_json_string(r, &s, "a word"))
-                        return false;
-                if (s.size < sizeof text)
-                        memcpy(text, s.at, s.size);
-        } else {
-                where = r->at;
-        }
-        for (size_t i = 0; i < n && *text; i++) {
-                if (same_letters(text, words[i])) {
+        where = r->at;
+        if (text && !capo_json_string(r, &s, "a word"))
+                return false;
+        for (size_t i = 0; i < n && s.size; i++) {
+                if (capo_slice_same(s, words[i]) || same_letters(s, words[i].at)) {
                         *out = (uint8_t)i;
                         return true;
                 }
         }
-        return capo_json_fail(r, where, "%s", capo_json_one_of(words, n, expected, sizeof expected));
+        return capo_json_fail_one_of(r, where, words, n);
 }
 
 static bool size_value(struct capo_json *r, uint64_t *out)
@@ -101,7 +101,7 @@ static bool whole_number(struct capo_json *r, double min, double max, double *ou
         where = r->at;
         if (!capo_json_number(r, out, what))
                 return false;
-        return (*out >= min && *out <= max && *out == floor(*out)) || capo_json_fail(r, where, "%s", what);
+        return (*out >= min && *out <= max && *out == (double)(int64_t)*out) || capo_json_fail(r, where, "%s", what);
 }
 
 static bool evidence(struct capo_json *r, float *out, bool negative)
@@ -119,7 +119,7 @@ static bool evidence(struct capo_json *r, float *out, bool negative)
 
 static bool read_row(struct capo_json *r, struct capo_row *row, const char **upto_at)
 {
-        struct capo_slice key;
+        int k;
         uint32_t seen = 0;
         bool leave = false;
         double n;
@@ -130,10 +130,10 @@ static bool read_row(struct capo_json *r, struct capo_row *row, const char **upt
         row->line = r->line;
         if (!capo_json_open(r, '{', "a row, {\"upto\": ...}"))
                 return false;
-        while (capo_json_key(r, &key)) {
+        while ((k = capo_json_next(r, row_keys, N_ELEMENTS(row_keys), &seen)) >= 0) {
                 const char *where = r->at;
 
-                switch (capo_json_find(r, key, row_keys, N_ELEMENTS(row_keys), &seen)) {
+                switch (k) {
                 case ROW_UPTO:
                         *upto_at = where;
                         size_value(r, &row->upto);
@@ -297,7 +297,7 @@ static bool read_range(struct capo_json *r, const struct when_key *k, struct cap
 
 bool capo_profile_read_nccl(struct capo_json *r, struct capo_range *out)
 {
-        static const struct when_key nccl = {.key = "nccl", .kind = NCCL};
+        static const struct when_key nccl = {.key = WORD("nccl"), .kind = NCCL};
 
         return read_range(r, &nccl, out);
 }
@@ -321,29 +321,26 @@ static bool read_text(struct capo_json *r, struct capo_profile *p, enum kind kin
 
 static bool read_when(struct capo_json *r, struct capo_profile *p, struct capo_when *when)
 {
-        const char *words[N_ELEMENTS(when_keys)];
-        struct capo_slice key;
+        struct capo_slice words[N_ELEMENTS(when_keys)];
         uint32_t seen = 0;
+        int k;
 
         for (size_t i = 0; i < N_ELEMENTS(when_keys); i++)
                 words[i] = when_keys[i].key;
         if (!capo_json_open(r, '{', "conditions, {\"nodes\": 2, ...}"))
                 return false;
-        while (capo_json_key(r, &key)) {
-                int i = capo_json_find(r, key, words, N_ELEMENTS(words), &seen);
+        while ((k = capo_json_next(r, words, N_ELEMENTS(words), &seen)) >= 0) {
                 void *field;
                 bool flag;
 
-                if (i < 0)
-                        return false;
-                field = (char *)when + when_keys[i].offset;
-                switch (when_keys[i].kind) {
+                field = (char *)when + when_keys[k].offset;
+                switch (when_keys[k].kind) {
                 case RANGE:
                 case GBS:
-                case NCCL: read_range(r, &when_keys[i], field); break;
+                case NCCL: read_range(r, &when_keys[k], field); break;
                 case LAYOUT:
                 case TEXT:
-                case PATTERN: read_text(r, p, when_keys[i].kind, field); break;
+                case PATTERN: read_text(r, p, when_keys[k].kind, field); break;
                 case LINK:
                         if (word(r, link_words + 1, N_ELEMENTS(link_words) - 1, field))
                                 ++*(uint8_t *)field;
@@ -361,7 +358,7 @@ static bool read_constant(struct capo_json *r, struct capo_profile *p)
 {
         struct capo_constant c = {.value = -1};
         uint8_t link = 0, algo = 0, proto = 0, gpu = 0, scale = 0;
-        struct capo_slice key;
+        int k;
         uint32_t seen = 0, needed;
         const char *start;
         double n;
@@ -371,11 +368,11 @@ static bool read_constant(struct capo_json *r, struct capo_profile *p)
         c.line = r->line;
         if (!capo_json_open(r, '{', "a constant, {\"table\": ...}"))
                 return false;
-        while (capo_json_key(r, &key)) {
+        while ((k = capo_json_next(r, constant_keys, N_ELEMENTS(constant_keys), &seen)) >= 0) {
                 const char *where = r->at;
                 bool good = false;
 
-                switch (capo_json_find(r, key, constant_keys, N_ELEMENTS(constant_keys), &seen)) {
+                switch (k) {
                 case CONST_TABLE: word(r, constant_tables, N_ELEMENTS(constant_tables), &c.table); break;
                 case CONST_VALUE:
                         if (capo_json_number(r, &c.value, "a number") && !(c.value >= 0 && c.value < 1e9))
@@ -420,7 +417,6 @@ static bool read_constant(struct capo_json *r, struct capo_profile *p)
 
 static bool read_rule(struct capo_json *r, struct capo_profile *p)
 {
-        struct capo_slice key;
         struct capo_rule *rule;
         uint32_t seen = 0, line;
         uint8_t basis = CAPO_BASIS_MEASURED;
@@ -439,9 +435,8 @@ static bool read_rule(struct capo_json *r, struct capo_profile *p)
                 ;
         rule->line = line;
         rule->column = (uint32_t)(start - bol) + 1;
-        while (capo_json_key(r, &key)) {
-                switch (k = capo_json_find(r, key, rule_keys, N_ELEMENTS(rule_keys), &seen)) {
-                case -1: return false;
+        while ((k = capo_json_next(r, rule_keys, N_ELEMENTS(rule_keys), &seen)) >= 0) {
+                switch (k) {
                 case RULE_WHEN: read_when(r, p, &rule->when); break;
                 case RULE_BASIS: word(r, basis_words, N_ELEMENTS(basis_words), &basis); break;
                 case RULE_CONSTANTS:
@@ -492,7 +487,7 @@ static bool read_notes(struct capo_json *r, struct capo_profile *p, enum capo_se
 
 static bool read_document(struct capo_json *r, struct capo_profile *p)
 {
-        struct capo_slice key;
+        int k;
         uint32_t seen = 0;
         double version;
         const char *start;
@@ -501,10 +496,10 @@ static bool read_document(struct capo_json *r, struct capo_profile *p)
         start = r->at;
         if (!capo_json_open(r, '{', "a profile, {\"capo_profile\": 1, ...}, or CSV"))
                 return false;
-        while (capo_json_key(r, &key)) {
+        while ((k = capo_json_next(r, document_keys, N_ELEMENTS(document_keys), &seen)) >= 0) {
                 const char *where = r->at;
 
-                switch (capo_json_find(r, key, document_keys, N_ELEMENTS(document_keys), &seen)) {
+                switch (k) {
                 case DOC_VERSION:
                         if (!whole_number(r, 1, 1e9, &version, "the version of the profile format, 1"))
                                 return false;

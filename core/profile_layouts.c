@@ -9,8 +9,9 @@
 #include "core/profile_file.h"
 #include "core/util.h"
 
-static const char *const keys[] = {"layout",    "nccl",   "gpus",      "allreduce",
-                                   "broadcast", "reduce", "allgather", "reducescatter"};
+static const struct capo_slice keys[] = {CAPO_SLICE("layout"),    CAPO_SLICE("nccl"),         CAPO_SLICE("gpus"),
+                                         CAPO_SLICE("allreduce"), CAPO_SLICE("broadcast"),    CAPO_SLICE("reduce"),
+                                         CAPO_SLICE("allgather"), CAPO_SLICE("reducescatter")};
 enum { KEY_LAYOUT, KEY_NCCL, KEY_GPUS, KEY_COLLS };
 static const enum capo_coll colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE, CAPO_COLL_ALLGATHER,
                                        CAPO_COLL_REDUCESCATTER};
@@ -46,7 +47,6 @@ static bool read_layout(struct capo_json *r, struct capo_profile *p)
         char layout[CAPO_LAYOUT_TEXT], gpus[512];
         struct capo_layout_cost c = {.nccl = CAPO_ANY};
         struct capo_layout parsed;
-        struct capo_slice key;
         uint32_t seen = 0;
         const char *start, *where;
         int k, e;
@@ -56,9 +56,8 @@ static bool read_layout(struct capo_json *r, struct capo_profile *p)
         c.line = r->line;
         if (!capo_json_open(r, '{', "a layout's costs, {\"layout\": ...}"))
                 return false;
-        while (capo_json_key(r, &key)) {
-                switch (k = capo_json_find(r, key, keys, N_ELEMENTS(keys), &seen)) {
-                case -1: return false;
+        while ((k = capo_json_next(r, keys, N_ELEMENTS(keys), &seen)) >= 0) {
+                switch (k) {
                 case KEY_LAYOUT:
                         capo_json_peek(r);
                         where = r->at;
@@ -114,7 +113,7 @@ void capo_profile_put_layouts(FILE *out, const struct capo_profile *p)
                 for (size_t k = 0; k < N_ELEMENTS(colls); k++) {
                         if (!c->gbs[colls[k]])
                                 continue;
-                        fprintf(out, ", \"%s\": [%s, ", keys[KEY_COLLS + k],
+                        fprintf(out, ", \"%s\": [%s, ", keys[KEY_COLLS + k].at,
                                 capo_number_print(c->us[colls[k]], text, sizeof text));
                         fprintf(out, "%s]", capo_number_print(c->gbs[colls[k]], text, sizeof text));
                 }

@@ -112,7 +112,7 @@ static const char *when_value(const struct capo_when *when, const struct when_ke
         case LAYOUT:
         case TEXT:
         case PATTERN: return *(const char *const *)field;
-        case LINK: return *(const uint8_t *)field ? link_words[*(const uint8_t *)field] : NULL;
+        case LINK: return *(const uint8_t *)field ? link_words[*(const uint8_t *)field].at : NULL;
         case FLAG:
                 *quotes = false;
                 return *(const int8_t *)field < 0 ? NULL : *(const int8_t *)field ? "true" : "false";
@@ -131,8 +131,8 @@ char *capo_when_print(const struct capo_when *when, char *text, size_t room)
                 const char *v = when_value(when, &when_keys[i], value, sizeof value, &quotes);
 
                 if (v)
-                        used += (size_t)snprintf(text + used, room - used, "%s%s=%s", used ? " " : "", when_keys[i].key,
-                                                 v);
+                        used += (size_t)snprintf(text + used, room - used, "%s%s=%s", used ? " " : "",
+                                                 when_keys[i].key.at, v);
         }
         return text;
 }
@@ -149,7 +149,7 @@ static void put_when(FILE *out, const struct capo_when *when)
 
                 if (!v)
                         continue;
-                fprintf(out, "%s\"%s\": ", comma, when_keys[i].key);
+                fprintf(out, "%s\"%s\": ", comma, when_keys[i].key.at);
                 if (quotes)
                         capo_profile_put_text(out, v);
                 else
@@ -161,7 +161,7 @@ static void put_when(FILE *out, const struct capo_when *when)
 
 void capo_profile_put_nccl(FILE *out, struct capo_range range)
 {
-        static const struct when_key nccl = {.key = "nccl", .kind = NCCL};
+        static const struct when_key nccl = {.key = WORD("nccl"), .kind = NCCL};
         char text[100];
 
         range_print(&nccl, range, text, sizeof text);
@@ -175,8 +175,8 @@ static void put_row(FILE *out, const struct capo_row *row)
         fputs("        {\"upto\": ", out);
         put_size(out, row->upto);
         if (row->algo)
-                fprintf(out, ", \"algo\": \"%s\", \"proto\": \"%s\"", algo_words[row->algo - 1],
-                        proto_words[row->proto - 1]);
+                fprintf(out, ", \"algo\": \"%s\", \"proto\": \"%s\"", algo_words[row->algo - 1].at,
+                        proto_words[row->proto - 1].at);
         else
                 fputs(", \"leave\": true", out);
         if (row->channels)
@@ -200,15 +200,16 @@ static void put_constants(FILE *out, const struct capo_rule *rule)
         for (uint32_t i = 0; i < rule->n_constants; i++) {
                 const struct capo_constant *c = &rule->constants[i];
 
-                fprintf(out, "%s\n        {\"table\": \"%s\", ", i ? "," : "", constant_tables[c->table]);
+                fprintf(out, "%s\n        {\"table\": \"%s\", ", i ? "," : "", constant_tables[c->table].at);
                 if (c->table == CAPO_CONST_HW_LATENCY)
                         fprintf(out, "\"link\": \"%s\", \"algo\": \"%s\", \"proto\": \"%s\"",
-                                constant_links[c->index[0]], algo_words[c->index[1]], proto_words[c->index[2]]);
+                                constant_links[c->index[0]].at, algo_words[c->index[1]].at,
+                                proto_words[c->index[2]].at);
                 else if (c->table == CAPO_CONST_BASE_LATENCY)
-                        fprintf(out, "\"algo\": \"%s\", \"proto\": \"%s\"", algo_words[c->index[0]],
-                                proto_words[c->index[1]]);
+                        fprintf(out, "\"algo\": \"%s\", \"proto\": \"%s\"", algo_words[c->index[0]].at,
+                                proto_words[c->index[1]].at);
                 else
-                        fprintf(out, "\"gpu\": \"%s\", \"scale\": %d", constant_gpus[c->index[0]],
+                        fprintf(out, "\"gpu\": \"%s\", \"scale\": %d", constant_gpus[c->index[0]].at,
                                 constant_scales[c->index[1]]);
                 fprintf(out, ", \"value\": %s}", capo_number_print(c->value, text, sizeof text));
         }
@@ -242,7 +243,7 @@ int capo_profile_write(const struct capo_profile *p, FILE *out)
 
                 fprintf(out, "%s\n    {\n      ", i ? "," : "");
                 put_when(out, &rule->when);
-                fprintf(out, ",\n      \"basis\": \"%s\"", basis_words[rule->basis]);
+                fprintf(out, ",\n      \"basis\": \"%s\"", basis_words[rule->basis].at);
                 if (rule->n_constants)
                         put_constants(out, rule);
                 for (size_t k = 0; k < N_ELEMENTS(rule_colls); k++) {
@@ -250,7 +251,7 @@ int capo_profile_write(const struct capo_profile *p, FILE *out)
 
                         if (!rule->count[c])
                                 continue;
-                        fprintf(out, ",\n      \"%s\": [\n", rule_keys[RULE_COLLS + k]);
+                        fprintf(out, ",\n      \"%s\": [\n", rule_keys[RULE_COLLS + k].at);
                         for (uint32_t n = 0; n < rule->count[c]; n++) {
                                 put_row(out, &p->rows[rule->first[c] + n]);
                                 fputs(n + 1 < rule->count[c] ? ",\n" : "\n", out);

@@ -55,6 +55,12 @@ static const struct bad {
         {RULE("{\"upto\": -5, \"leave\": true}, " LAST), "1:67", "a size"},
         {RULE("{\"upto\": 5.5, \"leave\": true}, " LAST), "1:67", "a size"},
         {RULE("{\"upto\": 18446744073709551616, \"leave\": true}, " LAST), "1:67", "below 2^64"},
+        {RULE("{\"upto\":\"5X\", \"leave\": true}, " LAST), "1:66", "a size"}, /* blanks where writers put none */
+        {RULE("{\"upto\":   \"5X\", \"leave\": true}, " LAST), "1:69", "a size"},
+        {RULE("{\"upto\":\n\"5X\", \"leave\": true}, " LAST), "2:1", "a size"},
+        {RULE("{\"upto\": 5 \"leave\": true}, " LAST), "1:69", "\",\" or"},
+        {RULE("{\"upto\": 5,\n\"leave\": false}, " LAST), "2:10", "true"},
+        {RULE("{\"leave\": true, \"upto\": 5, \"leave\": true}, " LAST), "1:85", "only once"},
         {RULE("{\"leave\": true}"), "1:58", "key upto"},
         {RULE("{\"upto\": \"max\"}"), "1:58", "algo and proto"},
         {RULE("{\"upto\": \"max\", \"algo\": \"ring\"}"), "1:58", "algo and proto"},
