@@ -40,6 +40,13 @@ rank=${PMI_RANK:-$OMPI_COMM_WORLD_RANK}
 exec "$@"
 """
 
+# The same program as a Python extension: libmpi, and libfabric with it, are loaded late and in a scope of their own.
+PYTHON = """
+import ctypes, sys
+words = [w.encode() for w in sys.argv[1:]]
+sys.exit(ctypes.CDLL(sys.argv[1], ctypes.RTLD_LOCAL).main(len(words), (ctypes.c_char_p * (len(words) + 1))(*words)))
+"""
+
 
 def openmpi(provider, pair):
     # its launcher, in the first namespace, is reached by rank 1 over the veth pair
@@ -86,7 +93,7 @@ def launch(tmp, program, provider, pair, under_capo):
     args, env = how(provider, pair)
     env = {**os.environ, "CAPO_QUIET": "1", "FI_HOOK": "trace", "FI_LOG_LEVEL": "trace", "TRACES": tmp + "/traces",
            "ENTER": " ".join(pair.enter[1]) if pair else "", "PAIR": pair.interface[0][:-1] if pair else "", **env}
-    command = [shutil.which(launcher), *args, tmp + "/rank", program, str(N), str(SIZE)]
+    command = [shutil.which(launcher), *args, tmp + "/rank", *program, str(N), str(SIZE)]
     if under_capo:
         command = [capo, "run", "--dir", tmp + "/logs", "--", *command]
     shutil.rmtree(tmp + "/traces", ignore_errors=True)
@@ -98,7 +105,7 @@ def launch(tmp, program, provider, pair, under_capo):
 
 
 def case(tmp, program, provider, pair=None):
-    what = "%s over %s" % (name, provider) + (" in two network namespaces" if pair else "")
+    what = "%s over %s" % (name, provider) + (" in two network namespaces" if pair else "") + (" from Python" if len(program) > 1 else "")
     good, text = launch(tmp, program, provider, pair, True)
     if not good:
         bare, bare_text = launch(tmp, program, provider, pair, False)
@@ -130,23 +137,30 @@ def case(tmp, program, provider, pair=None):
             check(what + ": every completion is", f["completions"] == trace[1], (f["completions"], trace[1]))
         if pair:
             check(what + ": names its own interface", f["domain"] in pair.interface or f["provider"].startswith("udp"), f["domain"])
+    # the hook came with 1.18, and follows no scalable endpoints, which MPICH makes of sockets
+    traces = all(tuple(map(int, v.split("."))) >= (1, 18) for v in versions) and not (how is mpich and provider == "sockets")
+    check(what + ": compared with a trace", exact == (2 if traces else 0), exact)
     print("%s: libfabric %s; %s" % (what, " ".join(map(str, versions)),
-                                    "each operation as traced" if exact == 2 else "this libfabric has no trace of the operations"))
+                                    "each operation as traced" if traces else "no trace of the operations, only bytes compared"))
     for f in fabric:
         print("  rank %d: %s %s" % (f["rank"], f["provider"], ", ".join("%s %d x, %d bytes" % (k, *count(f, k)) for k in f["ops"])))
 
 
 with tempfile.TemporaryDirectory() as tmp:
-    built = subprocess.run([compiler, "-O1", here + "/allreduce.c", "-o", tmp + "/allreduce"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if built.returncode:
+    for how_built in (["-o", tmp + "/allreduce"], ["-shared", "-fPIC", "-o", tmp + "/allreduce.so"]):
+        built = subprocess.run([compiler, "-O1", here + "/allreduce.c", *how_built], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if not built.returncode:
+            continue
         skip(name, "does not compile: " + built.stdout.decode(errors="replace")[:200])
         done()
     with open(tmp + "/rank", "w") as f:
         f.write(RANK)
     os.chmod(tmp + "/rank", 0o755)
+    program = [tmp + "/allreduce"]
     for provider in providers:
-        case(tmp, tmp + "/allreduce", provider)
+        case(tmp, program, provider)
+    case(tmp, [sys.executable, "-c", PYTHON, tmp + "/allreduce.so"], "tcp")
     with two_namespaces(name) as pair:
         if pair:
-            case(tmp, tmp + "/allreduce", "tcp", pair)
+            case(tmp, program, "tcp", pair)
 done()
