@@ -12,14 +12,12 @@
 
 #include "capo/msg.h"
 #include "cli/cli.h"
+#include "cli/fit.h"
 #include "cli/inputs.h"
-#include "cli/plan_tools.h"
 #include "core/calls.h"
 #include "core/size.h"
 #include "core/util.h"
 #include "profiles/fit.h"
-#include "profiles/fit_model.h"
-#include "profiles/plan.h"
 #include "profiles/svg.h"
 
 static void help(void)
@@ -41,16 +39,22 @@ static void help(void)
              "  --min-gain P     percent of time a rule must save to be written (default 1)\n"
              "  --without-default  accept sweeps without NCCL's own choice: the next best candidate stands in for it\n"
              "  --name NAME      name of the profile; default the file's\n"
-             "  --model LAYOUT   also a rule for this allocation that was not measured (3+5; may be repeated): NCCL's "
-             "own model\n"
-             "                   (capo plan), corrected by measured over modelled; only gains above 15 %, marked "
-             "modelled\n"
+             "  --model ALLOC    also a rule for this allocation that was not measured (may be repeated): 3+5, or "
+             "exact GPUs\n"
+             "                   ({1,2,3}+{0-4}; 0,2,3 of one machine). NCCL's own model (capo plan), corrected by "
+             "measured over\n"
+             "                   modelled; without any INPUT by what the links under NCCL's channels carry and the "
+             "hops of the\n"
+             "                   largest node. Only gains above 15 %, marked modelled: capo run --allow-modelled uses "
+             "them\n"
+             "  --sizes LIST     for --model without INPUT; default 1K..8G*2\n"
              "  --topo FILE, --platform NAME, --libnccl FILE   the machine for --model, as capo plan takes them\n"
              "  --all            all sizes, not only groups of sizes with one answer");
         fputs(capo_inputs_help(), stdout);
         puts("\nexamples:\n"
              "  capo fit capo-logs/ -o mycluster.json\n"
-             "  capo fit default-*.txt --algo ring ring-*.txt --algo tree --proto ll128 tree-*.txt -o mycluster.json");
+             "  capo fit default-*.txt --algo ring ring-*.txt --algo tree --proto ll128 tree-*.txt -o mycluster.json\n"
+             "  capo fit --model '{1,2,3}+{0-4}' --platform dgx1v -o fragment.json");
 }
 
 struct job {
@@ -61,9 +65,7 @@ struct job {
         char svg_beside[4096]; /* default of svg */
         bool json, all;
         int inputs;
-        const char *models[8];
-        int n_models;
-        struct capo_fit_machine machine;
+        struct fit_models models;
 };
 
 static bool terminal;
@@ -92,17 +94,10 @@ static int arguments(struct job *j, int argc, char **argv)
                         help();
                         return CAPO_EXIT_OK;
                 }
-                if (!strcmp(a, "--model") || !strcmp(a, "--topo") || !strcmp(a, "--platform") ||
-                    !strcmp(a, "--libnccl")) {
+                if (fit_models_option(&j->models, a)) {
                         v = value_of(argc, argv, &i);
-                        if (!v || (a[2] == 'm' && j->n_models == (int)N_ELEMENTS(j->models)))
+                        if (!v || fit_models_take(&j->models, a, v) < 0)
                                 return CAPO_EXIT_USAGE;
-                        if (a[2] == 'm')
-                                j->models[j->n_models++] = v;
-                        else
-                                *(a[2] == 't'   ? &j->machine.topo
-                                  : a[2] == 'p' ? &j->machine.platform
-                                                : &j->machine.libnccl) = v;
                         continue;
                 }
                 if (!strcmp(a, "-o") || !strcmp(a, "--svg") || !strcmp(a, "--name") || !strcmp(a, "--min-gain")) {
@@ -144,7 +139,7 @@ static int arguments(struct job *j, int argc, char **argv)
                 if (capo_inputs_read(a, &j->label, &j->set) < 0)
                         return CAPO_EXIT_FAIL;
         }
-        if (j->inputs == 0) {
+        if (j->inputs == 0 && j->models.n == 0) {
                 capo_error("fit: no input; capo fit --help");
                 return CAPO_EXIT_USAGE;
         }
@@ -410,18 +405,26 @@ static int json_page(const struct job *j, const struct capo_fit *fit, const stru
 
 /* ---- what is written ---- */
 
-static int provenance(const struct job *j, const struct capo_fit *fit, struct capo_profile *profile)
+static int who_and_when(struct capo_profile *profile)
 {
-        const char *gpu = fit->series[0].like.gpu;
-        char nccl[16], date[16] = "", sources[256] = "";
         const char *epoch = getenv("SOURCE_DATE_EPOCH"); /* reproducible files: reproducible-builds.org */
         time_t now = epoch ? (time_t)strtoll(epoch, NULL, 10) : time(NULL);
+        char date[16] = "";
         struct tm tm;
-        size_t used = 0;
-        int e = 0;
 
         if (gmtime_r(&now, &tm))
                 strftime(date, sizeof date, "%Y-%m-%d", &tm);
+        return capo_profile_note(profile, CAPO_PROVENANCE, "tool", "capo fit " CAPO_VERSION) |
+               capo_profile_note(profile, CAPO_PROVENANCE, "date", date);
+}
+
+static int provenance(const struct job *j, const struct capo_fit *fit, struct capo_profile *profile)
+{
+        const char *gpu = fit->series[0].like.gpu;
+        char nccl[16], sources[256] = "";
+        size_t used = 0;
+        int e = who_and_when(profile);
+
         for (size_t i = 0; i < j->set.n_runs; i++) {
                 const char *slash = strrchr(j->set.runs[i].source, '/'),
                            *name = slash && slash[1] ? slash + 1 : j->set.runs[i].source;
@@ -430,8 +433,6 @@ static int provenance(const struct job *j, const struct capo_fit *fit, struct ca
                         continue;
                 used += (size_t)snprintf(sources + used, sizeof sources - used, "%s%s", used ? ", " : "", name);
         }
-        e |= capo_profile_note(profile, CAPO_PROVENANCE, "tool", "capo fit " CAPO_VERSION);
-        e |= capo_profile_note(profile, CAPO_PROVENANCE, "date", date);
         e |= capo_profile_note(profile, CAPO_PROVENANCE, "nccl",
                                fit->series[0].like.nccl ? capo_nccl_text(fit->series[0].like.nccl, nccl, sizeof nccl)
                                                         : "not recorded");
@@ -530,45 +531,39 @@ static bool two_kinds(const struct capo_fit *fit)
         return false;
 }
 
-/* Rules for allocations nobody measured. Return: 0, or -1 after saying why not. */
-static int model(struct job *j, const struct capo_fit *fit, struct capo_profile *profile, int *n_rules, int *n_rows)
+/* --model without anything measured. An exit status. */
+static int model_alone(struct job *j)
 {
-        static char tools[4096], libnccl[4096], topo[4096];
-        struct capo_fit_modelled done;
-        char why[512];
+        struct capo_profile *profile = capo_profile_new(j->name ? j->name : "");
+        int n_rules = 0, status = CAPO_EXIT_FAIL, e;
 
-        if (!j->n_models)
-                return 0;
-        if (capo_plan_tools_find(tools, sizeof tools) < 0) {
-                capo_error("fit: --model: the planner's parts are neither in the build tree nor in the prefix of this "
-                           "capo");
-                return -1;
-        }
-        if (!j->machine.libnccl && capo_plan_find_libnccl(libnccl, sizeof libnccl) == 0)
-                j->machine.libnccl = libnccl;
-        if (!j->machine.topo && j->machine.platform &&
-            capo_plan_stored_topology(j->machine.platform, topo, sizeof topo) == 0)
-                j->machine.topo = topo;
-        if (!j->machine.libnccl || !j->machine.topo) {
-                capo_error("fit: --model needs %s",
-                           j->machine.libnccl ? "--topo FILE or --platform NAME" : "a libnccl.so.2: --libnccl FILE");
-                return -1;
-        }
-        j->machine.tools = tools;
-        for (int i = 0; i < j->n_models; i++) {
-                if (capo_fit_model(fit, &j->machine, j->models[i], &j->options, profile, &done, why, sizeof why) < 0) {
-                        capo_error("fit: --model %s: %s", j->models[i], why);
-                        return -1;
+        if (!profile || who_and_when(profile) < 0)
+                capo_error("fit: no memory");
+        else if (fit_models_alone(&j->models, &j->options, profile, j->json, &n_rules) == 0)
+                status = CAPO_EXIT_OK;
+        if (status == CAPO_EXIT_OK && j->svg)
+                capo_warn("fit: --svg draws measurements, and there are none");
+        if (status == CAPO_EXIT_OK && j->out && n_rules) {
+                e = write_file(j->out, write_profile, profile);
+                if (e < 0) {
+                        capo_error("%s: %s", j->out, strerror(-e));
+                        status = CAPO_EXIT_FAIL;
+                } else if (!j->json) {
+                        printf("\nwrote %s: %d rule%s, marked modelled; capo run --allow-modelled and capo plan "
+                               "--allow-modelled use %s\n",
+                               j->out, n_rules, n_rules == 1 ? "" : "s", n_rules == 1 ? "it" : "them");
                 }
-                *n_rules += done.n_rows > 0;
-                *n_rows += done.n_rows;
-                if (!j->json)
-                        printf("\n%s, modelled from %s: %d sizes looked at, %s\n", j->models[i], done.from,
-                               done.n_sizes,
-                               done.n_rows ? "rows written and marked modelled"
-                                           : "none expected to gain 15 % over NCCL's own choice: no rule");
+        } else if (status == CAPO_EXIT_OK && !j->json) {
+                printf(n_rules  ? "\n%d rule%s; -o FILE writes them\n"
+                       : j->out ? "\n%d rules: %s not written\n"
+                                : "\n%d rules%.0s\n",
+                       n_rules,
+                       n_rules  ? n_rules == 1 ? "" : "s"
+                       : j->out ? j->out
+                                : "");
         }
-        return 0;
+        capo_profile_free(profile);
+        return status;
 }
 
 int capo_verb_fit(int argc, char **argv)
@@ -581,6 +576,10 @@ int capo_verb_fit(int argc, char **argv)
 
         if (status >= 0)
                 goto end;
+        if (j.inputs == 0) {
+                status = model_alone(&j);
+                goto end;
+        }
         status = CAPO_EXIT_FAIL;
         terminal = isatty(STDOUT_FILENO);
         if (isatty(STDERR_FILENO) && j.set.n > 100000)
@@ -607,7 +606,7 @@ int capo_verb_fit(int argc, char **argv)
                 for (int i = 0; i < fit->n_series; i++)
                         series_page(&j, &fit->series[i]);
         }
-        if (model(&j, fit, profile, &n_rules, &n_rows) < 0)
+        if (fit_models_measured(&j.models, fit, &j.options, profile, !j.json, &n_rules, &n_rows) < 0)
                 goto end;
         status = outputs(&j, fit, profile, n_rules, n_rows);
 end:

@@ -94,66 +94,67 @@ static uint8_t decide(const struct capo_fit_series *s, const struct capo_plan_an
         return own > 0 && *gain >= margin && choice != CAPO_ALGO_PROTO(row->algo, row->proto) ? choice : 0;
 }
 
-static int write_rows(const struct capo_fit_series *s, const struct capo_plan_answer *here,
-                      const struct capo_plan_answer *there, double margin, struct capo_profile *profile,
-                      struct capo_fit_modelled *out)
+static int leave_up_to(struct capo_profile *profile, enum capo_coll coll, uint64_t upto)
 {
-        uint8_t choice[MAX_SIZES];
-        double us[MAX_SIZES], gain[MAX_SIZES];
-        int n = (int)(there->n_rows < here->n_rows ? there->n_rows : here->n_rows), any = 0, e;
+        struct capo_row leave = {.upto = upto, .coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN};
 
-        for (int p = 0; p < n; p++) {
-                us[p] = gain[p] = NAN;
-                choice[p] = decide(s, here, there, p, margin, &us[p], &gain[p]);
-                any |= choice[p];
-        }
-        out->n_sizes += n;
+        return capo_profile_row(profile, &leave);
+}
+
+int capo_fit_modelled_rows(struct capo_profile *profile, enum capo_coll coll, const struct capo_fit_decision *d, int n,
+                           bool open_end)
+{
+        int written = 0, any = 0, e;
+
+        for (int p = 0; p < n; p++)
+                any |= d[p].choice;
         if (!any)
                 return 0;
-        if (profile->n_rules == 0 || profile->rules[profile->n_rules - 1].basis != CAPO_BASIS_MODELLED)
-                return -EINVAL;
-        if (choice[0]) { /* nothing is claimed below what was measured */
-                struct capo_row leave = {.upto = s->points[0].bytes - 1,
-                                         .coll = (uint8_t)capo_coll_of_call(s->call),
-                                         .us = NAN,
-                                         .spread_us = NAN,
-                                         .gain = NAN};
-
-                if (leave.upto > 0 && (e = capo_profile_row(profile, &leave)) < 0)
-                        return e;
-        }
+        if (d[0].choice && d[0].bytes > 1 && (e = leave_up_to(profile, coll, d[0].bytes - 1)) < 0)
+                return e; /* nothing is claimed below what was looked at */
         for (int p = 0; p < n; p++) {
-                struct capo_row row = {.coll = (uint8_t)capo_coll_of_call(s->call),
-                                       .algo = choice[p] >> 4,
-                                       .proto = choice[p] & 15,
+                struct capo_row row = {.coll = (uint8_t)coll,
+                                       .algo = d[p].choice >> 4,
+                                       .proto = d[p].choice & 15,
                                        .us = NAN,
                                        .spread_us = NAN,
                                        .gain = NAN};
 
-                if (p + 1 < n && choice[p + 1] == choice[p])
+                if (p + 1 < n && d[p + 1].choice == d[p].choice)
                         continue;
-                row.upto = p + 1 < n   ? (uint64_t)sqrt((double)s->points[p].bytes * (double)s->points[p + 1].bytes)
-                           : choice[p] ? s->points[p].bytes
-                                       : UINT64_MAX;
-                if (choice[p]) {
-                        row.us = (float)us[p];
-                        row.gain = (float)gain[p];
-                        out->n_rows++;
+                row.upto = p + 1 < n                  ? (uint64_t)sqrt((double)d[p].bytes * (double)d[p + 1].bytes)
+                           : d[p].choice && !open_end ? d[p].bytes
+                                                      : UINT64_MAX;
+                if (d[p].choice) {
+                        row.us = (float)d[p].us;
+                        row.gain = (float)d[p].gain;
+                        written++;
                 }
                 e = capo_profile_row(profile, &row);
                 if (e < 0)
                         return e;
         }
-        if (choice[n - 1]) {
-                struct capo_row leave = {.upto = UINT64_MAX,
-                                         .coll = (uint8_t)capo_coll_of_call(s->call),
-                                         .us = NAN,
-                                         .spread_us = NAN,
-                                         .gain = NAN};
+        if (d[n - 1].choice && !open_end && (e = leave_up_to(profile, coll, UINT64_MAX)) < 0)
+                return e;
+        return written;
+}
 
-                return capo_profile_row(profile, &leave);
+static int write_rows(const struct capo_fit_series *s, const struct capo_plan_answer *here,
+                      const struct capo_plan_answer *there, double margin, struct capo_profile *profile,
+                      struct capo_fit_modelled *out)
+{
+        struct capo_fit_decision d[MAX_SIZES];
+        int n = (int)(there->n_rows < here->n_rows ? there->n_rows : here->n_rows), r;
+
+        for (int p = 0; p < n; p++) {
+                d[p] = (struct capo_fit_decision){.bytes = s->points[p].bytes, .us = NAN, .gain = NAN};
+                d[p].choice = decide(s, here, there, p, margin, &d[p].us, &d[p].gain);
         }
-        return 0;
+        out->n_sizes += n;
+        r = capo_fit_modelled_rows(profile, (enum capo_coll)capo_coll_of_call(s->call), d, n, false);
+        if (r > 0)
+                out->n_rows += r;
+        return r < 0 ? r : 0;
 }
 
 int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *machine, const char *layout,

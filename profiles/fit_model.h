@@ -7,6 +7,7 @@
 #define CAPO_FIT_MODEL_H
 
 #include "profiles/fit.h"
+#include "profiles/fragment/model.h"
 
 /* Less than this is within what the model is off by: 1 to 4 % where bandwidth rules, 17 % seen elsewhere (docs/plan.md)
  */
@@ -35,5 +36,45 @@ struct capo_fit_modelled {
 int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *machine, const char *layout,
                    const struct capo_fit_options *options, struct capo_profile *profile, struct capo_fit_modelled *out,
                    char *why, size_t room);
+
+/* What is decided about one collective at one size. */
+struct capo_fit_decision {
+        uint64_t bytes;
+        uint8_t choice; /* CAPO_ALGO_PROTO; 0: leave it to NCCL */
+        double us, gain;
+};
+
+/** capo_fit_modelled_rows() - the decisions of one collective (by rising size) as rows of the last rule
+ * @open_end: the last decision holds for all larger sizes too
+ * Return: rows that choose something, 0: nothing is written; what capo_profile_row() returns. */
+int capo_fit_modelled_rows(struct capo_profile *profile, enum capo_coll coll, const struct capo_fit_decision *d, int n,
+                           bool open_end);
+
+/* An allocation of which nothing at all is measured. */
+struct capo_fit_fragment {
+        struct fragment_model model;
+        struct capo_fit_decision *decided; /* per row of model.nccl; us and gain also where the choice is left */
+        char layout[64];                   /* as NCCL counts nodes; "" one node */
+        char class[CAPO_CLASS_ROOM * 4];
+        bool by_class; /* the rule names the class: ranks per node alone do not say how the GPUs are joined */
+        int n_rows;    /* written */
+        int line;      /* index of the rule in the profile; -1 none was needed */
+};
+
+/**
+ * capo_fit_fragment() - NCCL's model corrected by the links (profiles/fragment/model.h), as a modelled rule
+ * @asks:  one collective after the other, sizes rising
+ * @exact: these GPUs are meant; else any with as many per node, if that settles the class
+ * @out:   ended by the caller with capo_fit_fragment_finish(), on success only
+ *
+ * A row is written where the corrected gain exceeds CAPO_MODEL_MARGIN and options->min_gain, constants where the model
+ * is corrected and they can say it. No rule where neither is needed.
+ *
+ * Return: 0; -ENOMEM; what fragment_model() returns, with @why.
+ */
+int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc *a, bool exact,
+                      const struct capo_plan_ask *asks, size_t n_asks, const struct capo_fit_options *options,
+                      struct capo_profile *profile, struct capo_fit_fragment *out, char *why, size_t room);
+void capo_fit_fragment_finish(struct capo_fit_fragment *f);
 
 #endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo fit --model: which machine, which libnccl, which GPUs; then profiles/fit_model.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/cli.h"
+#include "cli/fit.h"
+#include "cli/plan_tools.h"
+#include "cli/topo.h"
+#include "core/layout.h"
+#include "core/util.h"
+
+static const char *const words[] = {"--model", "--topo", "--platform", "--libnccl", "--sizes"};
+
+bool fit_models_option(const struct fit_models *m, const char *word)
+{
+        for (size_t i = 0; i < N_ELEMENTS(words); i++) {
+                if (!strcmp(word, words[i]))
+                        return true;
+        }
+        return false;
+}
+
+int fit_models_take(struct fit_models *m, const char *word, const char *value)
+{
+        const char **single[] = {NULL, &m->topo, &m->platform, &m->libnccl, &m->sizes};
+
+        for (size_t i = 1; i < N_ELEMENTS(words); i++) {
+                if (!strcmp(word, words[i])) {
+                        *single[i] = value;
+                        return 0;
+                }
+        }
+        if (m->n == (int)N_ELEMENTS(m->alloc)) {
+                capo_error("fit: --model: more than %zu", N_ELEMENTS(m->alloc));
+                return -EINVAL;
+        }
+        m->alloc[m->n++] = value;
+        return 0;
+}
+
+static int parts(const struct fit_models *m, char *tools, char *libnccl, size_t room)
+{
+        if (capo_plan_tools_find(tools, room) < 0) {
+                capo_error("fit: --model: the planner's parts are neither in the build tree nor in the prefix of this "
+                           "capo");
+                return -1;
+        }
+        if (m->libnccl)
+                snprintf(libnccl, room, "%s", m->libnccl);
+        else if (capo_plan_find_libnccl(libnccl, room) < 0) {
+                capo_error("fit: --model needs a libnccl.so.2: --libnccl FILE");
+                return -1;
+        }
+        if (!m->topo && !m->platform) {
+                capo_error("fit: --model needs --topo FILE or --platform NAME");
+                return -1;
+        }
+        return 0;
+}
+
+int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const struct capo_fit_options *options,
+                        struct capo_profile *profile, bool print, int *n_rules, int *n_rows)
+{
+        static char tools[4096], libnccl[4096], topo[4096];
+        struct capo_fit_machine machine = {tools, libnccl, m->topo, m->platform};
+        struct capo_fit_modelled done;
+        char why[512];
+
+        if (!m->n)
+                return 0;
+        if (parts(m, tools, libnccl, sizeof tools) < 0)
+                return -1;
+        if (!m->topo) {
+                machine.topo = topo;
+                if (capo_plan_stored_topology(m->platform, topo, sizeof topo) < 0) {
+                        capo_error("fit: --platform %s: not one of those that capo plan --help lists", m->platform);
+                        return -1;
+                }
+        }
+        for (int i = 0; i < m->n; i++) {
+                if (capo_fit_model(fit, &machine, m->alloc[i], options, profile, &done, why, sizeof why) < 0) {
+                        capo_error("fit: --model %s: %s", m->alloc[i], why);
+                        return -1;
+                }
+                *n_rules += done.n_rows > 0;
+                *n_rows += done.n_rows;
+                if (print)
+                        printf("\n%s, modelled from %s: %d sizes looked at, %s\n", m->alloc[i], done.from, done.n_sizes,
+                               done.n_rows ? "rows written and marked modelled"
+                                           : "none expected to gain 15 % over NCCL's own choice: no rule");
+        }
+        return 0;
+}
+
+/* "3+5" are counts; "{0,2,3}", "1,2,3+0-4" GPUs. Return: 0, or what capo_alloc_parse() says. */
+static int alloc_of(const struct capo_topology *t, const char *text, bool *exact, struct capo_alloc *out, char *why,
+                    size_t room)
+{
+        char plain[1024];
+        struct capo_layout layout;
+        size_t n = 0;
+
+        *exact = capo_layout_parse(text, &layout, NULL) < 0;
+        for (const char *s = text; *s && n + 1 < sizeof plain; s++) {
+                if (!strchr("{} ", *s))
+                        plain[n++] = *s;
+        }
+        plain[n] = 0;
+        return capo_alloc_parse(t, plain, !*exact, out, why, room);
+}
+
+/* Collectives in the order people look for them. Return: malloc'ed asks; NULL after saying why. */
+static struct capo_plan_ask *make_asks(const char *sizes, size_t *n)
+{
+        static const enum capo_coll colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER,
+                                               CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE};
+        enum { SIZES = 100 };
+        struct capo_plan_ask *asks = calloc(N_ELEMENTS(colls) * SIZES, sizeof *asks);
+        uint64_t list[SIZES];
+        char why[256] = "out of memory";
+        long found = asks ? capo_plan_sizes_parse(sizes, list, SIZES, why, sizeof why) : -1;
+
+        if (found < 0) {
+                capo_error("fit: --sizes: %s", why);
+                free(asks);
+                return NULL;
+        }
+        for (long i = 1; i < found; i++) {
+                if (list[i] <= list[i - 1]) {
+                        capo_error("fit: --sizes: expected rising sizes");
+                        free(asks);
+                        return NULL;
+                }
+        }
+        *n = 0;
+        for (size_t c = 0; c < N_ELEMENTS(colls); c++) {
+                for (long i = 0; i < found; i++)
+                        asks[(*n)++] = (struct capo_plan_ask){colls[c], list[i]};
+        }
+        return asks;
+}
+
+static int notes(const struct fit_models_shown *s, struct capo_profile *profile)
+{
+        int v = s->f->model.nccl.version;
+        char nccl[32];
+
+        snprintf(nccl, sizeof nccl, "%d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+        return capo_profile_note(profile, CAPO_PROVENANCE, "nccl", nccl) |
+               capo_profile_note(profile, CAPO_PROVENANCE, "clock", "none: modelled") |
+               capo_profile_note(profile, CAPO_PROVENANCE, "source",
+                                 "NCCL's cost model on virtual GPUs, corrected by links and hops") |
+               capo_profile_note(profile, CAPO_PLATFORM, "machine", s->machine);
+}
+
+static int one(const struct fit_models *m, const char *text, const struct fragment_machine *machine,
+               const struct capo_fit_options *options, struct capo_profile *profile, bool json)
+{
+        _cleanup_free_ struct capo_plan_ask *asks = NULL;
+        struct capo_alloc a = {0};
+        struct capo_fit_fragment f;
+        struct fit_models_shown s = {.text = text, .t = machine->t, .a = &a, .f = &f};
+        char why[512];
+        size_t n_asks;
+        bool exact;
+        int r;
+
+        asks = make_asks(m->sizes ? m->sizes : "1K..8G*2", &n_asks);
+        if (!asks)
+                return -1;
+        r = alloc_of(machine->t, text, &exact, &a, why, sizeof why);
+        if (r == 0 && a.n_ranks < 2) {
+                snprintf(why, sizeof why, "one GPU has nobody to talk to");
+                r = -EINVAL;
+        }
+        if (r == 0)
+                r = capo_fit_fragment(machine, &a, exact, asks, n_asks, options, profile, &f, why, sizeof why);
+        if (r < 0) {
+                capo_error("fit: --model %s: %s", text, why);
+                capo_alloc_free(&a);
+                return -1;
+        }
+        s.machine = *machine->t->platform ? machine->t->platform : m->platform ? m->platform : machine->t->name;
+        if (profile->n_notes[CAPO_PLATFORM] == 0)
+                r = notes(&s, profile);
+        if (r == 0 && json)
+                r = fit_models_json(&s);
+        else if (r == 0)
+                fit_models_page(&s);
+        capo_fit_fragment_finish(&f);
+        capo_alloc_free(&a);
+        if (r < 0)
+                capo_error("fit: no memory");
+        return r < 0 ? -1 : 0;
+}
+
+int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options, struct capo_profile *profile,
+                     bool json, int *n_rules)
+{
+        static char tools[4096], libnccl[4096];
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct topo_options o = {.topo = m->topo, .platform = m->platform};
+        struct topo_source source;
+        struct fragment_machine machine;
+
+        if (parts(m, tools, libnccl, sizeof tools) < 0 || topo_load("fit", &o, &t, &source) < 0)
+                return -1;
+        if (!*source.path) {
+                capo_error("fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
+                return -1;
+        }
+        machine = (struct fragment_machine){tools, libnccl, source.path, source.platform, t};
+        if (json)
+                fputs("[", stdout);
+        for (int i = 0; i < m->n; i++) {
+                if (json && i)
+                        fputs(",\n", stdout);
+                if (one(m, m->alloc[i], &machine, options, profile, json) < 0)
+                        return -1;
+        }
+        if (json)
+                puts("]");
+        *n_rules = (int)profile->n_rules;
+        return 0;
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL's model of a call is latency + bytes / bandwidth per algorithm and protocol (src/graph/tuning.cc,
+ * ncclTopoTuneModel and ncclTopoGetAlgoTime; read in 2.28 and 2.30). It was made for nodes of one size, and two of its
+ * terms miss an uneven node:
+ *
+ * 1. Tree's latency counts nRanks / nNodes - 1 hops inside a node, divided in whole numbers: 3 for 4+4, and also for
+ *    3+5, 2+6 and 1+7, where the longest chain has 4, 5 and 6. Up and down it is 2 (largest - 1) hops; what is missing
+ *    is added:  2 (largest - mean) x the hop's latency. (Ring counts its hops over all ranks, which is right.)
+ *
+ * 2. Bandwidths come from one number per graph: channels x the speed the search reserved on each link, the least of all
+ *    nodes. The search reserves from a list of round speeds; with two nodes it reserves for a Tree channel as much on
+ *    the NIC as inside, although each NIC carries a channel's share once each way, half of that, and then tries to
+ *    raise the inside alone, which where a GPU must reach a far NIC it cannot. So Tree counts half of what its links
+ *    carry on some splits and all of it on others. Here the channels themselves are laid over the links (loads.c), for
+ *    Ring and Tree alike, and the same factors as in NCCL are applied to the result: Tree 0.92, the caps per channel of
+ *    ncclTunerConstants, LL a half or 1/3.8, LL128 15/16, 0.92 or 7/9.
+ *
+ * NVLS and CollNet stay as NCCL has them: what it counts for them, the heads of the smallest node, is in its search.
+ *
+ * A cell's latency and bandwidth are read back from the table itself: two sizes so large that no correction factor by
+ * size applies. Ratios of our formula with and without the correction are then applied to the cell, so what we do not
+ * know of a release's formula cancels.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/util.h"
+#include "profiles/fragment/model.h"
+#include "profiles/import.h"
+
+#define LARGE (1ull << 30) /* and twice that: beyond the 24 sizes of treeCorrectionFactor */
+
+enum { TREE = CAPO_ALGO_TREE - 1, RING = CAPO_ALGO_RING - 1, NVLS = CAPO_ALGO_NVLS - 1 };
+enum { LL = CAPO_PROTO_LL - 1, LL128 = CAPO_PROTO_LL128 - 1, SIMPLE = CAPO_PROTO_SIMPLE - 1 };
+
+/* ncclTunerConstants_t as capo_plan_told.constants has it. */
+struct constants {
+        double base_latency[7][3], hw_latency[3][7][3], ll_bw[4][3], ring_ll128_bw[4][3], tree_ll128_bw[4][3],
+                tree_bw[4][3], nvls_tree_bw[4][3];
+};
+
+/* ---- asking: the allocation, and each kind of node once as the first, because only the first tells its graphs ---- */
+
+struct views {
+        const struct fragment_machine *m;
+        const struct capo_alloc *a;
+        struct capo_plan_answer answers[16]; /* the first is the caller's question */
+        int n;
+        struct fragment_domain domains[CAPO_PLAN_RANKS_MAX];
+        int n_domains;
+};
+
+static int ask(const struct views *v, const int *order, const struct capo_plan_ask *asks, size_t n_asks,
+               struct capo_plan_answer *out, char *why, size_t room)
+{
+        struct capo_plan_gpu gpus[CAPO_PLAN_RANKS_MAX];
+        int node_of[CAPO_PLAN_RANKS_MAX], nodes = 0;
+        struct capo_plan_question q = {.tools = v->m->tools,
+                                       .libnccl = v->m->libnccl,
+                                       .topo = &v->m->topo,
+                                       .n_topo = 1,
+                                       .platform = v->m->platform,
+                                       .gpus = gpus,
+                                       .n_ranks = (size_t)v->a->n_ranks,
+                                       .asks = asks,
+                                       .n_asks = n_asks,
+                                       .graph = true};
+
+        memset(node_of, -1, sizeof node_of);
+        for (int i = 0; i < v->a->n_ranks; i++) {
+                const struct capo_alloc_rank *r = &v->a->ranks[order[i]];
+
+                if (node_of[r->node] < 0)
+                        node_of[r->node] = nodes++;
+                gpus[i] = (struct capo_plan_gpu){(uint16_t)node_of[r->node], (uint16_t)v->m->t->gpus[r->gpu].dev};
+        }
+        return capo_plan_ask(&q, out, why, room);
+}
+
+static const struct capo_plan_graph *graph_of(const struct capo_plan_answer *a, int id)
+{
+        for (size_t i = 0; i < a->n_graphs; i++) {
+                if (a->graphs[i].id == id)
+                        return &a->graphs[i];
+        }
+        return NULL;
+}
+
+/* The GPUs that a graph's first channel goes through. */
+static int gpus_of(const struct capo_topology *t, const struct capo_plan_graph *g, int gpus[CAPO_PLAN_GPUS_MAX])
+{
+        int n = 0;
+
+        for (const char *s = g && g->n_paths ? g->paths[0] : ""; *s; s += strcspn(s, " "), s += strspn(s, " ")) {
+                int at = strncmp(s, "net", 3) != 0 ? capo_topology_gpu_by_dev(t, atoi(s)) : -1;
+
+                if (at >= 0 && n < CAPO_PLAN_GPUS_MAX)
+                        gpus[n++] = at;
+        }
+        return n;
+}
+
+static bool has(const int *list, int n, int x)
+{
+        for (int i = 0; i < n; i++) {
+                if (list[i] == x)
+                        return true;
+        }
+        return false;
+}
+
+/* GPUs of a machine of the allocation. */
+static int machine_gpus(const struct capo_alloc *a, int node, int gpus[CAPO_PLAN_GPUS_MAX])
+{
+        int n = 0;
+
+        for (int i = 0; i < a->n_ranks; i++) {
+                if (a->ranks[i].node == node && n < CAPO_PLAN_GPUS_MAX)
+                        gpus[n++] = a->ranks[i].gpu;
+        }
+        return n;
+}
+
+/* A domain that was seen on this machine, or on one with the same GPUs, and has @gpu; NULL: not seen yet. */
+static const struct fragment_domain *seen(const struct views *v, int node, int gpu)
+{
+        int mine[CAPO_PLAN_GPUS_MAX], theirs[CAPO_PLAN_GPUS_MAX], n = machine_gpus(v->a, node, mine);
+
+        for (int i = 0; i < v->n_domains; i++) {
+                const struct fragment_domain *d = &v->domains[i];
+                bool same = machine_gpus(v->a, d->machine, theirs) == n;
+
+                for (int k = 0; same && k < n; k++)
+                        same = has(theirs, n, mine[k]);
+                if (same && has(d->gpus, d->n_gpus, gpu))
+                        return d;
+        }
+        return NULL;
+}
+
+/* Look at every domain, in the order of lowest ranks, which is the order of NCCL's nodes. Return: 0, 1 when there are
+ * too many kinds of node, or what the asking says. */
+static int look(struct views *v, char *why, size_t room)
+{
+        static const struct capo_plan_ask small[] = {{CAPO_COLL_ALLREDUCE, 1 << 20}};
+        int order[CAPO_PLAN_RANKS_MAX], r;
+
+        for (int rank = 0; rank < v->a->n_ranks; rank++) {
+                int node = v->a->ranks[rank].node, gpu = v->a->ranks[rank].gpu, at = 0;
+                const struct fragment_domain *like = seen(v, node, gpu);
+                struct fragment_domain *d = &v->domains[v->n_domains];
+                bool mine = false;
+
+                for (int i = 0; i < v->n_domains; i++)
+                        mine |= v->domains[i].machine == node && has(v->domains[i].gpus, v->domains[i].n_gpus, gpu);
+                if (mine)
+                        continue;
+                if (like) {
+                        *d = *like;
+                } else {
+                        struct capo_plan_answer *answer = &v->answers[v->n];
+
+                        if (v->n == (int)N_ELEMENTS(v->answers))
+                                return 1;
+                        if (rank > 0) { /* the first answer is there already */
+                                order[at++] = rank;
+                                for (int i = 0; i < v->a->n_ranks; i++) {
+                                        if (i != rank)
+                                                order[at++] = i;
+                                }
+                                r = ask(v, order, small, 1, answer, why, room);
+                                if (r < 0)
+                                        return r;
+                        }
+                        v->n++;
+                        d->ring = graph_of(answer, 0);
+                        d->tree = graph_of(answer, 1);
+                        d->n_gpus = gpus_of(v->m->t, d->ring, d->gpus);
+                        if (!d->ring || !d->tree || !has(d->gpus, d->n_gpus, gpu))
+                                return 1;
+                }
+                d->machine = node;
+                v->n_domains++;
+        }
+        return 0;
+}
+
+/* ---- NCCL's formula for what a shape's bus bandwidth becomes per protocol ---- */
+
+struct formula {
+        bool caps; /* the constants are known */
+        const struct constants *k;
+        int gpu, scale, ll, channels, n_nodes;
+};
+
+static double cap(const struct formula *f, double gbs, double most)
+{
+        return f->caps ? fmin(gbs, most) : gbs;
+}
+
+static double tree_simple(const struct formula *f, double bus)
+{
+        return cap(f, bus * 0.92, f->channels * f->k->tree_bw[f->gpu][f->scale]);
+}
+
+static double becomes(const struct formula *f, int algo, int proto, double bus)
+{
+        if (algo == RING && proto == LL)
+                return cap(f, bus * 0.5, f->k->ll_bw[f->ll][f->scale]);
+        if (algo == RING && proto == LL128)
+                return cap(f, bus * 0.92, f->channels * f->k->ring_ll128_bw[f->gpu][f->scale]);
+        if (algo == TREE)
+                bus = tree_simple(f, bus);
+        if (algo == TREE && proto == LL)
+                return cap(f, bus / 3.8, f->k->ll_bw[f->ll][f->scale]);
+        if (algo == TREE && proto == LL128)
+                return cap(f, bus * (f->n_nodes == 1 ? 7.0 / 9 : 15.0 / 16),
+                           f->channels * f->k->tree_ll128_bw[f->gpu][f->scale]);
+        return bus;
+}
+
+/* Latency and bandwidth of a cell, from its times at LARGE and 2 LARGE. */
+struct line {
+        double us, gbs;
+};
+
+static struct line line_of(const struct capo_plan_row *one, const struct capo_plan_row *two, int algo, int proto)
+{
+        double b1 = (double)(one->told ? one->told : one->bytes), b2 = (double)(two->told ? two->told : two->bytes);
+        double t1 = (double)one->cost[algo][proto], t2 = (double)two->cost[algo][proto];
+        struct line l = {.gbs = NAN};
+
+        if (algo >= one->n_algo || proto >= one->n_proto || t1 <= 0 || t2 <= t1)
+                return l;
+        l.gbs = (b2 - b1) / (t2 - t1) / 1000;
+        l.us = fmax(0, t1 - b1 / l.gbs / 1000);
+        return l;
+}
+
+/* ---- correcting ---- */
+
+static bool near(double a, double b)
+{
+        return fabs(a / b - 1) < 0.02;
+}
+
+static void settle(struct fragment_shape_rate *s, double believed, double attained, const char *full, bool understood)
+{
+        s->believed = believed;
+        s->understood = understood;
+        s->corrected = understood ? attained : fmin(believed, attained);
+        snprintf(s->full, sizeof s->full, "%s", full);
+}
+
+/* What NCCL took for each shape, and what the links carry. */
+static void rates(struct fragment_model *f, const struct views *v, const struct formula *k, struct line ring,
+                  struct line tree)
+{
+        struct fragment_attained got;
+        double speed = INFINITY, bus;
+        int n = v->a->n_ranks;
+
+        if (fragment_loads(v->m->t, v->domains, v->n_domains, f->channels, &got) < 0) {
+                snprintf(f->why_not, sizeof f->why_not, "the description lacks PCIe speeds or NICs");
+                return;
+        }
+        for (int i = 0; i < v->n_domains; i++)
+                speed = fmin(speed,
+                             v->n_domains <= 2 ? v->domains[i].tree->speed_intra : v->domains[i].tree->speed_inter);
+        if (ring.gbs > 0)
+                settle(&f->ring, ring.gbs * 2 * (n - 1) / n, got.ring_gbs, got.ring_full, k->caps);
+        bus = f->channels * speed;
+        if (tree.gbs > 0) /* 0.85: trees with all NIC traffic at one GPU */
+                settle(&f->tree, bus, got.tree_gbs, got.tree_full,
+                       k->caps && (near(2 * tree.gbs, tree_simple(k, bus)) ||
+                                   near(2 * tree.gbs, 0.85 * tree_simple(k, bus))));
+}
+
+static void correct_row(struct fragment_model *f, const struct formula *k, size_t row, const struct line *lines)
+{
+        const struct capo_plan_row *r = &f->nccl.rows[row];
+
+        for (int a = 0; a < CAPO_PLAN_ALGOS; a++) {
+                for (int p = 0; p < CAPO_PLAN_PROTOS; p++) {
+                        const struct fragment_shape_rate *s = a == RING ? &f->ring : &f->tree;
+                        double us = a < r->n_algo && p < r->n_proto ? (double)r->cost[a][p] : -1;
+                        struct line l = lines[a * CAPO_PLAN_PROTOS + p];
+                        double faster = 1;
+
+                        f->cost[row][a][p] = (float)us;
+                        if (us <= 0 || a > RING)
+                                continue;
+                        if (s->corrected > 0 && l.gbs > 0) {
+                                faster = becomes(k, a, p, s->corrected) / becomes(k, a, p, s->believed);
+                                us += fmax(0, us - l.us) * (1 / faster - 1);
+                        }
+                        if (a == TREE && r->coll == CAPO_COLL_ALLREDUCE)
+                                us += f->tree_late_us[p];
+                        f->cost[row][a][p] = (float)us;
+                }
+        }
+}
+
+static void constant(struct fragment_model *f, enum capo_constant_table table, int a, int b, double value)
+{
+        if (f->n_constants < (int)N_ELEMENTS(f->constants))
+                f->constants[f->n_constants++] = (struct capo_constant){
+                        .table = (uint8_t)table, .index = {(uint8_t)a, (uint8_t)b}, .value = value};
+}
+
+/* Latency goes where only Tree reads it. Bandwidth can be lowered by the caps per channel, not raised, and Ring's
+ * Simple and LL have no cap of their own: the rest is left to rows. */
+static void make_constants(struct fragment_model *f, const struct formula *k)
+{
+        if (!k->caps)
+                return;
+        for (int p = 0; p < CAPO_PLAN_PROTOS; p++) {
+                if (f->tree_late_us[p] > 0)
+                        constant(f, CAPO_CONST_BASE_LATENCY, TREE, p, k->k->base_latency[TREE][p] + f->tree_late_us[p]);
+        }
+        if (f->tree.corrected > 0 && tree_simple(k, f->tree.corrected) < tree_simple(k, f->tree.believed) * 0.999)
+                constant(f, CAPO_CONST_TREE_BW, k->gpu, k->scale, tree_simple(k, f->tree.corrected) / f->channels);
+        if (f->ring.corrected > 0 &&
+            becomes(k, RING, LL128, f->ring.corrected) < becomes(k, RING, LL128, f->ring.believed) * 0.999)
+                constant(f, CAPO_CONST_RING_LL128_BW, k->gpu, k->scale,
+                         becomes(k, RING, LL128, f->ring.corrected) / f->channels);
+}
+
+static void count(struct fragment_model *f, const struct views *v)
+{
+        f->channels = CAPO_CHANNELS_MAX;
+        f->n_nodes = v->n_domains;
+        for (int i = 0; i < v->n_domains; i++) {
+                const struct fragment_domain *d = &v->domains[i];
+
+                f->max_local = d->n_gpus > f->max_local ? d->n_gpus : f->max_local;
+                f->channels = d->ring->n_channels < f->channels ? d->ring->n_channels : f->channels;
+                f->channels = d->tree->n_channels < f->channels ? d->tree->n_channels : f->channels;
+        }
+        f->mean_local = v->a->n_ranks / (f->n_nodes ? f->n_nodes : 1);
+}
+
+/* NVLink latencies hold where the tree's worst path inside any node is NVLink, else PCI's do. */
+static int tree_link(const struct views *v)
+{
+        bool nvlink = false;
+
+        for (int i = 0; i < v->n_domains; i++) {
+                const char *type = v->domains[i].tree->type_intra;
+
+                if (strcmp(type, "NVL") != 0 && strcmp(type, "LOC") != 0)
+                        return 1;
+                nvlink |= !strcmp(type, "NVL");
+        }
+        return nvlink ? 0 : 1;
+}
+
+static int gpu_index(const struct capo_topology *t)
+{
+        int sm = INT32_MAX;
+
+        for (size_t i = 0; i < t->n_gpus; i++)
+                sm = t->gpus[i].sm < sm ? t->gpus[i].sm : sm;
+        return sm >= 100 ? 3 : sm >= 90 ? 2 : sm >= 80 ? 1 : 0;
+}
+
+static void correct(struct fragment_model *f, const struct views *v, const struct capo_plan_row *large)
+{
+        static const struct constants none;
+        const struct capo_plan_told *told = &f->nccl.told;
+        const char *vendor = v->m->t->n_cpus ? v->m->t->cpus[0].vendor : "";
+        struct constants k;
+        struct formula formula = {.caps = told->n_constants == (int)(sizeof k / sizeof(double)), .k = &none};
+        struct line lines[CAPO_COLLS][CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS];
+
+        if (formula.caps) {
+                memcpy(&k, told->constants, sizeof k);
+                formula.k = &k;
+        }
+        count(f, v);
+        formula.n_nodes = f->n_nodes;
+        formula.channels = f->channels;
+        formula.scale = f->n_nodes <= 2 ? f->n_nodes - 1 : 2;
+        formula.gpu = gpu_index(v->m->t);
+        formula.ll = f->n_nodes == 1 ? formula.gpu : !strcmp(vendor, "AuthenticAMD");
+        for (int c = 0; c < CAPO_COLLS; c++) {
+                for (int i = 0; i < CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS; i++)
+                        lines[c][i] =
+                                line_of(&large[2 * c], &large[2 * c + 1], i / CAPO_PLAN_PROTOS, i % CAPO_PLAN_PROTOS);
+        }
+        rates(f, v, &formula, lines[CAPO_COLL_ALLREDUCE][RING * CAPO_PLAN_PROTOS + SIMPLE],
+              lines[CAPO_COLL_ALLREDUCE][TREE * CAPO_PLAN_PROTOS + SIMPLE]);
+        for (int p = 0; p < CAPO_PLAN_PROTOS && formula.caps; p++)
+                f->tree_late_us[p] = 2 * (f->max_local - f->mean_local) * k.hw_latency[tree_link(v)][TREE][p];
+        for (size_t i = 0; i < f->nccl.n_rows; i++)
+                correct_row(f, &formula, i, lines[f->nccl.rows[i].coll]);
+        make_constants(f, &formula);
+}
+
+uint8_t fragment_model_best(const struct fragment_model *f, size_t row)
+{
+        uint8_t best = 0;
+        float least = INFINITY;
+
+        for (int a = 0; a < CAPO_PLAN_ALGOS; a++) {
+                for (int p = 0; p < CAPO_PLAN_PROTOS; p++) {
+                        if (f->cost[row][a][p] >= 0 && f->cost[row][a][p] < least) {
+                                least = f->cost[row][a][p];
+                                best = CAPO_ALGO_PROTO(a + 1, p + 1);
+                        }
+                }
+        }
+        return best;
+}
+
+int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a, const struct capo_plan_ask *asks,
+                   size_t n_asks, struct fragment_model *out, char *why, size_t room)
+{
+        _cleanup_free_ struct views *v = calloc(1, sizeof *v);
+        _cleanup_free_ struct capo_plan_ask *all = calloc(n_asks + 2 * CAPO_COLLS, sizeof *all);
+        int order[CAPO_PLAN_RANKS_MAX], r;
+
+        memset(out, 0, sizeof *out);
+        snprintf(why, room, "out of memory");
+        out->cost = calloc(n_asks + 1, sizeof *out->cost);
+        if (!v || !all || !out->cost || a->n_ranks > CAPO_PLAN_RANKS_MAX) {
+                free(out->cost);
+                return -ENOMEM;
+        }
+        v->m = m;
+        v->a = a;
+        memcpy(all, asks, n_asks * sizeof *asks);
+        for (int c = 0; c < CAPO_COLLS; c++) {
+                all[n_asks + 2 * (size_t)c] = (struct capo_plan_ask){(enum capo_coll)c, LARGE};
+                all[n_asks + 2 * (size_t)c + 1] = (struct capo_plan_ask){(enum capo_coll)c, 2 * LARGE};
+        }
+        for (int i = 0; i < a->n_ranks; i++)
+                order[i] = i;
+        r = ask(v, order, all, n_asks + 2 * CAPO_COLLS, &v->answers[0], why, room);
+        if (r == 0) {
+                r = look(v, why, room);
+                out->nccl = v->answers[0];
+                out->nccl.n_rows = n_asks;
+                if (r == 0)
+                        correct(out, v, out->nccl.rows + n_asks);
+                else if (r > 0) {
+                        snprintf(out->why_not, sizeof out->why_not, "NCCL's graphs of some node are not known");
+                        for (size_t i = 0; i < n_asks; i++)
+                                memcpy(out->cost[i], out->nccl.rows[i].cost, sizeof out->cost[i]);
+                        r = 0;
+                }
+        }
+        for (int i = 1; i < v->n; i++)
+                capo_plan_answer_finish(&v->answers[i]);
+        if (r < 0)
+                fragment_model_finish(out);
+        return r;
+}
+
+void fragment_model_finish(struct fragment_model *f)
+{
+        capo_plan_answer_finish(&f->nccl);
+        free(f->cost);
+        memset(f, 0, sizeof *f);
+}
