@@ -286,6 +286,7 @@ static int show(struct explain *e, const struct capo_plan_answer *answers)
         e->shape.min_local = answers[0].told.nvl_min;
         e->shape.max_local = answers[0].told.nvl_max;
         e->shape.nccl = answers[0].version;
+        e->shape.fragment = *e->plan.class ? e->plan.class : NULL;
         capo_seen_settle(e->profile, &e->shape, plan_layout(&e->plan, given, sizeof given), derived, sizeof derived, &q,
                          plain->n_algo ? (double)plain->cost[1][2] : -1, &layout_why);
         q.ring_gbs = cell_gbs(e, plain, CAPO_ALGO_RING);

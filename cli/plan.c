@@ -15,7 +15,9 @@
 #include "cli/plan_cli.h"
 #include "cli/plan_tools.h"
 #include "core/layout.h"
+#include "cli/topo.h"
 #include "core/util.h"
+#include "profiles/fragment/atlas.h"
 
 static void usage(FILE *out)
 {
@@ -135,6 +137,7 @@ struct capo_plan_question plan_question(const struct plan_options *o, bool tuned
                 q.profile = o->profile ? o->profile_path : NULL;
                 q.allow_modelled = o->allow_modelled;
                 q.layout = o->layout;
+                q.fragment = *o->class ? o->class : NULL;
                 q.wrap = o->spy;
         }
         return q;
@@ -259,6 +262,18 @@ static int find_ranks(struct plan_options *o)
         if (r < 0)
                 capo_error("%s: %s", o->gpus ? "--gpus" : "--alloc", why);
         return r;
+}
+
+/* What capo run would export when told the same GPUs; rules may name it. Machines of several makes have no class. */
+static void find_class(struct plan_options *o)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct topo_options machine = {.topo = o->topo[0], .platform = o->platform, .partial = true};
+        struct topo_source source;
+
+        if (o->n_topo != 1 || topo_load("plan", &machine, &t, &source) < 0 || !t->n_links ||
+            fragment_class(t, o->ranks, o->n_ranks, o->class, sizeof o->class) < 0)
+                *o->class = 0;
 }
 
 enum {
@@ -433,6 +448,11 @@ static int parse(struct plan_options *o, int argc, char **argv)
                 capo_error("plan: unexpected \"%s\"; capo plan --help", argv[optind]);
                 return CAPO_EXIT_USAGE;
         }
+        if (o->every && (o->profile || o->tuner)) {
+                capo_error(
+                        "plan: --every shows what NCCL does by itself; ask one allocation with --profile or --tuner");
+                return CAPO_EXIT_USAGE;
+        }
         if (o->alloc && o->gpus) {
                 capo_error("plan: --alloc and --gpus say the same thing; give one");
                 return CAPO_EXIT_USAGE;
@@ -495,7 +515,13 @@ int plan_prepare(struct plan_options *o)
                 return CAPO_EXIT_USAGE;
         if (find_parts(o) < 0 || find_machine(o) < 0)
                 return CAPO_EXIT_FAIL;
-        return o->every || find_ranks(o) == 0 ? CAPO_EXIT_OK : CAPO_EXIT_USAGE;
+        if (o->every)
+                return CAPO_EXIT_OK;
+        if (find_ranks(o) < 0)
+                return CAPO_EXIT_USAGE;
+        if (o->profile)
+                find_class(o);
+        return CAPO_EXIT_OK;
 }
 
 int capo_verb_plan(int argc, char **argv)

@@ -30,6 +30,7 @@ struct plan_options {
         size_t n_devs;
         struct capo_plan_ask *asks;
         size_t n_asks;
+        char class[256]; /* of the allocation, as capo run exports it; "" not known, or no profile asks */
 };
 
 /**

@@ -56,7 +56,8 @@ char (*plan_rules_text(const struct plan_options *o, const struct capo_plan_answ
                                   .min_local = plain->told.nvl_min,
                                   .max_local = plain->told.nvl_max,
                                   .nccl = plain->version,
-                                  .allow_modelled = o->allow_modelled};
+                                  .allow_modelled = o->allow_modelled,
+                                  .fragment = *o->class ? o->class : NULL};
         char(*texts)[96] = NULL;
         uint32_t n;
 

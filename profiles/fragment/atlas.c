@@ -7,21 +7,41 @@
 #include "core/util.h"
 #include "profiles/fragment/atlas.h"
 
+static int alloc_of(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n, struct capo_alloc *out)
+{
+        int r;
+
+        *out = (struct capo_alloc){.n_ranks = (int)n, .ranks = calloc(n + 1, sizeof *out->ranks)};
+        r = out->ranks ? 0 : -ENOMEM;
+        for (size_t i = 0; i < n && !r; i++) {
+                out->ranks[i].node = gpus[i].node;
+                out->ranks[i].gpu = capo_topology_gpu_by_dev(t, gpus[i].dev);
+                out->n_nodes = gpus[i].node >= out->n_nodes ? gpus[i].node + 1 : out->n_nodes;
+                if (out->ranks[i].gpu < 0)
+                        r = -EINVAL;
+        }
+        return r;
+}
+
+int fragment_class(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n, char *class, size_t room)
+{
+        struct capo_alloc a;
+        int r = alloc_of(t, gpus, n, &a);
+
+        if (!r)
+                r = capo_class_name(t, &a, class, room);
+        capo_alloc_free(&a);
+        return r;
+}
+
 int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
                    struct fragment_bound *out)
 {
-        struct capo_alloc a = {.n_ranks = (int)n, .ranks = calloc(n + 1, sizeof *a.ranks)};
         double share = n > 1 ? (double)(n - 1) / (double)n : 0;
+        struct capo_alloc a;
         struct capo_ceilings c;
-        int r = a.ranks ? 0 : -ENOMEM;
+        int r = alloc_of(t, gpus, n, &a);
 
-        for (size_t i = 0; i < n && !r; i++) {
-                a.ranks[i].node = gpus[i].node;
-                a.ranks[i].gpu = capo_topology_gpu_by_dev(t, gpus[i].dev);
-                a.n_nodes = gpus[i].node >= a.n_nodes ? gpus[i].node + 1 : a.n_nodes;
-                if (a.ranks[i].gpu < 0)
-                        r = -EINVAL;
-        }
         memset(out, 0, sizeof *out);
         if (!r)
                 r = capo_class_name(t, &a, out->class, sizeof out->class);

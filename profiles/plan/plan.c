@@ -274,6 +274,8 @@ static struct environment *environment_new(const struct run *run, uint32_t node)
                         put_env(e, "CAPO_PROFILE=%s", q->profile);
                 if (q->allow_modelled)
                         put_env(e, "CAPO_ALLOW_MODELLED=1");
+                if (q->fragment)
+                        put_env(e, "CAPO_CLASS=%s", q->fragment);
         }
         put_env(e, "NCCL_DEBUG=INFO");
         put_env(e, "NCCL_DEBUG_SUBSYS=%s", q->log ? "INIT,GRAPH,TUNING" : "TUNING");
