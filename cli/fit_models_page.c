@@ -32,9 +32,12 @@ static double corrected(const struct fragment_model *m, size_t i, uint8_t choice
 
 static void shape_line(const char *name, int channels, const struct fragment_shape_rate *r)
 {
+        char of[24];
+
         if (r->believed <= 0)
                 return;
-        printf("  %-5s %2d channels  %8.1f  %8.1f   %s%s\n", name, channels, r->believed, r->corrected, r->full,
+        snprintf(of, sizeof of, channels ? "%2d channels" : "", channels);
+        printf("  %-5s %-12s %8.1f    %8.1f   %s%s\n", name, of, r->believed, r->corrected, r->full,
                r->understood ? "" : " (only lowered: this release's formula is not known)");
 }
 
@@ -54,6 +57,7 @@ static void heading(const struct fit_models_shown *s)
                 printf("  bus bandwidth, GB/s    NCCL counts  links carry   full first\n");
                 shape_line("Ring", m->channels, &m->ring);
                 shape_line("Tree", m->channels, &m->tree);
+                shape_line("NVLS", 0, &m->nvls);
         }
         if (late > 0 && m->tree_late_us[2] > 0)
                 printf("  Tree's hops inside the largest node: NCCL counts %d, there are %d: %+.1f / %.1f / %.1f us LL "
@@ -214,13 +218,13 @@ int fit_models_json(const struct fit_models_shown *s)
 
         for (size_t i = 0; i < m->nccl.n_rows; i++)
                 json_array_append_new(rows, row_json(s, i));
-        page = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:[fff], s:i, s:i, s:s, s:o}",
+        page = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:i, s:i, s:s, s:o}",
                          "allocation", capo_alloc_print(s->t, s->a, gpus, sizeof gpus), "class", s->f->class, "layout",
                          s->f->layout, "basis", "modelled", "nodes", m->n_nodes, "largest", m->max_local, "mean",
                          m->mean_local, "channels", m->channels, "ring", shape_json(&m->ring), "tree",
-                         shape_json(&m->tree), "tree_late_us", m->tree_late_us[0], m->tree_late_us[1],
-                         m->tree_late_us[2], "rows_written", s->f->n_rows, "constants", m->n_constants, "why_not",
-                         m->why_not, "rows", rows);
+                         shape_json(&m->tree), "nvls", shape_json(&m->nvls), "tree_late_us", m->tree_late_us[0],
+                         m->tree_late_us[1], m->tree_late_us[2], "rows_written", s->f->n_rows, "constants",
+                         m->n_constants, "why_not", m->why_not, "rows", rows);
         if (!page)
                 return -ENOMEM;
         json_dumpf(page, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));

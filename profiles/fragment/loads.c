@@ -216,8 +216,7 @@ static int channel_read(const struct capo_topology *t, const char *text, struct 
                         return -EINVAL;
                 text = end + strspn(end, " ");
                 if (net) {
-                        for (size_t i = 0; i < t->n_nics; i++)
-                                at = t->nics[i].dev == dev ? (int)i : at;
+                        at = dev < (int)t->n_nics ? dev : -1; /* capo plan numbers them as the file lists them */
                         c->nic[c->n > 0] = at;
                 } else {
                         at = capo_topology_gpu_by_dev(t, dev);
