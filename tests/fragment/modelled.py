@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""capo fit --model without measurements, against real NCCL on virtual GPUs: skipped (77) where there is none to ask.
+
+usage: modelled.py CAPO SOURCE_ROOT
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+capo, root = os.path.realpath(sys.argv[1]), sys.argv[2]
+folder = tempfile.mkdtemp()
+os.environ["SOURCE_DATE_EPOCH"] = "1700000000"
+for name in [n for n in os.environ if n.startswith(("NCCL_", "CAPO_")) and n != "CAPO_NCCL"]:
+    del os.environ[name]
+SIZES = "1K..8G*8"
+
+
+def run(*words, expect=0, **env):
+    r = subprocess.run([capo, *words], capture_output=True, text=True, timeout=120, env={**os.environ, **env})
+    if r.returncode != expect:
+        raise AssertionError(f"{' '.join(words)}: exit {r.returncode}, expected {expect}\n{r.stdout}{r.stderr}")
+    return r.stdout + (r.stderr if expect else "")
+
+
+def fit(machine, alloc, **env):
+    """The model as JSON, and the profile it wrote, or None."""
+    path = os.path.join(folder, re.sub(r"\W", "_", alloc) + ".json")
+    page = json.loads(run("fit", *machine, "--model", alloc, "--sizes", SIZES, "--json", "-o", path, **env))[0]
+    return page, path if os.path.exists(path) else None
+
+
+def plan(machine, where, profile, *more, **env):
+    words = ["plan", *machine, *where, "--sizes", SIZES, "--coll", "all", "--json"]
+    if profile:
+        words += ["--profile", profile, "--spy"]
+    return {(r["coll"], r["bytes"]): r for r in json.loads(run(*words, *more, **env))["rows"]}
+
+
+def near(a, b, tolerance, what):
+    assert abs(a - b) <= tolerance * abs(b), f"{what}: {a}, expected {b} within {100 * tolerance:g} %"
+
+
+def chosen(row):
+    return f'{row["algo"]} {row["proto"]}'
+
+
+def obeyed(machine, where, page, profile, expressible, **env):
+    """NCCL's own table, made after the constants were edited, equals the corrected model in the cells that constants can
+    express, to 0.1 %; no other cell moved; the rows decide as the model does."""
+    for key, row in plan(machine, where, profile, "--allow-modelled", **env).items():
+        want = next(r for r in page["rows"] if (r["coll"], r["bytes"]) == key)
+        for cell, us in row["costs"].items():
+            cell = cell.replace("/", " ")
+            kind = expressible(key[0], cell)
+            if kind == "any":
+                continue
+            both = want["cells"][cell]
+            expected = {"all": both["corrected_us"], "none": both["nccl_us"]}.get(kind)
+            if expected is None:  # latency only
+                expected = both["nccl_us"] + page["tree_late_us"][["LL", "LL128", "Simple"].index(cell.split()[1])]
+            near(us, expected, 1e-3, f"{where} {key} {cell} ({kind})")
+        assert row["ranks_agree"], f"{where} {key}: ranks disagree"
+        if want["written"]:
+            assert chosen(row["profile"]) == want["best"], f'{where} {key}: {row["profile"]}, expected {want["best"]}'
+
+
+def latency_only(coll, cell):
+    return "latency" if coll == "allreduce" and cell.startswith("Tree") else "none"
+
+
+def untouched(machine, where, profile, *more):
+    for key, row in plan(machine, where, profile, *more).items():
+        # its own choice where it has no say; and the table is the one of a job without a profile
+        assert row["same"], f"{where} {key}: touched"
+        if "costs" in row and row["default"]["us"] is not None:
+            near(min(row["costs"].values()), row["default"]["us"], 1e-4, f"{where} {key}")
+
+
+def fragment_of_two_machines():
+    machine = ["--platform", "dgx1v"]
+    page, profile = fit(machine, "{0,1,2}+{0-4}")
+    assert page["class"] == "dgx1v/3-ring1-b+dgx1v/5-chain-a" and page["layout"] == "3+5", page
+    assert (page["mean"], page["largest"], page["nodes"]) == (4, 5, 2), page
+    # one hop more, up and down, at NVLink's latency: 2 x (0.6, 1.25, 4.0) us
+    assert page["tree_late_us"] == [1.2, 2.5, 8.0] or page["tree_late_us"] == [2.0, 3.8, 8.0], page["tree_late_us"]
+    assert page["ring"]["understood"] and page["tree"]["understood"], page
+    assert page["tree"]["corrected_gbs"] > 1.5 * page["tree"]["believed_gbs"], page["tree"]
+    assert page["rows_written"] >= 1 and page["constants"] == 3, page
+    text = open(profile).read()
+    assert '"basis": "modelled"' in text and '"layout": "3+5"' in text and f'"class": "{page["class"]}"' in text, text
+    assert ": good" in run("profile", "check", profile)
+    again, other = fit(machine, "{0,1,2}+{0-4}")
+    assert again == page and open(other).read() == text, "two runs differ"
+
+    gpus = ["--gpus", "0:0,1,2;1:0-4"]
+    obeyed(machine, gpus, page, profile, latency_only)
+    untouched(machine, gpus, profile)  # not allowed
+    untouched(machine, ["--gpus", "0:1,2,3;1:0-4"], profile, "--allow-modelled")  # 3+5, another class
+    untouched(machine, ["--alloc", "4+4"], profile, "--allow-modelled")
+    untouched(machine, ["--alloc", "3+3"], profile, "--allow-modelled")
+
+    # the tuner is asked what it would do, and why
+    told = run("explain", *machine, *gpus, "--profile", profile, "--allow-modelled", "allreduce", "1G")
+    assert "modelled" in told and "decides" in told and "runs     Tree Simple" in told, told
+    told = run("explain", *machine, *gpus, "--profile", profile, "allreduce", "1G")
+    assert "runs     Ring Simple" in told, told
+    # what capo run exports reaches the job
+    told = run("run", "--quiet", "--dir", os.path.join(folder, "logs"), *machine, "--gpus", "0:0,1,2;1:0-4", "--profile",
+               profile, "--allow-modelled", "--", "sh", "-c", 'echo "$CAPO_CLASS $CAPO_LAYOUT $CAPO_ALLOW_MODELLED"')
+    assert f'{page["class"]} 3+5 1' in told, told
+
+
+def fragment_behind_switches():
+    """Ranks per node say everything: no class, and the rule holds wherever NCCL tells them."""
+    machine = ["--platform", "hgxh100"]
+    page, profile = fit(machine, "1+7")
+    assert '"class"' not in open(profile).read() and page["layout"] == "1+7", open(profile).read()
+    assert page["tree_late_us"] == [3.6, 7.5, 24.0], page["tree_late_us"]
+    obeyed(machine, ["--alloc", "1+7"], page, profile, latency_only)
+    obeyed(machine, ["--gpus", "0:5;1:0,1,2,3,4,6,7"], page, profile, latency_only)
+    untouched(machine, ["--alloc", "3+5"], profile, "--allow-modelled")
+    # three of eight in one machine: NVLS by what the switch allows, 85 % of port / (1 + 1/n)
+    page, _ = fit(machine, "4")
+    near(page["nvls"]["corrected_gbs"] / 1.5, 0.85 * 370.8 / 1.25, 1e-3, "NVLS of 4")
+    near(page["nvls"]["corrected_gbs"] / 1.5, 251.0, 0.02, "NVLS of 4, measured at 8 GiB")
+
+
+def lowered():
+    """A graph file with twice the speed that the links have: the cap per channel says it back to NCCL."""
+    machine = ["--platform", "dgx1v"]
+    path = os.path.join(folder, "graph.xml")
+    run("graph", *machine, "--gpus", "0,2,3", "-o", path)
+    text = open(path).read()
+    slow, fast = fit(machine, "0,2,3", NCCL_GRAPH_FILE=path)[0], os.path.join(folder, "fast.xml")
+    open(fast, "w").write(re.sub(r'speedintra="(\d+)"', lambda m: f'speedintra="{2 * int(m.group(1))}"', text))
+    page, profile = fit(machine, "0,2,3", NCCL_GRAPH_FILE=fast)
+    near(page["tree"]["believed_gbs"], 2 * slow["tree"]["believed_gbs"], 1e-3, "tree believed")
+    near(page["tree"]["corrected_gbs"], slow["tree"]["corrected_gbs"], 1e-3, "tree corrected")
+    assert page["tree"]["corrected_gbs"] < page["tree"]["believed_gbs"], page["tree"]
+    assert '"table": "tree_bw", "gpu": "volta", "scale": 1' in open(profile).read(), open(profile).read()
+    obeyed(machine, ["--gpus", "0,2,3"], page, profile,
+           lambda coll, cell: "any" if cell.startswith("Ring") and cell != "Ring LL128" else "all", NCCL_GRAPH_FILE=fast)
+
+
+def nothing_to_gain():
+    path = os.path.join(folder, "none.json")
+    text = run("fit", "--platform", "dgx1v", "--model", "8", "--sizes", SIZES, "-o", path)
+    assert "nothing to gain by choice" in text and "not written" in text and not os.path.exists(path), text
+
+
+def refusals():
+    machine = ["--platform", "dgx1v"]
+    for words, status, says in [
+        (["--model", "3+9", *machine], 1, "3+9"),
+        (["--model", "0,0", *machine], 1, "0,0"),
+        (["--model", "{1,2", "--platform", "dgx1v"], None, None),
+        (["--model", "3+x", *machine], 1, "3+x"),
+        (["--model", "1", *machine], 1, "nobody to talk to"),
+        (["--model", "3+5"], 1, "--platform"),
+        (["--model", "3+5", "--platform", "nosuch"], 1, "nosuch"),
+        (["--model", "3+5", "--topo", "/nosuch.xml"], 1, "/nosuch.xml"),
+        (["--model", "3+5", *machine, "--sizes", "1M,1K"], 1, "rising"),
+        (["--model", "3+5", *machine, "--sizes", "many"], 1, "--sizes"),
+        (["--model", "3+5", *machine, "--libnccl", "/nosuch.so"], 1, "nosuch"),
+        ([], 2, "no input"),
+        (["--model"], 2, "value"),
+    ]:
+        if status:
+            text = run("fit", *words, expect=status)
+            assert says in text and text.startswith("capo: "), (words, text)
+    text = run("plan", *machine, "--every", "3", "--profile", "x.json", expect=2)
+    assert "--every" in text, text
+
+
+try:
+    try:
+        run("plan", "--platform", "dgx1v", "--gpus", "0,1", "--sizes", "1M")
+    except AssertionError as why:
+        print(f"{why}\nno NCCL to ask: skipped")
+        sys.exit(77)
+    version = json.loads(run("plan", "--platform", "dgx1v", "--gpus", "0,1", "--sizes", "1M", "--json"))["nccl"]
+    if tuple(map(int, version.split("."))) < (2, 28):
+        print(f"NCCL {version} takes no constants: skipped")
+        sys.exit(77)
+    for test in (fragment_of_two_machines, fragment_behind_switches, lowered, nothing_to_gain, refusals):
+        test()
+        print("ok", test.__name__)
+finally:
+    shutil.rmtree(folder)
