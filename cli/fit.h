@@ -29,6 +29,7 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
 /* One allocation's page. */
 struct fit_models_shown {
         const char *text, *machine; /* the option's value; "dgx1v" */
+        const char *measured_in;    /* where the rate of a link was measured; NULL: it is NCCL's planning constant */
         const struct capo_topology *t;
         const struct capo_alloc *a;
         const struct capo_fit_fragment *f;

@@ -157,12 +157,12 @@ static int notes(const struct fit_models_shown *s, struct capo_profile *profile)
 }
 
 static int one(const struct fit_models *m, const char *text, const struct fragment_machine *machine,
-               const struct capo_fit_options *options, struct capo_profile *profile, bool json)
+               const char *measured_in, const struct capo_fit_options *options, struct capo_profile *profile, bool json)
 {
         _cleanup_free_ struct capo_plan_ask *asks = NULL;
         struct capo_alloc a = {0};
         struct capo_fit_fragment f;
-        struct fit_models_shown s = {.text = text, .t = machine->t, .a = &a, .f = &f};
+        struct fit_models_shown s = {.text = text, .t = machine->t, .a = &a, .f = &f, .measured_in = measured_in};
         char why[512];
         size_t n_asks;
         bool exact;
@@ -203,6 +203,7 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         static char tools[4096], libnccl[4096];
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         struct topo_options o = {.topo = m->topo, .platform = m->platform};
+        const char *measured_in = NULL;
         struct topo_source source;
         struct fragment_machine machine;
 
@@ -212,13 +213,19 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
                 capo_error("fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
                 return -1;
         }
+        o.brick_gbs = capo_brick_measured_gbs(t, &measured_in);
+        if (o.brick_gbs > 0) { /* once more, with what its links carry in place of what NCCL plans with */
+                capo_topology_free(steal(&t));
+                if (topo_load("fit", &o, &t, &source) < 0)
+                        return -1;
+        }
         machine = (struct fragment_machine){tools, libnccl, source.path, source.platform, t};
         if (json)
                 fputs("[", stdout);
         for (int i = 0; i < m->n; i++) {
                 if (json && i)
                         fputs(",\n", stdout);
-                if (one(m, m->alloc[i], &machine, options, profile, json) < 0)
+                if (one(m, m->alloc[i], &machine, o.brick_gbs > 0 ? measured_in : NULL, options, profile, json) < 0)
                         return -1;
         }
         if (json)

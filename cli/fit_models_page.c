@@ -51,6 +51,8 @@ static void heading(const struct fit_models_shown *s)
                capo_alloc_print(s->t, s->a, gpus, sizeof gpus), s->f->class);
         printf("NCCL %d.%d.%d on virtual GPUs; times are its model, and the same corrected: nothing was measured\n\n",
                v / 10000, v / 100 % 100, v % 100);
+        if (s->measured_in)
+                printf("  one NVLink %g GB/s, measured: %s\n", s->t->brick_gbs, s->measured_in);
         if (*m->why_not)
                 printf("  bandwidths are NCCL's: %s\n", m->why_not);
         else {
@@ -69,13 +71,14 @@ static void heading(const struct fit_models_shown *s)
                        "constants\n");
 }
 
-static double ceiling(const struct fit_models_shown *s, enum capo_coll coll, const char **of)
+static double ceiling(const struct fit_models_shown *s, enum capo_coll coll, unsigned algo, const char **of)
 {
         unsigned what = s->a->n_nodes > 1 || s->f->model.n_nodes > 1 ? CAPO_CEILING_HYBRID : 0;
         struct capo_ceilings c;
         double gbs = -1;
 
-        if (s->a->n_ranks > 16 || capo_ceilings(s->t, s->a, what, &c) < 0)
+        if (s->a->n_ranks > 16 || algo == CAPO_ALGO_NVLS_TREE ||
+            /* no ceiling here adds in several switches */ capo_ceilings(s->t, s->a, what, &c) < 0)
                 return -1;
         *of = c.connected ? "over NVLink" : "with PCIe and NICs";
         switch (coll) {
@@ -88,25 +91,25 @@ static double ceiling(const struct fit_models_shown *s, enum capo_coll coll, con
         return gbs;
 }
 
-/* Nothing to choose better: say what that leaves. */
-static void no_gain(const struct fit_models_shown *s, size_t last)
+/* Nothing to choose better, up to @gain of the time: say what that leaves. */
+static void no_gain(const struct fit_models_shown *s, size_t last, double gain)
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_plan_row *r = &m->nccl.rows[last];
-        double us = corrected(m, last, own(m, last)), gbs = (double)r->bytes / us / 1000, most;
+        double gbs = (double)r->bytes / corrected(m, last, own(m, last)) / 1000, most;
+        bool graph = s->a->n_nodes == 1 && m->n_nodes == 1 && s->t->n_switches == 0;
         char size[16], text[40];
         const char *of = "";
 
-        most = ceiling(s, r->coll, &of);
+        most = ceiling(s, r->coll, r->algo, &of);
         capo_size_print(r->bytes, size, sizeof size);
-        printf("    nothing to gain by choice: at %s NCCL picks %s, %.1f GB/s", size,
+        printf("    nothing to gain by choice (at most %.0f %%): at %s NCCL picks %s, %.1f GB/s", 100 * gain, size,
                choice_text(own(m, last), text, sizeof text), gbs);
         if (most > 0)
-                printf("; the ceiling %s is %.1f%s", of, most,
-                       gbs < 0.95 * most ? ", and what is missing is lost to links and channels" : "");
-        puts(gbs < 0.95 * most && s->a->n_nodes == 1 && m->n_nodes == 1 && s->t->n_switches == 0
-                     ? ": capo graph may help"
-                     : "");
+                printf(" of %.1f %s", most, of);
+        puts(most <= 0 || gbs >= 0.95 * most ? ""
+             : graph                         ? "; the rest is lost to links and channels: capo graph may help"
+                                             : "; the rest is lost to links and channels");
 }
 
 static bool same_line(const struct fit_models_shown *s, size_t a, size_t b)
@@ -134,7 +137,7 @@ static void line(const struct fit_models_shown *s, size_t first, size_t last)
                m->nccl.rows[last].us, corrected(m, last, mine),
                best == mine ? "the same" : choice_text(best, text, sizeof text), corrected(m, last, best), gain,
                d->choice      ? "yes"
-               : best == mine ? ""
+               : best == mine ? "-"
                               : "no: below 15 %");
 }
 
@@ -146,13 +149,15 @@ void fit_models_page(const struct fit_models_shown *s)
         heading(s);
         for (size_t i = 0, end; i < m->nccl.n_rows; i = end) {
                 bool any = false, differs = false;
+                double gain = 0;
 
                 for (end = i; end < m->nccl.n_rows && m->nccl.rows[end].coll == m->nccl.rows[i].coll; end++) {
                         any |= s->f->decided[end].choice;
                         differs |= fragment_model_best(m, end) != own(m, end);
+                        gain = fmax(gain, s->f->decided[end].gain);
                 }
                 printf("\n  %s\n", capo_coll_word(m->nccl.rows[i].coll));
-                if (differs) {
+                if (any || (differs && m->nccl.rows[i].coll == CAPO_COLL_ALLREDUCE)) {
                         printf("    %-20s %-16s %12s %12s   %-16s %12s  %6s  %s\n", "size", "NCCL picks", "its us",
                                "corrected us", "best", "us", "gain", "written");
                         for (size_t k = i, next; k < end; k = next) {
@@ -162,7 +167,7 @@ void fit_models_page(const struct fit_models_shown *s)
                         }
                 }
                 if (!any)
-                        no_gain(s, end - 1);
+                        no_gain(s, end - 1, gain);
         }
         if (s->f->line < 0) {
                 puts("\n  no rule: nothing to choose better, and nothing of NCCL's constants to correct");

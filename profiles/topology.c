@@ -16,16 +16,20 @@
 
 /*
  * One link, GB/s each direction. NVIDIA: src/graph/topo.h of NCCL 2.28 (SM60_NVLINK_BW and so on): what its search
- * plans with, a little below the wire rate. AMD: the *_XGMI_WIDTH constants of RCCL's src/graph/topo.h.
+ * plans with, a little below the wire rate. AMD: the *_XGMI_WIDTH constants of RCCL's src/graph/topo.h. The last two:
+ * what one link was measured to carry, where that is known, and where.
  */
 static const struct brick {
         enum capo_wire kind;
         int from, to; /* sm or gcn */
         double gbs;
         const char *source;
+        double measured_gbs;
+        const char *measured_in;
 } bricks[] = {
         {CAPO_WIRE_NVLINK, 60, 61, 18.0, "NCCL's planning constant for sm 60"},
-        {CAPO_WIRE_NVLINK, 70, 75, 20.0, "NCCL's planning constant for sm 70"},
+        {CAPO_WIRE_NVLINK, 70, 75, 20.0, "NCCL's planning constant for sm 70", 22.8,
+         "all-reduce of 1 GiB by Ring Simple on GPUs 0 and 1 of a DGX-1V (blinkplus)"},
         {CAPO_WIRE_NVLINK, 80, 80, 20.0, "NCCL's planning constant for sm 80"},
         {CAPO_WIRE_NVLINK, 86, 89, 12.0, "NCCL's planning constant for sm 86"},
         {CAPO_WIRE_NVLINK, 90, 90, 20.6, "NCCL's planning constant for sm 90"},
@@ -44,6 +48,18 @@ double capo_brick_gbs(enum capo_wire kind, int sm, int gcn, const char **source)
                         if (source)
                                 *source = bricks[i].source;
                         return bricks[i].gbs;
+                }
+        }
+        return 0;
+}
+
+double capo_brick_measured_gbs(const struct capo_topology *t, const char **source)
+{
+        for (size_t i = 0; i < N_ELEMENTS(bricks) && t->n_gpus && t->n_links; i++) {
+                if (bricks[i].kind == t->links[0].kind && bricks[i].kind == CAPO_WIRE_NVLINK &&
+                    t->gpus[0].sm >= bricks[i].from && t->gpus[0].sm <= bricks[i].to) {
+                        *source = bricks[i].measured_in;
+                        return bricks[i].measured_gbs;
                 }
         }
         return 0;

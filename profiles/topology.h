@@ -166,6 +166,10 @@ const char *capo_path_name(enum capo_path path);
  * none, or the generation is not known. */
 double capo_brick_gbs(enum capo_wire kind, int sm, int gcn, const char **source);
 
+/** capo_brick_measured_gbs() - what one link of this machine's kind was measured to carry; *@source says where. 0: not
+ * measured. */
+double capo_brick_measured_gbs(const struct capo_topology *t, const char **source);
+
 /** capo_busid_canonical() - lower case, with a domain of four digits at least. Return: 0; -EINVAL. */
 int capo_busid_canonical(const char *text, char out[CAPO_BUSID_ROOM]);
 

@@ -13,34 +13,6 @@
 #include "profiles/fragment/loads.h"
 #include "profiles/fragment/net.h"
 
-/*
- * Where the wire is known to differ from NCCL's planning constant by a constant factor. One row per kind of link, each
- * with its source; nothing here is fitted to a placement.
- */
-static const struct {
-        enum capo_wire kind;
-        int sm;
-        double factor;
-        const char *source;
-} measured[] = {
-        {CAPO_WIRE_NVLINK, 70, 22.8 / 20,
-         "blinkplus DGX-1V, GPUs 0 and 1, one link, Ring Simple, 500 MB: 22.8 GB/s where NCCL plans 20"},
-};
-
-double capo_wire_measured(enum capo_wire kind, int sm, const char **source)
-{
-        for (size_t i = 0; i < N_ELEMENTS(measured); i++) {
-                if (measured[i].kind == kind && measured[i].sm == sm) {
-                        if (source)
-                                *source = measured[i].source;
-                        return measured[i].factor;
-                }
-        }
-        if (source)
-                *source = NULL;
-        return 1;
-}
-
 struct machine {
         const struct capo_topology *t;
         int n;              /* GPUs */
@@ -64,14 +36,13 @@ static int machine_new(const struct capo_topology *t, struct machine *m)
                 return -ENOMEM;
         for (size_t i = 0; i < t->n_links; i++) {
                 const struct capo_topology_link *l = &t->links[i];
-                double gbs = l->gbs * capo_wire_measured(l->kind, t->gpus[l->from].sm, NULL);
 
                 if (l->end == CAPO_END_GPU) {
-                        m->cap[l->from * n + l->to] += gbs;
-                        m->cap[l->to * n + l->from] += gbs;
+                        m->cap[l->from * n + l->to] += l->gbs;
+                        m->cap[l->to * n + l->from] += l->gbs;
                 } else if (l->end == CAPO_END_SWITCH) {
-                        m->cap[m->port + 2 * l->from] += gbs;
-                        m->cap[m->port + 2 * l->from + 1] += gbs;
+                        m->cap[m->port + 2 * l->from] += l->gbs;
+                        m->cap[m->port + 2 * l->from + 1] += l->gbs;
                 }
         }
         for (size_t i = 0; i < t->n_pcis; i++)

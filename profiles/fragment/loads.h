@@ -38,8 +38,4 @@ struct fragment_attained {
 int fragment_loads(const struct capo_topology *t, const struct fragment_domain *domains, int n_domains, int n_channels,
                    struct fragment_attained *out);
 
-/** capo_wire_measured() - measured rate of a link over NCCL's planning constant for it, 1 where nothing was measured.
- * @source: set to where the figure is from, or NULL. */
-double capo_wire_measured(enum capo_wire kind, int sm, const char **source);
-
 #endif
