@@ -449,9 +449,15 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         memset(out, 0, sizeof *out);
         snprintf(why, room, "out of memory");
         out->cost = calloc(n_asks + 1, sizeof *out->cost);
-        if (!v || !all || !out->cost || a->n_ranks > CAPO_PLAN_RANKS_MAX) {
-                free(out->cost);
-                return -ENOMEM;
+        r = v && all && out->cost ? 0 : -ENOMEM;
+        if (r == 0 && a->n_ranks > CAPO_PLAN_RANKS_MAX) {
+                snprintf(why, room, "%d ranks are more than the %d that can be asked about", a->n_ranks,
+                         CAPO_PLAN_RANKS_MAX);
+                r = -EINVAL;
+        }
+        if (r < 0) {
+                fragment_model_finish(out);
+                return r;
         }
         v->m = m;
         v->a = a;
@@ -463,24 +469,31 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         for (int i = 0; i < a->n_ranks; i++)
                 order[i] = i;
         r = ask(v, order, all, n_asks + 2 * CAPO_COLLS, &v->answers[0], why, room);
-        if (r == 0) {
+        if (r < 0) {
+                fragment_model_finish(out);
+                return r;
+        }
+        out->nccl = v->answers[0];
+        out->nccl.n_rows = n_asks;
+        if (out->nccl.rows[n_asks].n_algo) {
                 r = look(v, why, room);
-                out->nccl = v->answers[0];
-                out->nccl.n_rows = n_asks;
-                if (r == 0)
-                        correct(out, v, out->nccl.rows + n_asks);
-                else if (r > 0) {
-                        snprintf(out->why_not, sizeof out->why_not, "NCCL's graphs of some node are not known");
-                        for (size_t i = 0; i < n_asks; i++)
-                                memcpy(out->cost[i], out->nccl.rows[i].cost, sizeof out->cost[i]);
-                        r = 0;
-                }
+        } else {
+                snprintf(why, room, "NCCL %d.%d gives a tuner no cost table; 2.22 and later do",
+                         out->nccl.version / 10000, out->nccl.version / 100 % 100);
+                r = -ENOTSUP;
+        }
+        if (r == 0) {
+                correct(out, v, out->nccl.rows + n_asks);
+        } else if (r > 0) {
+                snprintf(out->why_not, sizeof out->why_not, "NCCL's graphs of some node are not known");
+                for (size_t i = 0; i < n_asks; i++)
+                        memcpy(out->cost[i], out->nccl.rows[i].cost, sizeof out->cost[i]);
         }
         for (int i = 1; i < v->n; i++)
                 capo_plan_answer_finish(&v->answers[i]);
         if (r < 0)
                 fragment_model_finish(out);
-        return r;
+        return r < 0 ? r : 0;
 }
 
 void fragment_model_finish(struct fragment_model *f)

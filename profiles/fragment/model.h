@@ -38,7 +38,7 @@ struct fragment_model {
  * @asks: sizes that all ranks can divide, or NCCL answers for the next smaller one
  * @out:  ended by the caller with fragment_model_finish(), on success only
  *
- * Return: 0; what capo_plan_ask() returns, with @why.
+ * Return: 0; -ENOTSUP this release has no cost table; what capo_plan_ask() returns; all with @why.
  */
 int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a, const struct capo_plan_ask *asks,
                    size_t n_asks, struct fragment_model *out, char *why, size_t room);
