@@ -14,8 +14,8 @@
 #include "cli/cli.h"
 #include "cli/plan_cli.h"
 #include "cli/plan_tools.h"
-#include "core/layout.h"
 #include "cli/topo.h"
+#include "core/layout.h"
 #include "core/util.h"
 #include "profiles/fragment/atlas.h"
 

@@ -25,7 +25,7 @@ struct fragment_model {
         int n_nodes;                  /* as NCCL counts them */
         int max_local, mean_local;    /* ranks of the largest node; nRanks / nNodes, rounded down as NCCL does */
         int channels;                 /* the least that any node found of any graph */
-        struct fragment_shape_rate ring, tree, nvls; /* nvls: all-reduce inside one node; 0 none */
+        struct fragment_shape_rate ring, tree, nvls;      /* nvls: all-reduce inside one node; 0 none */
         double tree_late_us[CAPO_PLAN_PROTOS];            /* added to Tree's all-reduce, per protocol */
         float (*cost)[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS]; /* corrected us per row; -1 not available */
         struct capo_constant constants[8]; /* for a rule: what makes NCCL's own model say the same, as far as it can */
