@@ -146,6 +146,7 @@ int main(int argc, char **argv)
                         set_int("LOCAL_RANK", local);
                         set_int("LOCAL_WORLD_SIZE", node_size[node]);
                         set_int("GROUP_RANK", node);
+                        set_int("GROUP_WORLD_SIZE", n_nodes);
                         setenv("MASTER_ADDR", "127.0.0.1", 1);
                         set_int("MASTER_PORT", port);
                         if (layout) {
