@@ -16,10 +16,9 @@
 
 #define GAIN_LEAST 1.02 /* of NCCL's own estimate: less is not worth a file */
 #define LOSS_MOST  0.99 /* and nothing may fall below this share of its own */
-#define PER_CHANNEL                                                                                                    \
-        1.01             /* a channel takes multiprocessors, and a change of NIC leaves the rail; NCCL's model forgets \
-                          * both, so each must bring that much */
-#define PROMISE_BAR 0.93 /* of the best candidate by the links alone: below it NCCL is not asked */
+/* A channel takes multiprocessors, a change of NIC leaves the rail; NCCL's model forgets both: each must bring that. */
+#define PER_CHANNEL 1.01
+#define TRIES       6 /* questions about several machines, from the candidate on that the links promise most of */
 
 static const char *const coll_names[FRAGMENT_COLLS] = {"broadcast", "all-gather", "all-reduce"};
 
@@ -189,31 +188,46 @@ static bool try(struct search *w, const struct graph_plan *plan, const struct fr
                gain(seen, own) >= GAIN_LEAST;
 }
 
-static double promised(const struct graph_plan *g)
-{
-        return g->ring_gbs > g->tree_gbs ? g->ring_gbs : g->tree_gbs;
-}
-
 static double costs(const struct graph_plan *g)
 {
         return g->n_channels + g->ring.cross;
 }
 
-static int best_of(struct search *w, const struct graph_plan *plans, int n, const struct fragment_nccl *own,
+/* What the links promise, less what NCCL's model forgets. */
+static double worth(const struct graph_plan *g)
+{
+        return (g->ring_gbs > g->tree_gbs ? g->ring_gbs : g->tree_gbs) * pow(PER_CHANNEL, -costs(g));
+}
+
+static int by_worth(const void *a, const void *b)
+{
+        double x = worth(a), y = worth(b);
+
+        return (x < y) - (x > y);
+}
+
+/*
+ * Inside a machine NCCL's model bounds what a channel carries, so more of them may be better than the links say: all
+ * candidates are asked about. Between machines the links decide, and questions take long: the first that NCCL takes,
+ * from the most worth on, is the one.
+ */
+static int best_of(struct search *w, struct graph_plan *plans, int n, const struct fragment_nccl *own,
                    struct graph_plan *best, struct fragment_nccl *with, char *why, size_t room)
 {
+        bool between = plans[0].n_nodes > 1;
+        int found = 0, most = plans[n - 1].n_channels;
         char refused[512] = "";
-        double most = 0;
-        int found = 0;
 
-        for (int i = 0; i < n; i++)
-                most = promised(&plans[i]) > most ? promised(&plans[i]) : most;
-        for (int i = 0; i < n; i++) {
+        if (between)
+                qsort(plans, (size_t)n, sizeof *plans, by_worth);
+        for (int i = 0; i < n && !(between && (found || i == TRIES)); i++) {
                 struct fragment_nccl seen;
+                char this[512] = "";
+                bool good = try(w, &plans[i], own, &seen, this, sizeof this);
 
-                if (plans[i].n_nodes > 1 && promised(&plans[i]) < PROMISE_BAR * most)
-                        continue;
-                if (!try(w, &plans[i], own, &seen, refused, sizeof refused) ||
+                if (!good && !*refused)
+                        memcpy(refused, this, sizeof refused);
+                if (!good ||
                     (found && gain(&seen, own) < gain(with, own) * pow(PER_CHANNEL, costs(&plans[i]) - costs(best)))) {
                         fragment_nccl_finish(&seen);
                         continue;
@@ -227,7 +241,7 @@ static int best_of(struct search *w, const struct graph_plan *plans, int n, cons
                 snprintf(why, room, "%s", refused);
         else if (!found)
                 snprintf(why, room, "NCCL expects nothing of %d files with up to %d channels that use the links better",
-                         n, plans[n - 1].n_channels);
+                         n, most);
         return found;
 }
 
