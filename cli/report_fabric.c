@@ -14,8 +14,9 @@
 #include "core/table.h"
 #include "core/util.h"
 
-#define LINKS_SHOWN  16
-#define SHARES_SHOWN 8
+#define LINKS_SHOWN       16
+#define SHARES_SHOWN      8
+#define LATE_WORTH_SAYING 0.05 /* part of the looks */
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
@@ -162,6 +163,11 @@ static void shares_text(const struct report *r, const struct capo_fabric_job *f,
                         "posted "
                         "had not completed (wait), or moved within %s\n",
                         capo_text_time((double)f->slit_ns, slit));
+        if (f->looks_late > LATE_WORTH_SAYING * (double)f->looks_taken)
+                fprintf(out,
+                        "%s of the looks came late, because the cores were busy: the interval does not cover what that "
+                        "does\n",
+                        capo_text_percent((double)f->looks_late / (double)f->looks_taken, text));
         for (size_t i = 0; i < N_ELEMENTS(heads); i++)
                 capo_table_cell(t, "%s", heads[i]);
         for (size_t i = 0; i < f->n_shares && (r->all || shown < SHARES_SHOWN); i++) {
@@ -365,6 +371,8 @@ static json_t *share_json(const struct capo_fabric_job *f, const struct capo_fab
         }
         json_object_set_new(j, "calls_us", json_real(s->call_ns / 1000));
         json_object_set_new(j, "looks", count_json(s->looks.n));
+        json_object_set_new(j, "looks_late",
+                            f->looks_taken ? json_real((double)f->looks_late / (double)f->looks_taken) : json_null());
         json_object_set_new(j, "network", network ? network : json_null());
         json_object_set_new(j, "wait", wait ? wait : json_null());
         return j;

@@ -342,8 +342,10 @@ static void add_look(struct capo_fabric_share *s, const struct capo_fabric_look 
 /* Each look to the calls under way at its moment. */
 static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of, struct under_way *u, uint32_t outside)
 {
-        if (of->n_looks && of->slit_ns > f->slit_ns)
+        if (of->slit_ns > f->slit_ns)
                 f->slit_ns = of->slit_ns;
+        f->looks_taken += of->looks_taken;
+        f->looks_late += of->looks_late;
         for (size_t i = 0; i < of->n_looks; i++) {
                 const struct capo_fabric_look *look = &of->looks[i];
 

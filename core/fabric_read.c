@@ -314,8 +314,6 @@ static int looks_line(struct capo_fabric *f, char *at)
                         return 1;
                 else if (!strcmp(key, "every"))
                         every = v;
-                else if (!strcmp(key, "slit"))
-                        f->slit_ns = v;
                 else if (!strcmp(key, "begin"))
                         t = v;
         }
@@ -334,6 +332,25 @@ static int looks_line(struct capo_fabric *f, char *at)
                                                   .moving = (letter - letters) & 1,
                                                   .waiting = (letter - letters) & 2,
                                                   .unsure = (letter - letters) & 4};
+        }
+        return 0;
+}
+
+static int looked_line(struct capo_fabric *f, char *at)
+{
+        char *key, *value;
+
+        while (next_pair(&at, &key, &value)) {
+                uint64_t v;
+
+                if (!one(value, &v))
+                        return 1;
+                if (!strcmp(key, "taken"))
+                        f->looks_taken = v;
+                else if (!strcmp(key, "late"))
+                        f->looks_late = v;
+                else if (!strcmp(key, "slit"))
+                        f->slit_ns = v;
         }
         return 0;
 }
@@ -441,6 +458,8 @@ int capo_fabric_parse(const char *text, struct capo_fabric **out)
                         r = window_line(f, rest);
                 else if (!strcmp(line, "looks"))
                         r = looks_line(f, rest);
+                else if (!strcmp(line, "looked"))
+                        r = looked_line(f, rest);
                 else if (!strcmp(line, "inside"))
                         r = inside_line(f, rest);
                 else if (!strcmp(line, "ep") || !strcmp(line, "cq") || !strcmp(line, "cntr") || !strcmp(line, "eq") ||

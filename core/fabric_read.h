@@ -101,6 +101,7 @@ struct capo_fabric {
         struct capo_fabric_look *looks; /* by time */
         size_t n_looks;
         uint64_t slit_ns;
+        uint64_t looks_taken, looks_late; /* ever; of them by more than half a millisecond after their time */
         struct capo_fabric_inside *inside;
         size_t n_inside;
         unsigned bad_lines; /* of the snapshot used: not understood, left out */

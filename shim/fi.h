@@ -393,10 +393,15 @@ struct fi_look {
 /** capo_fi_look() - look at the network if it is time; the drain thread's rounds call this. */
 void capo_fi_look(void);
 
-/** capo_fi_looks() - all looks that are kept, oldest first. Returns how many. */
-unsigned capo_fi_looks(const struct fi_look **out);
+/**
+ * capo_fi_looks() - all looks that are kept, oldest first
+ * @taken: how many there ever were
+ * @late:  how many of those came so late that the job's threads may have decided when
+ * Return: how many are kept.
+ */
+unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late);
 
-/** capo_fi_look_every() - ns between looks, on average: the setting CAPO_FABRIC_LOOK; 0 there are none. */
+/** capo_fi_look_every() - ns between looks of level 0, on average: a fourth of CAPO_FABRIC_LOOK; 0 there are none. */
 uint64_t capo_fi_look_every(void);
 
 /** capo_fi_look_start(), capo_fi_look_forget() - begin; in a new child process, forget the parent's. */

@@ -31,8 +31,11 @@
 #include "shim/fi.h"
 #include "shim/shim.h"
 
+#define EARLY_LOOKS     400
+#define EARLY_SHIFT     2 /* their distance is a fourth of what the setting says */
 #define LEAST_MS        1
 #define MOST_MS         1000
+#define LATE_NS         500000u     /* on a machine whose cores are all busy */
 #define QUIET_NS        1000000000u /* a queue that has been still for so long has nothing outstanding but what is lost */
 #define BELOW_ZERO      (-8)        /* a post is counted after it was made: a few may complete earlier */
 #define BEYOND_BELIEF   (1 << 20)   /* operations no transmit queue holds */
@@ -41,8 +44,9 @@
 
 static struct fi_look looks[FI_LOOKS];
 static unsigned n_looks;
-static uint64_t every_ns;
-static uint64_t t_next; /* CLOCK_MONOTONIC of the next look */
+static uint64_t n_taken, n_late; /* ever; of them more than LATE_NS after their time */
+static uint64_t every_ns;        /* mean distance at level 0 */
+static uint64_t t_next;          /* CLOCK_MONOTONIC of the next look */
 static unsigned level;
 static uint64_t reading_ns; /* running mean of what one reading of all counters takes */
 static uint64_t dice;
@@ -198,12 +202,15 @@ static uint64_t dice_throw(void)
         return dice;
 }
 
-/* Distances are anything from nothing to twice the mean, so no rhythm of the job keeps step with them. */
+/*
+ * Distances are anything from nothing to twice the mean, so no rhythm of the job keeps step with them. The first looks
+ * are closer together, for jobs that last seconds.
+ */
 static void draw_next(uint64_t now)
 {
         uint64_t budget = 2 * reading_ns * COST_ONE_IN;
 
-        for (level = 0; level < COST_MOST_SHIFT && every_ns << level < budget;)
+        for (level = n_taken < EARLY_LOOKS ? 0 : EARLY_SHIFT; level < COST_MOST_SHIFT && every_ns << level < budget;)
                 level++;
         t_next = now + dice_throw() % (2 * (every_ns << level));
         capo_shim_poll_by(t_next);
@@ -238,6 +245,7 @@ void capo_fi_look(void)
         bool before = hopeless;
         struct reading r;
         unsigned state = 0;
+        bool late = now - t_next > LATE_NS;
 
         if (!every_ns || now < t_next)
                 return;
@@ -252,13 +260,17 @@ void capo_fi_look(void)
                 thin_older_half();
         if (hopeless && !before)
                 n_looks = 0; /* by time, not by what they saw: those to come are as good a sample */
+        n_taken++;
+        n_late += late;
         looks[n_looks++] = (struct fi_look){.t_us = now / 1000, .level = level, .state = state & 7};
         draw_next(capo_clock_mono());
 }
 
-unsigned capo_fi_looks(const struct fi_look **out)
+unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late)
 {
         *out = looks;
+        *taken = n_taken;
+        *late = n_late;
         return n_looks;
 }
 
@@ -271,7 +283,10 @@ void capo_fi_look_start(void)
 {
         int ms = capo_shim_env()->fabric_look;
 
-        every_ns = ms <= 0 ? 0 : 1000000u * (uint64_t)(ms < LEAST_MS ? LEAST_MS : ms > MOST_MS ? MOST_MS : ms);
+        every_ns = ms <= 0 ? 0
+                           : (1000000u >> EARLY_SHIFT) * (uint64_t)(ms < LEAST_MS  ? LEAST_MS
+                                                                    : ms > MOST_MS ? MOST_MS
+                                                                                   : ms);
         dice = capo_clock_ticks() ^ (uint64_t)getpid() << 32 ^ 0x9e3779b97f4a7c15u;
         if (every_ns)
                 draw_next(capo_clock_mono());
@@ -280,6 +295,7 @@ void capo_fi_look_start(void)
 void capo_fi_look_forget(void)
 {
         n_looks = 0;
+        n_taken = n_late = 0;
         hopeless = false;
         for (struct fi_object *o = capo_fi_objects; o; o = o->next) {
                 if (o->type == FI_T_EP) {

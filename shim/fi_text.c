@@ -378,16 +378,18 @@ static void poll_windows(bool last)
 static void put_looks(struct text *t)
 {
         static const char letters[] = "imwbIMWB"; /* by enum fi_look_state */
+        uint64_t taken, late, before = 0;
         const struct fi_look *look;
-        unsigned n = capo_fi_looks(&look), left = 0;
-        uint64_t before = 0;
+        unsigned n = capo_fi_looks(&look, &taken, &late), left = 0;
 
+        if (!n)
+                return;
+        put(t, "looked\ttaken=%lu\tlate=%lu\tslit=%u", (unsigned long)taken, (unsigned long)late, FI_LOOK_SLIT_NS);
         for (unsigned i = 0; i < n; before = look[i++].t_us) {
                 if (left == 0 || look[i].level != look[i - 1].level) {
-                        if (i)
-                                end_line(t);
-                        put(t, "looks\tevery=%lu\tslit=%u\tbegin=%lu\tseen=",
-                            (unsigned long)capo_fi_look_every() << look[i].level, FI_LOOK_SLIT_NS,
+                        end_line(t);
+                        put(t,
+                            "looks\tevery=%lu\tbegin=%lu\tseen=", (unsigned long)capo_fi_look_every() << look[i].level,
                             (unsigned long)look[i].t_us * 1000);
                         before = look[i].t_us;
                         left = LOOKS_IN_LINE;
@@ -395,8 +397,7 @@ static void put_looks(struct text *t)
                 left--;
                 put_look(t, look[i].t_us - before, letters[look[i].state]);
         }
-        if (n)
-                end_line(t);
+        end_line(t);
 }
 
 /* ---- machine ----------------------------------------------------------------------------------------------------- */

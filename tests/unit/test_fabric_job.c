@@ -79,7 +79,8 @@ static void window(uint64_t begin, uint64_t end, unsigned ops, unsigned tx, unsi
  */
 static void looks(uint64_t begin, unsigned every_ms, const char *seen)
 {
-        n_text += (size_t)sprintf(text + n_text, "looks\tevery=%u000000\tslit=50000\tbegin=%llu\tseen=", every_ms,
+        n_text += (size_t)sprintf(text + n_text, "looked\ttaken=100\tlate=7\tslit=50000\n");
+        n_text += (size_t)sprintf(text + n_text, "looks\tevery=%u000000\tbegin=%llu\tseen=", every_ms,
                                   (unsigned long long)(T0 + begin));
         for (unsigned i = 0; seen[i]; i++)
                 n_text += (size_t)sprintf(text + n_text, "%u%c", i > 0, seen[i]);
@@ -205,6 +206,7 @@ Test(fabric_job, looks_belong_to_the_calls_under_way)
         process_end();
         f = joined();
         cr_assert_eq(f->slit_ns, 50000);
+        cr_assert_eq(f->looks_late, 7);
         s = share(f, "dp", CAPO_CALL_ALLREDUCE);
         cr_assert_eq(s.looks.n, 10);
         IS(s.looks.time, 0.1);

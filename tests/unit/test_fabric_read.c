@@ -115,8 +115,9 @@ Test(fabric_read, looks)
         _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
 
         cr_assert_eq(capo_fabric_parse("snapshot\t1\n"
-                                       "looks\tevery=20000000\tslit=50000\tbegin=7000\tseen=0i31250w\n"
-                                       "looks\tevery=10000000\tslit=50000\tbegin=99000\tnew=5\tseen=0m5b1I2M\n"
+                                       "looked\ttaken=9\tlate=2\tslit=50000\tnew=1\n"
+                                       "looks\tevery=20000000\tbegin=7000\tseen=0i31250w\n"
+                                       "looks\tevery=10000000\tbegin=99000\tnew=5\tseen=0m5b1I2M\n"
                                        "looks\tevery=10000000\tbegin=99000\tseen=0i5\n"
                                        "looks\tevery=10000000\tbegin=99000\tseen=0i5?\n"
                                        "looks\n"
@@ -126,6 +127,8 @@ Test(fabric_read, looks)
         cr_assert_eq(f->bad_lines, 2);
         cr_assert_eq(f->n_looks, 8);
         cr_assert_eq(f->slit_ns, 50000);
+        cr_assert_eq(f->looks_taken, 9);
+        cr_assert_eq(f->looks_late, 2);
         cr_assert_eq(f->looks[1].t_ns, 7000 + 31250000);
         cr_assert_float_eq(f->looks[1].every_s, 0.02, 1e-6);
         cr_assert(f->looks[1].waiting && !f->looks[1].moving && !f->looks[1].unsure);
