@@ -33,6 +33,7 @@
 #define CHAINS 1024u
 
 static _Atomic(struct capo_comm *) chains[CHAINS];
+static _Atomic(struct capo_comm *) by_hash[256]; /* those that a plugin told of, by NCCL's hash */
 _Atomic unsigned capo_comms_pending;
 
 static struct capo_comm none = {.n_ranks = 1, .rank = -1, .device = -1, .gpu_wait = UINT32_MAX};
@@ -88,11 +89,11 @@ struct capo_comm *capo_comm_by_hash(uint64_t comm_hash)
                 if (likely_ones[i] && likely_ones[i]->comm_hash == comm_hash)
                         return likely_ones[i];
         }
-        for (unsigned i = 0; i < CHAINS; i++) {
-                for (struct capo_comm *c = atomic_load_explicit(&chains[i], memory_order_acquire); c; c = c->next) {
-                        if (c->comm_hash == comm_hash && c->handle)
-                                return c;
-                }
+        for (struct capo_comm *c =
+                     atomic_load_explicit(&by_hash[comm_hash % N_ELEMENTS(by_hash)], memory_order_acquire);
+             c; c = c->next_by_hash) {
+                if (c->comm_hash == comm_hash && c->handle)
+                        return c;
         }
         return NULL;
 }
@@ -400,11 +401,17 @@ static bool fits(const struct capo_seam_comm *told, const struct capo_comm *comm
                (told->rank < 0 || comm->rank < 0 || told->rank == comm->rank);
 }
 
+/* Called with told_lock held. */
 static void apply(struct capo_comm *comm, const struct told *told)
 {
+        _Atomic(struct capo_comm *) *chain = &by_hash[told->what.comm_hash % N_ELEMENTS(by_hash)];
         struct capo_seg_comm *entry;
 
-        comm->comm_hash = told->what.comm_hash;
+        if (told->what.comm_hash && !comm->comm_hash) { /* it never changes after */
+                comm->comm_hash = told->what.comm_hash;
+                comm->next_by_hash = atomic_load_explicit(chain, memory_order_relaxed);
+                atomic_store_explicit(chain, comm, memory_order_release);
+        }
         entry = change_begin(comm);
         if (entry) {
                 entry->log.comm_hash = comm->comm_hash;
@@ -495,6 +502,8 @@ void capo_comm_fork(void)
 {
         for (unsigned i = 0; i < CHAINS; i++)
                 atomic_store_explicit(&chains[i], NULL, memory_order_relaxed);
+        for (unsigned i = 0; i < N_ELEMENTS(by_hash); i++)
+                atomic_store_explicit(&by_hash[i], NULL, memory_order_relaxed);
         memset(waiting, 0, sizeof waiting);
         atomic_store(&capo_comms_pending, 0);
         memset(tolds, 0, sizeof tolds);

@@ -306,10 +306,12 @@ static bool is_ran(const struct capo_record *m, const struct capo_comm *comm, co
 static void seam_ran(const struct capo_seam_ran *ran)
 {
         struct capo_tls *t = &capo_tls;
-        struct capo_comm *comm = capo_comm_by_hash(ran->comm_hash);
-        /* counted whoever launches it: capo_seam.kernel will speak of the nth */
-        uint32_t nth = comm ? __atomic_add_fetch(&comm->n_ran, 1, __ATOMIC_RELAXED) : 0;
+        bool kernels = capo_shim_env()->kernel_time;
+        struct capo_comm *comm = kernels || t->group_depth ? capo_comm_by_hash(ran->comm_hash) : NULL;
+        uint32_t nth = 0;
 
+        if (kernels && comm) /* counted whoever launches it: capo_seam.kernel will speak of the nth */
+                nth = __atomic_add_fetch(&comm->n_ran, 1, __ATOMIC_RELAXED);
         if (!t->ready)
                 return;
         if (t->group_depth) {
@@ -326,7 +328,7 @@ static void seam_ran(const struct capo_seam_ran *ran)
                    capo_call_kind(ran->call) == capo_call_kind(t->current_call)) {
                 t->algo_proto = ran->algo_proto;
                 t->channels = ran->channels;
-                if (capo_shim_env()->kernel_time) {
+                if (kernels) {
                         t->kernel_nth = nth;
                         t->kernel_hash = ran->comm_hash;
                 }

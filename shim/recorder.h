@@ -43,10 +43,11 @@ struct capo_comm {
         uint16_t id;
         _Atomic bool pending; /* non-blocking and not known to be ready */
         int rank, device;
-        uint64_t begun;         /* ticks: when the call, or group, that made it began */
-        uint64_t comm_hash;     /* NCCL's, when a plugin told */
+        uint64_t begun;     /* ticks: when the call, or group, that made it began */
+        uint64_t comm_hash; /* NCCL's, when a plugin told */
+        struct capo_comm *next_by_hash;
         uint32_t children;      /* splits, shrinks and grows so far: the same number on all ranks */
-        uint32_t n_ran;         /* collectives the profiler has named so far */
+        uint32_t n_ran;         /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
         struct capo_comm *next; /* in its hash chain */
 };
 

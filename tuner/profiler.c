@@ -153,12 +153,10 @@ capo_nccl_result capo_profiler_start(struct capo_profiler *p, void **handle, str
 
         *handle = NULL;
         if (e->type == CAPO_EVENT_COLL) {
-                uint32_t nth = __atomic_add_fetch(&p->n_ran, 1, __ATOMIC_RELAXED);
-
                 if (p->ran)
                         p->ran(&e->ran);
                 if (p->kernels)
-                        s = slot_take(&e->ran, nth);
+                        s = slot_take(&e->ran, __atomic_add_fetch(&p->n_ran, 1, __ATOMIC_RELAXED));
         }
         if (e->type == CAPO_EVENT_KERNEL && parent && e->kernel) {
                 if (!parent->begin || e->kernel->timer < parent->begin)

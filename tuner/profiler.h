@@ -14,7 +14,7 @@
 struct capo_profiler {
         void (*ran)(const struct capo_seam_ran *ran); /* NULL: nobody wants to know */
         uint64_t comm_hash;                           /* v1 to v3: of the event instead */
-        uint32_t n_ran;                               /* Coll events so far; atomic */
+        uint32_t n_ran;                               /* Coll events so far, where `kernels`; atomic */
         bool kernels;                                 /* kernel time stamps are wanted */
         int other_mask;                               /* events of the chained profiler, parents included; 0 none */
         void *other_context;
