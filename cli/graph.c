@@ -46,7 +46,10 @@ static void help(void)
 
 static void line(const char *name, const struct fragment_nccl_row *own, const struct fragment_nccl_row *with)
 {
-        printf("  %-20s %9.2f  %-22s", name, own->gbs, own->what);
+        if (own->gbs < 0)
+                printf("  %-20s %9s  %-22s", name, "-", own->what);
+        else
+                printf("  %-20s %9.2f  %-22s", name, own->gbs, own->what);
         if (with)
                 printf(" %9.2f  %-22s %+5.0f %%", with->gbs, with->what, 100 * (with->gbs / own->gbs - 1));
         putchar('\n');

@@ -276,6 +276,11 @@ int graph_best(const struct topo_source *s, const struct capo_topology *t, const
                 snprintf(why, room, "%s", own->why_not);
                 return r;
         }
+        if (own->sizes[own->n_sizes - 1].row[FRAGMENT_ALLREDUCE].gbs <= 0) {
+                snprintf(why, room, "NCCL %d.%d.%d does not say what it expects; 2.20 and later do",
+                         own->version / 10000, own->version / 100 % 100, own->version % 100);
+                return 0;
+        }
         n = graph_choose(t, a, own, plans, why, room);
         if (n <= 0)
                 return n;

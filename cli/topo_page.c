@@ -6,6 +6,7 @@
 
 #include "cli/topo.h"
 #include "core/util.h"
+#include "profiles/fragment/net.h"
 
 double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text, size_t room)
 {
@@ -107,18 +108,30 @@ static void row(FILE *out, const char *name, double ceiling, int trees, double r
         fputc('\n', out);
 }
 
+/* "3"; of several machines "1:3". */
+static void print_gpu(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, int rank)
+{
+        if (a->n_nodes > 1)
+                fprintf(out, "%d:", a->ranks[rank].node);
+        fprintf(out, "%d", t->gpus[a->ranks[rank].gpu].dev);
+}
+
 static void print_trees(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const char *name,
                         const struct pack_trees *trees, double unit_gbs)
 {
         for (int i = 0; i < trees->n_trees; i++) {
                 const struct pack_edge *e = trees->edges + i * (trees->n_ranks - 1);
 
-                fprintf(out, "  %-12s %8.3f GB/s  root %d:", i ? "" : name,
-                        (double)trees->trees[i].rate.num / (double)trees->trees[i].rate.den * unit_gbs,
-                        t->gpus[a->ranks[trees->trees[i].root].gpu].dev);
-                for (int k = 0; k < trees->n_ranks - 1; k++)
-                        fprintf(out, " %d-%d", t->gpus[a->ranks[e[k].from].gpu].dev,
-                                t->gpus[a->ranks[e[k].to].gpu].dev);
+                fprintf(out, "  %-12s %8.3f GB/s  root ", i ? "" : name,
+                        (double)trees->trees[i].rate.num / (double)trees->trees[i].rate.den * unit_gbs);
+                print_gpu(out, t, a, trees->trees[i].root);
+                fputc(':', out);
+                for (int k = 0; k < trees->n_ranks - 1; k++) {
+                        fputc(' ', out);
+                        print_gpu(out, t, a, e[k].from);
+                        fputc('-', out);
+                        print_gpu(out, t, a, e[k].to);
+                }
                 fputc('\n', out);
         }
 }
@@ -265,6 +278,23 @@ static json_t *json_trees(const struct capo_topology *t, const struct capo_alloc
         return rows;
 }
 
+/* Where the edges of those trees go: by vertices, GPUs as "machine:number". */
+static json_t *json_ways(const struct capo_ceilings *c, const struct pack_ways *ways, int64_t den)
+{
+        json_t *rows = json_array();
+
+        for (int i = 0; i < ways->n_ways; i++) {
+                json_t *way = json_array();
+
+                for (int k = 0; k < ways->ways[i].n; k++)
+                        json_array_append_new(way, json_string(c->hybrid_names[ways->ways[i].vertices[k]].text));
+                json_array_append_new(rows, json_pack("{s:f, s:o}", "gbs",
+                                                      (double)ways->ways[i].amount / (double)den * c->hybrid_unit_gbs,
+                                                      "way", way));
+        }
+        return rows;
+}
+
 static void set_gbs(json_t *page, const char *key, double gbs)
 {
         json_object_set_new(page, key, gbs < 0 ? json_null() : json_real(gbs));
@@ -329,6 +359,10 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
         json_object_set_new(page, "allgather_trees", json_trees(t, a, &c->allgather, c->unit_gbs));
         json_object_set_new(page, "hybrid_broadcast_trees", json_trees(t, a, &c->hybrid_broadcast, c->hybrid_unit_gbs));
         json_object_set_new(page, "hybrid_allgather_trees", json_trees(t, a, &c->hybrid_allgather, c->hybrid_unit_gbs));
+        json_object_set_new(page, "hybrid_broadcast_ways",
+                            json_ways(c, &c->hybrid_broadcast_ways, c->hybrid_broadcast_den));
+        json_object_set_new(page, "hybrid_allgather_ways",
+                            json_ways(c, &c->hybrid_allgather_ways, c->hybrid_allgather_den));
         json_object_set_new(page, "hybrid_allreduce_trees", json_trees(t, a, &c->hybrid_allreduce, c->hybrid_unit_gbs));
         if (nccl->version) {
                 json_t *own = json_object();

@@ -67,6 +67,8 @@ struct capo_shapes {
         double chain_gbs;      /* sum over chains (NCCL's Tree inside a node), bricks shared: all-reduce */
 };
 
+struct fragment_name;
+
 struct capo_ceilings {
         int n_ranks;
         bool connected;                                     /* over NVLink (xGMI) alone */
@@ -78,7 +80,12 @@ struct capo_ceilings {
         /* NVLink + PCI + NIC; -1 not computed or the description lacks PCI speeds */
         double hybrid_broadcast_gbs, hybrid_allgather_gbs, hybrid_allreduce_gbs;
         struct pack_trees hybrid_allreduce; /* with CAPO_CEILING_TREES; rates are rounded down to a 1e6th of a unit */
-        struct pack_trees hybrid_broadcast, hybrid_allgather; /* with CAPO_CEILING_TREES; exact */
+        /* with CAPO_CEILING_TREES; exact. Their edges go over the ways, amounts in units / den, which together fit all
+         * links; vertices are named as net.h says */
+        struct pack_trees hybrid_broadcast, hybrid_allgather;
+        struct pack_ways hybrid_broadcast_ways, hybrid_allgather_ways;
+        int64_t hybrid_broadcast_den, hybrid_allgather_den;
+        struct fragment_name *hybrid_names;
         double hybrid_unit_gbs;
 };
 

@@ -236,14 +236,15 @@ static int relayed_allreduce(const struct pack_net *net, bool trees, double unit
 
 /* Trees whose edges are ways through relays: the relays are replaced by direct links that carry as much, in units of
  * 1 / den, and the trees are packed in those. */
-static int relayed_rooted(const struct pack_net *net, const int64_t *root, int64_t den, struct pack_trees *out)
+static int relayed_rooted(const struct pack_net *net, const int64_t *root, int64_t den, struct pack_trees *out,
+                          struct pack_ways *ways)
 {
         int n = net->n_ranks, r;
         _cleanup_free_ int64_t *cap = malloc(sizeof *cap * (size_t)(n * n) + 1);
 
         if (!cap)
                 return -ENOMEM;
-        r = pack_unrelay(net, den, root, cap, NULL);
+        r = pack_unrelay(net, den, root, cap, ways);
         return r < 0 ? r : pack_arborescences(n, cap, root, den, out);
 }
 
@@ -258,10 +259,12 @@ static int rooted_trees(const struct pack_net *net, struct capo_ceilings *c)
         if ((r = pack_broadcast(net, &broadcast)) < 0 || (r = pack_gather(net, &gather)) < 0 || !broadcast.num)
                 return r;
         root[0] = broadcast.num;
-        r = relayed_rooted(net, root, 1, &c->hybrid_broadcast);
+        c->hybrid_broadcast_den = 1;
+        c->hybrid_allgather_den = gather.den;
+        r = relayed_rooted(net, root, 1, &c->hybrid_broadcast, &c->hybrid_broadcast_ways);
         for (int v = 0; v < n; v++)
                 root[v] = gather.num;
-        return r < 0 ? r : relayed_rooted(net, root, gather.den, &c->hybrid_allgather);
+        return r < 0 ? r : relayed_rooted(net, root, gather.den, &c->hybrid_allgather, &c->hybrid_allgather_ways);
 }
 
 /* NVLink is missing between some, or a relay is not a plain star: cuts and the linear program. */
@@ -302,7 +305,7 @@ int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, uns
 
         if (a->n_ranks < 1)
                 return -EINVAL;
-        r = fragment_net(t, a, false, &net, &c.unit_gbs);
+        r = fragment_net(t, a, false, &net, &c.unit_gbs, NULL);
         if (r < 0)
                 return r;
         port = fragment_star(&net);
@@ -322,7 +325,7 @@ int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, uns
         free(net.cap);
         if (!r && what & CAPO_CEILING_HYBRID && t->pci_known && a->n_ranks > 1) {
                 net.cap = NULL;
-                r = fragment_net(t, a, true, &net, &c.hybrid_unit_gbs);
+                r = fragment_net(t, a, true, &net, &c.hybrid_unit_gbs, trees ? &c.hybrid_names : NULL);
                 if (!r)
                         r = relayed(&net, trees, c.hybrid_unit_gbs, &c.hybrid_broadcast_gbs, &c.hybrid_allgather_gbs,
                                     &c.hybrid_allreduce_gbs, &c.hybrid_allreduce);
@@ -345,4 +348,7 @@ void capo_ceilings_free(struct capo_ceilings *c)
         pack_trees_free(&c->hybrid_allreduce);
         pack_trees_free(&c->hybrid_broadcast);
         pack_trees_free(&c->hybrid_allgather);
+        pack_ways_free(&c->hybrid_broadcast_ways);
+        pack_ways_free(&c->hybrid_allgather_ways);
+        free(steal(&c->hybrid_names));
 }

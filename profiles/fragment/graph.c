@@ -136,7 +136,7 @@ int graph_choose(const struct capo_topology *t, const struct capo_alloc *a, cons
         if (!ring || !tree || own->nodes != 1)
                 return none(why, room,
                             "NCCL goes over NICs inside the machine: NVLink does not join all of these GPUs");
-        r = fragment_net(t, a, false, &net, &unit_gbs);
+        r = fragment_net(t, a, false, &net, &unit_gbs, NULL);
         if (r < 0)
                 return r;
         direct = net.n == net.n_ranks;

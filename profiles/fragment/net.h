@@ -6,16 +6,22 @@
 #include "profiles/fragment.h"
 #include "profiles/fragment/lp.h"
 
+struct fragment_name {
+        char text[40];
+};
+
 /** fragment_net() - the allocation's links
  * @hybrid:   false: NVLink (xGMI) among the GPUs, all NVSwitches of a machine as one relay; true: PCI, CPUs and NICs
  * too, and one network between all NICs
  * @unit_gbs: what capacity 1 stands for; capacities have no common divisor
+ * @names:    NULL, or what each vertex is: "0:3" GPU 3 of machine 0, "0:0000:03:00.0" a bridge, "0:cpu1", "0:switch",
+ *            "network"; free()
  *
  * Relays that lead nowhere are left out, and those with two neighbours become a direct link.
  * Return: 0; -ENOMEM.
  */
 int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool hybrid, struct pack_net *out,
-                 double *unit_gbs);
+                 double *unit_gbs, struct fragment_name **names);
 
 /** fragment_cpu_link_gbs() - the link between this CPU and another of its machine, each direction. */
 double fragment_cpu_link_gbs(const struct capo_topology_cpu *cpu);

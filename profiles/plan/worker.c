@@ -348,20 +348,26 @@ static bool wait_for(_Atomic uint32_t *word, uint32_t at_least)
 /*
  * Up to 2.21 threads that load the tuner at the same moment may be told that there is none (misc/tuner.cc reads its
  * state without the lock). Jobs with a process per rank cannot meet this; our threads do. So one communicator of one
- * rank comes first.
+ * rank comes first, without the graph file, which is another one's.
  */
 static int load_tuner_alone(uint32_t node)
 {
+        const char *file = getenv("NCCL_GRAPH_FILE");
+        _cleanup_free_ char *kept = file ? strdup(file) : NULL;
         struct unique_id id;
+        int r = -ENOENT;
         void *comm;
 
-        for (uint32_t r = 0; r < plan_job->n_ranks; r++) {
-                if (plan_job->ranks[r].node != node)
+        unsetenv("NCCL_GRAPH_FILE"); /* no other thread is there yet */
+        for (uint32_t i = 0; i < plan_job->n_ranks && r == -ENOENT; i++) {
+                if (plan_job->ranks[i].node != node)
                         continue;
-                plan_device = plan_job->ranks[r].dev;
-                return nccl.GetUniqueId(&id) == 0 && nccl.CommInitRank(&comm, 1, id, 0) == 0 ? 0 : -EIO;
+                plan_device = plan_job->ranks[i].dev;
+                r = nccl.GetUniqueId(&id) == 0 && nccl.CommInitRank(&comm, 1, id, 0) == 0 ? 0 : -EIO;
         }
-        return -ENOENT;
+        if (kept)
+                setenv("NCCL_GRAPH_FILE", kept, 1);
+        return r;
 }
 
 static int play_node(uint32_t node)

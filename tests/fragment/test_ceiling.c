@@ -344,7 +344,7 @@ Test(ceiling, hybrid_trees, .timeout = 60)
                 NEAR(sum_of(&c.hybrid_allgather, c.hybrid_unit_gbs), c.hybrid_allgather_gbs);
                 NEAR(sum_of(&c.hybrid_allreduce, c.hybrid_unit_gbs), c.hybrid_allreduce_gbs);
                 cr_expect_leq(c.hybrid_broadcast.n_trees + c.hybrid_allgather.n_trees, 6 * a.n_ranks);
-                cr_assert_eq(fragment_net(t, &a, true, &net, &unit_gbs), 0);
+                cr_assert_eq(fragment_net(t, &a, true, &net, &unit_gbs, NULL), 0);
                 cr_assert_eq(pack_broadcast(&net, &broadcast), 0);
                 cr_assert_eq(pack_gather(&net, &gather), 0);
                 direct = calloc((size_t)(a.n_ranks * a.n_ranks), sizeof *direct);

@@ -56,6 +56,22 @@ for (a, b), gbs in used.items():
     n = p["matrix"][a][b]
     assert n.endswith("xNV") and gbs <= 20 * int(n[0]) + 1e-6, (a, b, gbs, n)
 ' || fail "JSON of the DGX-1V"
+# two machines: trees over NVLink, PCIe and NICs, whose edges go over the ways that are listed
+"$capo" topo --platform dgx1v --gpus 1,2,3+0-4 --json | python3 -c '
+import json, sys
+p = json.load(sys.stdin)
+ranks = ["%d:%d" % (r["node"], r["dev"]) for r in p["ranks"]]
+for what in ("broadcast", "allgather"):
+    trees, ways, used, room = p["hybrid_%s_trees" % what], p["hybrid_%s_ways" % what], {}, {}
+    assert abs(sum(t["gbs"] for t in trees) - p["hybrid_%s_gbs" % what]) < 1e-6, what
+    for w in ways:
+        room[w["way"][0], w["way"][-1]] = room.get((w["way"][0], w["way"][-1]), 0) + w["gbs"]
+    for t in trees:
+        for a, b in t["edges"]:
+            used[ranks[a], ranks[b]] = used.get((ranks[a], ranks[b]), 0) + t["gbs"]
+    assert all(gbs <= room[e] + 1e-6 for e, gbs in used.items()), what
+    assert sum(w["gbs"] for w in ways if "network" in w["way"] and w["way"][0][0] == "0") <= 30 + 1e-6, what
+' || fail "ways of two machines"
 "$capo" topo --topo dgx1v.xml --svg "$tmp.svg" >/dev/null && grep -q '</svg>' "$tmp.svg" || fail "no picture"
 CUDA_VISIBLE_DEVICES=0 "$capo" topo --topo dgx1v.xml --json | grep -q '"class": "dgx1v/8-ring3"' ||
         fail "CUDA_VISIBLE_DEVICES of this machine was applied to another"
