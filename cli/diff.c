@@ -10,6 +10,7 @@
 
 #include "capo/msg.h"
 #include "cli/cli.h"
+#include "cli/rules_text.h"
 #include "core/calls.h"
 #include "core/log_find.h"
 #include "core/size.h"
@@ -129,8 +130,23 @@ static char *what_ran(const struct capo_diff_row *r, char *text, size_t room)
         return text;
 }
 
+/* What the numbers of rules stand for in all runs; NULL when the runs had different profiles. */
+static const char *rules_of(struct capo_job *const *jobs, size_t n)
+{
+        char first[128], digest[128];
+
+        for (size_t i = 0; i < n; i++) {
+                if (!jobs[i]->n_processes)
+                        return NULL;
+                rules_value(jobs[i]->processes[0].rules, "digest", i ? digest : first, sizeof digest);
+                if (i && strcmp(first, digest))
+                        return NULL;
+        }
+        return jobs[0]->processes[0].rules;
+}
+
 static void page(const char *before, const char *after, const struct capo_job *a, const struct capo_job *b, size_t n_a,
-                 size_t n_b, const struct capo_diff *d, size_t most)
+                 size_t n_b, const struct capo_diff *d, size_t most, const char *rules)
 {
         double job_s = (double)capo_job_duration_ns(a) / 1e9;
         size_t slower = 0;
@@ -145,7 +161,7 @@ static void page(const char *before, const char *after, const struct capo_job *a
                "after p50", "change (95 %)", "seconds", "what ran");
         for (size_t i = 0; i < d->n_rows && i < most; i++) {
                 const struct capo_diff_row *r = &d->rows[i];
-                char size[16], change[40], ran[64], rule[24] = "";
+                char size[16], change[40], ran[64], rule[300] = "";
 
                 if (isnan(r->change))
                         snprintf(change, sizeof change, "not timed");
@@ -156,7 +172,7 @@ static void page(const char *before, const char *after, const struct capo_job *a
                 else
                         snprintf(change, sizeof change, "%+.1f %% +- %.1f", 100 * r->change, 100 * r->half_width);
                 if (r->rule_b)
-                        snprintf(rule, sizeof rule, "  rule %u", r->rule_b);
+                        rules_place(rules, r->rule_b, rule, sizeof rule);
                 printf("%-16.16s %-13s %10s %10llu %10.1f us %10.1f us %20s ", r->comm, capo_call_name(r->call),
                        capo_size_print(r->bytes, size, sizeof size), (unsigned long long)r->count_b, r->p50_a_us,
                        r->p50_b_us, change);
@@ -164,7 +180,7 @@ static void page(const char *before, const char *after, const struct capo_job *a
                         printf("%9s", ".");
                 else
                         printf("%+9.3f", r->seconds);
-                printf("  %s%s\n", what_ran(r, ran, sizeof ran), rule);
+                printf("  %s%s%s\n", what_ran(r, ran, sizeof ran), *rule ? "  " : "", rule);
         }
         if (d->n_rows > most)
                 printf("%zu more rows: --all\n", d->n_rows - most);
@@ -180,24 +196,25 @@ static void page(const char *before, const char *after, const struct capo_job *a
         puts(slower == 0 ? "nothing" : slower > 5 ? ", ..." : "");
 }
 
-static void json_page(const struct capo_diff *d)
+static void json_page(const struct capo_diff *d, const char *rules)
 {
         static const char *const verdicts[] = {"noise", "faster", "slower"};
         json_t *rows = json_array(), *all;
 
         for (size_t i = 0; i < d->n_rows; i++) {
                 const struct capo_diff_row *r = &d->rows[i];
-                char ran[64];
+                char ran[64], place[300];
 
                 json_array_append_new(
                         rows,
-                        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:f, s:o, s:o, s:f, s:s, s:i, s:s}", "comm",
-                                  r->comm, "call", capo_call_name(r->call), "bytes", (json_int_t)r->bytes,
+                        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:f, s:o, s:o, s:f, s:s, s:i, s:s?, s:s}",
+                                  "comm", r->comm, "call", capo_call_name(r->call), "bytes", (json_int_t)r->bytes,
                                   "calls_before", (json_int_t)r->count_a, "calls_after", (json_int_t)r->count_b,
                                   "clock", capo_clock_name(r->clock), "before_p50_us", r->p50_a_us, "after_p50_us",
                                   r->p50_b_us, "change", isnan(r->change) ? json_null() : json_real(r->change),
                                   "half_width", isnan(r->change) ? json_null() : json_real(r->half_width), "seconds",
-                                  r->seconds, "verdict", verdicts[r->verdict], "rule", (int)r->rule_b, "ran",
+                                  r->seconds, "verdict", verdicts[r->verdict], "rule", (int)r->rule_b, "rule_at",
+                                  r->rule_b ? rules_place(rules, r->rule_b, place, sizeof place) : NULL, "ran",
                                   what_ran(r, ran, sizeof ran)));
         }
         all = json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "matched", (json_int_t)d->matched / 2, "unmatched",
@@ -262,9 +279,9 @@ int capo_verb_diff(int argc, char **argv)
                 capo_error("diff: the recordings have no call in common (communicators are matched by name)");
         } else {
                 if (json)
-                        json_page(&d);
+                        json_page(&d, rules_of(b, n_b));
                 else
-                        page(paths[0], paths[1], a[0], b[0], n_a, n_b, &d, most);
+                        page(paths[0], paths[1], a[0], b[0], n_a, n_b, &d, most, rules_of(b, n_b));
                 status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
         }
         capo_diff_finish(&d);

@@ -9,46 +9,28 @@
 #include "capo/msg.h"
 #include "cli/cli.h"
 #include "cli/explain.h"
+#include "cli/rules_text.h"
 #include "core/calls.h"
 #include "core/log_find.h"
 #include "core/stats.h"
 #include "core/table.h"
 #include "core/util.h"
 
-/*
- * The line of a RULES frame (docs/log-format.md) for a record's rule number: "row N LINE WHEN COLL FROM UPTO ALGO PROTO
- * CHANNELS", tabs between. @text: "FILE:LINE when WHEN: ALGO PROTO"; the number alone when the frame does not have it.
- */
+/* "FILE:LINE when WHEN: ALGO PROTO"; the number alone when the log does not tell. */
 static const char *rule_text(const char *rules, unsigned rule, char *text, size_t room)
 {
-        char want[32], file[256] = "profile";
-        const char *at;
+        struct rules_row r;
+        char place[300];
 
-        if (!rule) {
+        if (!rule)
                 snprintf(text, room, "-");
-                return text;
-        }
-        snprintf(text, room, "row %u", rule);
-        if (!rules)
-                return text;
-        at = strstr(rules, "file\t");
-        if (at) {
-                const char *end = at + strcspn(at, "\n"), *slash = end;
-
-                while (slash > at + 5 && slash[-1] != '/')
-                        slash--;
-                snprintf(file, sizeof file, "%.*s", (int)(end - slash), slash);
-        }
-        snprintf(want, sizeof want, "\nrow\t%u\t", rule);
-        at = strstr(rules, want);
-        if (at) {
-                unsigned line;
-                char when[256], algo[32], proto[32];
-
-                at += strlen(want);
-                if (sscanf(at, "%u\t%255[^\t]\t%*[^\t]\t%*u\t%*u\t%31[^\t]\t%31[^\t]", &line, when, algo, proto) == 4)
-                        snprintf(text, room, "%s:%u when %s: %s %s", file, line, when, algo, proto);
-        }
+        else if (!rules_find(rules, rule, &r))
+                snprintf(text, room, "row %u", rule);
+        else if (r.candidate)
+                snprintf(text, room, "sweep candidate: %s %s", r.algo, r.proto);
+        else
+                snprintf(text, room, "%s when %s: %s %s", rules_place(rules, rule, place, sizeof place), r.when, r.algo,
+                         r.proto);
         return text;
 }
 

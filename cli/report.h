@@ -123,10 +123,6 @@ char *report_comm_label(const struct report *r, uint32_t comm, char *text, size_
 /** report_site_line() - the innermost @n frames of a call site in one line, "a <- b <- c". */
 char *report_site_line(const struct capo_job_site *site, unsigned n, char *text, size_t room);
 
-/** report_rules_value() - value of "digest", "file", "name" or "sweep" in a RULES text (NULL is fine). False: not
- * there. */
-bool report_rules_value(const char *rules, const char *key, char *out, size_t room);
-
 /** report_rule_text() - what capo_record.rule = @rule stands for, "" when the text does not tell. */
 char *report_rule_text(const char *rules, unsigned rule, char *out, size_t room);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/report.h"
+#include "cli/rules_text.h"
 #include "core/table.h"
 #include "core/util.h"
 
@@ -209,10 +210,10 @@ static void tuned_by(const struct capo_job_process *p, char *text, size_t room, 
         char digest[128], modelled[16], file[512];
         bool allowed;
 
-        if (!report_rules_value(p->rules, "digest", digest, sizeof digest))
+        if (!rules_value(p->rules, "digest", digest, sizeof digest))
                 snprintf(digest, sizeof digest, "none");
-        report_rules_value(p->rules, "modelled", modelled, sizeof modelled);
-        report_rules_value(p->rules, "file", file, sizeof file);
+        rules_value(p->rules, "modelled", modelled, sizeof modelled);
+        rules_value(p->rules, "file", file, sizeof file);
         allowed = !strcmp(modelled, "allowed");
         snprintf(id, 160, "%s%s", digest, allowed ? "+" : "");
         snprintf(text, room, "%.8s%s (%s)", digest, allowed ? " and its modelled rules" : "", file);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/report.h"
+#include "cli/rules_text.h"
 #include "core/calls.h"
 #include "core/size.h"
 #include "core/util.h"
@@ -348,63 +349,22 @@ double report_site_time(const struct report *r, const struct capo_job_site *site
         return site->gpu_count ? (double)site->gpu_ns / (double)site->gpu_count * (double)site->count : 0;
 }
 
-/* ---- RULES: lines "digest", "modelled", "file", "name", "row" and "candidate", fields by tabs (tuner/choose.c,
- * sweep_plan.c) ----
- */
-
-bool report_rules_value(const char *rules, const char *key, char *out, size_t room)
-{
-        size_t n = strlen(key);
-
-        for (const char *line = rules ? rules : ""; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-                if (!strncmp(line, key, n) && line[n] == '\t') {
-                        snprintf(out, room, "%.*s", (int)strcspn(line + n + 1, "\n"), line + n + 1);
-                        return true;
-                }
-        }
-        *out = 0;
-        return false;
-}
-
-/* Field @n of the tab separated @line. */
-static const char *field(const char *line, unsigned n, int *length)
-{
-        while (n-- && *line && *line != '\n') {
-                line += strcspn(line, "\t\n");
-                line += *line == '\t';
-        }
-        *length = (int)strcspn(line, "\t\n");
-        return line;
-}
-
 char *report_rule_text(const char *rules, unsigned rule, char *out, size_t room)
 {
-        char row[32], candidate[32];
+        struct rules_row r;
+        char from[32], upto[32], channels[16] = "NCCL's";
 
-        snprintf(row, sizeof row, "row\t%u\t", rule);
-        snprintf(candidate, sizeof candidate, "candidate\t%u\t", rule);
         *out = 0;
-        for (const char *line = rules ? rules : ""; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-                const char *f[10];
-                int n[10];
-
-                for (unsigned i = 0; i < 10; i++)
-                        f[i] = field(line, i, &n[i]);
-                if (!strncmp(line, row, strlen(row))) {
-                        char from[32], upto[32];
-
-                        capo_size_print(strtoull(f[5], NULL, 10), from, sizeof from);
-                        capo_size_print(strtoull(f[6], NULL, 10), upto, sizeof upto);
-                        snprintf(out, room, "line %.*s  %.*s: %.*s %s to %s  %.*s %.*s, channels %.*s", n[2], f[2],
-                                 n[3], f[3], n[4], f[4], from, strtoull(f[6], NULL, 10) == UINT64_MAX ? "max" : upto,
-                                 n[7], f[7], n[8], f[8], *f[9] == '0' ? 6 : n[9], *f[9] == '0' ? "NCCL's" : f[9]);
-                        break;
-                }
-                if (!strncmp(line, candidate, strlen(candidate))) {
-                        snprintf(out, room, "sweep candidate: %.*s %.*s, channels %.*s", n[2], f[2], n[3], f[3], n[4],
-                                 f[4]);
-                        break;
-                }
-        }
+        if (!rules_find(rules, rule, &r))
+                return out;
+        if (r.channels)
+                snprintf(channels, sizeof channels, "%u", r.channels);
+        if (r.candidate)
+                snprintf(out, room, "sweep candidate: %s %s, channels %u", r.algo, r.proto, r.channels);
+        else
+                snprintf(out, room, "line %u  %s: %s %s to %s  %s %s, channels %s", r.line, r.when, r.coll,
+                         capo_size_print(r.from, from, sizeof from),
+                         r.upto == UINT64_MAX ? "max" : capo_size_print(r.upto, upto, sizeof upto), r.algo, r.proto,
+                         channels);
         return out;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/report.h"
+#include "cli/rules_text.h"
 #include "cli/report_fabric.h"
 #include "core/calls.h"
 #include "core/size.h"
@@ -123,10 +124,10 @@ static void circumstances(const struct report *r, FILE *out)
                 fprintf(out, " (%s)", reached(how));
         if (fabric)
                 fprintf(out, "   libfabric %s", fabric);
-        if (report_rules_value(rules, "sweep", value, sizeof value))
+        if (rules_value(rules, "sweep", value, sizeof value))
                 fprintf(out, "   tuner: capo, sweeping %s   profile: none", value);
-        else if ((report_rules_value(rules, "name", value, sizeof value) && *value) ||
-                 report_rules_value(rules, "file", value, sizeof value))
+        else if ((rules_value(rules, "name", value, sizeof value) && *value) ||
+                 rules_value(rules, "file", value, sizeof value))
                 fprintf(out, "   tuner: capo   profile: %s", value);
         else
                 fprintf(out, "   tuner: %s   profile: none", tuner ? tuner : "none");
@@ -577,8 +578,8 @@ static const struct report_row *worth_a_sweep(const struct report *r)
                         most = &r->rows[i];
         }
         if (!most || most->share < 0.2 || r->gpu_share < 0.05 || !most->has_bandwidth ||
-            report_rules_value(r->job->processes[0].rules, "sweep", text, sizeof text) ||
-            report_rules_value(r->job->processes[0].rules, "name", text, sizeof text))
+            rules_value(r->job->processes[0].rules, "sweep", text, sizeof text) ||
+            rules_value(r->job->processes[0].rules, "name", text, sizeof text))
                 return NULL;
         return most;
 }

@@ -13,6 +13,8 @@ grep -q 'slower beyond noise: nothing' "$tmp/out" || fail "the same recording: $
 "$capo" diff "$tmp/a" "$tmp/slower" > "$tmp/out"
 [ $? = 1 ] || fail "20 % slower: exit status is not 1"
 grep -q 'AllReduce.*1 MiB.*+\(19\|20\|21\)\.' "$tmp/out" || fail "20 % slower: $(cat "$tmp/out")"
+grep -q 'AllReduce.*1 MiB.*Ring LL  p.json:7$' "$tmp/out" || fail "the rule that decided: $(cat "$tmp/out")"
+"$capo" diff --json "$tmp/a" "$tmp/slower" | grep -q '"rule_at": "p.json:7"' || fail "the rule that decided: json"
 "$capo" diff "$tmp/slower" "$tmp/a" > "$tmp/out" || fail "20 % faster: exit status is not 0"
 "$capo" diff --json "$tmp/slower" "$tmp/a" | grep -q '"verdict": "faster"' || fail "20 % faster: json"
 "$capo" diff "$tmp/runs_a" "$tmp/runs_b" > "$tmp/out" || fail "runs that vary by more than they differ: $(cat "$tmp/out")"

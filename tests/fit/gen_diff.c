@@ -6,7 +6,7 @@
 
 #include "tests/golden/gen_log.h"
 
-static void recording(const char *root, const char *name, double factor)
+static void recording(const char *root, const char *name, double factor, uint16_t rule)
 {
         struct gen_log g;
         struct gen_hist host = {0};
@@ -28,6 +28,10 @@ static void recording(const char *root, const char *name, double factor)
         snprintf(path, sizeof path, "%s/%s/h.1.capo", root, name);
         gen_log_open(&g, path, 1);
         gen_log_text(&g, CAPO_FRAME_INFO, "host\th\nnccl.version\t2.28.9\n");
+        if (rule)
+                gen_log_text(&g, CAPO_FRAME_RULES,
+                             "digest\t02acbeef33334444\nmodelled\tnot allowed\nfile\t/shared/profiles/p.json\nname\tp\n"
+                             "row\t1\t7\talways\tallreduce\t0\t18446744073709551615\tRing\tLL\t2\n");
         gen_log_comm(&g, comm, "world");
         for (unsigned k = 0; k < 2; k++) {
                 struct gen_hist gpu = {0};
@@ -38,6 +42,7 @@ static void recording(const char *root, const char *name, double factor)
                                              .call = CAPO_CALL_ALLREDUCE,
                                              .algo_proto = CAPO_ALGO_RING << 4 | CAPO_PROTO_LL,
                                              .channels = 2,
+                                             .rule = rule,
                                              .clock = CAPO_CLOCK_EVENT};
 
                 for (unsigned i = 0; i < 1000; i++) {
@@ -58,14 +63,14 @@ int main(int argc, char **argv)
 
         if (argc < 2)
                 return 2;
-        recording(argv[1], "a", 1);
-        recording(argv[1], "slower", 1.2);
+        recording(argv[1], "a", 1, 0);
+        recording(argv[1], "slower", 1.2, 1);
         for (unsigned s = 0; s < 2; s++) {
                 snprintf(path, sizeof path, "%s/%s", argv[1], s ? "runs_b" : "runs_a");
                 mkdir(path, 0700);
                 for (unsigned i = 0; i < 4; i++) {
                         snprintf(name, sizeof name, "%s/%u", s ? "runs_b" : "runs_a", i);
-                        recording(argv[1], name, vary[s][i]);
+                        recording(argv[1], name, vary[s][i], 0);
                 }
         }
         snprintf(path, sizeof path, "%s/nothing", argv[1]);
