@@ -67,8 +67,8 @@ static void heading(const struct fit_models_shown *s)
                        "LL128 / Simple\n",
                        m->mean_local - 1, m->max_local - 1, m->tree_late_us[0], m->tree_late_us[1], m->tree_late_us[2]);
         else if (late > 0)
-                printf("  Tree's hops inside the largest node are not corrected: NCCL before 2.28 does not tell its "
-                       "constants\n");
+                printf("  Tree's hops inside the largest node are not corrected: this release does not tell "
+                       "its constants\n");
 }
 
 static double ceiling(const struct fit_models_shown *s, enum capo_coll coll, unsigned algo, const char **of)

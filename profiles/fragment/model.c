@@ -46,6 +46,17 @@ struct constants {
                 tree_bw[4][3], nvls_tree_bw[4][3];
 };
 
+/* What 2.24 to 2.27 plan with for Tree and Ring on Volta, Ampere and Hopper but tell nobody (src/graph/tuning.cc
+ * of 2.24.3 and 2.27.7); 2.28 tells the same. Whether it is what the table was made from is checked against the table.
+ */
+static const struct constants untold = {
+        .hw_latency = {{{0.6, 1.25, 4.0}}, {{1.0, 1.9, 4.0}}},
+        .ll_bw = {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}},
+        .ring_ll128_bw = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}},
+        .tree_ll128_bw = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29.0}},
+        .tree_bw = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {38.7, 41.4, 36.0}},
+};
+
 /* ---- asking: the allocation, and each kind of node once as the first, because only the first tells its graphs ---- */
 
 struct views {
@@ -196,6 +207,7 @@ static int look(struct views *v, char *why, size_t room)
 
 struct formula {
         bool caps; /* the constants are known */
+        bool told; /* NCCL told them, and lets a tuner change them */
         const struct constants *k;
         int gpu, scale, ll, channels, n_nodes;
 };
@@ -337,7 +349,7 @@ static void constant(struct fragment_model *f, enum capo_constant_table table, i
  * Simple and LL have no cap of their own: the rest is left to rows. */
 static void make_constants(struct fragment_model *f, const struct formula *k)
 {
-        if (!k->caps)
+        if (!k->told)
                 return;
         for (int p = 0; p < CAPO_PLAN_PROTOS; p++) {
                 if (f->tree_late_us[p] > 0)
@@ -391,14 +403,13 @@ static int gpu_index(const struct capo_topology *t)
 
 static void correct(struct fragment_model *f, const struct views *v, const struct capo_plan_row *large)
 {
-        static const struct constants none;
         const struct capo_plan_told *told = &f->nccl.told;
         const char *vendor = v->m->t->n_cpus ? v->m->t->cpus[0].vendor : "";
         struct constants k;
-        struct formula formula = {.caps = told->n_constants == (int)(sizeof k / sizeof(double)), .k = &none};
+        struct formula formula = {.told = told->n_constants == (int)(sizeof k / sizeof(double)), .k = &untold};
         struct line lines[CAPO_COLLS][CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS];
 
-        if (formula.caps) {
+        if (formula.told) {
                 memcpy(&k, told->constants, sizeof k);
                 formula.k = &k;
         }
@@ -407,6 +418,7 @@ static void correct(struct fragment_model *f, const struct views *v, const struc
         formula.channels = f->channels;
         formula.scale = f->n_nodes <= 2 ? f->n_nodes - 1 : 2;
         formula.gpu = gpu_index(v->m->t);
+        formula.caps = formula.told || (f->nccl.version >= 22400 && f->nccl.version < 22800 && formula.gpu < 3);
         formula.ll = f->n_nodes == 1 ? formula.gpu : !strcmp(vendor, "AuthenticAMD");
         for (int c = 0; c < CAPO_COLLS; c++) {
                 for (int i = 0; i < CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS; i++)
@@ -417,7 +429,7 @@ static void correct(struct fragment_model *f, const struct views *v, const struc
               lines[CAPO_COLL_ALLREDUCE][TREE * CAPO_PLAN_PROTOS + SIMPLE]);
         switch_rate(f, v, &formula, lines[CAPO_COLL_ALLREDUCE][NVLS * CAPO_PLAN_PROTOS + SIMPLE]);
         for (int p = 0; p < CAPO_PLAN_PROTOS && formula.caps; p++)
-                f->tree_late_us[p] = 2 * (f->max_local - f->mean_local) * k.hw_latency[tree_link(v)][TREE][p];
+                f->tree_late_us[p] = 2 * (f->max_local - f->mean_local) * formula.k->hw_latency[tree_link(v)][TREE][p];
         for (size_t i = 0; i < f->nccl.n_rows; i++)
                 correct_row(f, &formula, i, lines[f->nccl.rows[i].coll]);
         make_constants(f, &formula);
