@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A machine's links are counters, one per direction. Every channel is walked once and adds its share to each link it
- * crosses; the fullest link says how often the whole fits. Shares are equal: NCCL cuts data evenly over channels, so a
- * channel over a crowded NIC holds up the others.
+ * crosses; the fullest link says how often the whole fits. rails.c lays new channels by the same account of one
+ * machine; a test holds the two against each other. Shares are equal: NCCL cuts data evenly over channels, so a channel
+ * over a crowded NIC holds up the others.
  */
 #include <errno.h>
 #include <math.h>
@@ -145,26 +146,45 @@ static enum capo_path distance(const struct machine *m, int gpu, int nic)
         return m->t->nic_path ? (enum capo_path)m->t->nic_path[gpu * (int)m->t->n_nics + nic] : CAPO_PATH_UNKNOWN;
 }
 
+/* The GPU beside a NIC that the others send through: the lowest. */
+static int beside(const struct machine *m, const struct fragment_domain *d, int nic)
+{
+        int least = -1;
+
+        for (int i = 0; i < d->n_gpus; i++) {
+                if (distance(m, d->gpus[i], nic) <= CAPO_PATH_PXB && (least < 0 || d->gpus[i] < least))
+                        least = d->gpus[i];
+        }
+        return least;
+}
+
+/* Two losses that NCCL's search reckons with: a GPU that goes through an Intel CPU takes a fifth more of PCIe, a NIC
+ * that writes into a GPU before Ampere takes an eighth of the way back (src/graph/search.cc, followPath). */
 static void gpu_to_nic(struct machine *m, const struct fragment_domain *d, int gpu, int nic, double x)
 {
-        int by = gpu;
+        const struct capo_topology *t = m->t;
+        int by = beside(m, d, nic);
+        double lost = 1;
 
-        if (distance(m, gpu, nic) > CAPO_PATH_PXB) {
-                for (int i = 0; i < d->n_gpus && by == gpu; i++) {
-                        if (wire(m, gpu, d->gpus[i]) > 0 && distance(m, d->gpus[i], nic) <= CAPO_PATH_PXB)
-                                by = d->gpus[i];
-                }
-        }
+        if (distance(m, gpu, nic) <= CAPO_PATH_PXB || by < 0 || !(wire(m, gpu, by) > 0))
+                by = gpu;
         if (by != gpu)
                 over_wire(m, gpu, by, x);
-        over_pci(m, m->t->gpus[by].pci, m->t->nics[nic].pci, x);
+        if (distance(m, by, nic) == CAPO_PATH_PHB && t->gpus[by].cpu >= 0 &&
+            !strcmp(t->cpus[t->gpus[by].cpu].vendor, "GenuineIntel"))
+                lost = 6.0 / 5;
+        over_pci(m, t->gpus[by].pci, t->nics[nic].pci, x * lost);
         m->load[m->nic + 2 * nic] += x;
 }
 
 static void nic_to_gpu(struct machine *m, int nic, int gpu, double x)
 {
+        const struct capo_topology_gpu *g = &m->t->gpus[gpu];
+
         m->load[m->nic + 2 * nic + 1] += x;
-        over_pci(m, m->t->nics[nic].pci, m->t->gpus[gpu].pci, x);
+        over_pci(m, m->t->nics[nic].pci, g->pci, x);
+        if (g->sm > 0 && g->sm < 80 && g->pci >= 0)
+                m->load[m->pci + 2 * g->pci] += x / 8;
 }
 
 /* ---- channels ---- */
