@@ -13,6 +13,7 @@
 #include "core/layout.h"
 #include "core/match.h"
 #include "core/profile_check.h"
+#include "core/seen.h"
 #include "core/size.h"
 #include "core/util.h"
 
@@ -311,6 +312,16 @@ int capo_profile_check(const struct capo_profile *p, capo_finding_say say, void 
         check_neighbours(&c);
         for (uint32_t i = 0; i < p->n_rules; i++)
                 check_rule(&c, &p->rules[i]);
+        for (uint32_t i = 0; i < p->n_layouts; i++) {
+                char missing[CAPO_LAYOUT_TEXT];
+
+                if (capo_seen_gap(p, i, missing, sizeof missing))
+                        found(&c, CAPO_FINDING_WARNING, p->layouts[i].line,
+                              "the list of layouts of %u ranks on %u nodes lacks %s: unless NCCL counts other nodes "
+                              "there, "
+                              "a tuner may take that for another layout",
+                              p->layouts[i].n_ranks, p->layouts[i].n_nodes, missing);
+        }
         if (!p->csv) {
                 check_lists(&c, order, n);
                 if (!p->n_notes[CAPO_PROVENANCE])

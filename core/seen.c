@@ -148,6 +148,64 @@ int capo_seen_find(const struct capo_seen *s, unsigned coll, uint64_t bytes, int
         return i;
 }
 
+static bool same_list(const struct capo_layout_cost *a, const struct capo_layout_cost *b)
+{
+        return a->n_ranks == b->n_ranks && a->n_nodes == b->n_nodes && a->nccl.min == b->nccl.min &&
+               a->nccl.max == b->nccl.max;
+}
+
+struct gap {
+        const struct capo_profile *p;
+        const struct capo_layout_cost *of;
+        uint32_t largest, tried;
+        char *text;
+        size_t room;
+};
+
+/* All layouts with rising nodes; true at the first that is not listed. @at nodes are in @l, the last with @least. */
+static bool find_gap(struct gap *g, struct capo_layout l, uint32_t at, uint32_t least)
+{
+        uint32_t left = g->of->n_ranks - l.n_ranks, nodes = g->of->n_nodes - at;
+        bool listed = false;
+
+        if (nodes) {
+                for (uint32_t s = least; s <= g->largest && s * nodes <= left; s++) {
+                        struct capo_layout next = l;
+
+                        if (left - s > g->largest * (nodes - 1))
+                                continue;
+
+                        if (capo_layout_add(&next, s, 1) == 0 && find_gap(g, next, at + 1, s))
+                                return true;
+                }
+                return false;
+        }
+        *g->text = 0;
+        if (g->tried++ > CAPO_SEEN_LAYOUTS)
+                return true; /* more than a tuner would look at: it is not asked, whole or not */
+        capo_layout_print(&l, g->text, g->room);
+        for (uint32_t k = 0; k < g->p->n_layouts && !listed; k++)
+                listed = same_list(&g->p->layouts[k], g->of) && !strcmp(g->p->layouts[k].layout, g->text);
+        return !listed;
+}
+
+bool capo_seen_gap(const struct capo_profile *p, uint32_t i, char *text, size_t room)
+{
+        struct gap g = {.p = p, .of = &p->layouts[i], .text = text, .room = room};
+
+        for (uint32_t k = 0; k < p->n_layouts; k++) {
+                struct capo_layout l;
+
+                if (!same_list(&p->layouts[k], g.of))
+                        continue;
+                if (k < i)
+                        return false;
+                if (capo_layout_parse(p->layouts[k].layout, &l, NULL) == 0 && capo_layout_largest(&l) > g.largest)
+                        g.largest = capo_layout_largest(&l);
+        }
+        return find_gap(&g, (struct capo_layout){0}, 0, 1) && *text;
+}
+
 void capo_seen_settle(const struct capo_profile *p, struct capo_shape *shape, const char *launcher, char *text,
                       size_t room, const struct capo_question *q, double us, struct capo_layout_why *why)
 {

@@ -71,6 +71,14 @@ void capo_seen_free(struct capo_seen *seen);
 int capo_seen_find(const struct capo_seen *seen, unsigned coll, uint64_t bytes, int pipe_ops, double us);
 
 /**
+ * capo_seen_gap() - is the list that entry @i of the profile's layouts begins whole?
+ * @text: the first layout that is missing, of nodes no larger than the largest in the list; CAPO_LAYOUT_TEXT bytes
+ *
+ * Return: true with @text when one is missing; false also for entries that do not begin a list.
+ */
+bool capo_seen_gap(const struct capo_profile *profile, uint32_t i, char *text, size_t room);
+
+/**
  * capo_seen_settle() - capo_shape_fill and the cost table together, for one question: what the tuner does, explained
  * @shape: as told by NCCL; layout, min_local and max_local are filled in where they follow
  * @us:    Ring/Simple cell of the question's table; 0 and below: there is none

@@ -29,7 +29,7 @@ struct place {
         struct capo_plan_gpu *ranks;
         const char *topo[NODES_MAX];
         double us[CAPO_COLLS], gbs[CAPO_COLLS];
-        bool good;
+        bool lacks, good; /* a NIC is missing; its costs are known */
 };
 
 struct maker {
@@ -90,7 +90,8 @@ static int add(struct maker *k, const char *layout, const uint32_t *sets, int la
                         used = used < sizeof p->gpus ? used : sizeof p->gpus - 1;
                 }
         }
-        if (lacks >= 0)
+        p->lacks = lacks >= 0;
+        if (p->lacks)
                 snprintf(p->gpus + used, sizeof p->gpus - used, " without NIC %d of node %d", nic, lacks);
         return 0;
 }
@@ -221,14 +222,17 @@ static int take(size_t i, int rc, struct capo_plan_answer *a, const char *why, v
                 k->m->progress(++k->done, k->n_places, k->m->arg);
         if (rc < 0) {
                 snprintf(k->why, sizeof k->why, "%s", why);
-                return rc == -ENOEXEC || rc == -ENOENT || rc == -EINTR ? rc : 0;
+                /* without that NIC there is no such job; any other gap would make the list a lie */
+                return p->lacks && (rc == -EINVAL || rc == -EPROTO) ? 0 : rc;
         }
         k->version = a->version;
-        if (a->told.n_nodes != k->n_nodes || a->n_rows != CAPO_COLLS * SIZES)
+        if (a->told.abi && a->told.n_nodes != k->n_nodes)
                 return 0;
-        for (int c = 0; c < CAPO_COLLS; c++)
+        for (int c = 0; c < CAPO_COLLS && a->n_rows == CAPO_COLLS * SIZES; c++)
                 p->good |= line(&a->rows[c * SIZES], &p->us[c], &p->gbs[c]);
-        return 0;
+        if (!p->good)
+                snprintf(k->why, sizeof k->why, "%.190s: this NCCL shows a tuner no table with Ring/Simple", p->gpus);
+        return p->good ? 0 : -ENODATA;
 }
 
 static int ask(struct maker *k)
@@ -359,8 +363,8 @@ int capo_layouts_make(const struct capo_layouts_machine *m, int n_ranks, int n_n
                 snprintf(why, room, "%d ranks on %d nodes: more than %zu allocations would have to be asked", n_ranks,
                          n_nodes, k->max);
         else if (r == -ENODATA)
-                snprintf(why, room, "%d ranks on %d nodes: no table to compare%s%.200s", n_ranks, n_nodes,
-                         *k->why ? ": " : " (NCCL before 2.22 shows a tuner none)", k->why);
+                snprintf(why, room, "%d ranks on %d nodes: %.250s", n_ranks, n_nodes,
+                         *k->why ? k->why : "NCCL counts other nodes in all of their allocations");
         else if (r < 0)
                 snprintf(why, room, "%s", *k->why ? k->why : strerror(-r));
         for (size_t i = 0; i < k->n_places; i++)

@@ -22,7 +22,7 @@ struct capo_layouts_machine {
 
 struct capo_layouts_made {
         int version;               /* of the NCCL that was asked: 22707 */
-        size_t n_asked, n_refused; /* allocations; refused: NCCL counts other nodes there, or failed */
+        size_t n_asked, n_refused; /* allocations; refused: NCCL counts other nodes there, or there is no NIC left */
         size_t n_layouts, n_told;  /* layouts; of these, such that some cost of theirs is no other's */
 };
 
@@ -34,8 +34,10 @@ struct capo_layouts_made {
  * time, unless all_nics. Entries of one layout with equal costs are one. What NCCL has under another number of nodes
  * (GPUs that NVLink does not join) is another communicator's, and left out.
  *
- * Return: 0; -EINVAL no such layout on this machine, or a bad file; -E2BIG more than max questions; -ENODATA no
- * question was answered with a table (NCCL before 2.22 shows none); what capo_plan_ask_all() returns. @why: one line.
+ * A list with a gap would be worse than none: one allocation that could not be asked ends it all.
+ *
+ * Return: 0; -EINVAL no such layout on this machine, or a bad file; -E2BIG more than max questions; -ENODATA there is
+ * no table to compare (NCCL before 2.22 shows none); what capo_plan_ask_all() returns. @why: one line.
  */
 int capo_layouts_make(const struct capo_layouts_machine *machine, int n_ranks, int n_nodes,
                       struct capo_profile *profile, struct capo_layouts_made *made, char *why, size_t room);

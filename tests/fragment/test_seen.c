@@ -178,6 +178,30 @@ Test(seen, contradicts_a_launcher_and_no_more)
         capo_profile_free(p);
 }
 
+/* A list from which a layout was cut: said, with its name. */
+Test(seen, gaps_are_found)
+{
+        static int all[512][6];
+
+        for (int n = 2; n <= 5; n++) {
+                for (int ranks = n; ranks <= 8 * n; ranks += 3) {
+                        int now[6], n_all = all_layouts(ranks, n, all, now, 0, 0);
+                        struct capo_profile *p = profile_for(all, n_all, n, true);
+                        char text[CAPO_LAYOUT_TEXT], cut[CAPO_LAYOUT_TEXT];
+
+                        cr_assert_not(capo_seen_gap(p, 0, text, sizeof text), "%d on %d: %s", ranks, n, text);
+                        snprintf(cut, sizeof cut, "%s", p->layouts[p->n_layouts - 1].layout);
+                        p->n_layouts -= 2; /* the most even one: both of its entries */
+                        if (p->n_layouts)
+                                cr_assert(capo_seen_gap(p, 0, text, sizeof text) && !strcmp(text, cut), "%d on %d: %s",
+                                          ranks, n, cut);
+                        if (p->n_layouts > 1)
+                                cr_assert_not(capo_seen_gap(p, 1, text, sizeof text), "a list is looked at once");
+                        capo_profile_free(p);
+                }
+        }
+}
+
 /* The table is asked only where the answer could matter and the list is whole. */
 Test(seen, is_not_asked_for_nothing)
 {
