@@ -112,15 +112,18 @@ static int links_make(struct capo_fabric_job *f, const struct capo_job *job)
 struct span {
         uint64_t begin, end; /* CLOCK_MONOTONIC of the host */
         uint32_t share;      /* index in f->shares */
+        bool measured;       /* not where a call of its kind would be if the GPU began at once */
 };
 
 struct spans {
         struct span *span;
         size_t n, room;
+        bool all_measured;
 };
 
 static int span_add(struct spans *s, struct span span)
 {
+        s->all_measured &= span.measured;
         if (s->n == s->room) {
                 size_t room = s->room ? 2 * s->room : 1024;
                 void *more = realloc(s->span, room * sizeof *s->span);
@@ -182,9 +185,20 @@ static double gpu_mean(const struct capo_job *job, uint32_t comm, const struct c
         return best;
 }
 
+/* Was any call timed on the GPU? If so, what the host saw of another is its enqueueing. */
+static bool gpu_timed(const struct capo_job *job)
+{
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                if (job->rows[i].time[CAPO_CLOCK_EVENT].count || job->rows[i].time[CAPO_CLOCK_KERNEL].count)
+                        return true;
+        }
+        return false;
+}
+
 static int add_record(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process,
                       const struct capo_record *r, uint64_t epoch, struct spans *s)
 {
+        bool measured = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL;
         uint32_t comm, share;
         uint64_t begin, end;
 
@@ -193,7 +207,7 @@ static int add_record(struct capo_fabric_job *f, const struct capo_job *job, uin
         comm = comm_of(job, process, r->comm);
         begin = r->t_begin;
         end = r->t_end;
-        if (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL) {
+        if (measured) {
                 begin += 16 * (uint64_t)r->gpu_begin;
                 end = begin + r->gpu_ns > end ? begin + r->gpu_ns : end;
         } else if (!(r->flags & CAPO_RECORD_CAPTURED)) {
@@ -207,7 +221,7 @@ static int add_record(struct capo_fabric_job *f, const struct capo_job *job, uin
                 return -ENOMEM;
         f->shares[share].calls++;
         f->shares[share].call_ns += (double)(end - begin);
-        return span_add(s, (struct span){epoch + begin, epoch + end, share});
+        return span_add(s, (struct span){epoch + begin, epoch + end, share, measured || !f->gpu_timed});
 }
 
 /* The single calls of one log; a log that cannot be read a second time has none. */
@@ -339,7 +353,11 @@ static void add_look(struct capo_fabric_share *s, const struct capo_fabric_look 
         s->looks.unsure += look->unsure ? time : 0;
 }
 
-/* Each look to the calls under way at its moment. */
+/*
+ * Each look to the calls under way at its moment. Windows are coarse enough to bear with spans that are a guess; a look
+ * is one moment, so it counts only for calls whose time was measured (those sampled by chance, which is as good), and
+ * for what is outside of calls only where no call's time is a guess.
+ */
 static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of, struct under_way *u, uint32_t outside)
 {
         if (of->slit_ns > f->slit_ns)
@@ -350,17 +368,19 @@ static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of
                 const struct capo_fabric_look *look = &of->looks[i];
 
                 under_way_move(u, look->t_ns, look->t_ns + 1);
-                if (!u->n)
+                if (!u->n && u->all->all_measured)
                         add_look(&f->shares[outside], look, 1);
                 for (size_t k = 0; k < u->n; k++) {
                         unsigned times = 0;
                         bool first = true;
 
                         for (size_t m = 0; m < u->n; m++) { /* calls of one kind may overlap: one look at all of them */
-                                times += u->span[m]->share == u->span[k]->share;
-                                first &= m >= k || u->span[m]->share != u->span[k]->share;
+                                bool alike = u->span[m]->share == u->span[k]->share && u->span[m]->measured;
+
+                                times += alike;
+                                first &= m >= k || !alike;
                         }
-                        if (first)
+                        if (first && u->span[k]->measured)
                                 add_look(&f->shares[u->span[k]->share], look, times);
                 }
         }
@@ -412,8 +432,9 @@ static int shares_make(struct capo_fabric_job *f, const struct capo_job *job)
         uint32_t outside;
         int r = share_of(f, CAPO_NO_COMM, CAPO_CALL_NONE, &outside);
 
+        f->gpu_timed = gpu_timed(job);
         for (uint32_t p = 0; p < f->n_processes && r == 0; p++) {
-                struct spans s = {0};
+                struct spans s = {.all_measured = true};
 
                 if (!f->process[p])
                         continue;

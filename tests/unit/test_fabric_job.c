@@ -266,6 +266,41 @@ Test(fabric_job, thinned_looks_weigh_more_and_unsure_ones_say_so)
         cr_assert_not(capo_fabric_share_network(&s, &part));
 }
 
+/* Where some calls have GPU times, those that have none lie at a guess: good for windows, not for looks. */
+Test(fabric_job, looks_count_only_for_measured_calls)
+{
+        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
+        struct capo_record guessed = {.t_begin = 20000,
+                                      .t_end = 20001,
+                                      .bytes = 4096,
+                                      .comm = 1,
+                                      .call = CAPO_CALL_ALLREDUCE,
+                                      .clock = CAPO_CLOCK_HOST};
+        struct gen_hist gpu = {0};
+        struct capo_fabric_share s;
+
+        process(1, "");
+        gen_hist_add(&gpu, 10000, 1);
+        gen_log_cell(
+                &log_,
+                (struct capo_log_cell){
+                        .comm = 1, .call = CAPO_CALL_ALLREDUCE, .bytes = 4096, .count = 2, .clock = CAPO_CLOCK_EVENT},
+                NULL, &gpu);
+        call(1, CAPO_CALL_ALLREDUCE, 0, 10000, 0);
+        gen_log_frame(&log_, CAPO_FRAME_WIDE, &guessed, sizeof guessed);
+        window(20000, 30000, 4, 400, 0);
+        looks(0, 10, "wwwi");
+        looks(22000, 10, "wwww");
+        looks(50000, 10, "wwww");
+        process_end();
+        f = joined();
+        s = share(f, "dp", CAPO_CALL_ALLREDUCE);
+        IS(s.sent, 400);
+        cr_assert_eq(s.looks.n, 4);
+        IS(s.looks.waiting, 0.03);
+        cr_assert_eq(share(f, NULL, CAPO_CALL_NONE).looks.n, 0);
+}
+
 static uint32_t below(uint32_t *seed, uint32_t n)
 {
         *seed = *seed * 1664525u + 1013904223u;
