@@ -106,17 +106,13 @@ static bool in_class(const char *class, const char *name)
 /* NCCL numbers the NICs it finds: all of them must be there, and no InfiniBand device besides. */
 static bool same_nics(const struct capo_graph_machine *m, char *why, size_t room)
 {
-        static const char *const selections[] = {"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_NET_MERGE_LEVEL"};
+        static const char *const selections[] = {"NCCL_IB_HCA", "NCCL_NET_MERGE_LEVEL", "NCCL_SOCKET_IFNAME"};
         char path[PATH_MAX];
         int devices = 0, verbs = 0;
         DIR *dir;
 
-        for (size_t i = 0; i < N_ELEMENTS(selections) && m->n_nics; i++) {
-                if (getenv(selections[i])) {
-                        snprintf(why, room, "%s is set, and may number the NICs otherwise", selections[i]);
-                        return false;
-                }
-        }
+        if (!m->n_nics) /* one machine alone */
+                return true;
         for (int i = 0; i < m->n_nics; i++) {
                 verbs += in_class("infiniband", m->nics[i]);
                 if (!in_class("infiniband", m->nics[i]) && !in_class("net", m->nics[i])) {
@@ -124,9 +120,16 @@ static bool same_nics(const struct capo_graph_machine *m, char *why, size_t room
                         return false;
                 }
         }
+        /* the last chooses among interfaces of sockets, and says nothing of InfiniBand devices */
+        for (size_t i = 0; i < N_ELEMENTS(selections) - (verbs == m->n_nics); i++) {
+                if (getenv(selections[i])) {
+                        snprintf(why, room, "%s is set, and may number the NICs otherwise", selections[i]);
+                        return false;
+                }
+        }
         if (snprintf(path, sizeof path, "%s/class/infiniband", capo_shim_env()->sysfs) >= (int)sizeof path)
                 return false;
-        dir = m->n_nics ? opendir(path) : NULL;
+        dir = opendir(path);
         for (struct dirent *d; dir && (d = readdir(dir));)
                 devices += d->d_name[0] != '.';
         if (dir)

@@ -66,6 +66,7 @@ GROUP_RANK=1 GROUP_WORLD_SIZE=2 LOCAL_WORLD_SIZE=3 check "torchrun, too few" two
 said "LOCAL_WORLD_SIZE=3, and the allocation has 5 GPUs on machine 1"
 NCCL_IB_HCA=mlx5_1 MPI_LOCALNRANKS=5 check "chosen NICs" two "-" 8
 said "NCCL_IB_HCA is set"
+NCCL_SOCKET_IFNAME=lo MPI_LOCALNRANKS=5 check "the bootstrap's interface" two "graph-1.xml" 8
 mkdir "$tmp/sys/class/infiniband/mlx5_2"
 MPI_LOCALNRANKS=5 check "one NIC more" two "-" 8
 said "there are 3 InfiniBand devices here, and the file knows 2"
