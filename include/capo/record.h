@@ -73,8 +73,8 @@ struct capo_record {
         uint8_t algo_proto; /* enum capo_algo << 4 | enum capo_proto, of what really ran; 0 when not known */
         uint8_t channels;   /* 0 when not known */
         uint16_t thread;    /* number of the recording thread in this process, 1 .. */
-        uint32_t gpu_begin; /* 16 ns units after t_begin, when clock is EVENT or KERNEL and the beginning is known; else
-                               0 */
+        uint32_t gpu_begin; /* 16 ns units after t_begin; 0: not known. Readers use it where a log has it; the recorder
+                               here never knows it (docs/log-format.md, "When it ran on the GPU") */
         uint32_t gpu_ns;    /* duration by the clock named, saturated; 0 unless clock is EVENT or KERNEL */
 };
 static_assert(sizeof(struct capo_record) == 64, "one record, one cache line");
