@@ -249,6 +249,10 @@ void capo_fi_look(void)
 
         if (!every_ns || now < t_next)
                 return;
+        if (!t_next) { /* this thread's first round: the moment is not chance's */
+                draw_next(now);
+                return;
+        }
         r = read_all(now);
         if (r.moved && !r.waiting && moves(&now, &r))
                 state |= FI_LOOK_MOVING;
@@ -288,8 +292,7 @@ void capo_fi_look_start(void)
                                                                     : ms > MOST_MS ? MOST_MS
                                                                                    : ms);
         dice = capo_clock_ticks() ^ (uint64_t)getpid() << 32 ^ 0x9e3779b97f4a7c15u;
-        if (every_ns)
-                draw_next(capo_clock_mono());
+        t_next = 0;
 }
 
 void capo_fi_look_forget(void)

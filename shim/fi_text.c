@@ -538,7 +538,8 @@ static void forked(void)
         n_windows = 0;
         memset(&so_far, 0, sizeof so_far);
         memset(capo_fi_inside, 0, sizeof capo_fi_inside);
-        t_keep = capo_fi_in_passing_at = 0;
+        t_keep = 0;
+        capo_fi_in_passing_at = 0;
         capo_fi_forget();
         capo_fi_look_forget();
         atomic_flag_clear(&started);
