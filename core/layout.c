@@ -292,9 +292,9 @@ static void claim_local(struct claim *c, const char *variable, uint32_t size, ui
 }
 
 /*
- * @in_rank: asked by a rank, not by what starts the ranks. Then Slurm's variables count only where Slurm started the
- * rank: under mpirun those of one node are the allocation's and those of the next its daemons' step, and ranks would
- * disagree.
+ * Slurm's variables count only where Slurm itself starts the ranks: in those that an mpirun started they are the
+ * allocation's on one node and its daemons' step on the next, and ranks would disagree. @in_rank: asked by a rank, not
+ * by what starts the ranks: then there is a step, and the allocation says nothing.
  */
 static size_t collect(capo_layout_getenv get, void *user, bool in_rank, struct claim *claims,
                       struct capo_layout_launch *out)
@@ -323,7 +323,7 @@ static size_t collect(capo_layout_getenv get, void *user, bool in_rank, struct c
         if (env_number(get, user, "PMI_SIZE"))
                 claim_local(&claims[n++], "PMI_SIZE", env_number(get, user, "PMI_SIZE"),
                             env_number(get, user, "MPI_LOCALNRANKS"));
-        for (size_t i = 0; i < (in_rank ? 1 : 2) && !(in_rank && not_srun); i++) {
+        for (size_t i = 0; i < (in_rank ? 1 : 2) && !not_srun; i++) {
                 const char *text = get(slurm[i], user);
                 struct claim c = {.variable = slurm[i]};
                 char line[128];

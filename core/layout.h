@@ -109,9 +109,10 @@ struct capo_layout_launch {
  *
  * Sources, the nearest to the ranks first: CAPO_LAYOUT; torchrun (WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_WORLD_SIZE);
  * Open MPI (OMPI_COMM_WORLD_SIZE, _LOCAL_SIZE); MPICH/Hydra and Intel MPI (PMI_SIZE, MPI_LOCALNRANKS); Slurm
- * (SLURM_STEP_TASKS_PER_NODE, then SLURM_TASKS_PER_NODE). A rank's own local size says nothing about the other nodes,
- * and differs from node to node: it settles a layout only for one node, or for torchrun with two groups. A source whose
- * ranks do not add up to the job's is dropped, and `said` names both.
+ * (SLURM_STEP_TASKS_PER_NODE, then SLURM_TASKS_PER_NODE), unless another of these started the ranks: then Slurm's are
+ * the allocation's on some nodes and those of the launcher's daemons on others. A rank's own local size says nothing
+ * about the other nodes, and differs from node to node: it settles a layout only for one node, or for torchrun with two
+ * groups. A source whose ranks do not add up to the job's is dropped, and `said` names both.
  *
  * Return: 0 with the layout known; -ENODATA with *out filled and the layout not known; -EINVAL: CAPO_LAYOUT is set and
  * is not a layout (`said` has the reason).
@@ -121,8 +122,7 @@ int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_la
 /**
  * capo_layout_from_rank() - the same, asked by a rank of its own variables
  *
- * Only what every rank of the job reads alike counts: Slurm's step, and only where srun started the rank itself (under
- * Open MPI's or Hydra's mpirun some ranks see the allocation's variables, others those of the launcher's daemons).
+ * Only what every rank of the job reads alike counts: of Slurm the step, not the allocation.
  */
 int capo_layout_from_rank(capo_layout_getenv get, void *user, struct capo_layout_launch *out);
 

@@ -362,7 +362,7 @@ static void tell_comm(const struct capo_tuner_info *info, const struct capo_tune
                                       .min_local = info->nvl ? info->nvl->min_ranks : -1,
                                       .max_local = info->nvl ? info->nvl->max_ranks : -1,
                                       .name = comm_name,
-                                      .tuned = first != NULL};
+                                      .tuned = first || t->layouts};
 
         if (first) {
                 snprintf(where, sizeof where, "%s:%u: %s", state.profile->file, first->line,
@@ -373,8 +373,9 @@ static void tell_comm(const struct capo_tuner_info *info, const struct capo_tune
                 capo_seam->comm(&comm);
         if (info->log && state.profile)
                 info->log(CAPO_NCCL_LOG_INFO, CAPO_NCCL_TUNING, __FILE__, __LINE__,
-                          "TUNER/capo: %d ranks on %d nodes: %s (digest %s)", t->n_ranks, t->n_nodes,
-                          first ? where : "no rule of the profile holds", state.profile->digest);
+                          "TUNER/capo: %d ranks on %d nodes: %s%s (digest %s)", t->n_ranks, t->n_nodes,
+                          first ? where : "no rule of the profile holds",
+                          t->layouts ? ", unless NCCL's cost table tells another layout" : "", state.profile->digest);
 }
 
 /* NCCL 2.19 to 2.21 run what they are told. Ring and Tree with LL and Simple exist on every machine; NVLS where the
