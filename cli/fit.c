@@ -47,6 +47,7 @@ static void help(void)
              "hops of the\n"
              "                   largest node. Only gains above 15 %, marked modelled: capo run --allow-modelled uses "
              "them\n"
+             "  --every          with --model 3+5 and no INPUT: a rule for every class of such allocations\n"
              "  --sizes LIST     for --model without INPUT; default 1K..8G*2\n"
              "  --topo FILE, --platform NAME, --libnccl FILE   the machine for --model, as capo plan takes them\n"
              "  --all            all sizes, not only groups of sizes with one answer");
@@ -94,6 +95,10 @@ static int arguments(struct job *j, int argc, char **argv)
                         help();
                         return CAPO_EXIT_OK;
                 }
+                if (!strcmp(a, "--every")) {
+                        j->models.every = true;
+                        continue;
+                }
                 if (fit_models_option(&j->models, a)) {
                         v = value_of(argc, argv, &i);
                         if (!v || fit_models_take(&j->models, a, v) < 0)
@@ -138,6 +143,10 @@ static int arguments(struct job *j, int argc, char **argv)
                 j->inputs++;
                 if (capo_inputs_read(a, &j->label, &j->set) < 0)
                         return CAPO_EXIT_FAIL;
+        }
+        if (j->models.every && (j->inputs || !j->models.n)) {
+                capo_error("fit: --every goes with --model and without inputs");
+                return CAPO_EXIT_USAGE;
         }
         if (j->inputs == 0 && j->models.n == 0) {
                 capo_error("fit: no input; capo fit --help");

@@ -11,6 +11,7 @@ struct fit_models {
         const char *alloc[8];
         int n;
         const char *topo, *platform, *libnccl, *sizes;
+        bool every; /* every class that the numbers can be, not the first GPUs */
 };
 
 /** fit_models_option() - is @word one of its options? fit_models_take() - its value. Return: 0; -EINVAL too many, said.
@@ -35,6 +36,9 @@ struct fit_models_shown {
         const struct capo_fit_fragment *f;
 };
 void fit_models_page(const struct fit_models_shown *s);
+/** fit_models_line() - the same in one line or a few, under fit_models_line_head(). */
+void fit_models_line_head(const char *text);
+void fit_models_line(const struct fit_models_shown *s);
 /** fit_models_json() - Return: 0; -ENOMEM. */
 int fit_models_json(const struct fit_models_shown *s);
 

@@ -156,45 +156,157 @@ static int notes(const struct fit_models_shown *s, struct capo_profile *profile)
                capo_profile_note(profile, CAPO_PLATFORM, "machine", s->machine);
 }
 
-static int one(const struct fit_models *m, const char *text, const struct fragment_machine *machine,
-               const char *measured_in, const struct capo_fit_options *options, struct capo_profile *profile, bool json)
-{
-        _cleanup_free_ struct capo_plan_ask *asks = NULL;
-        struct capo_alloc a = {0};
-        struct capo_fit_fragment f;
-        struct fit_models_shown s = {.text = text, .t = machine->t, .a = &a, .f = &f, .measured_in = measured_in};
-        char why[512];
+/* What stays the same from one allocation to the next. */
+struct asking {
+        const struct fit_models *m;
+        const struct fragment_machine *machine;
+        const char *measured_in;
+        const struct capo_fit_options *options;
+        struct capo_profile *profile;
+        const struct capo_plan_ask *asks;
         size_t n_asks;
-        bool exact;
-        int r;
+        bool json, shown; /* shown: something is printed already */
+};
 
-        asks = make_asks(m->sizes ? m->sizes : "1K..8G*2", &n_asks);
-        if (!asks)
-                return -1;
-        r = alloc_of(machine->t, text, &exact, &a, why, sizeof why);
+/* Return: 0; 1 NCCL does not answer for this one, said; -1 no use going on, said. */
+static int one(struct asking *k, const char *text, const struct capo_alloc *a, bool exact, bool brief)
+{
+        const struct fragment_machine *machine = k->machine;
+        struct capo_fit_fragment f;
+        struct fit_models_shown s = {.text = text, .t = machine->t, .a = a, .f = &f, .measured_in = k->measured_in};
+        char why[512];
+        int r = capo_fit_fragment(machine, a, exact, k->asks, k->n_asks, k->options, k->profile, &f, why, sizeof why);
+
+        if (r < 0) {
+                capo_error("fit: --model %s: %s", text, why);
+                return r == -ENOMEM || r == -EINTR || r == -ENOTSUP || r == -ENOEXEC ? -1 : 1;
+        }
+        s.machine = *machine->t->platform ? machine->t->platform : k->m->platform ? k->m->platform : machine->t->name;
+        if (k->profile->n_notes[CAPO_PLATFORM] == 0)
+                r = notes(&s, k->profile);
+        if (k->json && k->shown)
+                fputs(",\n", stdout);
+        k->shown = true;
+        if (r == 0 && k->json)
+                r = fit_models_json(&s);
+        else if (r == 0 && brief)
+                fit_models_line(&s);
+        else if (r == 0)
+                fit_models_page(&s);
+        capo_fit_fragment_finish(&f);
+        if (r < 0)
+                capo_error("fit: no memory");
+        return r < 0 ? -1 : 0;
+}
+
+static int named(struct asking *k, const char *text)
+{
+        struct capo_alloc a = {0};
+        char why[512];
+        bool exact;
+        int r = alloc_of(k->machine->t, text, &exact, &a, why, sizeof why);
+
         if (r == 0 && a.n_ranks < 2) {
                 snprintf(why, sizeof why, "one GPU has nobody to talk to");
                 r = -EINVAL;
         }
-        if (r == 0)
-                r = capo_fit_fragment(machine, &a, exact, asks, n_asks, options, profile, &f, why, sizeof why);
-        if (r < 0) {
+        if (r < 0)
                 capo_error("fit: --model %s: %s", text, why);
+        else
+                r = one(k, text, &a, exact, false);
+        capo_alloc_free(&a);
+        return r ? -1 : 0;
+}
+
+/* ---- every class of a layout ---- */
+
+struct example { /* the first subset of its class */
+        char class[CAPO_CLASS_ROOM];
+        int gpus[CAPO_PLAN_GPUS_MAX];
+};
+
+/* Return: the number of classes of @n GPUs; -E2BIG more than @room; -ENOMEM. */
+static int classes_of(const struct capo_topology *t, int n, struct example *out, int room)
+{
+        int found = 0;
+
+        for (uint32_t set = 1; set < 1u << t->n_gpus; set++) {
+                struct example e = {0};
+                struct capo_alloc a;
+                int at = 0, k = 0, r;
+
+                if (__builtin_popcount(set) != n)
+                        continue;
+                for (size_t g = 0; g < t->n_gpus; g++) {
+                        if (set >> g & 1)
+                                e.gpus[at++] = (int)g;
+                }
+                r = capo_alloc_gpus(e.gpus, n, &a);
+                if (r == 0)
+                        r = capo_class_name(t, &a, e.class, sizeof e.class);
                 capo_alloc_free(&a);
+                if (r < 0)
+                        return r;
+                while (k < found && strcmp(out[k].class, e.class) != 0)
+                        k++;
+                if (k == found && found == room)
+                        return -E2BIG;
+                if (k == found)
+                        out[found++] = e;
+        }
+        return found;
+}
+
+static int pair(struct asking *k, const struct example *x, int n_x, const struct example *y, int n_y)
+{
+        struct capo_alloc_rank ranks[2 * CAPO_PLAN_GPUS_MAX];
+        struct capo_alloc a = {.n_ranks = n_x + n_y, .n_nodes = n_y ? 2 : 1, .ranks = ranks};
+        char text[256];
+
+        for (int i = 0; i < n_x; i++)
+                ranks[i] = (struct capo_alloc_rank){0, x->gpus[i]};
+        for (int i = 0; i < n_y; i++)
+                ranks[n_x + i] = (struct capo_alloc_rank){1, y->gpus[i]};
+        return one(k, capo_alloc_print(k->machine->t, &a, text, sizeof text), &a, true, true) < 0 ? -1 : 0;
+}
+
+static int every(struct asking *k, const char *text)
+{
+        enum { CLASSES = 64 };
+        _cleanup_free_ struct example *x = calloc(2 * CLASSES, sizeof *x);
+        const struct capo_topology *t = k->machine->t;
+        struct capo_layout layout;
+        int n[2] = {0, 0}, found[2] = {0, 1}, nodes = 0;
+
+        if (!x || capo_layout_parse(text, &layout, NULL) < 0 || layout.n_nodes > 2 || layout.n_ranks < 2 ||
+            capo_layout_largest(&layout) > t->n_gpus || t->n_gpus > 16) {
+                capo_error("fit: --every: expected ranks per node of one or two machines of up to 16 GPUs, such as 3 "
+                           "or 3+5, "
+                           "found \"%s\"",
+                           text);
                 return -1;
         }
-        s.machine = *machine->t->platform ? machine->t->platform : m->platform ? m->platform : machine->t->name;
-        if (profile->n_notes[CAPO_PLATFORM] == 0)
-                r = notes(&s, profile);
-        if (r == 0 && json)
-                r = fit_models_json(&s);
-        else if (r == 0)
-                fit_models_page(&s);
-        capo_fit_fragment_finish(&f);
-        capo_alloc_free(&a);
-        if (r < 0)
-                capo_error("fit: no memory");
-        return r < 0 ? -1 : 0;
+        for (uint32_t i = 0; i < layout.n_runs; i++) {
+                for (uint32_t c = 0; c < layout.runs[i].nodes; c++)
+                        n[nodes++] = (int)layout.runs[i].ranks;
+        }
+        for (int i = 0; i < nodes; i++) {
+                found[i] = classes_of(t, n[i], x + i * CLASSES, CLASSES);
+                if (found[i] < 0) {
+                        capo_error("fit: --every %s: %s", text,
+                                   found[i] == -E2BIG ? "more than 64 classes" : strerror(-found[i]));
+                        return -1;
+                }
+        }
+        if (!k->json)
+                fit_models_line_head(text);
+        for (int i = 0; i < found[0]; i++) {
+                for (int j = n[0] == n[1] ? i : 0; j < found[1]; j++) {
+                        if (pair(k, &x[i], n[0], &x[CLASSES + j], n[1]) < 0)
+                                return -1;
+                }
+        }
+        return 0;
 }
 
 int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options, struct capo_profile *profile,
@@ -202,10 +314,12 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
 {
         static char tools[4096], libnccl[4096];
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        _cleanup_free_ struct capo_plan_ask *asks = NULL;
         struct topo_options o = {.topo = m->topo, .platform = m->platform};
         const char *measured_in = NULL;
         struct topo_source source;
         struct fragment_machine machine;
+        struct asking k = {.m = m, .machine = &machine, .options = options, .profile = profile, .json = json};
 
         if (parts(m, tools, libnccl, sizeof tools) < 0 || topo_load("fit", &o, &t, &source) < 0)
                 return -1;
@@ -213,19 +327,22 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
                 capo_error("fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
                 return -1;
         }
+        asks = make_asks(m->sizes ? m->sizes : "1K..8G*2", &k.n_asks);
+        if (!asks)
+                return -1;
+        k.asks = asks;
         o.brick_gbs = capo_brick_measured_gbs(t, &measured_in);
         if (o.brick_gbs > 0) { /* once more, with what its links carry in place of what NCCL plans with */
                 capo_topology_free(steal(&t));
                 if (topo_load("fit", &o, &t, &source) < 0)
                         return -1;
+                k.measured_in = measured_in;
         }
         machine = (struct fragment_machine){tools, libnccl, source.path, source.platform, t};
         if (json)
                 fputs("[", stdout);
         for (int i = 0; i < m->n; i++) {
-                if (json && i)
-                        fputs(",\n", stdout);
-                if (one(m, m->alloc[i], &machine, o.brick_gbs > 0 ? measured_in : NULL, options, profile, json) < 0)
+                if ((m->every ? every(&k, m->alloc[i]) : named(&k, m->alloc[i])) < 0)
                         return -1;
         }
         if (json)

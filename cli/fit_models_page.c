@@ -184,6 +184,53 @@ void fit_models_page(const struct fit_models_shown *s)
                      "...");
 }
 
+/* ---- one line ---- */
+
+void fit_models_line_head(const char *text)
+{
+        printf("capo fit  every class of %s; times are NCCL's model, corrected: nothing was measured\n\n"
+               "  %-44s %15s %15s %5s   rows, gain\n",
+               text, "class; counted -> carried, GB/s", "Ring", "Tree", "hops");
+}
+
+/* "4 MiB - 8 MiB Tree Simple 28 %": the sizes of one choice, with the gain at the largest. */
+static void line_rows(const struct fit_models_shown *s)
+{
+        const struct fragment_model *m = &s->f->model;
+        bool any = false;
+
+        for (size_t i = 0, k; i < m->nccl.n_rows; i = k) {
+                uint8_t choice = s->f->decided[i].choice;
+                char from[16], to[16], text[40];
+
+                for (k = i + 1; k < m->nccl.n_rows && m->nccl.rows[k].coll == m->nccl.rows[i].coll &&
+                                s->f->decided[k].choice == choice;
+                     k++)
+                        ;
+                if (!choice)
+                        continue;
+                capo_size_print(m->nccl.rows[i].bytes, from, sizeof from);
+                capo_size_print(m->nccl.rows[k - 1].bytes, to, sizeof to);
+                printf("%s%s %s%s%s %s %.0f %%", any ? "; " : "", capo_coll_word(m->nccl.rows[i].coll), from,
+                       k - 1 > i ? " - " : "", k - 1 > i ? to : "", choice_text(choice, text, sizeof text),
+                       100 * s->f->decided[k - 1].gain);
+                any = true;
+        }
+        puts(any ? "" : "-");
+}
+
+void fit_models_line(const struct fit_models_shown *s)
+{
+        const struct fragment_model *m = &s->f->model;
+        char ring[32], tree[32];
+
+        snprintf(ring, sizeof ring, "%.1f -> %.1f", m->ring.believed, m->ring.corrected);
+        snprintf(tree, sizeof tree, "%.1f -> %.1f", m->tree.believed, m->tree.corrected);
+        printf("  %-44s %15s %15s %+5d   ", s->f->class, ring, tree, m->max_local - m->mean_local);
+        line_rows(s);
+        fflush(stdout);
+}
+
 /* ---- JSON ---- */
 
 static json_t *shape_json(const struct fragment_shape_rate *r)

@@ -149,6 +149,20 @@ def lowered():
            lambda coll, cell: "any" if cell.startswith("Ring") and cell != "Ring LL128" else "all", NCCL_GRAPH_FILE=fast)
 
 
+def every_class():
+    """All pairs of GPUs of a DGX-1V: two links, one, none; {0,5} and the like go over NICs and have a hop more."""
+    path = os.path.join(folder, "every.json")
+    pages = json.loads(run("fit", "--platform", "dgx1v", "--model", "2", "--every", "--sizes", SIZES, "--json", "-o", path))
+    assert sorted(p["class"] for p in pages) == ["dgx1v/2-apart", "dgx1v/2-pair1", "dgx1v/2-pair2"], pages
+    text = run("fit", "--platform", "dgx1v", "--model", "1+2", "--every", "--sizes", "1K,1G", "-o", path)
+    assert all(f"dgx1v/1+dgx1v/2-{c}" in text for c in ("apart", "pair1", "pair2")), text
+    rules = json.load(open(path))["rules"]
+    assert len(rules) == len({r["when"]["class"] for r in rules}) and all(r["basis"] == "modelled" for r in rules), rules
+    assert ": good" in run("profile", "check", path)
+    # behind a switch numbers say everything
+    assert len(json.loads(run("fit", "--platform", "hgxh100", "--model", "3+5", "--every", "--sizes", "1M", "--json"))) == 1
+
+
 def nothing_to_gain():
     path = os.path.join(folder, "none.json")
     text = run("fit", "--platform", "dgx1v", "--model", "8", "--sizes", SIZES, "-o", path)
@@ -160,7 +174,6 @@ def refusals():
     for words, status, says in [
         (["--model", "3+9", *machine], 1, "3+9"),
         (["--model", "0,0", *machine], 1, "0,0"),
-        (["--model", "{1,2", "--platform", "dgx1v"], None, None),
         (["--model", "3+x", *machine], 1, "3+x"),
         (["--model", "1", *machine], 1, "nobody to talk to"),
         (["--model", "3+5"], 1, "--platform"),
@@ -169,12 +182,14 @@ def refusals():
         (["--model", "3+5", *machine, "--sizes", "1M,1K"], 1, "rising"),
         (["--model", "3+5", *machine, "--sizes", "many"], 1, "--sizes"),
         (["--model", "3+5", *machine, "--libnccl", "/nosuch.so"], 1, "nosuch"),
+        (["--model", "3+5+2", *machine, "--every"], 1, "3+5+2"),
+        (["--model", "0,2,3", *machine, "--every"], 1, "0,2,3"),
+        (["--every", *machine], 2, "--every"),
         ([], 2, "no input"),
         (["--model"], 2, "value"),
     ]:
-        if status:
-            text = run("fit", *words, expect=status)
-            assert says in text and text.startswith("capo: "), (words, text)
+        text = run("fit", *words, expect=status)
+        assert says in text and text.startswith("capo: "), (words, text)
     text = run("plan", *machine, "--every", "3", "--profile", "x.json", expect=2)
     assert "--every" in text, text
 
@@ -189,7 +204,7 @@ try:
     if tuple(map(int, version.split("."))) < (2, 28):
         print(f"NCCL {version} takes no constants: skipped")
         sys.exit(77)
-    for test in (fragment_of_two_machines, fragment_behind_switches, lowered, nothing_to_gain, refusals):
+    for test in (fragment_of_two_machines, fragment_behind_switches, lowered, every_class, nothing_to_gain, refusals):
         test()
         print("ok", test.__name__)
 finally:
