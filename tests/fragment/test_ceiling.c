@@ -12,6 +12,7 @@
 #include "profiles/fragment.h"
 #include "profiles/fragment/net.h"
 #include "profiles/fragment/pack.h"
+#include "profiles/fragment/rails.h"
 
 #define N 6
 
@@ -360,6 +361,49 @@ Test(ceiling, hybrid_trees, .timeout = 60)
                 free(direct);
                 free(net.cap);
                 capo_ceilings_free(&c);
+                capo_alloc_free(&a);
+        }
+}
+
+/* Channels between machines: each passes every GPU once, by NICs that are there, and all of them together fit at the
+ * rate that is promised; by given NICs, too. More channels never carry more than the NICs of a machine. */
+Test(ceiling, rails, .timeout = 60)
+{
+        static const char *const allocations[] = {"0+0", "1,2,3+0-4", "0-7+0-7", "0,5+2,3", "0-3+0-3+0-4"};
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+
+        read_machine("../../../profiles/data/topologies/dgx1v.xml", &t);
+        for (int i = 0; i < (int)N_ELEMENTS(allocations) * 3 * 16; i++) {
+                enum rails_shape shape = i / 16 % 3 == 2 ? RAILS_TREE : RAILS_RING;
+                struct rails_thing channels[16], again[16];
+                struct capo_alloc a;
+                struct rails *r;
+                double gbs, same;
+                char why[256];
+                int n = 1 + i % 16, n_gpus = 0;
+
+                cr_assert_eq(capo_alloc_parse(t, allocations[i / 48], false, &a, why, sizeof why), 0, "%s", why);
+                cr_assert_eq(rails_new(t, &a, a.n_nodes - 1, a.n_nodes, 1, &r, why, sizeof why), 0, "%s", why);
+                for (int k = 0; k < a.n_ranks; k++)
+                        n_gpus += a.ranks[k].node == a.n_nodes - 1;
+                gbs = rails_route(r, shape, i / 16 % 3 == 1, NULL, n, channels);
+                cr_assert(gbs > 0, "%s, %d channels", allocations[i / 48], n);
+                cr_expect(fabs(gbs - rails_fits(r, shape, channels, n)) < 1e-9);
+                cr_expect(gbs * n * (shape == RAILS_TREE && a.n_nodes > 2 ? 2 : 1) <= 48 + 1e-6);
+                for (int c = 0; c < n; c++) {
+                        unsigned seen = 0;
+
+                        for (int k = 0; k < n_gpus; k++)
+                                seen |= 1u << channels[c].order[k];
+                        cr_expect_eq(seen, (1u << n_gpus) - 1);
+                        cr_expect(channels[c].nic_in >= 0 && channels[c].nic_in < 4);
+                        cr_expect(i / 16 % 3 == 1 || channels[c].nic_in == channels[c].nic_out);
+                }
+                same = rails_route(r, shape, true, channels, n, again);
+                cr_expect(same > 0);
+                for (int c = 0; c < n; c++)
+                        cr_expect(again[c].nic_in == channels[c].nic_in && again[c].nic_out == channels[c].nic_out);
+                rails_free(r);
                 capo_alloc_free(&a);
         }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A libnvidia-ml.so.1 whose GPU N is at 0000:0N:00.0, or with FAKE_NVML_SHIFT one number lower. */
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,12 +27,12 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *busid, void **device)
 
         if (sscanf(busid, "0000:%2x:00.0", &bus) != 1 || bus > 7)
                 return 6; /* NVML_ERROR_NOT_FOUND */
-        *device = (char *)0 + bus + 1;
+        *device = (void *)(uintptr_t)(bus + 1);
         return 0;
 }
 
 int nvmlDeviceGetIndex(void *device, unsigned *index)
 {
-        *index = (unsigned)((char *)device - (char *)0) - 1 - (getenv("FAKE_NVML_SHIFT") ? 1 : 0);
+        *index = (unsigned)(uintptr_t)device - 1 - (getenv("FAKE_NVML_SHIFT") ? 1 : 0);
         return 0;
 }

@@ -45,6 +45,8 @@ CUDA_VISIBLE_DEVICES=3 check "another GPU" one "-" 3
 said "names GPUs that are not in the allocation"
 FAKE_NVML_SHIFT=1 check "hidden GPUs" one "-" 3
 said "no graph file on this machine: GPU 0 is not at 0000:00:00.0 here"
+CAPO_DIR= check "not recorded" one "- $f" 2 3
+CAPO_DIR= check "not recorded, in a group" one "$f -" '(' 3 ')' 2
 CAPO_OFF=1 check "switched off" one "-" 3
 sed 's/22809/22703/' "$tmp/two/machines" >"$tmp/sys/machines"
 check "another release" sys "-" 8
