@@ -7,8 +7,8 @@
 
 #include "capo/msg.h"
 #include "cli/cli.h"
+#include "cli/job.h"
 #include "cli/inputs.h"
-#include "core/log_find.h"
 #include "core/size.h"
 #include "core/stats.h"
 #include "profiles/advise.h"
@@ -29,29 +29,6 @@ static void help(void)
              "  --steps N      steps in the recording; default: found from how often each size was called\n\n"
              "  capo advise capo-logs/training\n"
              "  capo advise --with sweep/ capo-logs/training");
-}
-
-static struct capo_job *load(char *path)
-{
-        struct capo_log_paths paths = {0};
-        struct capo_job *job = NULL;
-        char why[512];
-        int used = 0;
-
-        if (capo_log_find(&path, 1, &paths, why, sizeof why) < 0) {
-                capo_error("%s", why);
-        } else {
-                job = capo_job_new();
-                for (size_t i = 0; job && i < paths.n; i++)
-                        used += capo_job_add_log(job, paths.path[i], why, sizeof why, NULL, NULL) == 0;
-                if (!job || !used || capo_job_finish(job) < 0) {
-                        capo_error("%s: no capo log to read", path);
-                        capo_job_free(job);
-                        job = NULL;
-                }
-        }
-        capo_log_paths_finish(&paths);
-        return job;
 }
 
 static char *seconds(double s, char *text, size_t room)
@@ -158,7 +135,7 @@ int capo_verb_advise(int argc, char **argv)
                 capo_error("advise: --with: %s", fault.text);
                 goto end;
         }
-        job = load(dir);
+        job = cli_job_load(dir);
         if (!job)
                 goto end;
         for (uint32_t c = 0; c < job->n_comms; c++) {

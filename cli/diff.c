@@ -10,9 +10,9 @@
 
 #include "capo/msg.h"
 #include "cli/cli.h"
+#include "cli/job.h"
 #include "cli/rules_text.h"
 #include "core/calls.h"
-#include "core/log_find.h"
 #include "core/size.h"
 #include "core/stats.h"
 #include "profiles/diff.h"
@@ -41,34 +41,6 @@ static void help(void)
 }
 
 enum { MAX_RUNS = 64 };
-
-static struct capo_job *load_run(char *path)
-{
-        struct capo_log_paths paths = {0};
-        struct capo_job *job = NULL;
-        char why[512];
-        int used = 0;
-
-        if (capo_log_find(&path, 1, &paths, why, sizeof why) < 0) {
-                capo_error("%s", why);
-                capo_log_paths_finish(&paths);
-                return NULL;
-        }
-        job = capo_job_new();
-        for (size_t i = 0; job && i < paths.n; i++) {
-                if (capo_job_add_log(job, paths.path[i], why, sizeof why, NULL, NULL) < 0)
-                        capo_warn("left out %s: %s", paths.path[i], why);
-                else
-                        used++;
-        }
-        capo_log_paths_finish(&paths);
-        if (!job || capo_job_finish(job) < 0 || !used) {
-                capo_error("%s: no capo log to read", path);
-                capo_job_free(job);
-                return NULL;
-        }
-        return job;
-}
 
 static int visible_folder(const struct dirent *d)
 {
@@ -100,7 +72,7 @@ static size_t load(char *path, struct capo_job **runs)
 
                 snprintf(sub, sizeof sub, "%s/%s", path, names[i]->d_name);
                 if (!failed && has_logs(sub) && used < MAX_RUNS) {
-                        runs[used] = load_run(sub);
+                        runs[used] = cli_job_load(sub);
                         failed = !runs[used];
                         used += !failed;
                 }
@@ -109,7 +81,7 @@ static size_t load(char *path, struct capo_job **runs)
         free(names);
         if (failed)
                 return 0;
-        if (used == 0 && (runs[0] = load_run(path)))
+        if (used == 0 && (runs[0] = cli_job_load(path)))
                 used = 1;
         return used;
 }

@@ -9,9 +9,9 @@
 #include "capo/msg.h"
 #include "cli/cli.h"
 #include "cli/explain.h"
+#include "cli/job.h"
 #include "cli/rules_text.h"
 #include "core/calls.h"
-#include "core/log_find.h"
 #include "core/stats.h"
 #include "core/table.h"
 #include "core/util.h"
@@ -117,37 +117,19 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
 
 int explain_recorded(struct explain *e)
 {
-        _cleanup_(capo_job_freep) struct capo_job *job = capo_job_new();
-        char *const args[] = {strdupa(e->log)};
-        struct capo_log_paths paths = {0};
-        int status = CAPO_EXIT_FAIL;
+        _cleanup_(capo_job_freep) struct capo_job *job = cli_job_load(e->log);
         const char *rules = NULL;
-        char why[512];
         bool any = false;
 
         if (!job)
                 return CAPO_EXIT_FAIL;
-        if (capo_log_find(args, 1, &paths, why, sizeof why) < 0) {
-                capo_error("%s", why);
-                goto out;
-        }
-        if (!paths.n) {
-                capo_error("%s holds no logs (*.capo)", e->log);
-                goto out;
-        }
-        for (size_t i = 0; i < paths.n; i++) {
-                if (capo_job_add_log(job, paths.path[i], why, sizeof why, NULL, NULL) < 0)
-                        capo_warn("%s", why);
-        }
-        if (capo_job_finish(job) < 0)
-                goto out;
         for (uint32_t i = 0; i < job->n_processes && !rules; i++)
                 rules = job->processes[i].rules;
         for (uint32_t i = 0; i < job->n_rows; i++)
                 any |= wanted(e, job, &job->rows[i]);
         if (!any) {
                 say_sizes(e, job);
-                goto out;
+                return CAPO_EXIT_FAIL;
         }
         if (e->json) {
                 json_t *rows = json_array(), *page;
@@ -164,8 +146,5 @@ int explain_recorded(struct explain *e)
         } else {
                 print_text(e, job, rules);
         }
-        status = CAPO_EXIT_OK;
-out:
-        capo_log_paths_finish(&paths);
-        return status;
+        return CAPO_EXIT_OK;
 }

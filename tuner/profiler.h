@@ -47,6 +47,7 @@ struct capo_profiler_event {
 /* The functions of the plugin's table; start after the version's adapter has filled @e. The handle of an event that
  * nobody follows is NULL, and NULL may be stopped. */
 capo_nccl_result capo_profiler_start(struct capo_profiler *p, void **handle, struct capo_profiler_event *e);
+capo_nccl_result capo_profiler_start_v5(void *context, void **handle, void *event); /* as NCCL calls v5 and v6 */
 capo_nccl_result capo_profiler_stop(void *handle);
 capo_nccl_result capo_profiler_state(void *handle, int state, const void *args);
 capo_nccl_result capo_profiler_finish(void *profiler);

@@ -16,7 +16,7 @@ static capo_nccl_result init(void **context, uint64_t comm_id, int *mask, const 
         return capo_profiler_open(&info, (struct capo_profiler **)context, mask);
 }
 
-static capo_nccl_result start_event(void *context, void **handle, void *event)
+capo_nccl_result capo_profiler_start_v5(void *context, void **handle, void *event)
 {
         struct capo_profiler *p = context;
         struct capo_event_v5 *d = event;
@@ -36,4 +36,4 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
 }
 
 CAPO_EXPORT const struct capo_profiler_v5 ncclProfiler_v5 = {
-        "capo", init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+        "capo", init, capo_profiler_start_v5, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL 2.29 on: as v5 for the events capo looks at. */
+/* NCCL 2.29 on: the events that capo looks at are those of v5. */
 #include "tuner/profiler.h"
 
 static capo_nccl_result init(void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes,
@@ -16,24 +16,5 @@ static capo_nccl_result init(void **context, uint64_t comm_id, int *mask, const 
         return capo_profiler_open(&info, (struct capo_profiler **)context, mask);
 }
 
-static capo_nccl_result start_event(void *context, void **handle, void *event)
-{
-        struct capo_profiler *p = context;
-        struct capo_event_v5 *d = event;
-        struct capo_profiler_event e = {.type = d->type, .parent = &d->parent, .event = event};
-
-        if (unlikely(!p))
-                return CAPO_NCCL_SUCCESS;
-        if (d->type == CAPO_EVENT_COLL)
-                e.ran = (struct capo_seam_ran){.comm_hash = p->comm_hash,
-                                               .count = d->coll.count,
-                                               .call = capo_event_call(d->coll.func),
-                                               .algo_proto = capo_event_algo_proto(d->coll.algo, d->coll.proto),
-                                               .channels = d->coll.n_channels};
-        if (d->type == CAPO_EVENT_KERNEL)
-                e.kernel = &d->kernel;
-        return capo_profiler_start(p, handle, &e);
-}
-
 CAPO_EXPORT const struct capo_profiler_v6 ncclProfiler_v6 = {
-        "capo", init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+        "capo", init, capo_profiler_start_v5, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
