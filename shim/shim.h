@@ -119,7 +119,8 @@ long capo_shim_sysfs(const char *dir, const char *name, const char *file, long m
  */
 bool capo_shim_at_checkpoint(void (*write)(bool last));
 
-/** capo_shim_at_poll() - as above, but called on every round of the drain thread (each 1 to 50 ms). */
+/** capo_shim_at_poll() - as above, but called on every round of the drain thread (each 1 to 50 ms, and see
+ * capo_shim_poll_by()). */
 bool capo_shim_at_poll(void (*poll)(void));
 
 /** capo_shim_poll_by() - let the next round come at @mono_ns (CLOCK_MONOTONIC) at the latest. Drain thread only. */
