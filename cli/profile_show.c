@@ -77,6 +77,27 @@ static void show_rule(const struct capo_profile *p, const struct capo_rule *rule
         }
 }
 
+/* By all-reduce alone: the other collectives have the same bandwidths by another factor. */
+static void show_layouts(const struct capo_profile *p)
+{
+        if (p->n_layouts)
+                puts("\nlayouts  Ring/Simple of all-reduce in NCCL's cost table");
+        for (uint32_t i = 0; i < p->n_layouts; i++) {
+                const struct capo_layout_cost *c = &p->layouts[i];
+                char nccl[32] = "any NCCL";
+
+                if (c->nccl.max >= 0 && c->nccl.min == c->nccl.max)
+                        snprintf(nccl, sizeof nccl, "NCCL %d.%d.%d", (int)c->nccl.min / 10000,
+                                 (int)c->nccl.min / 100 % 100, (int)c->nccl.min % 100);
+                else if (c->nccl.max >= 0)
+                        snprintf(nccl, sizeof nccl, "a range of NCCL");
+                printf("    %-14s %-14s", c->layout, nccl);
+                if (c->gbs[CAPO_COLL_ALLREDUCE] > 0)
+                        printf(" %9.2f us %9.3f GB/s", c->us[CAPO_COLL_ALLREDUCE], c->gbs[CAPO_COLL_ALLREDUCE]);
+                printf("  %s\n", c->gpus ? c->gpus : "");
+        }
+}
+
 void capo_profile_show(const struct capo_profile *p)
 {
         static const char *const sections[] = {"provenance", "platform"};
@@ -97,6 +118,7 @@ void capo_profile_show(const struct capo_profile *p)
         }
         for (uint32_t i = 0; i < p->n_rules; i++)
                 show_rule(p, &p->rules[i]);
+        show_layouts(p);
 }
 
 /* ---- match ---- */
