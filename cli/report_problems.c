@@ -239,6 +239,26 @@ static void rule_problems(struct report *r)
         }
 }
 
+/* Not wrong, but whoever wonders why it is slow wants to read it. */
+static void slices(struct report *r)
+{
+        const struct capo_job *job = r->job;
+        uint32_t ranks = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                bool slice = false;
+
+                for (uint32_t k = 0; k < job->processes[i].n_info; k++)
+                        slice |= !strncmp(job->processes[i].info[k].key, "gpu.mig.", 8);
+                ranks += slice;
+        }
+        if (ranks)
+                report_problem(r,
+                               "%u of %u processes run on MIG slices, which neither NVLink nor P2P reaches: NCCL goes "
+                               "through the host's memory",
+                               ranks, job->n_processes);
+}
+
 void report_find_problems(struct report *r)
 {
         const struct capo_job *job = r->job;
@@ -247,6 +267,7 @@ void report_find_problems(struct report *r)
 
         missing_ranks(r);
         rule_problems(r);
+        slices(r);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_skew *s = job->comms[i].skew;
 

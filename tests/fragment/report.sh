@@ -65,6 +65,7 @@ for each in 1 2; do
         CAPO_STANDIN_MIG=$each "$capo" run --quiet --dir "$work/mig$each" -- "$jobs/launch" -n 4 --timeout 60 -- \
                 "$jobs/ddp_train" --epochs 1 >"$work/out" 2>"$work/err" || fail "the job on slices fails: $(cat "$work/err")"
         "$capo" report --topo "$topo" --json "$work/mig$each" >"$work/json" || fail "no JSON of slices"
+        grep -q '4 of 4 processes run on MIG slices' "$work/json" || fail "the slices are not said"
         [ $each = 1 ] && class=dgx1v/4-mig || class=dgx1v/4-mig2
         grep -q "\"$class\"" "$work/json" || fail "slices, $each of a GPU: $(grep '"class"' "$work/json")"
 done
