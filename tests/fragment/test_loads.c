@@ -127,7 +127,8 @@ Test(loads, nics)
         capo_topology_free(t);
 }
 
-/* Random channels of random fragments of two machines: rails.c, which lays channels for graph files, comes to the same.
+/* Random channels of random fragments of two and four machines: rails.c, which lays channels for graph files, comes to
+ * the same.
  */
 Test(loads, as_rails)
 {
@@ -136,7 +137,8 @@ Test(loads, as_rails)
         int compared = 0;
 
         for (int round = 0; round < 2000; round++) {
-                int gpus[8], n = 2 + (int)((seed = seed * 1103515245 + 12345) >> 16) % 5, channels = 1 + round % 3;
+                int gpus[8], n = 2 + (int)((seed = seed * 1103515245 + 12345) >> 16) % 5, channels = 1 + round % 3,
+                             nodes = round & 4 ? 4 : 2, pattern = round & 8 ? 3 : 1;
                 struct rails_thing things[3];
                 char paths[3][512] = {""}, alloc[64] = "", both[160], why[256];
                 struct fragment_attained got;
@@ -174,14 +176,14 @@ Test(loads, as_rails)
                                 snprintf(paths[c] + strlen(paths[c]), 16, " %d", gpus[things[c].order[k]]);
                         snprintf(paths[c] + strlen(paths[c]), 16, " net%d", nic);
                 }
-                cr_assert_eq(rails_new(t, &a, 0, 2, 1, &r, why, sizeof why), 0, "%s", why);
+                cr_assert_eq(rails_new(t, &a, 0, nodes, pattern, &r, why, sizeof why), 0, "%s", why);
                 ring = rails_fits(r, RAILS_RING, things, channels);
                 tree = rails_fits(r, RAILS_TREE, things, channels);
                 rails_free(r);
                 capo_alloc_free(&a);
                 if (ring <= 0 || tree <= 0)
                         continue;
-                cr_assert_eq(attained_on(t, gpus, n, 1, paths, channels, 2, &got), 0, "%s", alloc);
+                cr_assert_eq(attained_on(t, gpus, n, pattern, paths, channels, nodes, &got), 0, "%s", alloc);
                 cr_assert_float_eq(got.ring_gbs, ring * channels, 0.01, "%s \"%s\": ring %g, rails %g (%s)", alloc,
                                    paths[0], got.ring_gbs, ring * channels, got.ring_full);
                 cr_assert_float_eq(got.tree_gbs, 2 * tree * channels, 0.01, "%s \"%s\": tree %g, rails %g (%s)", alloc,
