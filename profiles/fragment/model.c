@@ -46,8 +46,9 @@ struct constants {
                 tree_bw[4][3], nvls_tree_bw[4][3];
 };
 
-/* What 2.24 to 2.27 plan with for Tree and Ring on Volta, Ampere and Hopper but tell nobody (src/graph/tuning.cc
- * of 2.24.3 and 2.27.7); 2.28 tells the same. Whether it is what the table was made from is checked against the table.
+/* What 2.24 to 2.27 and 2.31.2 plan with for Tree and Ring on Volta, Ampere and Hopper but tell nobody
+ * (src/graph/tuning.cc of 2.24.3 and 2.27.7); 2.28 tells the same. Whether it is what the table was made from is
+ * checked against the table.
  */
 static const struct constants untold = {
         .hw_latency = {{{0.6, 1.25, 4.0}}, {{1.0, 1.9, 4.0}}},
@@ -57,7 +58,8 @@ static const struct constants untold = {
         .tree_bw = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {38.7, 41.4, 36.0}},
 };
 
-/* ---- asking: the allocation, and each kind of node once as the first, because only the first tells its graphs ---- */
+/* ---- asking: the allocation; and where a machine falls into several nodes, the others again, each as the first,
+ * because the first rank of a machine tells the graphs ---- */
 
 struct views {
         const struct fragment_machine *m;
@@ -95,10 +97,10 @@ static int ask(const struct views *v, const int *order, const struct capo_plan_a
         return capo_plan_ask(&q, out, why, room);
 }
 
-static const struct capo_plan_graph *graph_of(const struct capo_plan_answer *a, int id)
+static const struct capo_plan_graph *graph_of(const struct capo_plan_answer *a, int node, int id)
 {
         for (size_t i = 0; i < a->n_graphs; i++) {
-                if (a->graphs[i].id == id)
+                if (a->graphs[i].node == node && a->graphs[i].id == id)
                         return &a->graphs[i];
         }
         return NULL;
@@ -156,6 +158,16 @@ static const struct fragment_domain *seen(const struct views *v, int node, int g
         return NULL;
 }
 
+/* The domain of @gpu, from the graphs of a node of an answer. */
+static bool take(const struct views *v, const struct capo_plan_answer *answer, int node, int gpu,
+                 struct fragment_domain *d)
+{
+        d->ring = graph_of(answer, node, 0);
+        d->tree = graph_of(answer, node, 1);
+        d->n_gpus = gpus_of(v->m->t, d->ring, d->gpus);
+        return d->ring && d->tree && has(d->gpus, d->n_gpus, gpu);
+}
+
 /* Look at every domain, in the order of lowest ranks, which is the order of NCCL's nodes. Return: 0, 1 when there are
  * too many kinds of node, or what the asking says. */
 static int look(struct views *v, char *why, size_t room)
@@ -173,28 +185,20 @@ static int look(struct views *v, char *why, size_t room)
                         mine |= v->domains[i].machine == node && has(v->domains[i].gpus, v->domains[i].n_gpus, gpu);
                 if (mine)
                         continue;
-                if (like) {
+                if (like)
                         *d = *like;
-                } else {
-                        struct capo_plan_answer *answer = &v->answers[v->n];
-
+                else if (!take(v, &v->answers[0], node, gpu, d)) {
                         if (v->n == (int)N_ELEMENTS(v->answers))
                                 return 1;
-                        if (rank > 0) { /* the first answer is there already */
-                                order[at++] = rank;
-                                for (int i = 0; i < v->a->n_ranks; i++) {
-                                        if (i != rank)
-                                                order[at++] = i;
-                                }
-                                r = ask(v, order, small, 1, answer, why, room);
-                                if (r < 0)
-                                        return r;
+                        order[at++] = rank;
+                        for (int i = 0; i < v->a->n_ranks; i++) {
+                                if (i != rank)
+                                        order[at++] = i;
                         }
-                        v->n++;
-                        d->ring = graph_of(answer, 0);
-                        d->tree = graph_of(answer, 1);
-                        d->n_gpus = gpus_of(v->m->t, d->ring, d->gpus);
-                        if (!d->ring || !d->tree || !has(d->gpus, d->n_gpus, gpu))
+                        r = ask(v, order, small, 1, &v->answers[v->n], why, room);
+                        if (r < 0)
+                                return r;
+                        if (!take(v, &v->answers[v->n++], 0, gpu, d))
                                 return 1;
                 }
                 d->machine = node;
@@ -406,19 +410,21 @@ static void correct(struct fragment_model *f, const struct views *v, const struc
         const struct capo_plan_told *told = &f->nccl.told;
         const char *vendor = v->m->t->n_cpus ? v->m->t->cpus[0].vendor : "";
         struct constants k;
-        struct formula formula = {.told = told->n_constants == (int)(sizeof k / sizeof(double)), .k = &untold};
+        struct formula formula = {.k = &untold};
         struct line lines[CAPO_COLLS][CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS];
 
-        if (formula.told) {
+        if (told->n_constants == (int)(sizeof k / sizeof(double))) {
                 memcpy(&k, told->constants, sizeof k);
-                formula.k = &k;
+                formula.told = k.hw_latency[0][TREE][SIMPLE] > 0; /* 2.31.2 tells zeros */
         }
+        if (formula.told)
+                formula.k = &k;
         count(f, v);
         formula.n_nodes = f->n_nodes;
         formula.channels = f->channels;
         formula.scale = f->n_nodes <= 2 ? f->n_nodes - 1 : 2;
         formula.gpu = gpu_index(v->m->t);
-        formula.caps = formula.told || (f->nccl.version >= 22400 && f->nccl.version < 22800 && formula.gpu < 3);
+        formula.caps = formula.told || (f->nccl.version >= 22400 && formula.gpu < 3);
         formula.ll = f->n_nodes == 1 ? formula.gpu : !strcmp(vendor, "AuthenticAMD");
         for (int c = 0; c < CAPO_COLLS; c++) {
                 for (int i = 0; i < CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS; i++)
@@ -473,6 +479,7 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         }
         v->m = m;
         v->a = a;
+        v->n = 1;
         memcpy(all, asks, n_asks * sizeof *asks);
         for (int c = 0; c < CAPO_COLLS; c++) {
                 all[n_asks + 2 * (size_t)c] = (struct capo_plan_ask){(enum capo_coll)c, LARGE};
