@@ -33,7 +33,7 @@ static void help(void)
              "number\n\n"
              "NCCL_GRAPH_FILE holds for every communicator of a process, and one that has not exactly these GPUs "
              "fails at\n"
-             "init. capo run --graph PATH (or --graph auto) sets it for the communicator of all ranks only.\n"
+             "init. capo run --graph FOLDER (or --graph auto) sets it for the communicator of all ranks only.\n"
              "A file belongs to one NCCL release and to this machine's GPU and NIC numbers. Behind a switch NCCL's own "
              "graph\n"
              "uses every link of one machine; 12 GPUs of a machine at most. RCCL's xGMI machines cannot be asked.\n\n"
