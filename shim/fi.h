@@ -140,7 +140,8 @@ struct fi_cq_set {
         uint64_t completions; /* entries they returned */
         uint64_t received;    /* of those, FI_RECV entries of known length */
         uint64_t received_bytes;
-        uint64_t reserved[3];
+        uint64_t unposted; /* entries with flags of what nobody posted here: remote writes with data, used up buffers */
+        uint64_t reserved[2];
 };
 
 #define FI_ERRORS 6

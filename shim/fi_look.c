@@ -15,11 +15,10 @@
  * the peer as much as for the network.
  *
  * Waiting is posts less completions, of each queue, which is as good as these two counts are: completions that belong
- * to no transmit (receives) are known by their flags, injects make none. Where a queue's format has no flags and
- * receives come to it, where an endpoint asks for silence (FI_SELECTIVE_COMPLETION without FI_COMPLETION), where it
- * completes into counters only, or entries come that nobody posted (remote writes with data), the two counts do not
- * fit, and waiting is not known: from then on looks are "unsure", and those already taken lose what they said about
- * waiting.
+ * to no transmit (receives, remote writes with data) are known by their flags, injects make none. Where a queue's
+ * format has no flags and receives come to it, where an endpoint asks for silence (FI_SELECTIVE_COMPLETION without
+ * FI_COMPLETION), or where it completes into counters only, the two counts do not fit, and waiting is not known: from
+ * then on looks are "unsure", and those already taken lose what they said about waiting.
  *
  * The table has FI_LOOKS places. When it is full every second look of the older half goes, and those that stay stand
  * for twice the time.
@@ -90,7 +89,7 @@ static void read_queue(struct fi_cq *c, struct reading *r, uint64_t now)
         uint64_t completions = 0, received = 0, errors = errors_of(&c->o.errors);
 
         for (int s = 0; s < FI_SETS; s++) {
-                received += c->set[s].received;
+                received += c->set[s].received + c->set[s].unposted;
                 completions += c->set[s].completions;
         }
         if (completions != c->look.completions || errors != c->look.errors)

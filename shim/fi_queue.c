@@ -67,6 +67,8 @@ static __attribute__((noinline)) ssize_t found(struct fi_cq *c, const char *entr
                 if (c->lengths && e->flags & FI_RECV) {
                         add(&set->received, 1, shared);
                         add(&set->received_bytes, e->len, shared);
+                } else if (c->lengths && e->flags & (FI_REMOTE_WRITE | FI_REMOTE_READ | FI_MULTI_RECV)) {
+                        add(&set->unposted, 1, shared);
                 }
                 if (watched)
                         capo_fi_sample_done(c, e->op_context, false);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives of which it is known how much network they hold: share PROVIDER SECONDS [one|context].
+ * Collectives of which it is known how much network they hold: share PROVIDER SECONDS [one|context|writes].
  *
  * Sends and receives complete into two queues, with "one" into the same, with "context" into the same and without flags
- * that tell them apart.
+ * that tell them apart; with "writes" it is one queue and the sends are remote writes with data, which make an entry at
+ * either end.
  *
  * The four collectives of tests/preload's libnccl run, for random times, on the caller's thread:
  *
@@ -21,6 +22,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -54,6 +56,9 @@ static struct {
 static struct fid_fabric *fabric;
 static struct fid_domain *domain;
 static struct fid_cq *tx_cq, *rx_cq;
+static int writes;
+static struct fid_mr *out_mr, *in_mr;
+static uint64_t in_address;
 static int plain; /* entries are contexts and nothing else */
 static struct fid_av *av;
 static struct fid_ep *ep;
@@ -111,7 +116,8 @@ static void reap_queue(struct fid_cq *cq)
                         in_flight--;
                 } else {
                         to_come--;
-                        receive();
+                        if (plain || entry.tagged[i].flags & FI_RECV)
+                                receive();
                 }
         }
 }
@@ -144,8 +150,11 @@ static uint64_t sends(uint64_t ns)
                 long before = in_flight;
 
                 while (in_flight < FLIGHT && to_come < FLIGHT && t - t0 < ns) {
-                        ssize_t r = fi_tsend(ep, out[posted % FLIGHT], MESSAGE, NULL, self, 1,
-                                             &out_context[posted % FLIGHT]);
+                        char *from = out[posted % FLIGHT];
+                        void *context = &out_context[posted % FLIGHT];
+                        ssize_t r = writes ? fi_writedata(ep, from, MESSAGE, fi_mr_desc(out_mr), 1, self, in_address,
+                                                          fi_mr_key(in_mr), context)
+                                           : fi_tsend(ep, from, MESSAGE, NULL, self, 1, context);
 
                         if (r == -FI_EAGAIN)
                                 break;
@@ -218,7 +227,9 @@ static void net_open(const char *provider, const char *queues)
         static char name[256];
         size_t room = sizeof name;
 
-        hints->caps = FI_TAGGED;
+        writes = !strcmp(queues, "writes");
+        hints->caps = FI_TAGGED | (writes ? FI_RMA : 0);
+        hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
         hints->mode = FI_CONTEXT | FI_CONTEXT2;
         hints->ep_attr->type = FI_EP_RDM;
         hints->fabric_attr->prov_name = strdup(provider);
@@ -240,6 +251,11 @@ static void net_open(const char *provider, const char *queues)
         must("fi_enable", fi_enable(ep));
         must("fi_getname", fi_getname(&ep->fid, name, &room));
         must("fi_av_insert", fi_av_insert(av, name, 1, &self, 0, NULL) - 1);
+        if (writes) {
+                must("fi_mr_reg", fi_mr_reg(domain, out, sizeof out, FI_WRITE, 0, 1, 0, &out_mr, NULL));
+                must("fi_mr_reg", fi_mr_reg(domain, in, sizeof in, FI_REMOTE_WRITE, 0, 2, 0, &in_mr, NULL));
+                in_address = info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)in : 0;
+        }
         for (int i = 0; i < 2 * FLIGHT; i++)
                 receive();
         sends(1); /* providers connect at first use */
@@ -284,6 +300,10 @@ int main(int argc, char **argv)
                 printf("truth %s %lu %lu %lu\n", names[k], (unsigned long)truth[k].calls,
                        (unsigned long)truth[k].call_ns, (unsigned long)truth[k].network_ns);
         ncclCommDestroy(comm);
+        if (writes) {
+                must("fi_close", fi_close(&in_mr->fid));
+                must("fi_close", fi_close(&out_mr->fid));
+        }
         must("fi_close", fi_close(&ep->fid));
         must("fi_close", fi_close(&av->fid));
         must("fi_close", fi_close(&tx_cq->fid));

@@ -95,7 +95,7 @@ def look(provider, seconds, *queues):
 
 
 # Where other work keeps the program or the looks off the cores for long, a run may say less than it should: three tries.
-for case in (("shm", 4), ("tcp;ofi_rxm", 2, "one"), ("shm", 1, "context")):
+for case in (("shm", 4), ("tcp;ofi_rxm", 2, "one"), ("shm", 2, "writes"), ("shm", 1, "context")):
     for attempt in range(3):
         bad = look(*case)
         if not bad:
