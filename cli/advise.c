@@ -28,7 +28,10 @@ static void help(void)
              "                 the profile fitted to them would choose; default: the recording's own times\n"
              "  --steps N      steps in the recording; default: found from how often each size was called\n\n"
              "  capo advise capo-logs/training\n"
-             "  capo advise --with sweep/ capo-logs/training");
+             "  capo advise --with sweep/ capo-logs/training\n\n"
+             "Exit status: 0; 1 the recording holds no all-reduces of a training loop, or cannot be read; 2 wrong "
+             "command "
+             "line.");
 }
 
 static char *seconds(double s, char *text, size_t room)

@@ -26,7 +26,10 @@ static void help(void)
              "The second writes the calls that the logs keep one by one - all with `capo run --trace all`, else the\n"
              "last ones of each process - for https://ui.perfetto.dev or chrome://tracing: a process per rank, a line\n"
              "per thread with the time in the call, a line per stream with the time on the GPU where it was taken.\n"
-             "Hosts keep their own clocks there; capo report says how far they are apart.");
+             "Hosts keep their own clocks there; capo report says how far they are apart.\n\n"
+             "  capo dump capo-logs/48213/node3.4711.capo | less\n"
+             "  capo dump --chrome capo-logs/48213 > trace.json\n\n"
+             "Exit status: 0; 1 a log cannot be read, 2 wrong command line.");
 }
 
 /* ---- text ---- */

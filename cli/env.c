@@ -11,7 +11,11 @@ int capo_verb_env(int argc, char **argv)
         if (argc == 2 && !strcmp(argv[1], "--help")) {
                 puts("usage: capo env [--markdown]\n\n"
                      "Lists every setting capo reads: the value in force (- when unset), the default, what it means.\n"
-                     "--markdown prints the table of docs/env.md.");
+                     "What capo run would set for its command is not in force here. --markdown prints the table of "
+                     "docs/env.md.\n\n"
+                     "  capo env\n"
+                     "  capo env | grep PROFILE\n\n"
+                     "Exit status: 0; 2 wrong command line.");
                 return CAPO_EXIT_OK;
         }
         if (argc == 2 && !strcmp(argv[1], "--markdown")) {

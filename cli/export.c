@@ -20,7 +20,8 @@ static void help(void)
         fputs(capo_inputs_help(), stdout);
         puts("\nexamples:\n"
              "  capo export capo-logs/ -o samples.csv\n"
-             "  capo export --nccl 2.21.5 --layout 8 old-run.txt | head");
+             "  capo export --nccl 2.21.5 --layout 8 old-run.txt | head\n\n"
+             "Exit status: 0; 1 an input cannot be read or FILE not written, 2 wrong command line.");
 }
 
 int capo_verb_export(int argc, char **argv)

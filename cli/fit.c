@@ -55,7 +55,8 @@ static void help(void)
         puts("\nexamples:\n"
              "  capo fit capo-logs/ -o mycluster.json\n"
              "  capo fit default-*.txt --algo ring ring-*.txt --algo tree --proto ll128 tree-*.txt -o mycluster.json\n"
-             "  capo fit --model '{1,2,3}+{0-4}' --platform dgx1v -o fragment.json");
+             "  capo fit --model '{1,2,3}+{0-4}' --platform dgx1v -o fragment.json\n\n"
+             "Exit status: 0; 1 there is nothing to fit, or something failed; 2 wrong command line.");
 }
 
 struct job {

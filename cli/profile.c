@@ -20,7 +20,7 @@
 #include "core/util.h"
 
 static const char help[] =
-        "usage: capo profile check|show|match|digest|export FILE [OPTIONS]\n"
+        "usage: capo profile check|show|match|digest|export|layouts FILE [OPTIONS]\n"
         "       capo profile list\n\n"
         "A profile tells NCCL which algorithm, protocol and channels to use, by communicator and size\n"
         "(docs/profile-format.md). FILE is a path, the name of a stored profile, or - for standard input; it may\n"
@@ -37,12 +37,15 @@ static const char help[] =
         "      --pipe-ops N  --reg-buff 0|1  --link nvlink|other  --ring-gbs X  --tree-gbs X\n"
         "  digest FILE   the 128 bits that every rank must agree on\n"
         "  export FILE   rewritten: --csv (NVIDIA's example tuner), or canonical JSON\n"
-        "  layouts FILE --platform NAME | --topo FILE [--nccl LIB] [-o FILE]\n"
+        "  layouts FILE --platform NAME | --topo FILE [--nccl FILE] [-o FILE]\n"
         "                add what NCCL's cost table says for every layout, so that the tuner can tell them apart;\n"
         "                capo profile layouts --help\n"
         "  list          the profiles that CAPO_PROFILE=NAME would find: user, site, shipped\n\n"
         "Example: which rule does all-reduce get on 3+5 GPUs of two servers?\n"
-        "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M\n";
+        "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M\n\n"
+        "Exit status: 0; 1 the profile is wrong or cannot be read (check: also when ranks could differ), 2 wrong "
+        "command "
+        "line.\n";
 
 /* The folder of the shipped profiles, "" when this capo has none. */
 static const char *shipped(void)

@@ -51,7 +51,11 @@ int capo_verb_recover(int argc, char **argv)
                              "brings what dead processes of yours on this machine left there into their logs, and "
                              "frees the\n"
                              "memory. With DIR only those whose log is in that folder. --list only shows them.\n"
-                             "`capo report DIR` does the same first, by itself. Living processes are left alone.");
+                             "`capo report DIR` does the same first, by itself. Living processes are left alone.\n\n"
+                             "  capo recover --list\n"
+                             "  capo recover capo-logs/48213\n\n"
+                             "Exit status: 0, also when there was nothing; 1 DIR or /dev/shm cannot be read, 2 wrong "
+                             "command line.");
                         return CAPO_EXIT_OK;
                 }
                 if (!strcmp(argv[i], "--list")) {

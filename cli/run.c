@@ -83,7 +83,7 @@ int capo_run_option(struct capo_run *run, int argc, char **argv, int *i)
         return 0;
 }
 
-const char *capo_run_option_help(void)
+static const char *option_help(void)
 {
         return "  --dir DIR       where the logs go; default capo-logs/<job id, or the time>\n"
                "  --trace all     keep every call, not only summaries and the last calls of each process\n"
@@ -401,7 +401,8 @@ static void help(void)
         printf("usage: capo run [OPTIONS] -- COMMAND [ARG...]\n\n"
                "Runs COMMAND with capo's library preloaded. COMMAND is the training program or what starts it "
                "(torchrun,\n"
-               "srun, mpirun, a shell script); nothing in it needs to change. The exit status is COMMAND's.\n"
+               "srun, mpirun, a shell script); nothing in it needs to change. The exit status is COMMAND's; 127: no "
+               "such command.\n"
                "Processes that never call NCCL or libfabric are left alone: no thread, no file, no output.\n\n"
                "%s\n"
                "The same by environment alone:  LD_PRELOAD=.../libcapo.so CAPO_DIR=DIR COMMAND\n"
@@ -409,7 +410,7 @@ static void help(void)
                "  capo run -- torchrun --nproc-per-node 8 train.py\n"
                "  capo run --trace all --dir /scratch/me/logs -- mpirun -n 16 ./all_reduce_perf -b 8 -e 1G -f 2\n"
                "  capo run --profile mycluster.json -- srun python train.py\n",
-               capo_run_option_help());
+               option_help());
 }
 
 int capo_verb_run(int argc, char **argv)

@@ -26,9 +26,6 @@ struct capo_run {
  */
 int capo_run_option(struct capo_run *run, int argc, char **argv, int *i);
 
-/** capo_run_option_help() - the lines for --help. */
-const char *capo_run_option_help(void);
-
 /**
  * capo_run_allocation() - class, layout and graph file of the allocation that was told, into the environment
  * @dir: of the logs; a graph file is written there

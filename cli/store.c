@@ -32,7 +32,8 @@ static void help(void)
         puts("\nexamples:\n"
              "  capo store add site.db --cluster alps --nic slingshot capo-logs/\n"
              "  capo store query site.db --sql \"select gpu, nccl, count(*) from samples group by 1, 2\"\n"
-             "  capo store fit site.db --gpu 'H100%' -- -o h100.json");
+             "  capo store fit site.db --gpu 'H100%' -- -o h100.json\n\n"
+             "Exit status: 0; 1 it could not be done (nothing is half done), 2 wrong command line.");
 }
 
 struct job {

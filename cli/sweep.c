@@ -45,12 +45,17 @@ static void help(void)
                "try all)\n"
                "  --refine DIR     leave out what has clearly lost in these earlier logs\n"
                "  --print          print the plan, run nothing\n"
-               "%s\n"
+               "  --sample N       time one in N calls on the GPU (default 1: every call)\n"
+               "and as in capo run: --dir, --names, --layout, --topo, --platform, --gpus, --graph, --quiet. Every call "
+               "is "
+               "kept;\n"
+               "a profile is not used, because candidates are compared with NCCL's own choices.\n\n"
                "examples:\n"
                "  capo sweep -- mpirun -n 8 ./all_reduce_perf -b 1K -e 1G -f 2 -n 200\n"
                "  capo sweep --algos ring,tree --channels 0,4,8 --calls 5000 -- torchrun --nproc-per-node 8 train.py\n"
-               "  capo sweep --refine capo-logs/first -- srun python train.py\n",
-               capo_run_option_help());
+               "  capo sweep --refine capo-logs/first -- srun python train.py\n\n"
+               "Exit status: COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong "
+               "command line.\n");
 }
 
 struct sweep {

@@ -9,6 +9,7 @@ fail() { echo "$*"; bad=1; }
 for verb in $("$capo" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p'); do
         "$capo" "$verb" --help >/tmp/capo-help.$$ 2>&1 || fail "$verb --help: exit status $?"
         grep -q '^usage: capo' /tmp/capo-help.$$ || fail "$verb --help: no usage line"
+        grep -qi 'exit status' /tmp/capo-help.$$ || fail "$verb --help: does not say its exit status"
         out=$("$capo" "$verb" --no-such-option 2>/tmp/capo-err.$$ </dev/null)
         [ $? = 2 ] || fail "$verb --no-such-option: exit status is not 2"
         [ -z "$out" ] || fail "$verb --no-such-option: wrote to stdout"
