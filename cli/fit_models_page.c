@@ -32,11 +32,12 @@ static double corrected(const struct fragment_model *m, size_t i, uint8_t choice
 
 static void shape_line(const char *name, int channels, const struct fragment_shape_rate *r)
 {
-        char of[24];
+        char of[24] = "";
 
         if (r->believed <= 0)
                 return;
-        snprintf(of, sizeof of, channels ? "%2d channels" : "", channels);
+        if (channels)
+                snprintf(of, sizeof of, "%2d channels", channels);
         printf("  %-5s %-12s %8.1f    %8.1f   %s%s\n", name, of, r->believed, r->corrected, r->full,
                r->understood ? "" : " (only lowered: this release's formula is not known)");
 }
@@ -101,7 +102,7 @@ static void no_gain(const struct fit_models_shown *s, size_t last, double gain)
         char size[16], text[40];
         const char *of = "";
 
-        most = ceiling(s, r->coll, r->algo, &of);
+        most = *m->why_not ? -1 : ceiling(s, r->coll, r->algo, &of);
         capo_size_print(r->bytes, size, sizeof size);
         printf("    nothing to gain by choice (at most %.0f %%): at %s NCCL picks %s, %.1f GB/s", 100 * gain, size,
                choice_text(own(m, last), text, sizeof text), gbs);
