@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the fabric tests share: counting checks, running under capo, a pair of network namespaces."""
 import contextlib
+import glob
 import json
 import os
 import shutil
@@ -39,6 +40,12 @@ def report(capo, logs):
 
 def count(fabric, *kinds):
     return tuple(sum(fabric["ops"].get(k, {}).get(what, 0) for k in kinds) for what in ("count", "bytes"))
+
+
+def forget_shm(pid):
+    """The shm provider's segment goes only when its process closes it: that of a killed one stays."""
+    for left in glob.glob("/dev/shm/%d:*" % pid):
+        os.unlink(left)
 
 
 def ip(*args):

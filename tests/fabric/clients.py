@@ -5,7 +5,6 @@
 usage: clients.py CAPO LIBCAPO.SO THREADS MANY [LAUNCH COLL_PERF]
 """
 import errno
-import glob
 import os
 import random
 import shutil
@@ -14,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from checks import check, count, done, report, skip, two_namespaces
+from checks import check, count, done, forget_shm, report, skip, two_namespaces
 
 capo, libcapo, threads, many = (os.path.abspath(p) for p in sys.argv[1:5])
 
@@ -169,8 +168,7 @@ with tempfile.TemporaryDirectory() as logs:
     else:
         p.kill()
         p.wait()
-        for left in glob.glob("/dev/shm/%d:*" % p.pid):  # the shm provider's segment goes only when its process closes it
-            os.unlink(left)
+        forget_shm(p.pid)
         page = report(capo, logs)
         check("killed: counted until the last snapshot", page["fabric"] and count(page["fabric"][0], "tsend")[0] > 100, page)
 

@@ -4,38 +4,18 @@
 
 usage: share.py CAPO LIBCAPO.SO SHARE
 """
-import json
 import os
 import subprocess
 import sys
 import tempfile
 
+from checks import check, done, forget_shm, report, skip
+
 capo, libcapo, share = (os.path.abspath(p) for p in sys.argv[1:4])
-failures = passed = skipped = 0
-
-
-def check(what, good, text=""):
-    global failures, passed
-    if good:
-        passed += 1
-    else:
-        failures += 1
-        print("FAIL", what, text)
-
-
-def skip(what, why):
-    global skipped
-    skipped += 1
-    print("skipped:", what + ":", why)
 
 
 def preloaded(logs):
     return {**os.environ, "LD_PRELOAD": libcapo, "CAPO_DIR": logs, "CAPO_QUIET": "1"}
-
-
-def report(logs):
-    r = subprocess.run([capo, "report", "--json", logs], stdout=subprocess.PIPE, timeout=30)
-    return json.loads(r.stdout)
 
 
 # ---- killed: all but the last moments is left ------------------------------------------------------------------------
@@ -47,10 +27,12 @@ with tempfile.TemporaryDirectory() as logs:
         said.append(line.decode().split())
         if float(said[-1][3]) > 1.5:
             p.kill()
-    if p.wait() == 77:
+    status = p.wait()
+    forget_shm(p.pid)
+    if status == 77:
         skip("killed", "no shm provider")
     else:
-        page = report(logs)
+        page = report(capo, logs)
         known = [int(word[1]) for word in said if float(word[3]) < float(said[-1][3]) - 0.8]
         check("killed: counted until shortly before", page["fabric"] and known and
               sum(o["count"] for k, o in page["fabric"][0]["ops"].items() if k in ("tsend", "inject")) >= known[-1], (page["fabric"], said))
@@ -69,7 +51,7 @@ def look(provider, seconds, *queues):
                            stderr=subprocess.PIPE, timeout=60)
         if r.returncode == 77:
             return None
-        calls = {c["call"]: c for c in report(logs)["fabric_calls"] if c["comm"] is not None}
+        calls = {c["call"]: c for c in report(capo, logs)["fabric_calls"] if c["comm"] is not None}
     truths = [line.split()[1:] for line in r.stdout.decode().splitlines() if line.startswith("truth")]
     known = queues != ("context",)  # nothing tells sends' completions from receives' there
     bad = [] if r.returncode == 0 and len(truths) == 4 else [r.stderr.decode()]
@@ -105,5 +87,4 @@ for case in (("shm", 4), ("tcp;ofi_rxm", 2, "one"), ("shm", 2, "writes"), ("shm"
     else:
         check("share of the network, %s" % (case,), not bad, bad)
 
-print("%d checks, %d failed, %d skipped" % (passed + failures, failures, skipped))
-sys.exit(1 if failures else 0)
+done()
