@@ -137,9 +137,10 @@ static void line(const struct fit_models_shown *s, size_t first, size_t last)
         printf("    %-20s %-16s %12.1f %12.1f   %-16s %12.1f  %6s  %s\n", range, choice_text(mine, picks, sizeof picks),
                m->nccl.rows[last].us, corrected(m, last, mine),
                best == mine ? "the same" : choice_text(best, text, sizeof text), corrected(m, last, best), gain,
-               d->choice      ? "yes"
-               : best == mine ? "-"
-                              : "no: below 15 %");
+               d->choice                     ? "yes"
+               : best == mine                ? "-"
+               : d->gain < CAPO_MODEL_MARGIN ? "no: below 15 %"
+                                             : "no: NVLS below 256 MiB");
 }
 
 void fit_models_page(const struct fit_models_shown *s)
@@ -155,7 +156,8 @@ void fit_models_page(const struct fit_models_shown *s)
                 for (end = i; end < m->nccl.n_rows && m->nccl.rows[end].coll == m->nccl.rows[i].coll; end++) {
                         any |= s->f->decided[end].choice;
                         differs |= fragment_model_best(m, end) != own(m, end);
-                        gain = fmax(gain, s->f->decided[end].gain);
+                        if (s->f->decided[end].gain < CAPO_MODEL_MARGIN)
+                                gain = fmax(gain, s->f->decided[end].gain);
                 }
                 printf("\n  %s\n", capo_coll_word(m->nccl.rows[i].coll));
                 if (any || (differs && m->nccl.rows[i].coll == CAPO_COLL_ALLREDUCE)) {

@@ -38,7 +38,7 @@ static struct capo_fit_decision decide(const struct fragment_model *f, size_t i,
                 return d;
         d.us = (double)f->cost[i][(best >> 4) - 1][(best & 15) - 1];
         d.gain = 1 - d.us / own;
-        if (d.gain >= margin)
+        if (d.gain >= margin && (best >> 4 != CAPO_ALGO_NVLS || r->bytes >= CAPO_MODEL_NVLS_BYTES))
                 d.choice = best;
         return d;
 }

@@ -13,6 +13,10 @@
  */
 #define CAPO_MODEL_MARGIN 0.15
 
+/* The model takes NVLS for faster than it is below this: on 8 B300 it is 40 % too fast at 64 MiB and prefers NVLS where
+ * Ring was 5 to 11 % faster, at 64 and 128 MiB; on 4 and 6 H100 it is right from here on (docs/fragments.md). */
+#define CAPO_MODEL_NVLS_BYTES (256ull << 20)
+
 struct capo_fit_machine {
         const char *tools; /* folder of the planner's parts */
         const char *libnccl;
@@ -67,7 +71,8 @@ struct capo_fit_fragment {
  * @exact: these GPUs are meant; else any with as many per node, if that settles the class
  * @out:   ended by the caller with capo_fit_fragment_finish(), on success only
  *
- * A row is written where the corrected gain exceeds CAPO_MODEL_MARGIN and options->min_gain, constants where the model
+ * A row is written where the corrected gain exceeds CAPO_MODEL_MARGIN and options->min_gain (one that chooses NVLS from
+ * CAPO_MODEL_NVLS_BYTES on), constants where the model
  * is corrected and they can say it. No rule where neither is needed.
  *
  * Return: 0; -ENOMEM; what fragment_model() returns, with @why.

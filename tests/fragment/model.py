@@ -97,6 +97,7 @@ machines = {
                         "link's rate"),
     "xxrjun-h100": (os.path.join(stored, "hgxh100.xml"), 26.6, "8 H100, a 400 Gb/s NIC each"),
     "waynehacking8-h100": (os.path.join(stored, "hgxh100.xml"), 26.6, "of 8 H100"),
+    "eunomia-b300": (os.path.join(stored, "hgxb200.xml"), 50, "8 B300, taken as 8 B200: the same NVLink 5"),
     "abci-a100": (variant("dgxa100", 200000, 4), 25, "8 A100, four 200 Gb/s NICs; measured with NCCL 2.8.4"),
     "vidur-a100_dgx": (narrow("dgxa100"), 25, "DGX A100; a GPU's way out is narrowed to what 2x1 got at 64 MiB (5.9 GB/s), "
                        "NICs are not"),
