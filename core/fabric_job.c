@@ -429,7 +429,7 @@ static int by_bytes(const void *a_, const void *b_)
 
 static int shares_make(struct capo_fabric_job *f, const struct capo_job *job)
 {
-        uint32_t outside;
+        uint32_t outside = 0;
         int r = share_of(f, CAPO_NO_COMM, CAPO_CALL_NONE, &outside);
 
         f->gpu_timed = gpu_timed(job);

@@ -112,7 +112,7 @@ static int aligned(const struct graph_plan *g)
 static void describe(const struct machines *m, const struct graph_plan *g, enum rails_shape shape,
                      struct graph_side *side)
 {
-        enum rails_type intra = RAILS_LOC, inter = RAILS_LOC;
+        enum way_type intra = WAY_LOC, inter = WAY_LOC;
 
         side->same = true;
         side->cross = false;
@@ -125,8 +125,8 @@ static void describe(const struct machines *m, const struct graph_plan *g, enum 
                         side->cross |= c[k].nic_in != c[k].nic_out;
                 }
         }
-        snprintf(side->intra, sizeof side->intra, "%s", rails_type_name(intra));
-        snprintf(side->inter, sizeof side->inter, "%s", rails_type_name(inter));
+        snprintf(side->intra, sizeof side->intra, "%s", way_type_name(intra));
+        snprintf(side->inter, sizeof side->inter, "%s", way_type_name(inter));
 }
 
 /* A machine whose GPUs are those of an earlier one has its channels, too. */

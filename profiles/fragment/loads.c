@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A machine's links are counters, one per direction. Every channel is walked once and adds its share to each link it
- * crosses; the fullest link says how often the whole fits. rails.c lays new channels by the same account of one
- * machine; a test holds the two against each other. Shares are equal: NCCL cuts data evenly over channels, so a channel
- * over a crowded NIC holds up the others.
+ * crosses; the fullest link says how often the whole fits. rails.c lays new channels on the same links and ways. Shares
+ * are equal: NCCL cuts data evenly over channels, so a channel over a crowded NIC holds up the others.
  */
 #include <errno.h>
 #include <math.h>
@@ -12,179 +11,33 @@
 
 #include "core/util.h"
 #include "profiles/fragment/loads.h"
-#include "profiles/fragment/net.h"
+#include "profiles/fragment/ways.h"
 
 struct machine {
-        const struct capo_topology *t;
-        int n;              /* GPUs */
-        double *load, *cap; /* one entry per link and direction, in the order of these: */
-        int wire, port, pci, cpu, nic, n_links;
-        bool lost; /* a path could not be followed */
+        struct ways ways;
+        double *load; /* a number per link */
+        bool lost;    /* there was no way */
 };
 
-static int machine_new(const struct capo_topology *t, struct machine *m)
+static void go(struct machine *m, struct way way, double x)
 {
-        int n = (int)t->n_gpus, cpus = (int)t->n_cpus;
-
-        *m = (struct machine){.t = t, .n = n, .wire = 0, .port = n * n};
-        m->pci = m->port + 2 * n;
-        m->cpu = m->pci + 2 * (int)t->n_pcis;
-        m->nic = m->cpu + cpus * cpus;
-        m->n_links = m->nic + 2 * (int)t->n_nics;
-        m->load = calloc((size_t)m->n_links + 1, sizeof *m->load);
-        m->cap = calloc((size_t)m->n_links + 1, sizeof *m->cap);
-        if (!m->load || !m->cap)
-                return -ENOMEM;
-        for (size_t i = 0; i < t->n_links; i++) {
-                const struct capo_topology_link *l = &t->links[i];
-
-                if (l->end == CAPO_END_GPU) {
-                        m->cap[l->from * n + l->to] += l->gbs;
-                        m->cap[l->to * n + l->from] += l->gbs;
-                } else if (l->end == CAPO_END_SWITCH) {
-                        m->cap[m->port + 2 * l->from] += l->gbs;
-                        m->cap[m->port + 2 * l->from + 1] += l->gbs;
-                }
-        }
-        for (size_t i = 0; i < t->n_pcis; i++)
-                m->cap[m->pci + 2 * (int)i] = m->cap[m->pci + 2 * (int)i + 1] = t->pcis[i].gbs;
-        for (int a = 0; a < cpus; a++) {
-                for (int b = 0; b < cpus; b++)
-                        m->cap[m->cpu + a * cpus + b] = fragment_cpu_link_gbs(&t->cpus[a]);
-        }
-        for (size_t i = 0; i < t->n_nics; i++)
-                m->cap[m->nic + 2 * (int)i] = m->cap[m->nic + 2 * (int)i + 1] = t->nics[i].gbs;
-        return 0;
-}
-
-static void machine_free(struct machine *m)
-{
-        free(m->load);
-        free(m->cap);
-}
-
-/* ---- paths ---- */
-
-static int root_of(const struct capo_topology *t, int pci)
-{
-        while (t->pcis[pci].parent >= 0)
-                pci = t->pcis[pci].parent;
-        return pci;
-}
-
-static bool above(const struct capo_topology *t, int pci, int maybe)
-{
-        for (; pci >= 0; pci = t->pcis[pci].parent) {
-                if (pci == maybe)
-                        return true;
-        }
-        return false;
-}
-
-static void over_pci(struct machine *m, int from, int to, double x)
-{
-        const struct capo_topology *t = m->t;
-        int a, b;
-
-        if (from < 0 || to < 0) {
-                m->lost = true;
-                return;
-        }
-        for (int p = from; p >= 0 && !above(t, to, p); p = t->pcis[p].parent)
-                m->load[m->pci + 2 * p] += x;
-        for (int p = to; p >= 0 && !above(t, from, p); p = t->pcis[p].parent)
-                m->load[m->pci + 2 * p + 1] += x;
-        a = t->pcis[root_of(t, from)].cpu;
-        b = t->pcis[root_of(t, to)].cpu;
-        if (a != b && a >= 0 && b >= 0)
-                m->load[m->cpu + a * (int)t->n_cpus + b] += x;
-}
-
-/* NVLink between two GPUs, straight or by a switch; 0: none. */
-static double wire(const struct machine *m, int a, int b)
-{
-        double straight = m->cap[a * m->n + b];
-
-        return straight > 0 ? straight : fmin(m->cap[m->port + 2 * a], m->cap[m->port + 2 * b + 1]);
-}
-
-static void over_wire(struct machine *m, int a, int b, double x)
-{
-        if (m->cap[a * m->n + b] > 0) {
-                m->load[a * m->n + b] += x;
-        } else {
-                m->load[m->port + 2 * a] += x;
-                m->load[m->port + 2 * b + 1] += x;
-        }
+        m->lost |= way.type == WAY_NONE;
+        way_load(&way, x, m->load);
 }
 
 static void gpu_to_gpu(struct machine *m, const struct fragment_domain *d, int a, int b, double x)
 {
-        int relay = -1;
-
-        if (wire(m, a, b) > 0) {
-                over_wire(m, a, b, x);
-                return;
-        }
-        for (int i = 0; i < d->n_gpus; i++) {
-                int c = d->gpus[i];
-
-                if (c != a && c != b && wire(m, a, c) > 0 && wire(m, c, b) > 0 &&
-                    (relay < 0 || fmin(wire(m, a, c), wire(m, c, b)) > fmin(wire(m, a, relay), wire(m, relay, b))))
-                        relay = c;
-        }
-        if (relay >= 0) {
-                over_wire(m, a, relay, x);
-                over_wire(m, relay, b, x);
-        } else {
-                over_pci(m, m->t->gpus[a].pci, m->t->gpus[b].pci, x);
-        }
+        go(m, way_between(&m->ways, d->gpus, d->n_gpus, a, b), x);
 }
 
-static enum capo_path distance(const struct machine *m, int gpu, int nic)
-{
-        return m->t->nic_path ? (enum capo_path)m->t->nic_path[gpu * (int)m->t->n_nics + nic] : CAPO_PATH_UNKNOWN;
-}
-
-/* The GPU beside a NIC that the others send through: the lowest. */
-static int beside(const struct machine *m, const struct fragment_domain *d, int nic)
-{
-        int least = -1;
-
-        for (int i = 0; i < d->n_gpus; i++) {
-                if (distance(m, d->gpus[i], nic) <= CAPO_PATH_PXB && (least < 0 || d->gpus[i] < least))
-                        least = d->gpus[i];
-        }
-        return least;
-}
-
-/* Two losses that NCCL's search reckons with: a GPU that goes through an Intel CPU takes a fifth more of PCIe, a NIC
- * that writes into a GPU before Ampere takes an eighth of the way back (src/graph/search.cc, followPath). */
 static void gpu_to_nic(struct machine *m, const struct fragment_domain *d, int gpu, int nic, double x)
 {
-        const struct capo_topology *t = m->t;
-        int by = beside(m, d, nic);
-        double lost = 1;
-
-        if (distance(m, gpu, nic) <= CAPO_PATH_PXB || by < 0 || !(wire(m, gpu, by) > 0))
-                by = gpu;
-        if (by != gpu)
-                over_wire(m, gpu, by, x);
-        if (distance(m, by, nic) == CAPO_PATH_PHB && t->gpus[by].cpu >= 0 &&
-            !strcmp(t->cpus[t->gpus[by].cpu].vendor, "GenuineIntel"))
-                lost = 6.0 / 5;
-        over_pci(m, t->gpus[by].pci, t->nics[nic].pci, x * lost);
-        m->load[m->nic + 2 * nic] += x;
+        go(m, way_out(&m->ways, d->gpus, d->n_gpus, gpu, nic), x);
 }
 
 static void nic_to_gpu(struct machine *m, int nic, int gpu, double x)
 {
-        const struct capo_topology_gpu *g = &m->t->gpus[gpu];
-
-        m->load[m->nic + 2 * nic + 1] += x;
-        over_pci(m, m->t->nics[nic].pci, g->pci, x);
-        if (g->sm > 0 && g->sm < 80 && g->pci >= 0)
-                m->load[m->pci + 2 * g->pci] += x / 8;
+        go(m, way_in(&m->ways, nic, gpu), x);
 }
 
 /* ---- channels ---- */
@@ -301,38 +154,14 @@ static int tree_channel(struct machine *m, const struct fragment_domain *d, cons
 
 /* ---- the fullest link ---- */
 
-static void link_name(const struct machine *m, int i, char *text, size_t room)
-{
-        const struct capo_topology *t = m->t;
-        int k;
-
-        if (i < m->port)
-                snprintf(text, room, "NVLink GPU %d to GPU %d", t->gpus[i / m->n].dev, t->gpus[i % m->n].dev);
-        else if (i < m->pci)
-                snprintf(text, room, "NVLink of GPU %d", t->gpus[(i - m->port) / 2].dev);
-        else if (i < m->cpu) {
-                k = (i - m->pci) / 2;
-                snprintf(text, room, "PCIe of %s", t->pcis[k].busid);
-                for (size_t g = 0; g < t->n_gpus; g++) {
-                        if (t->gpus[g].pci == k)
-                                snprintf(text, room, "PCIe of GPU %d", t->gpus[g].dev);
-                }
-                for (size_t n = 0; n < t->n_nics; n++) {
-                        if (t->nics[n].pci == k)
-                                snprintf(text, room, "PCIe of NIC %s", t->nics[n].name);
-                }
-        } else if (i < m->nic)
-                snprintf(text, room, "the link between CPUs");
-        else
-                snprintf(text, room, "NIC %s", t->nics[(i - m->nic) / 2].name);
-}
-
 static void fullest(const struct machine *m, double *rate, char *text, size_t room)
 {
-        for (int i = 0; i < m->n_links; i++) {
-                if (m->load[i] > 0 && m->cap[i] > 0 && m->cap[i] / m->load[i] < *rate * (1 - 1e-9)) {
-                        *rate = m->cap[i] / m->load[i];
-                        link_name(m, i, text, room);
+        const double *cap = m->ways.cap;
+
+        for (int i = 0; i < m->ways.n_links; i++) {
+                if (m->load[i] > 0 && cap[i] > 0 && cap[i] / m->load[i] < *rate * (1 - 1e-9)) {
+                        *rate = cap[i] / m->load[i];
+                        ways_link_name(&m->ways, i, text, room);
                 }
         }
 }
@@ -340,9 +169,11 @@ static void fullest(const struct machine *m, double *rate, char *text, size_t ro
 static int shape(const struct capo_topology *t, const struct fragment_domain *domains, int n_domains, int n_channels,
                  bool tree, double *rate, char *text, size_t room)
 {
-        struct machine m;
-        int r = machine_new(t, &m);
+        struct machine m = {0};
+        int r = ways_new(t, &m.ways);
 
+        if (r == 0 && !(m.load = calloc((size_t)m.ways.n_links + 1, sizeof *m.load)))
+                r = -ENOMEM;
         *rate = INFINITY;
         for (int i = 0; i < n_domains && r == 0; i++) {
                 const struct fragment_domain *d = &domains[i];
@@ -358,12 +189,13 @@ static int shape(const struct capo_topology *t, const struct fragment_domain *do
                 }
                 if (i + 1 == n_domains || domains[i + 1].machine != d->machine) {
                         fullest(&m, rate, text, room);
-                        memset(m.load, 0, sizeof *m.load * (size_t)m.n_links);
+                        memset(m.load, 0, sizeof *m.load * (size_t)m.ways.n_links);
                 }
         }
         if (m.lost)
                 r = -EINVAL;
-        machine_free(&m);
+        free(m.load);
+        ways_free(&m.ways);
         return r < 0 ? r : isinf(*rate) ? -EINVAL : 0;
 }
 

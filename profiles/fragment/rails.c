@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links have two directions, and each counts for itself. The ways over them are NCCL's, since a graph file cannot
- * choose them (nccl src/graph/paths.cc): between GPUs NVLink, PCI only where NVLink leads nowhere; from a NIC to a GPU
- * by PCI; from a GPU to a NIC by PCI when both are below one bridge, else over NVLink to the GPU beside the NIC (PXN),
- * else by PCI through the CPU. Two losses that NCCL's search reckons with are reckoned with here (search.cc,
- * followPath): a NIC that writes into a GPU before Ampere takes an eighth of the way back, and a GPU that goes through
- * an Intel CPU takes a fifth more of PCI.
- *
  * All channels are equally fast, so what counts is the fullest link. Each channel takes the way that is cheapest when
  * links cost the more the fuller they are, exponentially (Aspnes and others 1997, for routes on line); then each is
  * taken out and laid anew, as long as that helps. The cheapest way is Held and Karp's table over sets of GPUs, with a
@@ -21,255 +14,18 @@
 #include "profiles/fragment/net.h"
 #include "profiles/fragment/rails.h"
 
-#define HOP_LINKS 16
-#define NICS_MAX  32
-#define ROUNDS    24
-
-/* A way from one device to another: what a rate of 1 takes of each link. */
-struct hop {
-        enum rails_type type;
-        int n;
-        struct {
-                int link;
-                double share;
-        } use[HOP_LINKS];
-};
+#define NICS_MAX 32
+#define ROUNDS   24
 
 struct rails {
-        int n, n_nics, n_links, room;
+        struct ways ways;
+        int n, n_nics;
         int nic[NICS_MAX]; /* index in the topology */
-        double *cap;
-        struct hop gpu[RAILS_GPUS][RAILS_GPUS], in[NICS_MAX][RAILS_GPUS], out[NICS_MAX][RAILS_GPUS];
+        struct way gpu[RAILS_GPUS][RAILS_GPUS], in[NICS_MAX][RAILS_GPUS], out[NICS_MAX][RAILS_GPUS];
         double first, second; /* how often a tree goes through the NIC at its first and at its second GPU */
         double *cost;         /* [set * n + last] */
         int8_t *before;
 };
-
-const char *rails_type_name(enum rails_type type)
-{
-        static const char *const names[] = {"LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS", "SYS"};
-
-        return names[type];
-}
-
-/* --- links and ways --- */
-
-/* Two numbers per link: up (towards the CPU, or from the first end) and down. */
-static int add_link(struct rails *r, double gbs)
-{
-        r->cap[r->n_links] = r->cap[r->n_links + 1] = gbs;
-        r->n_links += 2;
-        return r->n_links - 2;
-}
-
-static void take(struct hop *h, int link, double share)
-{
-        for (int i = 0; i < h->n; i++) {
-                if (h->use[i].link == link) {
-                        h->use[i].share += share;
-                        return;
-                }
-        }
-        if (h->n == HOP_LINKS) {
-                h->type = RAILS_NONE;
-                return;
-        }
-        h->use[h->n].link = link;
-        h->use[h->n++].share = share;
-}
-
-static void append(struct hop *h, const struct hop *more)
-{
-        for (int i = 0; i < more->n; i++)
-                take(h, more->use[i].link, more->use[i].share);
-}
-
-struct machine {
-        const struct capo_topology *t;
-        const int *gpus;       /* topology indexes of the machine's GPUs */
-        int *pci, *cpu, *port; /* links of each PCI device, pair of CPUs, NIC */
-};
-
-/* By PCI from one function to another, each once over the way that the tree leaves open. */
-static void by_pci(const struct machine *m, int from, int to, struct hop *h)
-{
-        const struct capo_topology *t = m->t;
-        int a = t->pcis[from].cpu, b = t->pcis[to].cpu;
-
-        for (int p = from; p >= 0; p = t->pcis[p].parent) {
-                bool common = false;
-
-                for (int q = to; q >= 0; q = t->pcis[q].parent)
-                        common |= p == q;
-                if (common)
-                        break;
-                take(h, m->pci[p], 1);
-        }
-        for (int q = to; q >= 0; q = t->pcis[q].parent) {
-                bool common = false;
-
-                for (int p = from; p >= 0; p = t->pcis[p].parent)
-                        common |= p == q;
-                if (common)
-                        break;
-                take(h, m->pci[q] + 1, 1);
-        }
-        if (a != b)
-                take(h, m->cpu[(a < b ? a * (int)t->n_cpus + b : b * (int)t->n_cpus + a)] + (a > b), 1);
-}
-
-static enum rails_type pci_type(uint8_t path)
-{
-        switch (path) {
-        case CAPO_PATH_PIX: return RAILS_PIX;
-        case CAPO_PATH_PXB: return RAILS_PXB;
-        case CAPO_PATH_PHB: return RAILS_PHB;
-        case CAPO_PATH_NODE:
-        case CAPO_PATH_SYS: return RAILS_SYS;
-        default: return RAILS_NONE;
-        }
-}
-
-/* NVLink by way of the GPU that is best joined to both; in NCCL's order of GPUs the first of equals. */
-static void relay(struct rails *r)
-{
-        for (int u = 0; u < r->n; u++) {
-                for (int v = 0; v < r->n; v++) {
-                        struct hop *h = &r->gpu[u][v];
-                        double most = 0;
-                        int by = -1;
-
-                        for (int w = 0; w < r->n && u != v && h->type == RAILS_NONE; w++) {
-                                const struct hop *x = &r->gpu[u][w], *y = &r->gpu[w][v];
-                                double least;
-
-                                if (x->type != RAILS_NVL || y->type != RAILS_NVL)
-                                        continue;
-                                least = fmin(r->cap[x->use[0].link], r->cap[y->use[0].link]);
-                                if (least > most) {
-                                        most = least;
-                                        by = w;
-                                }
-                        }
-                        if (by < 0)
-                                continue;
-                        *h = r->gpu[u][by];
-                        append(h, &r->gpu[by][v]);
-                        h->type = RAILS_NVB;
-                }
-        }
-}
-
-static void join_gpus(struct rails *r, const struct machine *m)
-{
-        const struct capo_topology *t = m->t;
-        int port[RAILS_GPUS];
-        double direct[RAILS_GPUS][RAILS_GPUS] = {0}, fabric[RAILS_GPUS] = {0};
-
-        for (size_t i = 0; i < t->n_links; i++) {
-                const struct capo_topology_link *l = &t->links[i];
-
-                for (int u = 0; u < r->n; u++) {
-                        if (l->end == CAPO_END_SWITCH && m->gpus[u] == l->from)
-                                fabric[u] += l->gbs;
-                        for (int v = 0; v < r->n && l->end == CAPO_END_GPU; v++) {
-                                if (m->gpus[u] == l->from && m->gpus[v] == l->to)
-                                        direct[u < v ? u : v][u < v ? v : u] += l->gbs;
-                        }
-                }
-        }
-        for (int u = 0; u < r->n; u++)
-                port[u] = fabric[u] > 0 ? add_link(r, fabric[u]) : -1;
-        for (int u = 0; u < r->n; u++) {
-                for (int v = u + 1; v < r->n; v++) {
-                        struct hop *there = &r->gpu[u][v], *back = &r->gpu[v][u];
-
-                        if (direct[u][v] > 0) {
-                                int link = add_link(r, direct[u][v]);
-
-                                there->type = back->type = RAILS_NVL;
-                                take(there, link, 1);
-                                take(back, link + 1, 1);
-                        } else if (port[u] >= 0 && port[v] >= 0) {
-                                there->type = back->type = RAILS_NVL;
-                                take(there, port[u], 1);
-                                take(there, port[v] + 1, 1);
-                                take(back, port[v], 1);
-                                take(back, port[u] + 1, 1);
-                        }
-                }
-        }
-        relay(r);
-        for (int u = 0; u < r->n; u++) {
-                for (int v = 0; v < r->n; v++) {
-                        struct hop *h = &r->gpu[u][v];
-
-                        if (u == v || h->type != RAILS_NONE)
-                                continue;
-                        h->type = pci_type(t->gpu_path[(size_t)m->gpus[u] * t->n_gpus + (size_t)m->gpus[v]]);
-                        by_pci(m, t->gpus[m->gpus[u]].pci, t->gpus[m->gpus[v]].pci, h);
-                }
-        }
-}
-
-static void join_nic(struct rails *r, const struct machine *m, int k)
-{
-        const struct capo_topology *t = m->t;
-        const struct capo_topology_nic *nic = &t->nics[r->nic[k]];
-        int beside = -1; /* the GPU that others send through */
-
-        for (int g = 0; g < r->n; g++) {
-                const struct capo_topology_gpu *gpu = &t->gpus[m->gpus[g]];
-                struct hop *in = &r->in[k][g], *out = &r->out[k][g];
-
-                in->type = out->type = pci_type(t->nic_path[(size_t)m->gpus[g] * t->n_nics + (size_t)r->nic[k]]);
-                take(in, m->port[k], 1);
-                by_pci(m, nic->pci, gpu->pci, in);
-                if (gpu->sm > 0 && gpu->sm < 80)
-                        take(in, m->pci[gpu->pci], 1.0 / 8);
-                by_pci(m, gpu->pci, nic->pci, out);
-                if (out->type == RAILS_PHB && !strcmp(t->cpus[gpu->cpu].vendor, "GenuineIntel")) {
-                        for (int i = 0; i < out->n; i++)
-                                out->use[i].share *= 6.0 / 5;
-                }
-                take(out, m->port[k] + 1, 1);
-                if (out->type <= RAILS_PXB && beside < 0)
-                        beside = g;
-        }
-        for (int g = 0; g < r->n && beside >= 0; g++) {
-                struct hop *out = &r->out[k][g];
-
-                if (out->type <= RAILS_PXB || r->gpu[g][beside].type != RAILS_NVL)
-                        continue;
-                *out = r->gpu[g][beside];
-                append(out, &r->out[k][beside]);
-                out->type = RAILS_PXN;
-        }
-}
-
-static int build(struct rails *r, const struct capo_topology *t, const int *gpus)
-{
-        size_t n_cpus = t->n_cpus;
-        _cleanup_free_ int *pci = malloc(sizeof *pci * (t->n_pcis + 1)),
-                           *cpu = calloc(n_cpus * n_cpus + 1, sizeof *cpu);
-        int port[NICS_MAX];
-        struct machine m = {t, gpus, pci, cpu, port};
-
-        if (!pci || !cpu)
-                return -ENOMEM;
-        for (size_t i = 0; i < t->n_pcis; i++)
-                pci[i] = add_link(r, t->pcis[i].gbs);
-        for (size_t i = 0; i < n_cpus; i++) {
-                for (size_t k = i + 1; k < n_cpus; k++)
-                        cpu[i * n_cpus + k] = add_link(r, fragment_cpu_link_gbs(&t->cpus[i]));
-        }
-        for (int k = 0; k < r->n_nics; k++)
-                port[k] = add_link(r, t->nics[r->nic[k]].gbs);
-        join_gpus(r, &m);
-        for (int k = 0; k < r->n_nics; k++)
-                join_nic(r, &m, k);
-        return 0;
-}
 
 static int no(char *why, size_t room, const char *text)
 {
@@ -305,18 +61,18 @@ int rails_new(const struct capo_topology *t, const struct capo_alloc *a, int nod
                 e = no(why, room, "several machines: their PCI and NICs are not described");
         r->first = n_nodes == 2 ? 1 : pattern == 3 ? 2 : 1.5;
         r->second = n_nodes == 2 || pattern == 3 ? 0 : .5;
-        r->room = 2 * (int)(t->n_pcis + t->n_cpus * t->n_cpus) + 2 * r->n_nics + 2 * r->n * (r->n + 1);
-        r->cap = calloc((size_t)r->room + 1, sizeof *r->cap);
         r->cost = calloc((size_t)r->n << r->n, sizeof *r->cost);
         r->before = calloc((size_t)r->n << r->n, sizeof *r->before);
-        for (int u = 0; u < RAILS_GPUS; u++) {
-                for (int v = 0; v < RAILS_GPUS; v++)
-                        r->gpu[u][v].type = RAILS_NONE;
-        }
-        if (!e && (!r->cap || !r->cost || !r->before))
+        if (!e && (ways_new(t, &r->ways) < 0 || !r->cost || !r->before))
                 e = -ENOMEM;
-        if (!e)
-                e = build(r, t, gpus);
+        for (int u = 0; u < r->n && !e; u++) {
+                for (int v = 0; v < r->n; v++)
+                        r->gpu[u][v] = way_between(&r->ways, gpus, r->n, gpus[u], gpus[v]);
+                for (int k = 0; k < r->n_nics; k++) {
+                        r->in[k][u] = way_in(&r->ways, r->nic[k], gpus[u]);
+                        r->out[k][u] = way_out(&r->ways, gpus, r->n, gpus[u], r->nic[k]);
+                }
+        }
         if (e)
                 rails_free(r);
         else
@@ -328,7 +84,7 @@ void rails_free(struct rails *r)
 {
         if (!r)
                 return;
-        free(r->cap);
+        ways_free(&r->ways);
         free(r->cost);
         free(r->before);
         free(r);
@@ -336,15 +92,9 @@ void rails_free(struct rails *r)
 
 /* --- what a channel uses --- */
 
-static void load(const struct hop *h, double times, double *use)
-{
-        for (int i = 0; i < h->n; i++)
-                use[h->use[i].link] += times * h->use[i].share;
-}
-
 /* Calls @each with every hop of a channel and how often it is gone. */
 static void hops(const struct rails *r, enum rails_shape shape, const struct rails_thing *c,
-                 void (*each)(const struct hop *h, double times, bool inside, void *arg), void *arg)
+                 void (*each)(const struct way *h, double times, bool inside, void *arg), void *arg)
 {
         int last = c->order[r->n - 1];
 
@@ -366,17 +116,17 @@ static void hops(const struct rails *r, enum rails_shape shape, const struct rai
 
 struct sum {
         double *use;
-        enum rails_type worst[2]; /* to the NICs, inside */
+        enum way_type worst[2]; /* to the NICs, inside */
 };
 
-static void add_hop(const struct hop *h, double times, bool inside, void *arg)
+static void add_hop(const struct way *h, double times, bool inside, void *arg)
 {
         struct sum *s = arg;
 
         if (h->type > s->worst[inside])
                 s->worst[inside] = h->type;
         if (s->use)
-                load(h, times, s->use);
+                way_load(h, times, s->use);
 }
 
 /* NICs of the topology to places in ours; -1 one that does not count. */
@@ -399,8 +149,8 @@ static bool placed(const struct rails *r, const struct rails_thing *from, struct
 
 double rails_fits(const struct rails *r, enum rails_shape shape, const struct rails_thing *things, int n)
 {
-        _cleanup_free_ double *use = calloc((size_t)r->n_links + 1, sizeof *use);
-        struct sum s = {use, {RAILS_LOC, RAILS_LOC}};
+        _cleanup_free_ double *use = calloc((size_t)r->ways.n_links + 1, sizeof *use);
+        struct sum s = {use, {WAY_LOC, WAY_LOC}};
         double least = INFINITY;
 
         for (int i = 0; i < n && use; i++) {
@@ -410,17 +160,17 @@ double rails_fits(const struct rails *r, enum rails_shape shape, const struct ra
                         return 0;
                 hops(r, shape, &c, add_hop, &s);
         }
-        if (!use || s.worst[0] == RAILS_NONE || s.worst[1] == RAILS_NONE)
+        if (!use || s.worst[0] == WAY_NONE || s.worst[1] == WAY_NONE)
                 return 0;
-        for (int l = 0; l < r->n_links; l++) {
-                if (use[l] > 0 && r->cap[l] / use[l] < least)
-                        least = r->cap[l] / use[l];
+        for (int l = 0; l < r->ways.n_links; l++) {
+                if (use[l] > 0 && r->ways.cap[l] / use[l] < least)
+                        least = r->ways.cap[l] / use[l];
         }
         return least < INFINITY ? least : 0;
 }
 
-void rails_types(const struct rails *r, enum rails_shape shape, const struct rails_thing *thing, enum rails_type *intra,
-                 enum rails_type *inter)
+void rails_types(const struct rails *r, enum rails_shape shape, const struct rails_thing *thing, enum way_type *intra,
+                 enum way_type *inter)
 {
         struct sum s = {NULL, {*inter, *intra}};
         struct rails_thing c;
@@ -428,7 +178,7 @@ void rails_types(const struct rails *r, enum rails_shape shape, const struct rai
         if (placed(r, thing, &c))
                 hops(r, shape, &c, add_hop, &s);
         else
-                s.worst[0] = s.worst[1] = RAILS_NONE;
+                s.worst[0] = s.worst[1] = WAY_NONE;
         *inter = s.worst[0];
         *intra = s.worst[1];
 }
@@ -443,11 +193,11 @@ struct search {
         int begin_nic[RAILS_GPUS], end_nic[RAILS_GPUS];
 };
 
-static double priced(const struct hop *h, const double *price, double times)
+static double priced(const struct way *h, const double *price, double times)
 {
         double sum = 0;
 
-        if (h->type == RAILS_NONE)
+        if (h->type == WAY_NONE)
                 return INFINITY;
         for (int i = 0; i < h->n; i++)
                 sum += h->use[i].share * price[h->use[i].link];
@@ -492,7 +242,7 @@ static double cheapest_order(struct search *w, struct rails_thing *thing)
                         last = v;
                 }
         }
-        for (int set = full, i = n - 1, v = last; last >= 0 && set; i--) {
+        for (int set = full, i = n - 1, v = last; last >= 0 && i >= 0; i--) {
                 int u = r->before[set * n + v];
 
                 thing->order[i] = (int8_t)v;
@@ -572,8 +322,8 @@ static double fullest(const struct rails *r, const double *use)
 {
         double most = 0;
 
-        for (int l = 0; l < r->n_links; l++)
-                most = use[l] > most * r->cap[l] ? use[l] / r->cap[l] : most;
+        for (int l = 0; l < r->ways.n_links; l++)
+                most = use[l] > most * r->ways.cap[l] ? use[l] / r->ways.cap[l] : most;
         return most;
 }
 
@@ -581,15 +331,15 @@ static double fullest(const struct rails *r, const double *use)
 #define STEEP 12.0
 static void set_prices(const struct rails *r, const double *use, double scale, double *price)
 {
-        for (int l = 0; l < r->n_links; l++)
-                price[l] = r->cap[l] > 0 ? exp(STEEP * use[l] / r->cap[l] / scale) / r->cap[l] : 1e30;
+        for (int l = 0; l < r->ways.n_links; l++)
+                price[l] = r->ways.cap[l] > 0 ? exp(STEEP * use[l] / r->ways.cap[l] / scale) / r->ways.cap[l] : 1e30;
 }
 
 /* Lay one channel on top of what is used. */
 static bool lay(struct search *w, double *use, double scale, double *price, const struct rails_thing *nics,
                 struct rails_thing *out)
 {
-        struct sum s = {use, {RAILS_LOC, RAILS_LOC}};
+        struct sum s = {use, {WAY_LOC, WAY_LOC}};
 
         set_prices(w->r, use, scale, price);
         if (!cheapest(w, price, nics, out))
@@ -600,18 +350,18 @@ static bool lay(struct search *w, double *use, double scale, double *price, cons
 
 static void take_out(const struct search *w, const struct rails_thing *c, double *spare, double *use)
 {
-        struct sum s = {spare, {RAILS_LOC, RAILS_LOC}};
+        struct sum s = {spare, {WAY_LOC, WAY_LOC}};
 
-        memset(spare, 0, sizeof *spare * (size_t)w->r->n_links);
+        memset(spare, 0, sizeof *spare * (size_t)w->r->ways.n_links);
         hops(w->r, w->shape, c, add_hop, &s);
-        for (int l = 0; l < w->r->n_links; l++)
+        for (int l = 0; l < w->r->ways.n_links; l++)
                 use[l] -= spare[l];
 }
 
 double rails_route(struct rails *r, enum rails_shape shape, bool cross, const struct rails_thing *nics, int n,
                    struct rails_thing *out)
 {
-        size_t links = (size_t)r->n_links + 1;
+        size_t links = (size_t)r->ways.n_links + 1;
         _cleanup_free_ double *memory = calloc(3 * links, sizeof *memory);
         _cleanup_free_ struct search *w = calloc(1, sizeof *w);
         _cleanup_free_ struct rails_thing *now = calloc((size_t)n + 1, sizeof *now),

@@ -7,12 +7,9 @@
 #define CAPO_FRAGMENT_RAILS_H
 
 #include "profiles/fragment.h"
+#include "profiles/fragment/ways.h"
 
 #define RAILS_GPUS 12 /* the table behind the search has 12 * 2^12 cells */
-
-/* In NCCL's order, nearest first; the names in its files. */
-enum rails_type { RAILS_LOC, RAILS_NVL, RAILS_NVB, RAILS_PIX, RAILS_PXB, RAILS_PXN, RAILS_PHB, RAILS_SYS, RAILS_NONE };
-const char *rails_type_name(enum rails_type type);
 
 /* One channel on one machine. GPUs by their place among the machine's own in the allocation, NICs as the topology has
  * them. */
@@ -57,7 +54,7 @@ double rails_route(struct rails *r, enum rails_shape shape, bool cross, const st
 double rails_fits(const struct rails *r, enum rails_shape shape, const struct rails_thing *things, int n);
 
 /** rails_types() - the worst hop inside and to the NICs; both only grow. */
-void rails_types(const struct rails *r, enum rails_shape shape, const struct rails_thing *thing, enum rails_type *intra,
-                 enum rails_type *inter);
+void rails_types(const struct rails *r, enum rails_shape shape, const struct rails_thing *thing, enum way_type *intra,
+                 enum way_type *inter);
 
 #endif
