@@ -167,17 +167,24 @@ static int migrate(sqlite3 *db)
         return rc;
 }
 
+/* In one transaction: what is read must be of one moment, because another process may be making the store right now. */
 static int check(sqlite3 *db, const char *path, bool *old, char *why, size_t room)
 {
         int64_t version = 0, application = 0, tables = 0;
-        int rc = integer(db, "PRAGMA user_version", &version);
+        int rc = sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
 
+        if (rc == SQLITE_OK)
+                rc = integer(db, "PRAGMA user_version", &version);
         if (rc == SQLITE_OK)
                 rc = integer(db, "PRAGMA application_id", &application);
         if (rc == SQLITE_OK)
                 rc = integer(db, "SELECT count(*) FROM sqlite_master", &tables);
-        if (rc != SQLITE_OK)
-                return trouble(db, rc, path, why, room);
+        if (rc != SQLITE_OK) { /* in its words, before another statement has others */
+                rc = trouble(db, rc, path, why, room);
+                sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+                return rc;
+        }
+        sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
         if (tables > 0 && application != APPLICATION_ID) {
                 snprintf(why, room, "%s: an SQLite file, but not a store of capo's", path);
                 return -EBADMSG;
