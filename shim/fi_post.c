@@ -277,11 +277,8 @@ static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, boo
 {
         struct fi_cq *cq = rx ? e->rx_cq : e->tx_cq;
 
-        if (atomic_load_explicit(&set->owner, memory_order_relaxed) != &capo_fi_me || set->until_sample == 1 ||
-            capo_tls.depth || (cq && atomic_load_explicit(&cq->watched, memory_order_relaxed)))
-                return false;
-        set->until_sample -= set->until_sample > 0;
-        return true;
+        return atomic_load_explicit(&set->owner, memory_order_relaxed) == &capo_fi_me && set->until_sample != 1 &&
+               !capo_tls.depth && !(cq && atomic_load_explicit(&cq->watched, memory_order_relaxed));
 }
 
 /* ---- the entries ------------------------------------------------------------------------------------------------- */
@@ -312,6 +309,7 @@ static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, boo
                         return s->table.was.op args;                                                          \
                 if (unlikely(!nothing_special(s, set, is_rx(kind))))                                          \
                         return table##_##op##_with_care(s, FI_UNPACK args);                                   \
+                set->until_sample -= set->until_sample > 0;                                                   \
                 r = s->table.was.op args;                                                                     \
                 s = kept;                                                                                     \
                 if (likely(r == 0))                                                                           \

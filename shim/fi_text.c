@@ -425,13 +425,22 @@ static void put_devices(struct text *t, const char *class)
                 closedir(dir);
 }
 
-/* Repeated in each snapshot: a reader may keep only the last ones. */
+/* Read once: snapshots are made where nothing may be allocated and no folder read, and repeat it, because a reader may
+ * keep only the last of them. */
+static struct text machine;
+
+static void read_machine(void)
+{
+        machine.n = 0;
+        put(&machine, "machine");
+        put_devices(&machine, "infiniband");
+        put_devices(&machine, "cxi");
+        put_devices(&machine, "net");
+}
+
 static void put_machine(struct text *t)
 {
-        put(t, "machine");
-        put_devices(t, "infiniband");
-        put_devices(t, "cxi");
-        put_devices(t, "net");
+        put(t, "%.*s", (int)machine.n, machine.room);
         end_line(t);
 }
 
@@ -550,6 +559,7 @@ bool capo_fi_text_start(void)
         if (atomic_flag_test_and_set(&started))
                 return false;
         so_far.end = capo_clock_mono();
+        read_machine();
         capo_fi_look_start();
         capo_shim_at_checkpoint(write_snapshot);
         capo_shim_at_poll(round_of_drain);
