@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/cli.h"
-#include "cli/job.h"
-#include "cli/inputs.h"
-#include "core/size.h"
-#include "core/stats.h"
-#include "profiles/advise.h"
+#include "cli/base/cli.h"
+#include "cli/base/job.h"
+#include "cli/base/inputs.h"
+#include "core/base/size.h"
+#include "profiles/job/stats.h"
+#include "profiles/fit/advise.h"
 
 static void help(void)
 {

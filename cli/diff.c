@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/cli.h"
-#include "cli/job.h"
-#include "cli/rules_text.h"
-#include "core/calls.h"
-#include "core/size.h"
-#include "core/stats.h"
-#include "profiles/diff.h"
+#include "cli/base/cli.h"
+#include "cli/base/job.h"
+#include "cli/base/rules_text.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "profiles/job/stats.h"
+#include "profiles/job/diff.h"
 
 static void help(void)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/cli.h"
+#include "cli/base/cli.h"
 #include "profiles/doctor/doctor.h"
 
 static const char *const level_names[] = {"ok", "note", "warn", "FAIL"};

@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/cli.h"
-#include "core/calls.h"
-#include "core/log_find.h"
-#include "core/log_read.h"
-#include "core/size.h"
-#include "core/util.h"
+#include "cli/base/cli.h"
+#include "core/base/calls.h"
+#include "core/log/find.h"
+#include "core/log/read.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
 
 static void help(void)
 {

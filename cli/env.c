@@ -4,7 +4,7 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "cli/cli.h"
+#include "cli/base/cli.h"
 
 int capo_verb_env(int argc, char **argv)
 {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/cli.h"
-#include "cli/inputs.h"
+#include "cli/base/cli.h"
+#include "cli/base/inputs.h"
 
 static void help(void)
 {

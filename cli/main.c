@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/cli.h"
-#include "core/util.h"
+#include "cli/base/cli.h"
+#include "core/base/util.h"
 
 #ifndef CAPO_VERSION
 #define CAPO_VERSION "unknown"
@@ -17,7 +17,7 @@ static const struct verb {
         const char *help;
 } verbs[] = {
 #define VERB(name, help) {#name, capo_verb_##name, help},
-#include "cli/verbs.def"
+#include "cli/base/verbs.def"
 #undef VERB
 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo recover: what killed processes left in memory goes into their logs (core/segment.h does it). */
+/* capo recover: what killed processes left in memory goes into their logs (core/log/segment.h does it). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/cli.h"
-#include "core/segment.h"
-#include "core/util.h"
+#include "cli/base/cli.h"
+#include "core/log/segment.h"
+#include "core/base/util.h"
 
 struct run {
         bool list_only;

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/cli.h"
-#include "cli/inputs.h"
-#include "core/calls.h"
-#include "core/util.h"
-#include "profiles/store.h"
+#include "cli/base/cli.h"
+#include "cli/base/inputs.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "profiles/store/store.h"
 
 static void help(void)
 {

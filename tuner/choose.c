@@ -19,9 +19,9 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "core/calls.h"
-#include "core/layout.h"
-#include "core/profile_find.h"
+#include "core/base/calls.h"
+#include "core/base/layout.h"
+#include "core/profile/find.h"
 #include "tuner/chain.h"
 #include "tuner/choose.h"
 #include "tuner/comm_name.h"
@@ -466,7 +466,7 @@ capo_nccl_result capo_tuner_close(struct capo_tuner *t)
         return CAPO_NCCL_SUCCESS;
 }
 
-/* What the cost table shows about links; see core/match.h. */
+/* What the cost table shows about links; see core/profile/match.h. */
 static void see_links(const struct capo_tuner *t, struct capo_question *q, const float *table, int n_algos,
                       int n_protos)
 {

@@ -9,10 +9,10 @@
 #include <stdbool.h>
 
 #include "capo/seam.h"
-#include "core/match.h"
-#include "core/seen.h"
-#include "core/util.h"
-#include "tuner/nccl_plugin.h"
+#include "core/profile/match.h"
+#include "core/profile/seen.h"
+#include "core/base/util.h"
+#include "tuner/abi/nccl_plugin.h"
 
 /* What NCCL tells at init, over all versions. */
 struct capo_tuner_info {

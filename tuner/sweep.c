@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "capo/msg.h"
-#include "core/util.h"
+#include "core/base/util.h"
 #include "tuner/sweep_plan.h"
 #include "tuner/tuner_env.h"
 

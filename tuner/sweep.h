@@ -4,7 +4,7 @@
 #define CAPO_SWEEP_H
 
 #include "capo/seam.h"
-#include "core/match.h"
+#include "core/profile/match.h"
 
 struct capo_sweep_ask {
         struct capo_seam_call call; /* which call this is: equal on all ranks */

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calls.h"
-#include "core/size.h"
-#include "core/util.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
 #include "tuner/sweep_plan.h"
 
 enum { FIRST_CALLS = 4, DEFAULT_TURNS = 2 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings. core/env.def is the one list; the struct below, the parser, `capo env` and docs/env.md are made from it.
+ * Settings. include/capo/env.def is the one list; the struct below, the parser, `capo env` and docs/env.md are made from it.
  * Read once, at load; everything else gets a const pointer to the result.
  */
 #ifndef CAPO_ENV_H
@@ -18,7 +18,7 @@ typedef bool capo_env_BOOL;     /* 1/0, yes/no, on/off, true/false */
 
 struct capo_env {
 #define ENV(field, type, name, def, help) capo_env_##type field;
-#include "core/env.def"
+#include "capo/env.def"
 #undef ENV
 };
 

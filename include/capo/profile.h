@@ -5,7 +5,7 @@
  * with the functions below and written with capo_profile_write.
  *
  * A profile is rules; a rule has a `when` and, per collective, rows by rising size. Of all rules whose `when` holds and
- * that list the collective, the most specific decides (core/match.h has the order); there is no falling through by
+ * that list the collective, the most specific decides (core/profile/match.h has the order); there is no falling through by
  * size, because the last row of a list reaches "max".
  *
  * Sizes are bytes as NCCL gives them to a tuner: all-gather and reduce-scatter the total over all ranks, else
@@ -46,7 +46,7 @@ struct capo_range {
 };
 #define CAPO_ANY ((struct capo_range){-1, -1})
 
-/* One thing NCCL's cost table shows about links, at any size: core/match.h says how. */
+/* One thing NCCL's cost table shows about links, at any size: core/profile/match.h says how. */
 enum capo_link { CAPO_LINK_ANY = 0, CAPO_LINK_NVLINK, CAPO_LINK_OTHER };
 
 /*
@@ -121,7 +121,7 @@ enum capo_section { CAPO_PROVENANCE, CAPO_PLATFORM, CAPO_SECTIONS };
 /*
  * "layouts": what Ring/Simple costs in NCCL's table for one layout of this machine: us x pipelined operations + bytes /
  * gbs. All entries of one NCCL range, number of ranks and number of nodes make a list, and a list has every layout
- * those ranks can have on this machine, each with every cost it can have: core/seen.h relies on it.
+ * those ranks can have on this machine, each with every cost it can have: core/profile/seen.h relies on it.
  */
 struct capo_layout_cost {
         const char *layout;     /* canonical */

@@ -3,7 +3,7 @@
  * What one recorded call is. Everything that records fills this struct, everything that reads gets it back.
  *
  * Calls, types and operators carry NCCL's own numbers (enum values have never been re-ordered: nccl.h 2.13 to 2.30);
- * the ids of calls are ours: core/calls.def is the list.
+ * the ids of calls are ours: include/capo/calls.def is the list.
  */
 #ifndef CAPO_RECORD_H
 #define CAPO_RECORD_H
@@ -82,12 +82,12 @@ static_assert(sizeof(struct capo_record) == 64, "one record, one cache line");
 enum capo_call_id {
         CAPO_CALL_NONE = 0,
 #define CAPO_CALL(id, name, kind) CAPO_CALL_##id,
-#include "core/calls.def"
+#include "capo/calls.def"
 #undef CAPO_CALL
         CAPO_CALLS,
 };
 
-/* What a call does to sizes and bus bandwidth; formulas in core/calls.h. */
+/* What a call does to sizes and bus bandwidth; formulas in core/base/calls.h. */
 enum capo_call_kind {
         CAPO_KIND_OTHER, /* creates, destroys, asks */
         CAPO_KIND_ALLREDUCE,

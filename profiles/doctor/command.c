@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "profiles/doctor/doctor.h"
 #include "profiles/doctor/elf_file.h"
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "profiles/doctor/elf_file.h"
 
 int capo_elf_open(const char *path, struct capo_elf_file *elf)

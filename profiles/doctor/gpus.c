@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "profiles/doctor/doctor.h"
-#include "profiles/visible.h"
+#include "profiles/machine/visible.h"
 
 static const char *get_variable(const char *name, void *user)
 {

@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "profiles/doctor/doctor.h"
 
 struct devices {

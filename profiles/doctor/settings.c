@@ -11,8 +11,8 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "core/calls.h"
-#include "core/util.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
 #include "profiles/doctor/doctor.h"
 
 extern char **environ;
@@ -276,7 +276,7 @@ static void check_own(struct capo_findings *f)
 {
         static const char *const names[] = {
 #define ENV(field, type, name, def, help) name,
-#include "core/env.def"
+#include "capo/env.def"
 #undef ENV
         };
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/util.h"
-#include "profiles/fragment.h"
+#include "core/base/util.h"
+#include "profiles/fragment/fragment.h"
 
 void capo_alloc_free(struct capo_alloc *a)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "profiles/fragment/atlas.h"
 
 static int alloc_of(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n, struct capo_alloc *out)

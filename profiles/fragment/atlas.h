@@ -3,8 +3,8 @@
 #ifndef CAPO_FRAGMENT_ATLAS_H
 #define CAPO_FRAGMENT_ATLAS_H
 
-#include "profiles/fragment.h"
-#include "profiles/plan.h"
+#include "profiles/fragment/fragment.h"
+#include "profiles/plan/plan.h"
 
 struct fragment_bound {
         char class[3 * CAPO_CLASS_ROOM];

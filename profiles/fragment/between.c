@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "profiles/fragment/graph.h"
 
 #define GAIN_LEAST 1.02 /* over what NCCL's own channels could carry on the same links */

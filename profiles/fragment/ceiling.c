@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "profiles/fragment/lp.h"
 #include "profiles/fragment/net.h"
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "profiles/fragment/classes.h"
 
 #define EXACT_MAX 10 /* GPUs whose orders are searched; above, only sorted rows are compared */

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "profiles/fragment.h"
+#include "profiles/fragment/fragment.h"
 
 #define CLASS_GPUS 16 /* of one machine without a switch */
 

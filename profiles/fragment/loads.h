@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the channels that NCCL made put on the links under them, and so how fast they can go at most. The ceilings of
- * profiles/fragment.h ask for the best that any rings, chains or trees could do; this asks for the ones there are.
+ * profiles/fragment/fragment.h ask for the best that any rings, chains or trees could do; this asks for the ones there are.
  */
 #ifndef CAPO_FRAGMENT_LOADS_H
 #define CAPO_FRAGMENT_LOADS_H
 
-#include "profiles/fragment.h"
-#include "profiles/plan.h"
+#include "profiles/fragment/fragment.h"
+#include "profiles/plan/plan.h"
 
 /* What NCCL counts as a node: a machine's GPUs, or a part of them that NVLink does not join with the rest. */
 struct fragment_domain {

@@ -31,9 +31,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "profiles/fragment/model.h"
-#include "profiles/import.h"
+#include "profiles/import/import.h"
 
 #define LARGE (1ull << 30) /* and twice that: beyond the 24 sizes of treeCorrectionFactor */
 

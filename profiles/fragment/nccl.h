@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What real NCCL would do with an allocation, beside the ceilings: profiles/plan.h asked in the ceilings' terms. */
+/* What real NCCL would do with an allocation, beside the ceilings: profiles/plan/plan.h asked in the ceilings' terms. */
 #ifndef CAPO_FRAGMENT_NCCL_H
 #define CAPO_FRAGMENT_NCCL_H
 
-#include "profiles/fragment.h"
-#include "profiles/plan.h"
+#include "profiles/fragment/fragment.h"
+#include "profiles/plan/plan.h"
 
 #define FRAGMENT_NCCL_BYTES (1ull << 30) /* large enough that latency is nothing */
 #define FRAGMENT_NCCL_SIZES 64

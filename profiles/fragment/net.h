@@ -3,7 +3,7 @@
 #ifndef CAPO_FRAGMENT_NET_H
 #define CAPO_FRAGMENT_NET_H
 
-#include "profiles/fragment.h"
+#include "profiles/fragment/fragment.h"
 #include "profiles/fragment/lp.h"
 
 struct fragment_name {

@@ -6,7 +6,7 @@
 #ifndef CAPO_FRAGMENT_RAILS_H
 #define CAPO_FRAGMENT_RAILS_H
 
-#include "profiles/fragment.h"
+#include "profiles/fragment/fragment.h"
 #include "profiles/fragment/ways.h"
 
 #define RAILS_GPUS 12 /* the table behind the search has 12 * 2^12 cells */

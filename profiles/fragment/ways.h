@@ -6,7 +6,7 @@
 #ifndef CAPO_FRAGMENT_WAYS_H
 #define CAPO_FRAGMENT_WAYS_H
 
-#include "profiles/topology.h"
+#include "profiles/machine/topology.h"
 
 /* In NCCL's order, nearest first; the names in its files. */
 enum way_type { WAY_LOC, WAY_NVL, WAY_NVB, WAY_PIX, WAY_PXB, WAY_PXN, WAY_PHB, WAY_SYS, WAY_NONE };

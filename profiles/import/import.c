@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 
 #include "capo/log.h"
-#include "core/layout.h"
-#include "core/util.h"
+#include "core/base/layout.h"
+#include "core/base/util.h"
 #include "profiles/import/import_priv.h"
 
 static int grow(void **v, size_t n, size_t *room, size_t size)

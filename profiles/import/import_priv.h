@@ -3,7 +3,7 @@
 #ifndef CAPO_IMPORT_PRIV_H
 #define CAPO_IMPORT_PRIV_H
 
-#include "profiles/import.h"
+#include "profiles/import/import.h"
 
 struct capo_input {
         const char *path;

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calls.h"
-#include "core/layout.h"
-#include "core/util.h"
+#include "core/base/calls.h"
+#include "core/base/layout.h"
+#include "core/base/util.h"
 #include "profiles/import/import_priv.h"
 
 static void json_freep(json_t **j)

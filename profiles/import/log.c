@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calls.h"
-#include "core/layout.h"
-#include "core/log_read.h"
-#include "core/util.h"
+#include "core/base/calls.h"
+#include "core/base/layout.h"
+#include "core/log/read.h"
+#include "core/base/util.h"
 #include "profiles/import/import_priv.h"
 
 enum { QUANTILES = 25, MAX_COMMS = 4096 };

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calls.h"
+#include "core/base/calls.h"
 #include "profiles/import/import_priv.h"
 
 /* NCCL's ncclFunc_t order, which is also the order of the table's rows. */

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calls.h"
-#include "core/size.h"
-#include "core/util.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
 #include "profiles/import/import_priv.h"
 
 enum { MAX_FIELDS = 64 };

@@ -19,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calls.h"
-#include "core/size.h"
-#include "core/util.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
 #include "profiles/import/text.h"
 
 int capo_text_host(struct reader *r, const char *name, size_t size)

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calls.h"
-#include "core/size.h"
-#include "core/util.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
 #include "profiles/import/text.h"
 
 /* nccl-tests' program names: all_reduce_perf, all_gather_perf_mpi, ... */

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calls.h"
-#include "core/layout.h"
-#include "core/util.h"
+#include "core/base/calls.h"
+#include "core/base/layout.h"
+#include "core/base/util.h"
 #include "profiles/import/text.h"
 
 void capo_text_reject(struct block *b, const char *format, ...)

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calls.h"
-#include "core/util.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
 #include "profiles/plan/answer.h"
-#include "profiles/xml.h"
+#include "profiles/machine/xml.h"
 
 static enum capo_call_kind kind_of(enum capo_coll coll)
 {

@@ -3,7 +3,7 @@
 #ifndef CAPO_PLAN_ANSWER_H
 #define CAPO_PLAN_ANSWER_H
 
-#include "profiles/plan.h"
+#include "profiles/plan/plan.h"
 #include "profiles/plan/job.h"
 
 /** plan_answer_read() - @folder has log.<node> and graph. Return: 0; -ENOMEM; -EPROTO with @why: ranks did not answer.

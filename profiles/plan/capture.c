@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "profiles/plan/capture.h"
 
 enum { GPUS = 64, NVLINKS = 36, BUSID = 24 };

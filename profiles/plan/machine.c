@@ -14,11 +14,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/util.h"
-#include "profiles/plan.h"
+#include "core/base/util.h"
+#include "profiles/plan/plan.h"
 #include "profiles/plan/machine.h"
 #include "profiles/plan/platform.h"
-#include "profiles/xml.h"
+#include "profiles/machine/xml.h"
 
 struct reading {
         const char *path;

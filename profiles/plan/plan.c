@@ -21,8 +21,8 @@
 #include <unistd.h>
 #include <dirent.h>
 
-#include "core/layout.h"
-#include "core/util.h"
+#include "core/base/layout.h"
+#include "core/base/util.h"
 #include "profiles/plan/answer.h"
 #include "profiles/plan/machine.h"
 

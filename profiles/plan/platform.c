@@ -2,8 +2,8 @@
 /* The machines that capo knows by name: one row each. */
 #include <strings.h>
 
-#include "core/util.h"
-#include "profiles/plan.h"
+#include "core/base/util.h"
+#include "profiles/plan/plan.h"
 #include "profiles/plan/platform.h"
 
 /* DGX-1 with V100: 6 NVLinks per GPU; counts as in a dump of the machine (profiles/data/topologies/dgx1v.xml). */

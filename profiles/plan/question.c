@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/size.h"
-#include "core/util.h"
-#include "profiles/plan.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+#include "profiles/plan/plan.h"
 
 static int add(struct capo_plan_gpu *out, size_t room, size_t *n, unsigned long node, unsigned long dev, char *why,
                size_t why_room)

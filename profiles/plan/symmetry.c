@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "profiles/plan/symmetry.h"
 
 enum { GPUS = 32, MAPS = 40320 };

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "profiles/topology.h"
+#include "profiles/machine/topology.h"
 
 struct capo_symmetry {
         size_t n_gpus;

@@ -6,9 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "profiles/fit.h"
-#include "profiles/fit_stats.h"
-#include "profiles/store.h"
+#include "profiles/fit/fit.h"
+#include "profiles/job/spread.h"
+#include "profiles/store/store.h"
 
 enum { SAMPLES = 1000000, TIMES = 5 };
 

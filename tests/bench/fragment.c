@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/util.h"
-#include "profiles/fragment.h"
+#include "core/base/util.h"
+#include "profiles/fragment/fragment.h"
 
 #define ROUNDS_MAX 101
 

@@ -23,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/nccl_abi.h"
-#include "tuner/nccl_profiler.h"
+#include "shim/nccl/nccl_abi.h"
+#include "tuner/abi/nccl_profiler.h"
 #if defined __x86_64__
 #define TICKS() __builtin_ia32_rdtsc()
 #else

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/log_read.h"
-#include "core/util.h"
+#include "core/log/read.h"
+#include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 
 enum { RUNS = 9, RANKS = 8 };

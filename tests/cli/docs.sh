@@ -36,7 +36,7 @@ done | grep . && bad=1
 settings=$("$capo" env | grep -oE '^CAPO_[A-Z0-9_]+')
 [ -n "$settings" ] || fail "capo env lists nothing"
 for word in $(grep -rhoE '"CAPO_[A-Z0-9_]+"' core shim tuner profiles cli include | tr -d '"' | sort -u); do
-        printf '%s\n' "$settings" | grep -qx "$word" || fail "$word is read but is no row of core/env.def"
+        printf '%s\n' "$settings" | grep -qx "$word" || fail "$word is read but is no row of include/capo/env.def"
 done
 for word in $(cat README.md HACKING.md docs/*.md | grep -oE '\bCAPO_[A-Z0-9_]+' | sort -u); do
         case $word in

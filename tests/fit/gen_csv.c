@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "core/util.h"
-#include "profiles/store_csv.h"
+#include "core/base/util.h"
+#include "profiles/store/csv.h"
 
 static uint64_t state = 88172645463325252u;
 

@@ -14,19 +14,19 @@ unset CUDA_VISIBLE_DEVICES NCCL_GRAPH_FILE NCCL_IB_HCA NCCL_NET_MERGE_LEVEL 2>/d
 "$capo" graph --platform dgx1v --gpus 1,2,3+0-4 --sizes 1G -o "$tmp/graphs" >"$tmp/page" 2>&1 ||
         { grep -q 'no libnccl' "$tmp/page" && exit 77; cat "$tmp/page"; exit 1; }
 # a tree of our own, because capo takes the worker from beside itself
-mkdir -p "$tmp/tree/cli" "$tmp/tree/profiles/plan" "$tmp/tree/profiles/data" "$tmp/logs" "$tmp/shm"
+mkdir -p "$tmp/tree/cli" "$tmp/tree/profiles/plan/virtual" "$tmp/tree/profiles/data" "$tmp/logs" "$tmp/shm"
 for i in 0 1 2 3; do mkdir -p "$tmp/sys/class/infiniband/mlx5_$i"; done
 cp "$capo" "$tmp/tree/cli/capo"
-cp "$virtual" "$tmp/tree/profiles/plan/"
+cp "$virtual" "$tmp/tree/profiles/plan/virtual/"
 cp "$(dirname "$(dirname "$capo")")"/profiles/data/dgx1v.xml "$tmp/tree/profiles/data/"
-cat >"$tmp/tree/profiles/plan/capo-plan-worker" <<END
+cat >"$tmp/tree/profiles/plan/virtual/capo-plan-worker" <<END
 #!/bin/sh
 export LD_PRELOAD=$lib CAPO_GRAPH=$tmp/graphs CAPO_DIR=$tmp/logs CAPO_SHM=$tmp/shm CAPO_SYSFS=$tmp/sys
 export SLURM_PROCID=\$2 SLURM_LOCALID=0 SLURM_NODEID=\$2
 [ "\$2" = 1 ] || export CUDA_VISIBLE_DEVICES=1,2,3
 exec $worker "\$@" 2>>$tmp/said
 END
-chmod +x "$tmp/tree/profiles/plan/capo-plan-worker"
+chmod +x "$tmp/tree/profiles/plan/virtual/capo-plan-worker"
 
 ask() { "$tmp/tree/cli/capo" plan --platform dgx1v --sizes 1G --graph --json "$@"; }
 ask --gpus '0:1,2,3;1:0-4' >"$tmp/job.json" || fail "the job fails"

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "core/util.h"
-#include "profiles/fragment.h"
+#include "core/base/util.h"
+#include "profiles/fragment/fragment.h"
 #include "profiles/fragment/net.h"
 #include "profiles/fragment/pack.h"
 #include "profiles/fragment/rails.h"

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "core/layout.h"
-#include "core/util.h"
+#include "core/base/layout.h"
+#include "core/base/util.h"
 
 static const char *print(const struct capo_layout *l)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "profiles/fragment/loads.h"
 #include "profiles/fragment/rails.h"
 

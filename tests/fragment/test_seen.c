@@ -7,8 +7,8 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "core/seen.h"
-#include "core/util.h"
+#include "core/profile/seen.h"
+#include "core/base/util.h"
 
 TestSuite(seen, .timeout = 120);
 

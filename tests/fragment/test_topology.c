@@ -5,8 +5,8 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "core/util.h"
-#include "profiles/topology.h"
+#include "core/base/util.h"
+#include "profiles/machine/topology.h"
 
 static int read_text(const char *text, unsigned flags, struct capo_topology **out, char *why, size_t room)
 {

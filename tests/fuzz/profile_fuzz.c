@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/match.h"
-#include "core/profile_check.h"
+#include "core/profile/match.h"
+#include "core/profile/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

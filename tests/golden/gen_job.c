@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/layout.h"
-#include "core/size.h"
+#include "core/base/layout.h"
+#include "core/base/size.h"
 #include "tests/golden/gen_log.h"
 
 int main(int argc, char **argv)

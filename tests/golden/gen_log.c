@@ -10,7 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/util.h"
+#include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 
 static void put(struct gen_log *g, const void *bytes, size_t n)

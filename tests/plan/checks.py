@@ -340,7 +340,7 @@ def tuner_that_crashes():
 def libraries_that_cannot_be_asked():
     """stripped, foreign, cut short, no library at all, no such file: each a sentence, exit status 1"""
     stripped = os.path.join(work, "libnccl.so.2")
-    foreign = os.path.join(os.path.dirname(capo), "../profiles/plan/capo-plan-virtual.so")
+    foreign = os.path.join(os.path.dirname(capo), "../profiles/plan/virtual/capo-plan-virtual.so")
     real = json.loads(first.stdout)["libnccl"]
     subprocess.run(["strip", "-o", stripped, real], check=True)
     cases = [(stripped, "stripped"), ("/etc/passwd", "cannot be loaded"), (foreign, "not a libnccl"), ("/nowhere", "No such file")]

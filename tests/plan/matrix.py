@@ -50,7 +50,7 @@ def ask(library):
                               ("reducescatter", "ring", "simple"), ("broadcast", "ring", "simple"), ("reduce", "ring", "simple")):
         with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as f:
             json.dump(rules(version < (2, 21), coll, algo, proto), f)
-        no_channels = coll == "allgather" and version >= (2, 29)  # capo leaves them to NCCL there (core/match.h)
+        no_channels = coll == "allgather" and version >= (2, 29)  # capo leaves them to NCCL there (core/profile/match.h)
         answer = plan(library, *place, "--profile", f.name, "--allow-modelled")
         os.unlink(f.name)
         for r in answer["rows"]:

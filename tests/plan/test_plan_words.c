@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/util.h"
-#include "profiles/plan.h"
+#include "core/base/util.h"
+#include "profiles/plan/plan.h"
 #include "profiles/plan/symmetry.h"
 
 static const uint16_t devs[8] = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/nccl_abi.h"
+#include "shim/nccl/nccl_abi.h"
 #define CAPO_NCCL_CODE FAKE_CODE
 #define PROTOTYPES
 #define CALL(name, params, args, id, comm, stream, ...) ncclResult_t name params;
 #define HAND(name, params, args)                        ncclResult_t name params;
 #define PASS(type, name, params, args, missing)         type name params;
-#include "shim/nccl_calls.def"
+#include "shim/nccl/nccl_calls.def"
 
 __attribute__((visibility("default"))) void fake_in_init(void);
 __attribute__((visibility("default"))) void fake_in_group_end(int n);

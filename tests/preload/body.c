@@ -13,12 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shim/nccl_abi.h"
+#include "shim/nccl/nccl_abi.h"
 #define CAPO_NCCL_CODE                                  FAKE_CODE
 #define CALL(name, params, args, id, comm, stream, ...) ncclResult_t name params;
 #define HAND(name, params, args)                        ncclResult_t name params;
 #define PASS(type, name, params, args, missing)         type name params;
-#include "shim/nccl_calls.def"
+#include "shim/nccl/nccl_calls.def"
 unsigned fake_count(const char *name) __attribute__((weak));
 
 #define MUST(x)                                                                \

@@ -24,7 +24,7 @@
 #define ncclInvalidUsage       capo_ncclInvalidUsage
 #define ncclRemoteError        capo_ncclRemoteError
 #define ncclInProgress         capo_ncclInProgress
-#include "shim/nccl_abi.h"
+#include "shim/nccl/nccl_abi.h"
 #undef ncclResult_t
 #undef ncclComm_t
 #undef ncclWindow_t
@@ -68,7 +68,7 @@ SAME_NUMBER(ncclInvalidUsage);
 SAME_NUMBER(ncclRemoteError);
 _Static_assert(ncclInt8 == 0 && ncclUint8 == 1 && ncclInt32 == 2 && ncclUint32 == 3 && ncclInt64 == 4 &&
                        ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 && ncclFloat64 == 8,
-               "types, as core/calls.c and capo_bytes() have them");
+               "types, as core/base/calls.c and capo_bytes() have them");
 _Static_assert(ncclSum == 0 && ncclProd == 1 && ncclMax == 2 && ncclMin == 3 && ncclAvg == 4, "operators");
 #if NCCL_VERSION_CODE >= 21403
 SAME_NUMBER(ncclInProgress);
@@ -93,7 +93,7 @@ SAME_SIZE(ncclWindow_t);
 #define CALL(name, params, args, id, comm, stream, ...) SAME_TYPE(ncclResult_t, name, params)
 #define HAND(name, params, args)                        SAME_TYPE(ncclResult_t, name, params)
 #define PASS(type, name, params, args, missing)         SAME_TYPE(type, name, params)
-#include "shim/nccl_calls.def"
+#include "shim/nccl/nccl_calls.def"
 
 int main(void)
 {

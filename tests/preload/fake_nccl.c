@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/nccl_abi.h"
+#include "shim/nccl/nccl_abi.h"
 #define CAPO_NCCL_CODE FAKE_CODE
 #define EXPORT         __attribute__((visibility("default")))
 
@@ -27,14 +27,14 @@ enum {
 #define CALL(name, params, args, id, comm, stream, ...) I_##name,
 #define HAND(name, params, args)                        I_##name,
 #define PASS(type, name, params, args, missing)         I_##name,
-#include "shim/nccl_calls.def"
+#include "shim/nccl/nccl_calls.def"
         N_CALLS
 };
 static const char *const names[] = {
 #define CALL(name, params, args, id, comm, stream, ...) #name,
 #define HAND(name, params, args)                        #name,
 #define PASS(type, name, params, args, missing)         #name,
-#include "shim/nccl_calls.def"
+#include "shim/nccl/nccl_calls.def"
 };
 #ifdef FAKE_QUIET /* benchmarks: a call that does nothing */
 static unsigned nobody;
@@ -80,7 +80,7 @@ static ncclResult_t collective(int i, size_t count)
 #define CALL(name, params, args, id, comm, stream, ...) EXPORT ncclResult_t name params;
 #define HAND(name, params, args)                        EXPORT ncclResult_t name params;
 #define PASS(type, name, params, args, missing)         EXPORT type name params;
-#include "shim/nccl_calls.def"
+#include "shim/nccl/nccl_calls.def"
 
 /* Rows with a stream and a count do nothing but count; the rest is written out. */
 #define COLLECTIVE(name, params, count)             \

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/calls.h"
-#include "core/log_read.h"
-#include "core/segment.h"
+#include "core/base/calls.h"
+#include "core/log/read.h"
+#include "core/log/segment.h"
 
 static struct {
         struct capo_log_cell cell;

@@ -12,14 +12,14 @@
 
 #include "capo/seam.h"
 #include "capo/record.h"
-#include "shim/nccl_abi.h"
-#include "shim/shim.h"
+#include "shim/nccl/nccl_abi.h"
+#include "shim/record/shim.h"
 
 #define CAPO_NCCL_CODE                                  22809
 #define CALL(name, params, args, id, comm, stream, ...) ncclResult_t name params;
 #define HAND(name, params, args)                        ncclResult_t name params;
 #define PASS(type, name, params, args, missing)         type name params;
-#include "shim/nccl_calls.def"
+#include "shim/nccl/nccl_calls.def"
 
 #define MUST(x)                                                                \
         do {                                                                   \

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/util.h"
-#include "tuner/nccl_profiler.h"
+#include "core/base/util.h"
+#include "tuner/abi/nccl_profiler.h"
 
 #define REDUCE 1
 static int opened, events, parent_right;

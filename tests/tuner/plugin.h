@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tuner/nccl_plugin.h"
+#include "tuner/abi/nccl_plugin.h"
 
 enum { BROADCAST, REDUCE, ALLGATHER, REDUCESCATTER, ALLREDUCE };
 enum { TREE, RING, COLLNET_DIRECT, COLLNET_CHAIN, NVLS, NVLS_TREE, PAT };

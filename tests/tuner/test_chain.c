@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tuner and the profiler that the user had already: asked where capo has no opinion, through every version. */
 #include "plugin.h"
-#include "tuner/nccl_profiler.h"
+#include "tuner/abi/nccl_profiler.h"
 
 TestSuite(chain, .timeout = 60);
 

@@ -4,7 +4,7 @@
 #include "capo/profile.h"
 #include "capo/seam.h"
 #include "plugin.h"
-#include "tuner/nccl_profiler.h"
+#include "tuner/abi/nccl_profiler.h"
 #include "tuner/sweep.h"
 
 TestSuite(recorder, .timeout = 60);

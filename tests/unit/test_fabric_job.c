@@ -6,8 +6,8 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "core/fabric_job.h"
-#include "core/util.h"
+#include "profiles/job/fabric.h"
+#include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 
 #define T0 1000000000ull /* of gen_log_open(): CLOCK_MONOTONIC at the log's epoch */

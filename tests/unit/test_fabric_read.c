@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/fabric_read.h"
-#include "core/util.h"
+#include "profiles/job/fabric_read.h"
+#include "core/base/util.h"
 
 #define LINES(n)                                                                                                      \
         "machine\tinfiniband=mlx5_0,mlx5_1\tnet=eth0\n"                                                               \

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "core/graph_folder.h"
-#include "core/util.h"
+#include "core/base/graph_folder.h"
+#include "core/base/util.h"
 
 #define TWO                                                                         \
         "capo-graph 1 nccl 22809\n"                                                 \

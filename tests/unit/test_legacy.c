@@ -4,8 +4,8 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "core/util.h"
-#include "profiles/legacy.h"
+#include "core/base/util.h"
+#include "profiles/launch/legacy.h"
 
 #define RULE(lists) "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, " lists "}]}"
 

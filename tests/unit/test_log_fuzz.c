@@ -13,8 +13,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/stats.h"
-#include "core/util.h"
+#include "profiles/job/stats.h"
+#include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 
 static uint64_t state = 0x2545f4914f6cdd1d;

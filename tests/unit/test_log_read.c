@@ -8,8 +8,8 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "core/log_read.h"
-#include "core/util.h"
+#include "core/log/read.h"
+#include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 
 static char path[64], why[256];

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/layout.h"
-#include "core/match.h"
-#include "core/util.h"
+#include "core/base/layout.h"
+#include "core/profile/match.h"
+#include "core/base/util.h"
 
 static struct capo_profile *parse(const char *text)
 {

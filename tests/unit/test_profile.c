@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "capo/profile.h"
-#include "core/json.h"
-#include "core/util.h"
+#include "core/profile/json.h"
+#include "core/base/util.h"
 
 #define RULE(rows) "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [" rows "]}]}"
 #define WHEN(when) "{\"capo_profile\": 1, \"rules\": [{\"when\": {" when "}}]}"

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <criterion/criterion.h>
 
-#include "profiles/profile_auto.h"
+#include "profiles/launch/profile_auto.h"
 
 static char root[64];
 

@@ -10,15 +10,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/log_read.h"
-#include "core/segment.h"
+#include "core/log/read.h"
+#include "core/log/segment.h"
 
 #define CALLS 200
 
 static char dir[] = "/tmp/capo-segment-XXXXXX";
 static char segment[96], log_path[128];
 
-/* A frame in a half of the kept area, as shim/start.c puts it there. */
+/* A frame in a half of the kept area, as shim/record/start.c puts it there. */
 static void keep(struct capo_segment *seg, unsigned half, const char *text)
 {
         uint32_t *size = &seg->header->kept_size[half - 1], head[2] = {CAPO_FRAME_FABRIC, (uint32_t)strlen(text)};

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <criterion/criterion.h>
 
-#include "core/size.h"
-#include "core/util.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
 
 Test(size, parse)
 {

@@ -7,10 +7,10 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "core/hist.h"
-#include "core/skew.h"
-#include "core/stats.h"
-#include "core/util.h"
+#include "profiles/job/hist.h"
+#include "profiles/job/skew.h"
+#include "profiles/job/stats.h"
+#include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 
 static char dir[64];

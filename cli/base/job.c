@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/base/job.h"
+#include "core/log/find.h"
+#include "core/base/util.h"
+
+struct capo_job *cli_job_load(const char *path)
+{
+        _cleanup_(capo_job_freep) struct capo_job *job = capo_job_new();
+        _cleanup_free_ char *what = strdup(path);
+        struct capo_log_paths paths = {0};
+        char why[512];
+        int used = 0;
+
+        if (!job || !what) {
+                capo_error("no memory");
+                return NULL;
+        }
+        if (capo_log_find(&what, 1, &paths, why, sizeof why) < 0) {
+                capo_error("%s", why);
+                capo_log_paths_finish(&paths);
+                return NULL;
+        }
+        for (size_t i = 0; i < paths.n; i++) {
+                if (capo_job_add_log(job, paths.path[i], why, sizeof why, NULL, NULL) < 0)
+                        capo_warn("left out %s: %s", paths.path[i], why);
+                else
+                        used++;
+        }
+        capo_log_paths_finish(&paths);
+        if (!used || capo_job_finish(job) < 0) {
+                capo_error("%s: no capo log to read", path);
+                return NULL;
+        }
+        return steal(&job);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAPO_CLI_JOB_H
+#define CAPO_CLI_JOB_H
+
+#include "profiles/job/stats.h"
+
+/**
+ * cli_job_load() - the recording in @path (a log, a folder of logs, or of jobs: then the newest), finished
+ *
+ * A log that cannot be read is left out with a warning. Return: the job, for capo_job_free(); NULL after the reason has
+ * been said.
+ */
+struct capo_job *cli_job_load(const char *path);
+
+#endif

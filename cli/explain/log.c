@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a recorded job ran at one size: the third form of capo explain. */
+#include <fnmatch.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/explain/explain.h"
+#include "cli/base/job.h"
+#include "cli/base/rules_text.h"
+#include "core/base/calls.h"
+#include "profiles/job/stats.h"
+#include "cli/base/table.h"
+#include "core/base/util.h"
+
+/* "FILE:LINE when WHEN: ALGO PROTO"; the number alone when the log does not tell. */
+static const char *rule_text(const char *rules, unsigned rule, char *text, size_t room)
+{
+        struct rules_row r;
+        char place[300];
+
+        if (!rule)
+                snprintf(text, room, "-");
+        else if (!rules_find(rules, rule, &r))
+                snprintf(text, room, "row %u", rule);
+        else if (r.candidate)
+                snprintf(text, room, "sweep candidate: %s %s", r.algo, r.proto);
+        else
+                snprintf(text, room, "%s when %s: %s %s", rules_place(rules, rule, place, sizeof place), r.when, r.algo,
+                         r.proto);
+        return text;
+}
+
+static bool wanted(const struct explain *e, const struct capo_job *job, const struct capo_job_row *row)
+{
+        if (row->call != e->call || row->bytes != e->bytes)
+                return false;
+        return !e->comm || (row->comm != CAPO_NO_COMM && !fnmatch(e->comm, job->comms[row->comm].name, 0));
+}
+
+static void say_sizes(const struct explain *e, const struct capo_job *job)
+{
+        uint64_t below = 0, above = UINT64_MAX;
+
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                const struct capo_job_row *row = &job->rows[i];
+
+                if (row->call != e->call)
+                        continue;
+                if (row->bytes < e->bytes && row->bytes > below)
+                        below = row->bytes;
+                if (row->bytes > e->bytes && row->bytes < above)
+                        above = row->bytes;
+        }
+        if (!below && above == UINT64_MAX)
+                capo_error("%s holds no %s", e->log, capo_call_name(e->call));
+        else
+                capo_error("%s holds no %s of %s; the nearest sizes are %llu and %llu bytes", e->log,
+                           capo_call_name(e->call), e->size, (unsigned long long)below,
+                           (unsigned long long)(above == UINT64_MAX ? below : above));
+}
+
+static json_t *row_json(const struct capo_job *job, const struct capo_job_row *row, const char *rules)
+{
+        enum capo_clock clock = capo_job_row_clock(row);
+        const struct capo_hist *h = &row->time[clock];
+        char text[512];
+
+        return json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm",
+                         row->comm == CAPO_NO_COMM ? "-" : job->comms[row->comm].name, "algo",
+                         capo_algo_name(row->algo_proto >> 4), "proto", capo_proto_name(row->algo_proto & 15),
+                         "channels", row->channels, "count", (json_int_t)row->count, "clock", capo_clock_name(clock),
+                         "p50_us", capo_hist_quantile(h, 0.5) / 1e3, "p95_us", capo_hist_quantile(h, 0.95) / 1e3,
+                         "rule", rule_text(rules, row->rule, text, sizeof text));
+}
+
+static void print_text(const struct explain *e, const struct capo_job *job, const char *rules)
+{
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lllrrrrll");
+        static const char *const head[] = {"comm",   "algo",   "proto", "ch",        "count",
+                                           "p50 us", "p95 us", "clock", "decided by"};
+        char text[512];
+        bool unknown = false;
+
+        printf("capo explain  %s %s in %s (recorded)\n\n", capo_call_name(e->call), e->size, e->log);
+        for (size_t i = 0; t && i < N_ELEMENTS(head); i++)
+                capo_table_cell(t, "%s", head[i]);
+        for (uint32_t i = 0; t && i < job->n_rows; i++) {
+                const struct capo_job_row *row = &job->rows[i];
+                enum capo_clock clock = capo_job_row_clock(row);
+                const struct capo_hist *h = &row->time[clock];
+
+                if (!wanted(e, job, row))
+                        continue;
+                unknown |= !row->algo_proto;
+                capo_table_cell(t, "%s", row->comm == CAPO_NO_COMM ? "-" : job->comms[row->comm].name);
+                capo_table_cell(t, "%s", capo_algo_name(row->algo_proto >> 4));
+                capo_table_cell(t, "%s", capo_proto_name(row->algo_proto & 15));
+                capo_table_cell(t, "%u", row->channels);
+                capo_table_cell(t, "%llu", (unsigned long long)row->count);
+                capo_table_cell(t, "%.1f", capo_hist_quantile(h, 0.5) / 1e3);
+                capo_table_cell(t, "%.1f", capo_hist_quantile(h, 0.95) / 1e3);
+                capo_table_cell(t, "%s", capo_clock_name(clock));
+                capo_table_cell(t, "%s", row->rule ? rule_text(rules, row->rule, text, sizeof text) : "NCCL itself");
+        }
+        capo_table_print(t, stdout, 1, "", "");
+        if (unknown)
+                puts("\n-: what ran is not known: NCCL before 2.23, the profiler interface not used (capo doctor says "
+                     "why), or the call was a "
+                     "member of a group or captured into a graph");
+        puts("\nWhat NCCL predicted for each candidate is not in a log; capo explain with --platform or --topo asks it "
+             "again.");
+}
+
+int explain_recorded(struct explain *e)
+{
+        _cleanup_(capo_job_freep) struct capo_job *job = cli_job_load(e->log);
+        const char *rules = NULL;
+        bool any = false;
+
+        if (!job)
+                return CAPO_EXIT_FAIL;
+        for (uint32_t i = 0; i < job->n_processes && !rules; i++)
+                rules = job->processes[i].rules;
+        for (uint32_t i = 0; i < job->n_rows; i++)
+                any |= wanted(e, job, &job->rows[i]);
+        if (!any) {
+                say_sizes(e, job);
+                return CAPO_EXIT_FAIL;
+        }
+        if (e->json) {
+                json_t *rows = json_array(), *page;
+
+                for (uint32_t i = 0; i < job->n_rows; i++) {
+                        if (wanted(e, job, &job->rows[i]))
+                                json_array_append_new(rows, row_json(job, &job->rows[i], rules));
+                }
+                page = json_pack("{s:i, s:s, s:I, s:o}", "capo_explain", 1, "call", capo_call_name(e->call), "bytes",
+                                 (json_int_t)e->bytes, "ran", rows);
+                json_dumpf(page, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
+                putchar('\n');
+                json_decref(page);
+        } else {
+                print_text(e, job, rules);
+        }
+        return CAPO_EXIT_OK;
+}

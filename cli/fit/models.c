@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo fit --model: which machine, which libnccl, which GPUs; then profiles/fit/model.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/fit/fit.h"
+#include "cli/base/plan_tools.h"
+#include "cli/topo/topo.h"
+#include "core/base/layout.h"
+#include "core/base/util.h"
+
+static const char *const words[] = {"--model", "--topo", "--platform", "--libnccl", "--sizes"};
+
+bool fit_models_option(const struct fit_models *m, const char *word)
+{
+        for (size_t i = 0; i < N_ELEMENTS(words); i++) {
+                if (!strcmp(word, words[i]))
+                        return true;
+        }
+        return false;
+}
+
+int fit_models_take(struct fit_models *m, const char *word, const char *value)
+{
+        const char **single[] = {NULL, &m->topo, &m->platform, &m->libnccl, &m->sizes};
+
+        for (size_t i = 1; i < N_ELEMENTS(words); i++) {
+                if (!strcmp(word, words[i])) {
+                        *single[i] = value;
+                        return 0;
+                }
+        }
+        if (m->n == (int)N_ELEMENTS(m->alloc)) {
+                capo_error("fit: --model: more than %zu", N_ELEMENTS(m->alloc));
+                return -EINVAL;
+        }
+        m->alloc[m->n++] = value;
+        return 0;
+}
+
+static int parts(const struct fit_models *m, char *tools, char *libnccl, size_t room)
+{
+        if (capo_plan_tools_find(tools, room) < 0) {
+                capo_error("fit: --model: the planner's parts are neither in the build tree nor in the prefix of this "
+                           "capo");
+                return -1;
+        }
+        if (m->libnccl)
+                snprintf(libnccl, room, "%s", m->libnccl);
+        else if (capo_plan_find_libnccl(libnccl, room) < 0) {
+                capo_error("fit: --model needs a libnccl.so.2: --libnccl FILE");
+                return -1;
+        }
+        if (!m->topo && !m->platform) {
+                capo_error("fit: --model needs --topo FILE or --platform NAME");
+                return -1;
+        }
+        return 0;
+}
+
+int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const struct capo_fit_options *options,
+                        struct capo_profile *profile, bool print, int *n_rules, int *n_rows)
+{
+        static char tools[4096], libnccl[4096], topo[4096];
+        struct capo_fit_machine machine = {tools, libnccl, m->topo, m->platform};
+        struct capo_fit_modelled done;
+        char why[512];
+
+        if (!m->n)
+                return 0;
+        if (parts(m, tools, libnccl, sizeof tools) < 0)
+                return -1;
+        if (!m->topo) {
+                machine.topo = topo;
+                if (capo_plan_stored_topology(m->platform, topo, sizeof topo) < 0) {
+                        capo_error("fit: --platform %s: not one of those that capo plan --help lists", m->platform);
+                        return -1;
+                }
+        }
+        for (int i = 0; i < m->n; i++) {
+                if (capo_fit_model(fit, &machine, m->alloc[i], options, profile, &done, why, sizeof why) < 0) {
+                        capo_error("fit: --model %s: %s", m->alloc[i], why);
+                        return -1;
+                }
+                *n_rules += done.n_rows > 0;
+                *n_rows += done.n_rows;
+                if (print)
+                        printf("\n%s, modelled from %s: %d sizes looked at, %s\n", m->alloc[i], done.from, done.n_sizes,
+                               done.n_rows ? "rows written and marked modelled"
+                                           : "none expected to gain 15 % over NCCL's own choice: no rule");
+        }
+        return 0;
+}
+
+/* "3+5" are counts; "{0,2,3}", "1,2,3+0-4" GPUs. Return: 0, or what capo_alloc_parse() says. */
+static int alloc_of(const struct capo_topology *t, const char *text, bool *exact, struct capo_alloc *out, char *why,
+                    size_t room)
+{
+        char plain[1024];
+        struct capo_layout layout;
+        size_t n = 0;
+
+        *exact = capo_layout_parse(text, &layout, NULL) < 0;
+        for (const char *s = text; *s && n + 1 < sizeof plain; s++) {
+                if (!strchr("{} ", *s))
+                        plain[n++] = *s;
+        }
+        plain[n] = 0;
+        return capo_alloc_parse(t, plain, !*exact, out, why, room);
+}
+
+/* Collectives in the order people look for them. Return: malloc'ed asks; NULL after saying why. */
+static struct capo_plan_ask *make_asks(const char *sizes, size_t *n)
+{
+        static const enum capo_coll colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER,
+                                               CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE};
+        enum { SIZES = 100 };
+        struct capo_plan_ask *asks = calloc(N_ELEMENTS(colls) * SIZES, sizeof *asks);
+        uint64_t list[SIZES];
+        char why[256] = "out of memory";
+        long found = asks ? capo_plan_sizes_parse(sizes, list, SIZES, why, sizeof why) : -1;
+
+        if (found < 0) {
+                capo_error("fit: --sizes: %s", why);
+                free(asks);
+                return NULL;
+        }
+        for (long i = 1; i < found; i++) {
+                if (list[i] <= list[i - 1]) {
+                        capo_error("fit: --sizes: expected rising sizes");
+                        free(asks);
+                        return NULL;
+                }
+        }
+        *n = 0;
+        for (size_t c = 0; c < N_ELEMENTS(colls); c++) {
+                for (long i = 0; i < found; i++)
+                        asks[(*n)++] = (struct capo_plan_ask){colls[c], list[i]};
+        }
+        return asks;
+}
+
+static int notes(const struct fit_models_shown *s, struct capo_profile *profile)
+{
+        int v = s->f->model.nccl.version;
+        char nccl[32];
+
+        snprintf(nccl, sizeof nccl, "%d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+        return capo_profile_note(profile, CAPO_PROVENANCE, "nccl", nccl) |
+               capo_profile_note(profile, CAPO_PROVENANCE, "clock", "none: modelled") |
+               capo_profile_note(profile, CAPO_PROVENANCE, "source",
+                                 "NCCL's cost model on virtual GPUs, corrected by links and hops") |
+               capo_profile_note(profile, CAPO_PLATFORM, "machine", s->machine);
+}
+
+/* What stays the same from one allocation to the next. */
+struct asking {
+        const struct fit_models *m;
+        const struct fragment_machine *machine;
+        const char *measured_in;
+        const struct capo_fit_options *options;
+        struct capo_profile *profile;
+        const struct capo_plan_ask *asks;
+        size_t n_asks;
+        bool json, shown; /* shown: something is printed already */
+};
+
+/* Return: 0; 1 NCCL does not answer for this one, said; -1 no use going on, said. */
+static int one(struct asking *k, const char *text, const struct capo_alloc *a, bool exact, bool brief)
+{
+        const struct fragment_machine *machine = k->machine;
+        struct capo_fit_fragment f;
+        struct fit_models_shown s = {.text = text, .t = machine->t, .a = a, .f = &f, .measured_in = k->measured_in};
+        char why[512];
+        int r = capo_fit_fragment(machine, a, exact, k->asks, k->n_asks, k->options, k->profile, &f, why, sizeof why);
+
+        if (r < 0) {
+                capo_error("fit: --model %s: %s", text, why);
+                return r == -ENOMEM || r == -EINTR || r == -ENOTSUP || r == -ENOEXEC ? -1 : 1;
+        }
+        s.machine = *machine->t->platform ? machine->t->platform : k->m->platform ? k->m->platform : machine->t->name;
+        if (k->profile->n_notes[CAPO_PLATFORM] == 0)
+                r = notes(&s, k->profile);
+        if (k->json && k->shown)
+                fputs(",\n", stdout);
+        k->shown = true;
+        if (r == 0 && k->json)
+                r = fit_models_json(&s);
+        else if (r == 0 && brief)
+                fit_models_line(&s);
+        else if (r == 0)
+                fit_models_page(&s);
+        capo_fit_fragment_finish(&f);
+        if (r < 0)
+                capo_error("fit: no memory");
+        return r < 0 ? -1 : 0;
+}
+
+static int named(struct asking *k, const char *text)
+{
+        struct capo_alloc a = {0};
+        char why[512];
+        bool exact;
+        int r = alloc_of(k->machine->t, text, &exact, &a, why, sizeof why);
+
+        if (r == 0 && a.n_ranks < 2) {
+                snprintf(why, sizeof why, "one GPU has nobody to talk to");
+                r = -EINVAL;
+        }
+        if (r < 0)
+                capo_error("fit: --model %s: %s", text, why);
+        else
+                r = one(k, text, &a, exact, false);
+        capo_alloc_free(&a);
+        return r ? -1 : 0;
+}
+
+/* ---- every class of a layout ---- */
+
+struct example { /* the first subset of its class */
+        char class[CAPO_CLASS_ROOM];
+        int gpus[CAPO_PLAN_GPUS_MAX];
+};
+
+/* Return: the number of classes of @n GPUs; -E2BIG more than @room; -ENOMEM. */
+static int classes_of(const struct capo_topology *t, int n, struct example *out, int room)
+{
+        int found = 0;
+
+        for (uint32_t set = 1; set < 1u << t->n_gpus; set++) {
+                struct example e = {0};
+                struct capo_alloc a;
+                int at = 0, k = 0, r;
+
+                if (__builtin_popcount(set) != n)
+                        continue;
+                for (size_t g = 0; g < t->n_gpus; g++) {
+                        if (set >> g & 1)
+                                e.gpus[at++] = (int)g;
+                }
+                r = capo_alloc_gpus(e.gpus, n, &a);
+                if (r == 0)
+                        r = capo_class_name(t, &a, e.class, sizeof e.class);
+                capo_alloc_free(&a);
+                if (r < 0)
+                        return r;
+                while (k < found && strcmp(out[k].class, e.class) != 0)
+                        k++;
+                if (k == found && found == room)
+                        return -E2BIG;
+                if (k == found)
+                        out[found++] = e;
+        }
+        return found;
+}
+
+static int pair(struct asking *k, const struct example *x, int n_x, const struct example *y, int n_y)
+{
+        struct capo_alloc_rank ranks[2 * CAPO_PLAN_GPUS_MAX];
+        struct capo_alloc a = {.n_ranks = n_x + n_y, .n_nodes = n_y ? 2 : 1, .ranks = ranks};
+        char text[256];
+
+        for (int i = 0; i < n_x; i++)
+                ranks[i] = (struct capo_alloc_rank){0, x->gpus[i]};
+        for (int i = 0; i < n_y; i++)
+                ranks[n_x + i] = (struct capo_alloc_rank){1, y->gpus[i]};
+        return one(k, capo_alloc_print(k->machine->t, &a, text, sizeof text), &a, true, true) < 0 ? -1 : 0;
+}
+
+static int every(struct asking *k, const char *text)
+{
+        enum { CLASSES = 64 };
+        _cleanup_free_ struct example *x = calloc(2 * CLASSES, sizeof *x);
+        const struct capo_topology *t = k->machine->t;
+        struct capo_layout layout;
+        int n[2] = {0, 0}, found[2] = {0, 1}, nodes = 0;
+
+        if (!x || capo_layout_parse(text, &layout, NULL) < 0 || layout.n_nodes > 2 || layout.n_ranks < 2 ||
+            capo_layout_largest(&layout) > t->n_gpus || t->n_gpus > 16) {
+                capo_error("fit: --every: expected ranks per node of one or two machines of up to 16 GPUs, such as 3 "
+                           "or 3+5, "
+                           "found \"%s\"",
+                           text);
+                return -1;
+        }
+        for (uint32_t i = 0; i < layout.n_runs; i++) {
+                for (uint32_t c = 0; c < layout.runs[i].nodes; c++)
+                        n[nodes++] = (int)layout.runs[i].ranks;
+        }
+        for (int i = 0; i < nodes; i++) {
+                found[i] = classes_of(t, n[i], x + i * CLASSES, CLASSES);
+                if (found[i] < 0) {
+                        capo_error("fit: --every %s: %s", text,
+                                   found[i] == -E2BIG ? "more than 64 classes" : strerror(-found[i]));
+                        return -1;
+                }
+        }
+        if (!k->json)
+                fit_models_line_head(text);
+        for (int i = 0; i < found[0]; i++) {
+                for (int j = n[0] == n[1] ? i : 0; j < found[1]; j++) {
+                        if (pair(k, &x[i], n[0], &x[CLASSES + j], n[1]) < 0)
+                                return -1;
+                }
+        }
+        return 0;
+}
+
+int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options, struct capo_profile *profile,
+                     bool json, int *n_rules)
+{
+        static char tools[4096], libnccl[4096];
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        _cleanup_free_ struct capo_plan_ask *asks = NULL;
+        struct topo_options o = {.topo = m->topo, .platform = m->platform};
+        const char *measured_in = NULL;
+        struct topo_source source;
+        struct fragment_machine machine;
+        struct asking k = {.m = m, .machine = &machine, .options = options, .profile = profile, .json = json};
+
+        if (parts(m, tools, libnccl, sizeof tools) < 0 || topo_load("fit", &o, &t, &source) < 0)
+                return -1;
+        if (!*source.path) {
+                capo_error("fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
+                return -1;
+        }
+        asks = make_asks(m->sizes ? m->sizes : "1K..8G*2", &k.n_asks);
+        if (!asks)
+                return -1;
+        k.asks = asks;
+        o.brick_gbs = capo_brick_measured_gbs(t, &measured_in);
+        if (o.brick_gbs > 0) { /* once more, with what its links carry in place of what NCCL plans with */
+                capo_topology_free(steal(&t));
+                if (topo_load("fit", &o, &t, &source) < 0)
+                        return -1;
+                k.measured_in = measured_in;
+        }
+        machine = (struct fragment_machine){tools, libnccl, source.path, source.platform, t};
+        if (json)
+                fputs("[", stdout);
+        for (int i = 0; i < m->n; i++) {
+                if ((m->every ? every(&k, m->alloc[i]) : named(&k, m->alloc[i])) < 0)
+                        return -1;
+        }
+        if (json)
+                puts("]");
+        *n_rules = (int)profile->n_rules;
+        return 0;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pictures of a fit: time against size, a line per candidate, what the profile chooses as the envelope. */
+#ifndef CAPO_SVG_H
+#define CAPO_SVG_H
+
+#include <stdio.h>
+
+#include "profiles/fit/fit.h"
+
+/** capo_svg_fit() - one panel per series, as a self-contained SVG file. Return: 0 or -EIO. */
+int capo_svg_fit(FILE *out, const struct capo_fit *fit, const char *title);
+
+/** capo_terminal_fit() - one series in @columns x @lines characters. @unicode: points as symbols, else as letters. */
+void capo_terminal_fit(FILE *out, const struct capo_fit_series *s, int columns, int lines);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo graph: graph files for an allocation, if real NCCL takes them and expects something of them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/graph/graph.h"
+#include "cli/topo/topo.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+
+static void help(void)
+{
+        puts("usage: capo graph (--topo FILE | --platform NAME) (--gpus LIST | --alloc SIZES) [--sizes S] [-o PATH]\n\n"
+             "Writes an NCCL_GRAPH_FILE per machine of an allocation: rings and chains that use links, and between\n"
+             "machines NICs, which NCCL's own search leaves idle. Real NCCL, on virtual GPUs, is asked first without "
+             "and\n"
+             "then with the files; they are written only if NCCL takes every channel on every machine as it is, its "
+             "own\n"
+             "model expects at least 2 % more of all-reduce at the largest size, and of no collective at any size "
+             "over\n"
+             "1 % less. Times are NCCL's model: nothing is measured. Measure before you rely on it.\n\n"
+             "  --topo, --platform, --gpus, --alloc   as in capo topo; 1,2,3+0-4 is two machines\n"
+             "  --sizes S    the sizes that matter, as in capo plan; default " GRAPH_SIZES "\n"
+             "  -o PATH      where to; without it the page only says what there is to gain. A file for one machine; "
+             "for "
+             "several\n"
+             "               (or when it is there) a folder, with graph-0.xml and so on, or a name with %n for the "
+             "number\n\n"
+             "NCCL_GRAPH_FILE holds for every communicator of a process, and one that has not exactly these GPUs "
+             "fails at\n"
+             "init. capo run --graph FOLDER (or --graph auto) sets it for the communicator of all ranks only.\n"
+             "A file belongs to one NCCL release and to this machine's GPU and NIC numbers. Behind a switch NCCL's own "
+             "graph\n"
+             "uses every link of one machine; 12 GPUs of a machine at most. RCCL's xGMI machines cannot be asked.\n\n"
+             "  capo graph --platform dgx1v --gpus 0,2,3 -o graph.xml\n"
+             "  capo graph --platform dgx1v --gpus 1,2,3+0-4 -o graphs\n"
+             "  capo run --platform dgx1v --gpus 1,2,3+0-4 --graph graphs -- srun ./all_reduce_perf\n\n"
+             "Exit status: 0 there is a gain (and files are written), 1 there is none, or an error, 2 wrong command "
+             "line.");
+}
+
+static void line(const char *name, const struct fragment_nccl_row *own, const struct fragment_nccl_row *with)
+{
+        if (own->gbs < 0)
+                printf("  %-20s %9s  %-22s", name, "-", own->what);
+        else
+                printf("  %-20s %9.2f  %-22s", name, own->gbs, own->what);
+        if (with)
+                printf(" %9.2f  %-22s %+5.0f %%", with->gbs, with->what, 100 * (with->gbs / own->gbs - 1));
+        putchar('\n');
+}
+
+static void table(const struct fragment_nccl *own, const struct fragment_nccl *with)
+{
+        static const char *const names[FRAGMENT_COLLS] = {"broadcast", "all-gather", "all-reduce"};
+
+        for (int c = 0; c < FRAGMENT_COLLS; c++) {
+                for (size_t i = 0; i < own->n_sizes; i++) {
+                        char size[32], name[64];
+
+                        snprintf(name, sizeof name, "%-11s%9s", i ? "" : names[c],
+                                 capo_size_print(own->sizes[i].bytes, size, sizeof size));
+                        line(name, &own->sizes[i].row[c], with ? &with->sizes[i].row[c] : NULL);
+                }
+        }
+}
+
+/* "0  mlx5_1 2 1 3 mlx5_0 | mlx5_0 0 2 3 1 4 mlx5_2": in, the GPUs, out; machine by machine. */
+static void rings(const struct graph_plan *g, const struct capo_topology *t, const struct capo_alloc *a)
+{
+        puts("  rings, in by a NIC, through the GPUs, out by a NIC:");
+        for (int c = 0; c < g->n_channels; c++) {
+                printf("  %4d ", c);
+                for (int node = 0; node < g->n_nodes; node++) {
+                        const struct graph_node *n = &g->nodes[node];
+                        const struct rails_thing *ring = &n->ring[c];
+
+                        printf("%s %s", node ? "  |" : "", t->nics[ring->nic_in].name);
+                        for (int k = 0; k < n->n_gpus; k++)
+                                printf(" %d", t->gpus[a->ranks[n->first + ring->order[k]].gpu].dev);
+                        printf(" %s", t->nics[ring->nic_out].name);
+                }
+                putchar('\n');
+        }
+}
+
+static void speeds(const struct graph_plan *g, const struct fragment_nccl *own)
+{
+        printf("  own: ring %s, tree %s; file%s: ring %d x %g GB/s %s, tree %d x %g GB/s %s; accepted as %s\n",
+               own->ring, own->tree, g->n_nodes > 1 ? "s" : "", g->n_channels, g->ring.speed_intra, g->ring.intra,
+               g->n_channels, g->tree.speed_intra, g->tree.intra, g->n_nodes > 1 ? "they are" : "it is");
+        if (g->n_nodes > 1)
+                printf("  by the links alone, no model: NCCL's own channels %.1f GB/s of all-reduce, these %.1f; %d of "
+                       "%d "
+                       "rings stay on one rail\n",
+                       g->own_gbs, g->ring_gbs > g->tree_gbs ? g->ring_gbs : g->tree_gbs, g->n_aligned, g->n_channels);
+}
+
+/* -o: several machines, or a folder that is there: a folder; else one machine's file, or a name with %n in it. */
+static int save(const char *out, const struct graph_plan *g, const struct capo_topology *t, const struct capo_alloc *a,
+                int version, char *why, size_t room)
+{
+        struct stat st;
+        bool folder = !strstr(out, "%n") && (g->n_nodes > 1 || (stat(out, &st) == 0 && S_ISDIR(st.st_mode)));
+
+        return folder ? graph_save_folder(out, g, t, a, version, why, room)
+                      : graph_save(out, g, t, a, version, why, room);
+}
+
+static int show(const char *out, const struct graph_sizes *sizes, const struct topo_source *s,
+                const struct capo_topology *t, const struct capo_alloc *a)
+{
+        _cleanup_free_ struct graph_plan *best = calloc(1, sizeof *best);
+        struct fragment_nccl own = {0}, with = {0};
+        struct capo_ceilings c = {0};
+        char why[512] = "out of memory", alloc[256], class[1024] = "";
+        int r = best ? graph_best(s, t, a, sizes, &own, best, &with, why, sizeof why) : -ENOMEM, status;
+
+        if (r > 0 && out) {
+                int e = save(out, best, t, a, own.version, why, sizeof why);
+
+                r = e < 0 ? e : r;
+        }
+        status = r > 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+        if (r >= 0 && capo_ceilings(t, a, a->n_nodes > 1 ? CAPO_CEILING_HYBRID : 0, &c) == 0 &&
+            capo_class_name(t, a, class, sizeof class) == 0) {
+                bool hybrid = !c.connected;
+
+                capo_alloc_print(t, a, alloc, sizeof alloc);
+                printf("capo graph  %s   class %s   NCCL %d.%d.%d on virtual GPUs: estimates are its model, nothing "
+                       "was measured\n\n  %-20s %9s  %-22s%s\n",
+                       alloc, class, own.version / 10000, own.version / 100 % 100, own.version % 100, "algbw GB/s",
+                       "NCCL", "by itself",
+                       r <= 0               ? ""
+                       : best->n_nodes == 1 ? "   with the file"
+                                            : "   with the files");
+                table(&own, r > 0 ? &with : NULL);
+                printf("  %-20s %9.2f  of all-reduce: no software can do better %s\n\n", "ceiling",
+                       hybrid ? c.hybrid_allreduce_gbs : c.allreduce_gbs,
+                       hybrid ? "over NVLink, PCIe and NICs" : "over NVLink");
+                if (r > 0) {
+                        speeds(best, &own);
+                        if (best->n_nodes > 1)
+                                rings(best, t, a);
+                        if (out)
+                                printf("  wrote %s: only for communicators that have exactly these GPUs\n", out);
+                } else {
+                        printf("  no file: %s\n", why);
+                }
+        } else {
+                capo_error("graph: %s", why);
+                status = CAPO_EXIT_FAIL;
+        }
+        capo_ceilings_free(&c);
+        fragment_nccl_finish(&own);
+        fragment_nccl_finish(&with);
+        return status;
+}
+
+int capo_verb_graph(int argc, char **argv)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct topo_options o = {0};
+        struct topo_source s;
+        struct capo_alloc a;
+        struct graph_sizes sizes;
+        const char *out = NULL, *sizes_text = NULL;
+        char why[512];
+        int status;
+
+        for (int i = 1; i < argc; i++) {
+                const struct {
+                        const char *name;
+                        const char **value;
+                } texts[] = {{"--topo", &o.topo},   {"--platform", &o.platform}, {"--gpus", &o.gpus},
+                             {"--alloc", &o.alloc}, {"--sizes", &sizes_text},    {"-o", &out}};
+                bool known = false;
+
+                if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+                        help();
+                        return CAPO_EXIT_OK;
+                }
+                for (size_t k = 0; k < N_ELEMENTS(texts) && !known; k++) {
+                        if (!strcmp(argv[i], texts[k].name) && i + 1 < argc) {
+                                *texts[k].value = argv[++i];
+                                known = true;
+                        }
+                }
+                if (!known) {
+                        capo_error("graph: unknown option \"%s\", or its value is missing; capo graph --help", argv[i]);
+                        return CAPO_EXIT_USAGE;
+                }
+        }
+        if (!(o.topo || o.platform) || !o.gpus == !o.alloc) {
+                capo_error("graph: wants --topo or --platform, and one of --gpus and --alloc; capo graph --help");
+                return CAPO_EXIT_USAGE;
+        }
+        if (graph_sizes_parse(sizes_text ? sizes_text : GRAPH_SIZES, &sizes, why, sizeof why) < 0) {
+                capo_error("graph: --sizes: %s", why);
+                return CAPO_EXIT_USAGE;
+        }
+        if (topo_load("graph", &o, &t, &s) < 0)
+                return CAPO_EXIT_FAIL;
+        if (capo_alloc_parse(t, o.gpus ? o.gpus : o.alloc, !o.gpus, &a, why, sizeof why) < 0) {
+                capo_error("graph: %s", why);
+                return CAPO_EXIT_FAIL;
+        }
+        status = show(out, &sizes, &s, t, &a);
+        capo_alloc_free(&a);
+        return status;
+}

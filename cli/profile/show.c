@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/profile/show.h"
+#include "core/base/calls.h"
+#include "core/base/layout.h"
+#include "core/base/util.h"
+
+static const enum capo_coll order_shown[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE,
+                                             CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER};
+
+static void sizes(const struct capo_row *row, char *text, size_t room)
+{
+        char a[24], b[24];
+
+        capo_size_print(row->from ? row->from - 1 : 0, a, sizeof a);
+        capo_size_print(row->upto, b, sizeof b);
+        if (!row->from)
+                snprintf(text, room, row->upto == UINT64_MAX ? "all sizes" : "up to %s", b);
+        else if (row->upto == UINT64_MAX)
+                snprintf(text, room, "above %s", a);
+        else
+                snprintf(text, room, "%s - %s", a, b);
+}
+
+static void number(float value, const char *format, char *text, size_t room)
+{
+        if (isfinite(value))
+                snprintf(text, room, format, (double)value);
+        else
+                snprintf(text, room, "-");
+}
+
+static void show_head(void)
+{
+        printf("    %-14s %-24s %-14s %-7s %8s %10s %9s %7s %8s\n", "collective", "sizes", "algorithm", "proto",
+               "channels", "us", "spread", "gain", "samples");
+}
+
+static void show_row(const struct capo_row *row, bool first)
+{
+        char size[64], us[24], spread[24], gain[24], channels[8] = "-", samples[16] = "-";
+
+        sizes(row, size, sizeof size);
+        number(row->us, "%.6g", us, sizeof us);
+        number(row->spread_us, "%.3g", spread, sizeof spread);
+        number(row->gain * 100, "%+.1f %%", gain, sizeof gain);
+        if (row->channels)
+                snprintf(channels, sizeof channels, "%u", row->channels);
+        if (row->samples)
+                snprintf(samples, sizeof samples, "%u", row->samples);
+        printf("    %-14s %-24s %-14s %-7s %8s %10s %9s %7s %8s\n", first ? capo_coll_word(row->coll) : "", size,
+               row->algo ? capo_algo_name(row->algo) : "(NCCL's own)", row->algo ? capo_proto_name(row->proto) : "",
+               channels, us, spread, gain, samples);
+}
+
+static void show_rule(const struct capo_profile *p, const struct capo_rule *rule)
+{
+        uint32_t rows = 0;
+        char when[600];
+
+        printf("\nline %u: %s%s\n", rule->line, capo_when_print(&rule->when, when, sizeof when),
+               rule->basis == CAPO_BASIS_MODELLED ? "  (modelled, not measured)" : "");
+        if (rule->n_constants)
+                printf("    %u of NCCL's model constants corrected\n", rule->n_constants);
+        for (size_t k = 0; k < N_ELEMENTS(order_shown); k++) {
+                enum capo_coll c = order_shown[k];
+
+                for (uint32_t i = 0; i < rule->count[c]; i++) {
+                        if (!rows++)
+                                show_head();
+                        show_row(&p->rows[rule->first[c] + i], !i);
+                }
+        }
+}
+
+/* By all-reduce alone: the other collectives have the same bandwidths by another factor. */
+static void show_layouts(const struct capo_profile *p)
+{
+        if (p->n_layouts)
+                puts("\nlayouts  Ring/Simple of all-reduce in NCCL's cost table");
+        for (uint32_t i = 0; i < p->n_layouts; i++) {
+                const struct capo_layout_cost *c = &p->layouts[i];
+                char nccl[32] = "any NCCL";
+
+                if (c->nccl.max >= 0 && c->nccl.min == c->nccl.max)
+                        snprintf(nccl, sizeof nccl, "NCCL %d.%d.%d", (int)c->nccl.min / 10000,
+                                 (int)c->nccl.min / 100 % 100, (int)c->nccl.min % 100);
+                else if (c->nccl.max >= 0)
+                        snprintf(nccl, sizeof nccl, "a range of NCCL");
+                printf("    %-14s %-14s", c->layout, nccl);
+                if (c->gbs[CAPO_COLL_ALLREDUCE] > 0)
+                        printf(" %9.2f us %9.3f GB/s", c->us[CAPO_COLL_ALLREDUCE], c->gbs[CAPO_COLL_ALLREDUCE]);
+                printf("  %s\n", c->gpus ? c->gpus : "");
+        }
+}
+
+void capo_profile_show(const struct capo_profile *p)
+{
+        static const char *const sections[] = {"provenance", "platform"};
+
+        printf("%s%s%s\ndigest %s\n", *p->name ? p->name : "(no name)", *p->name ? "  " : "", p->file, p->digest);
+        for (int s = 0; s < CAPO_SECTIONS; s++) {
+                if (p->n_notes[s])
+                        printf("\n%s\n", sections[s]);
+                for (uint32_t i = 0; i < p->n_notes[s]; i++) {
+                        const char *json = p->notes[s][i].json;
+                        size_t n = strlen(json);
+
+                        if (*json == '"' && n > 1)
+                                printf("    %-14s %.*s\n", p->notes[s][i].key, (int)n - 2, json + 1);
+                        else
+                                printf("    %-14s %s\n", p->notes[s][i].key, json);
+                }
+        }
+        for (uint32_t i = 0; i < p->n_rules; i++)
+                show_rule(p, &p->rules[i]);
+        show_layouts(p);
+}
+
+/* ---- match ---- */
+
+static void show_choice(const struct capo_profile *p, const struct capo_match_ask *ask, struct capo_choice c)
+{
+        char bytes[24];
+
+        printf("\n%s of %s: ", capo_coll_word(ask->coll), capo_size_print(ask->question.bytes, bytes, sizeof bytes));
+        if (!c.rule)
+                puts("no opinion, NCCL chooses");
+        else if (!c.algo)
+                printf("left to NCCL (%s:%u)\n", p->file, p->rows[c.rule - 1].line);
+        else
+                printf(c.channels ? "%s, %s, at most %u channels (%s:%u)\n"
+                                  : "%s, %s, NCCL's own channels%.0u (%s:%u)\n",
+                       capo_algo_name(c.algo), capo_proto_name(c.proto), c.channels, p->file, p->rows[c.rule - 1].line);
+}
+
+int capo_profile_show_match(const struct capo_profile *p, struct capo_match_ask *ask)
+{
+        _cleanup_free_ uint32_t *holding = NULL, *all = NULL;
+        struct capo_tables *tables = NULL;
+        char layout[CAPO_LAYOUT_TEXT], when[600];
+        bool decided[CAPO_COLLS] = {false};
+        const char *why = "";
+        int n, n_all, r;
+
+        capo_shape_fill(&ask->shape, ask->layout, layout, sizeof layout, NULL);
+        printf("%d rank%s on %d node%s%s%s", ask->shape.n_ranks, ask->shape.n_ranks == 1 ? "" : "s", ask->shape.n_nodes,
+               ask->shape.n_nodes == 1 ? "" : "s", ask->shape.layout ? ", layout " : "",
+               ask->shape.layout ? ask->shape.layout : "");
+        if (ask->shape.nccl)
+                printf(", NCCL %d.%d.%d", ask->shape.nccl / 10000, ask->shape.nccl / 100 % 100, ask->shape.nccl % 100);
+        puts("");
+        n = capo_match(p, &ask->shape, &holding);
+        n_all = capo_match(p, NULL, &all);
+        r = n < 0 || n_all < 0 ? -1 : capo_tables_new(p, &ask->shape, &tables);
+        if (r < 0) {
+                capo_error("%s: out of memory, or more conditions on single calls than can be compiled", p->file);
+                return r;
+        }
+        for (int i = 0; i < n; i++) {
+                const struct capo_rule *rule = &p->rules[holding[i]];
+                uint32_t rows = 0;
+
+                printf("\nholds   line %u: %s\n", rule->line, capo_when_print(&rule->when, when, sizeof when));
+                if (i + 1 < n) {
+                        capo_rule_compare(p, holding[i], holding[i + 1], &why);
+                        printf("        before line %u because of %s\n", p->rules[holding[i + 1]].line, why);
+                }
+                for (size_t k = 0; k < N_ELEMENTS(order_shown); k++) {
+                        enum capo_coll c = order_shown[k];
+
+                        if (!rule->count[c] || (ask->coll >= 0 && (int)c != ask->coll))
+                                continue;
+                        if (decided[c] && !p->csv) {
+                                printf("        %s is decided above\n", capo_coll_word(c));
+                                continue;
+                        }
+                        if (!capo_when_asks(&rule->when))
+                                decided[c] = true;
+                        for (uint32_t m = 0; m < rule->count[c] && !ask->one; m++) {
+                                if (!rows++)
+                                        show_head();
+                                show_row(&p->rows[rule->first[c] + m], !m);
+                        }
+                }
+        }
+        for (int i = 0; i < n_all; i++) {
+                const struct capo_rule *rule = &p->rules[all[i]];
+
+                if (!capo_rule_settled(rule, &ask->shape, &why))
+                        printf("\nnot     line %u: %s\n        because of %s\n", rule->line,
+                               capo_when_print(&rule->when, when, sizeof when), why);
+        }
+        if (ask->one) {
+                ask->question.coll = (uint8_t)ask->coll;
+                show_choice(p, ask, capo_tables_find(tables, &ask->question));
+        }
+        if (!n)
+                puts("\nno rule holds: NCCL's own choices stand");
+        capo_tables_free(tables);
+        return 0;
+}

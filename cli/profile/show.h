@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAPO_PROFILE_SHOW_H
+#define CAPO_PROFILE_SHOW_H
+
+#include "core/profile/match.h"
+#include "core/base/size.h"
+
+/** capo_profile_show() - the whole profile as tables, to standard output. */
+void capo_profile_show(const struct capo_profile *profile);
+
+struct capo_match_ask {
+        struct capo_shape shape;
+        const char *layout;            /* canonical, of the communicator; NULL */
+        struct capo_question question; /* its bytes only when `one` */
+        int coll;                      /* -1: all */
+        bool one;
+};
+
+/** capo_profile_show_match() - what this communicator gets, and why. 0, or -errno after a message. */
+int capo_profile_show_match(const struct capo_profile *profile, struct capo_match_ask *ask);
+
+/** profile_layouts() - the action "layouts"; @argv[0] is that word. Return: an exit status. */
+int profile_layouts(int argc, char **argv);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ceiling of each communicator: its members' CUDA devices have PCI bus ids in the logs, the topology knows the GPUs
+ * at those, and the rest is capo topo's. A communicator of which one rank's log is missing, or whose GPUs are not in
+ * the topology, has no ceiling rather than a wrong one.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/report/fabric.h"
+#include "cli/topo/topo.h"
+#include "core/base/util.h"
+
+/* What the member's log says about its device: "busid", "mig". */
+static const char *gpu_info(const struct capo_job *job, const struct capo_job_member *m, const char *what)
+{
+        const struct capo_job_process *p = &job->processes[m->process];
+        char key[32];
+
+        snprintf(key, sizeof key, "gpu.%s.%d", what, m->device);
+        for (uint32_t i = 0; i < p->n_info; i++) {
+                if (!strcmp(p->info[i].key, key))
+                        return p->info[i].value;
+        }
+        return NULL;
+}
+
+/* MIG slices: the GPUs' links are not theirs. @t is the caller's own. */
+static void take_links(struct capo_topology *t, const struct capo_plan_gpu *gpus, const bool *slices, uint32_t n)
+{
+        for (uint32_t i = 0; i < n; i++) {
+                int gpu = slices[i] ? capo_topology_gpu_by_dev(t, gpus[i].dev) : -1;
+
+                if (gpu >= 0)
+                        capo_topology_slice(t, gpu);
+        }
+}
+
+/* Two ranks on one GPU of one node, which only slices may be. */
+static bool shared(const struct capo_plan_gpu *gpus, const bool *slices, uint32_t n)
+{
+        for (uint32_t i = 1; i < n; i++) {
+                for (uint32_t k = 0; k < i; k++) {
+                        if (gpus[i].node == gpus[k].node && gpus[i].dev == gpus[k].dev && !(slices[i] && slices[k]))
+                                return true;
+                }
+        }
+        return false;
+}
+
+static void bound(struct report *r, const struct capo_topology *t, const struct topo_options *where, uint32_t comm)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *sliced = NULL;
+        struct topo_source source;
+        bool any_slice = false;
+
+        const struct capo_job *job = r->job;
+        const struct capo_job_comm *c = &job->comms[comm];
+        _cleanup_free_ struct capo_plan_gpu *gpus = calloc(c->n_members + 1, sizeof *gpus);
+        _cleanup_free_ bool *slices = calloc(c->n_members + 1, sizeof *slices);
+        _cleanup_free_ int *node_of = malloc(sizeof *node_of * (job->n_nodes + 1));
+        uint16_t n_nodes = 0;
+
+        if (!gpus || !slices || !node_of || c->n_ranks < 1)
+                return;
+        if (c->n_members != (uint32_t)c->n_ranks) {
+                snprintf(r->no_bound, sizeof r->no_bound, "%s: %u of %d logs", c->name, c->n_members, c->n_ranks);
+                return;
+        }
+        for (uint32_t i = 0; i <= job->n_nodes; i++)
+                node_of[i] = -1;
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                const char *busid = gpu_info(job, &c->members[i], "busid");
+                int gpu = busid ? capo_topology_gpu_by_busid(t, busid) : -1;
+                uint32_t node = job->processes[c->members[i].process].node;
+
+                if (gpu < 0) {
+                        snprintf(r->no_bound, sizeof r->no_bound,
+                                 busid ? "%s: rank %d is on GPU %s, which %s lacks"
+                                       : "%s: the log of rank %d has no GPU bus id%.0s%.0s",
+                                 c->name, c->members[i].rank, busid ? busid : "", r->topology);
+                        return;
+                }
+                if (node_of[node] < 0)
+                        node_of[node] = n_nodes++;
+                gpus[i] = (struct capo_plan_gpu){(uint16_t)node_of[node], (uint16_t)t->gpus[gpu].dev};
+                slices[i] = gpu_info(job, &c->members[i], "mig") != NULL;
+                any_slice |= slices[i];
+        }
+        if (shared(gpus, slices, c->n_members)) {
+                snprintf(r->no_bound, sizeof r->no_bound, "%s: two ranks are on one GPU", c->name);
+                return;
+        }
+        if (any_slice) {
+                if (topo_load("report", where, &sliced, &source) < 0)
+                        return;
+                take_links(sliced, gpus, slices, c->n_members);
+        }
+        (void)fragment_bound(sliced ? sliced : t, gpus, c->n_members, &r->bounds[comm]);
+}
+
+int report_bound(struct report *r, const struct report_options *o)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        bool here = o->topo && !strcmp(o->topo, "this");
+        struct topo_options where = {.topo = here ? NULL : o->topo, .platform = o->platform};
+        struct topo_source source;
+        int e = topo_load("report", &where, &t, &source);
+
+        if (e < 0)
+                return e;
+        r->bounds = calloc(r->job->n_comms + 1, sizeof *r->bounds);
+        if (!r->bounds)
+                return -ENOMEM;
+        snprintf(r->topology, sizeof r->topology, "%s", report_base_name(t->name));
+        for (uint32_t i = 0; i < r->job->n_comms; i++)
+                bound(r, t, &where, i);
+        return report_near(r, t);
+}
+
+double report_ceiling(const struct report *r, const struct report_row *row)
+{
+        int coll = capo_coll_of_call(row->row.call);
+
+        return r->bounds && coll >= 0 && row->row.comm != CAPO_NO_COMM ? r->bounds[row->row.comm].busbw_gbs[coll] : 0;
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * capo run: puts the preload library and the settings into the environment and becomes the command, so that the exit
+ * status, the signals and the terminal are the command's own. The command may be the program itself or what starts it
+ * on many nodes: srun, torchrun and MPICH's mpiexec pass the environment on; Open MPI's mpirun passes on only what it
+ * is told to, so for it the variables are named with -x.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capo/env.h"
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/run/run.h"
+#include "capo/profile.h"
+#include "cli/base/where.h"
+#include "core/base/layout.h"
+#include "core/profile/find.h"
+#include "core/base/util.h"
+#include "profiles/doctor/doctor.h"
+#include "profiles/launch/legacy.h"
+#include "profiles/launch/profile_auto.h"
+
+static const char *forwarded[64];
+static unsigned n_forwarded;
+
+int capo_run_option(struct capo_run *run, int argc, char **argv, int *i)
+{
+        const struct {
+                const char *name;
+                const char **value;
+        } options[] = {
+                {"--dir", &run->dir},     {"--trace", &run->trace},       {"--sample", &run->sample},
+                {"--names", &run->names}, {"--profile", &run->profile},   {"--layout", &run->layout},
+                {"--topo", &run->topo},   {"--platform", &run->platform}, {"--gpus", &run->gpus},
+                {"--graph", &run->graph},
+        };
+
+        if (!strcmp(argv[*i], "--quiet")) {
+                run->quiet = true;
+                return 1;
+        }
+        if (!strcmp(argv[*i], "--allow-modelled")) {
+                run->allow_modelled = true;
+                return 1;
+        }
+        for (size_t k = 0; k < N_ELEMENTS(options); k++) {
+                size_t n = strlen(options[k].name);
+
+                if (strncmp(argv[*i], options[k].name, n))
+                        continue;
+                if (argv[*i][n] == '=') {
+                        *options[k].value = argv[*i] + n + 1;
+                } else if (argv[*i][n]) {
+                        continue;
+                } else if (*i + 1 < argc) {
+                        *options[k].value = argv[++*i];
+                } else {
+                        capo_error("%s needs a value", argv[*i]);
+                        return -EINVAL;
+                }
+                if (options[k].value == &run->trace && strcmp(run->trace, "all")) {
+                        capo_error("--trace %s: expected \"all\"", run->trace);
+                        return -EINVAL;
+                }
+                if (options[k].value == &run->sample) {
+                        char *end;
+                        long v = strtol(run->sample, &end, 10);
+
+                        if (*end || end == run->sample || v < 0) {
+                                capo_error("--sample %s: expected a number, 0 for no GPU timing", run->sample);
+                                return -EINVAL;
+                        }
+                }
+                return 1;
+        }
+        return 0;
+}
+
+static const char *option_help(void)
+{
+        return "  --dir DIR       where the logs go; default capo-logs/<job id, or the time>\n"
+               "  --trace all     keep every call, not only summaries and the last calls of each process\n"
+               "  --sample N      time one in N calls on the GPU with an event pair (default 8; 0: host times only)\n"
+               "  --names FILE    names for communicators: lines \"<uid or number> <name>\"\n"
+               "  --profile P     tune by this profile: a file, a stored profile's name, or auto\n"
+               "  --allow-modelled  also use the profile's modelled rules: computed for an allocation nobody measured\n"
+               "  --layout L      ranks per node, such as 3+5, when the launcher does not tell\n"
+               "  --topo FILE | --platform NAME, --gpus LIST   which GPUs of which machine (capo topo): tells profile "
+               "rules "
+               "the class\n"
+               "                  of the allocation (CAPO_CLASS) and its layout; give the same on every machine\n"
+               "  --graph auto    with these: graph files where capo graph finds a gain. Communicators of all ranks "
+               "are "
+               "made with\n"
+               "                  them, all others without; nothing where a machine is not the one described\n"
+               "  --graph DIR     the same with what capo graph -o DIR wrote, once for many runs; a FILE is\n"
+               "                  NCCL_GRAPH_FILE for every communicator, and one without exactly its GPUs fails\n"
+               "  --quiet         say nothing unless something is wrong\n";
+}
+
+void capo_run_setenv(const char *name, const char *value)
+{
+        setenv(name, value, 1);
+        for (unsigned i = 0; i < n_forwarded; i++) {
+                if (!strcmp(forwarded[i], name))
+                        return;
+        }
+        if (n_forwarded < N_ELEMENTS(forwarded))
+                forwarded[n_forwarded++] = name;
+}
+
+/* capo-logs/<job id>, or the time where there is no job. */
+static void default_dir(char *dir, size_t room)
+{
+        static const char *const job_ids[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"};
+        const char *id = NULL, *step = NULL;
+        time_t now = time(NULL);
+        struct tm tm;
+        char when[32];
+
+        for (size_t i = 0; i < N_ELEMENTS(job_ids) && !id; i++)
+                id = getenv(job_ids[i]);
+        if (id && *id) {
+                step = getenv("SLURM_STEP_ID");
+                snprintf(dir, room, "capo-logs/%s%s%s", id, step ? "." : "", step ? step : "");
+                return;
+        }
+        localtime_r(&now, &tm);
+        strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
+        snprintf(dir, room, "capo-logs/%s.%d", when, (int)getpid());
+}
+
+/* Make @dir and those above it; absolute in @path, because the command may change its folder. */
+static int make_dir(const char *dir, char *path, size_t room)
+{
+        char cwd[PATH_MAX];
+
+        if (*dir == '/') {
+                if (snprintf(path, room, "%s", dir) >= (int)room)
+                        return -ENAMETOOLONG;
+        } else {
+                if (!getcwd(cwd, sizeof cwd))
+                        return -errno;
+                if (snprintf(path, room, "%s/%s", cwd, dir) >= (int)room)
+                        return -ENAMETOOLONG;
+        }
+        for (char *p = path + 1; *p; p++) {
+                if (*p != '/')
+                        continue;
+                *p = 0;
+                if (mkdir(path, 0700) && errno != EEXIST)
+                        return -errno;
+                *p = '/';
+        }
+        if (mkdir(path, 0700) && errno != EEXIST)
+                return -errno;
+        return access(path, W_OK | X_OK) ? -errno : 0;
+}
+
+/* Open MPI's launcher, whatever its name: it says so. Its relatives pass the environment on by themselves. */
+static bool is_open_mpi(const char *command)
+{
+        static const char *const names[] = {"mpirun",  "mpiexec",        "orterun",
+                                            "prterun", "mpirun.openmpi", "mpiexec.openmpi"};
+        const char *base = strrchr(command, '/');
+        char line[PATH_MAX + 64];
+        bool open_mpi = false;
+        FILE *pipe;
+
+        base = base ? base + 1 : command;
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                if (strcmp(base, names[i]))
+                        continue;
+                if (strchr(command, '\''))
+                        return false;
+                snprintf(line, sizeof line, "'%s' --version 2>/dev/null", command);
+                pipe = popen(line, "r");
+                while (pipe && fgets(line, sizeof line, pipe)) {
+                        if (strstr(line, "Open MPI") || strstr(line, "OpenRTE") || strstr(line, "PRRTE"))
+                                open_mpi = true;
+                }
+                if (pipe)
+                        pclose(pipe);
+                return open_mpi;
+        }
+        return false;
+}
+
+/* The step it starts has variables of its own, of its very ranks; the allocation's may be of others. */
+static bool is_srun(const char *command)
+{
+        const char *base = strrchr(command, '/');
+
+        return !strcmp(base ? base + 1 : command, "srun");
+}
+
+/* @command with `-x NAME` after its first word for every variable that is to travel. */
+static char **with_forwarding(char **command)
+{
+        unsigned n = 0;
+        char **line, **at;
+
+        while (command[n])
+                n++;
+        line = calloc(n + 2 * n_forwarded + 1, sizeof *line);
+        if (!line)
+                return command;
+        at = line;
+        *at++ = command[0];
+        for (unsigned i = 0; i < n_forwarded; i++) {
+                *at++ = strdup("-x");
+                *at++ = strdup(forwarded[i]);
+        }
+        for (unsigned i = 1; i < n; i++)
+                *at++ = command[i];
+        return line;
+}
+
+static void preload(const char *library)
+{
+        const char *before = getenv("LD_PRELOAD");
+        _cleanup_free_ char *list = NULL;
+
+        if (before && strstr(before, library)) {
+                capo_run_setenv("LD_PRELOAD", before);
+                return;
+        }
+        if (before && *before && asprintf(&list, "%s:%s", library, before) > 0)
+                capo_run_setenv("LD_PRELOAD", list);
+        else
+                capo_run_setenv("LD_PRELOAD", library);
+}
+
+/*
+ * NCCL is to take capo's plugin from the library that is preloaded anyway: by absolute path, because only a path names
+ * that very file. Whatever the user had set there is kept for chaining.
+ */
+static void take_plugin(const char *variable, const char *chain, const char *library)
+{
+        const char *before = getenv(variable);
+
+        if (before && *before && strcmp(before, library))
+                capo_run_setenv(chain, before);
+        capo_run_setenv(variable, library);
+}
+
+static const char *get_variable(const char *name, void *user)
+{
+        return getenv(name);
+}
+
+/* For NCCL without a tuner interface: say the profile in that release's variables, as far as they can. */
+static int set_legacy(const struct capo_profile *profile, const struct capo_layout_launch *launch, int nccl,
+                      bool allow_modelled)
+{
+        struct capo_shape shape = {.n_ranks = (int)launch->n_ranks,
+                                   .nccl = nccl,
+                                   .min_local = -1,
+                                   .max_local = -1,
+                                   .allow_modelled = allow_modelled};
+        struct capo_legacy legacy;
+        char layout[CAPO_LAYOUT_TEXT], derived[CAPO_LAYOUT_TEXT], *save = NULL;
+        int r;
+
+        if (launch->layout.n_nodes) {
+                shape.n_nodes = (int)launch->layout.n_nodes;
+                shape.min_local = (int)capo_layout_smallest(&launch->layout);
+                shape.max_local = (int)capo_layout_largest(&launch->layout);
+                capo_layout_print(&launch->layout, layout, sizeof layout);
+                capo_shape_fill(&shape, layout, derived, sizeof derived, NULL);
+        }
+        r = capo_legacy_translate(profile, &shape, &legacy);
+        if (r < 0)
+                return r;
+        capo_info("NCCL %d.%d.%d has no tuner interface; the profile is translated into its variables", nccl / 10000,
+                  nccl / 100 % 100, nccl % 100);
+        for (unsigned i = 0; i < legacy.n; i++) {
+                capo_info("  %s=%s", legacy.set[i].name, legacy.set[i].value);
+                capo_run_setenv(legacy.set[i].name, legacy.set[i].value);
+        }
+        for (char *line = legacy.lost ? strtok_r(legacy.lost, "\n", &save) : NULL; line;
+             line = strtok_r(NULL, "\n", &save))
+                capo_warn("not expressed: %s", line);
+        free(legacy.lost);
+        return 0;
+}
+
+/*
+ * Resolve the profile once, here, and export what every rank must agree on: its path, its digest, the layout, and
+ * whether modelled rules are used (said in so many words, also when not: a shell on another node may say otherwise). A
+ * profile that is wrong stops the job before it starts.
+ */
+static int set_profile(const struct capo_run *run, char **command, const char *library)
+{
+        char shipped[PATH_MAX], path[PATH_MAX], absolute[PATH_MAX], layout[CAPO_LAYOUT_TEXT];
+        _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
+        char agreed[CAPO_AGREEMENT];
+        struct capo_layout_launch launch;
+        struct capo_env env;
+        bool allow_modelled;
+        uint32_t n;
+        struct capo_findings findings = {0};
+        struct capo_reach reach;
+        struct capo_fault fault;
+
+        if (capo_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", shipped, sizeof shipped))
+                *shipped = 0;
+        if ((strcmp(run->profile, "auto")
+                     ? capo_profile_find(run->profile, *shipped ? shipped : NULL, path, sizeof path, &fault)
+                     : capo_profile_auto(*shipped ? shipped : NULL, NULL, path, sizeof path, &fault)) ||
+            !realpath(path, absolute) || capo_profile_load(absolute, &profile, &fault)) {
+                capo_error("%s", fault.text);
+                return -EINVAL;
+        }
+        if (capo_layout_from_launcher(get_variable, NULL, &launch) == -EINVAL) {
+                capo_error("%s", launch.said);
+                return -EINVAL;
+        }
+        if (*launch.said)
+                capo_warn("%s", launch.said);
+        capo_env_read(&env);
+        allow_modelled = run->allow_modelled || env.allow_modelled;
+        n = allow_modelled || run->quiet ? 0 : capo_profile_modelled(profile);
+        if (n)
+                capo_info("modelled rules of the profile that are not used: %u; --allow-modelled uses them", n);
+        capo_doctor_command(&findings, command, &reach);
+        capo_findings_finish(&findings);
+        if (reach.version >= CAPO_LEGACY_FIRST && reach.version <= CAPO_LEGACY_LAST)
+                return set_legacy(profile, &launch, reach.version, allow_modelled);
+        capo_run_setenv("CAPO_PROFILE", absolute);
+        capo_run_setenv("CAPO_PROFILE_DIGEST", capo_profile_agreement(profile, allow_modelled, agreed));
+        capo_run_setenv("CAPO_ALLOW_MODELLED", allow_modelled ? "1" : "0");
+        if (launch.layout.n_nodes && !(is_srun(command[0]) && !strcmp(launch.source, "SLURM_TASKS_PER_NODE")))
+                capo_run_setenv("CAPO_LAYOUT", capo_layout_print(&launch.layout, layout, sizeof layout));
+        take_plugin("NCCL_TUNER_PLUGIN", "CAPO_CHAIN_TUNER", library);
+        if (!run->quiet)
+                capo_info("tuning by %s, digest %s", absolute, profile->digest);
+        return 0;
+}
+
+int capo_run_exec(const struct capo_run *run, char **command)
+{
+        char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX];
+        int r;
+
+        if (capo_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", library, sizeof library)) {
+                capo_error("libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
+                return CAPO_EXIT_FAIL;
+        }
+        if (run->dir)
+                snprintf(dir, sizeof dir, "%s", run->dir);
+        else
+                default_dir(dir, sizeof dir);
+        r = make_dir(dir, path, sizeof path);
+        if (r < 0) {
+                capo_error("%s: cannot be used for logs: %s", dir, strerror(-r));
+                return CAPO_EXIT_FAIL;
+        }
+        capo_run_setenv("CAPO_DIR", path);
+        r = capo_run_allocation(run, path);
+        if (r)
+                return r;
+        if (run->trace)
+                capo_run_setenv("CAPO_TRACE", run->trace);
+        if (run->sample)
+                capo_run_setenv("CAPO_GPU_SAMPLE", run->sample);
+        if (run->names)
+                capo_run_setenv("CAPO_COMM_NAMES", run->names);
+        if (run->layout)
+                capo_run_setenv("CAPO_LAYOUT", run->layout);
+        if (run->allow_modelled)
+                capo_run_setenv("CAPO_ALLOW_MODELLED", "1");
+        if (run->quiet)
+                capo_run_setenv("CAPO_QUIET", "1");
+        if (run->profile && set_profile(run, command, library))
+                return CAPO_EXIT_FAIL;
+        /* What ran comes from NCCL's profiler interface (2.23 on); the plugin itself keeps quiet on releases where it
+         * costs. */
+        if (!getenv("CAPO_PROFILER") || strcmp(getenv("CAPO_PROFILER"), "off"))
+                take_plugin("NCCL_PROFILER_PLUGIN", "CAPO_CHAIN_PROFILER", library);
+        preload(library);
+        if (!run->quiet)
+                capo_info("recording to %s; afterwards: capo report %s", dir, dir);
+        if (is_open_mpi(command[0]))
+                command = with_forwarding(command);
+        execvp(command[0], command);
+        r = errno;
+        capo_error("%s: %s", command[0], strerror(r));
+        return r == ENOENT ? 127 : 126;
+}
+
+static void help(void)
+{
+        printf("usage: capo run [OPTIONS] -- COMMAND [ARG...]\n\n"
+               "Runs COMMAND with capo's library preloaded. COMMAND is the training program or what starts it "
+               "(torchrun,\n"
+               "srun, mpirun, a shell script); nothing in it needs to change. The exit status is COMMAND's; 127: no "
+               "such command.\n"
+               "Processes that never call NCCL or libfabric are left alone: no thread, no file, no output.\n\n"
+               "%s\n"
+               "The same by environment alone:  LD_PRELOAD=.../libcapo.so CAPO_DIR=DIR COMMAND\n"
+               "All settings: capo env\n\n"
+               "  capo run -- torchrun --nproc-per-node 8 train.py\n"
+               "  capo run --trace all --dir /scratch/me/logs -- mpirun -n 16 ./all_reduce_perf -b 8 -e 1G -f 2\n"
+               "  capo run --profile mycluster.json -- srun python train.py\n",
+               option_help());
+}
+
+int capo_verb_run(int argc, char **argv)
+{
+        struct capo_run run = {0};
+        int i;
+
+        for (i = 1; i < argc && *argv[i] == '-'; i++) {
+                int r;
+
+                if (!strcmp(argv[i], "--")) {
+                        i++;
+                        break;
+                }
+                if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+                        help();
+                        return CAPO_EXIT_OK;
+                }
+                r = capo_run_option(&run, argc, argv, &i);
+                if (r < 0)
+                        return CAPO_EXIT_USAGE;
+                if (!r) {
+                        capo_error("run: unknown option \"%s\"; capo run --help", argv[i]);
+                        return CAPO_EXIT_USAGE;
+                }
+        }
+        if (i >= argc) {
+                capo_error("run: no command given; capo run [OPTIONS] -- COMMAND [ARG...]");
+                return CAPO_EXIT_USAGE;
+        }
+        return capo_run_exec(&run, argv + i);
+}

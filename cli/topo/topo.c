@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo topo: which machine, which GPUs; then one page about them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/topo/topo.h"
+#include "core/base/util.h"
+#include "profiles/machine/visible.h"
+
+static void help(void)
+{
+        puts("usage: capo topo [--topo FILE | --platform NAME] [--gpus LIST | --alloc SIZES | --every K] [OPTIONS]\n"
+             "       capo topo capture [-o FILE]    this machine as an NCCL topology file\n\n"
+             "Shows how the GPUs of an allocation are joined, and the most that any software could get out of their\n"
+             "links: broadcast and reduce (smallest cut), all-gather and reduce-scatter (tightest cut per rank "
+             "inside),\n"
+             "all-reduce (packed spanning trees), over NVLink alone and over NVLink, PCIe and NICs together. Exact "
+             "for\n"
+             "the model that docs/fragments.md states; GB/s as nccl-tests' algbw.\n\n"
+             "  --topo FILE      NCCL topology XML (NCCL_TOPO_DUMP_FILE writes one), lstopo XML, or the text of\n"
+             "                   nvidia-smi topo -m; without it and --platform: this machine, by hwloc\n"
+             "  --platform NAME  a machine capo knows: dgx1v, dgx1p, dgx2, dgxa100, hgxh100, ... (capo plan --help "
+             "has\n"
+             "                   the list), gb200-nvl36, gb200-nvl72; with --topo it supplies NVLinks the file lacks\n"
+             "  --gpus LIST      1,2,3 or 0-4 or bus ids; 1,2,3+0-4 is two machines; without it all GPUs, on this\n"
+             "                   machine those that the driver opens to this process and CUDA_VISIBLE_DEVICES picks:\n"
+             "                   numbers, UUIDs or beginnings of them, MIG slices\n"
+             "  --alloc SIZES    3+5: the first 3 and the first 5 GPUs of two machines\n"
+             "  --every K        all allocations of K GPUs, one line per class\n"
+             "  --classes        all classes of the machine, as the table in docs/\n"
+             "  --atlas          with --every K: for each class what NCCL reaches by itself, with its other algorithm, "
+             "with\n"
+             "                   a graph file (capo graph), and what no software can exceed; by NCCL's model\n"
+             "  --trees          list the trees that reach the ceilings\n"
+             "  --nccl           ask real NCCL, on virtual GPUs, what it would do (takes seconds; its own model)\n"
+             "  --json           for programs\n"
+             "  --svg FILE       draw the links\n"
+             "  --brick GBS      bandwidth of one NVLink each way instead of NCCL's constant\n"
+             "  --partial        the file was dumped where GPUs were hidden: drop links that lead to them\n\n"
+             "  capo topo --platform dgx1v --gpus 0,3,4\n"
+             "  capo topo --topo topo.xml --alloc 3+5 --trees\n"
+             "  capo topo --platform dgx1v --every 3\n\n"
+             "Exit status: 0; 1 the description or the allocation is wrong; 2 wrong command line.");
+}
+
+static bool number(const char *text, double low, double high, double *out)
+{
+        char *end;
+        double v = strtod(text, &end);
+
+        if (end == text || *end || !(v >= low && v <= high))
+                return false;
+        *out = v;
+        return true;
+}
+
+static int options(int argc, char **argv, struct topo_options *o)
+{
+        const struct {
+                const char *name;
+                const char **value;
+        } texts[] = {{"--topo", &o->topo},
+                     {"--platform", &o->platform},
+                     {"--gpus", &o->gpus},
+                     {"--alloc", &o->alloc},
+                     {"--svg", &o->svg}};
+        const struct {
+                const char *name;
+                bool *value;
+        } flags[] = {{"--json", &o->json},       {"--trees", &o->trees}, {"--classes", &o->classes},
+                     {"--partial", &o->partial}, {"--atlas", &o->atlas}, {"--nccl", &o->ask_nccl}};
+
+        for (int i = 1; i < argc; i++) {
+                bool known = false;
+                double v = 0;
+
+                for (size_t k = 0; k < N_ELEMENTS(flags); k++) {
+                        if (!strcmp(argv[i], flags[k].name))
+                                known = *flags[k].value = true;
+                }
+                if (known)
+                        continue;
+                for (size_t k = 0; k < N_ELEMENTS(texts); k++) {
+                        if (strcmp(argv[i], texts[k].name) != 0)
+                                continue;
+                        if (i + 1 == argc) {
+                                capo_error("topo: %s wants a value; capo topo --help", argv[i]);
+                                return CAPO_EXIT_USAGE;
+                        }
+                        *texts[k].value = argv[++i];
+                        known = true;
+                        break;
+                }
+                if (known)
+                        continue;
+                if (strcmp(argv[i], "--every") != 0 && strcmp(argv[i], "--brick") != 0) {
+                        capo_error("topo: unknown option \"%s\"; capo topo --help", argv[i]);
+                        return CAPO_EXIT_USAGE;
+                }
+                if (i + 1 == argc || !number(argv[i + 1], !strcmp(argv[i], "--every") ? 2 : 0.001, 4096, &v)) {
+                        capo_error("topo: %s wants a number%s, found \"%s\"", argv[i],
+                                   !strcmp(argv[i], "--every") ? " of 2 or more" : " of GB/s above 0",
+                                   i + 1 < argc ? argv[i + 1] : "nothing");
+                        return CAPO_EXIT_USAGE;
+                }
+                if (!strcmp(argv[i++], "--every"))
+                        o->every = (int)v;
+                else
+                        o->brick_gbs = v;
+        }
+        if (o->atlas && !o->every && !o->classes) {
+                capo_error("topo: --atlas goes with --every K");
+                return CAPO_EXIT_USAGE;
+        }
+        o->ask_nccl |= o->atlas;
+        if ((o->gpus && o->alloc) || ((o->every || o->classes) && (o->gpus || o->alloc || o->svg))) {
+                capo_error("topo: only one of --gpus, --alloc, --every and --classes, and a picture of one allocation "
+                           "only");
+                return CAPO_EXIT_USAGE;
+        }
+        return 0;
+}
+
+static const char *get_variable(const char *name, void *user)
+{
+        return getenv(name);
+}
+
+/* The GPUs that CUDA would show to a program started here, in its order. */
+static int visible(struct capo_topology *t, struct capo_alloc *a, char *said, size_t said_room, char *why, size_t room)
+{
+        _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
+        _cleanup_free_ struct capo_visible *v = malloc(sizeof *v);
+        int gpus[N_ELEMENTS(v->devices)];
+        char no_driver[256];
+        bool driver;
+        int r;
+
+        if (!nvml || !v)
+                return -ENOMEM;
+        driver = capo_nvml_read(nvml, no_driver, sizeof no_driver) == 0;
+        r = capo_visible_find(t, driver ? nvml : NULL, get_variable, NULL, v, why, room);
+        if (r < 0)
+                return r;
+        for (int i = 0; i < v->n; i++) {
+                gpus[i] = v->devices[i].gpu;
+                if (v->devices[i].slice)
+                        capo_topology_slice(t, v->devices[i].gpu);
+        }
+        snprintf(said, said_room, "%s", v->said);
+        return capo_alloc_gpus(gpus, v->n, a);
+}
+
+static int allocation(const struct topo_options *o, struct capo_topology *t, struct capo_alloc *a, char *said,
+                      size_t said_room, char *why, size_t room)
+{
+        _cleanup_free_ int *all = NULL;
+
+        *said = 0;
+        if (o->gpus || o->alloc)
+                return capo_alloc_parse(t, o->gpus ? o->gpus : o->alloc, !o->gpus, a, why, room);
+        if (!o->topo && !o->platform)
+                return visible(t, a, said, said_room, why, room);
+        all = malloc(sizeof *all * (t->n_gpus + 1));
+        for (size_t i = 0; all && i < t->n_gpus; i++)
+                all[i] = (int)i;
+        return all ? capo_alloc_gpus(all, (int)t->n_gpus, a) : -ENOMEM;
+}
+
+static int one(const struct topo_options *o, struct capo_topology *t, const struct topo_source *s)
+{
+        struct capo_alloc a;
+        struct capo_ceilings c;
+        struct fragment_nccl nccl = {0};
+        char why[1600] = "out of memory", said[1024];
+        int r = allocation(o, t, &a, said, sizeof said, why, sizeof why);
+
+        if (r < 0) {
+                capo_error("topo: %s", why);
+                return CAPO_EXIT_FAIL;
+        }
+        r = capo_ceilings(t, &a, CAPO_CEILING_TREES | CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &c);
+        if (!r && o->ask_nccl)
+                (void)topo_ask(s, t, &a, NULL, &nccl); /* the page says why not */
+        if (!r) {
+                if (o->json)
+                        r = topo_json(stdout, t, &a, &c, &nccl, said);
+                else
+                        topo_page(stdout, o, t, &a, &c, &nccl, said);
+                if (!r && o->svg) {
+                        r = topo_svg(o->svg, t, &a, &c);
+                        if (r < 0)
+                                snprintf(why, sizeof why, "%s: %s", o->svg, strerror(-r));
+                }
+                capo_ceilings_free(&c);
+        }
+        fragment_nccl_finish(&nccl);
+        capo_alloc_free(&a);
+        if (r < 0)
+                capo_error("topo: %s", why);
+        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+int capo_verb_topo(int argc, char **argv)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct topo_options o = {0};
+        struct topo_source s;
+        int r;
+
+        if (argc > 1 && !strcmp(argv[1], "capture"))
+                return topo_capture(argc - 1, argv + 1);
+        for (int i = 1; i < argc; i++) {
+                if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+                        help();
+                        return CAPO_EXIT_OK;
+                }
+        }
+        r = options(argc, argv, &o);
+        if (r)
+                return r;
+        if (topo_load("topo", &o, &t, &s) < 0)
+                return CAPO_EXIT_FAIL;
+        return o.every || o.classes ? topo_every(&o, t, &s) : one(&o, t, &s);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The settings table at work. Each row of env.def becomes one field, one parse call and one printed line, so the list,
+ * the parser and the documentation cannot drift apart.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "capo/env.h"
+#include "capo/msg.h"
+#include "core/base/size.h"
+
+static bool parse_STR(const char *text, capo_env_STR *out)
+{
+        *out = text;
+        return true;
+}
+
+static bool parse_INT(const char *text, capo_env_INT *out)
+{
+        char *end;
+        long long v = strtoll(text, &end, 10);
+
+        if (end == text || *end)
+                return false;
+        *out = v;
+        return true;
+}
+
+static bool parse_SIZE(const char *text, capo_env_SIZE *out)
+{
+        return capo_size_parse(text, out) == 0;
+}
+
+static bool parse_BOOL(const char *text, capo_env_BOOL *out)
+{
+        static const char *const words[] = {"0", "1", "no", "yes", "off", "on", "false", "true"};
+
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+                if (!strcasecmp(text, words[i])) {
+                        *out = i & 1;
+                        return true;
+                }
+        }
+        return false;
+}
+
+int capo_env_read(struct capo_env *env)
+{
+        int bad = 0;
+        const char *text;
+
+#define ENV(field, type, name, def, help)                                                                            \
+        text = getenv(name);                                                                                         \
+        if (!text || !*text || !parse_##type(text, &env->field)) {                                                   \
+                (void)parse_##type(def, &env->field);                                                                \
+                if (text && *text) {                                                                                 \
+                        capo_warn("%s=%s is not understood (%s), using the default \"%s\"", name, text, #type, def); \
+                        bad++;                                                                                       \
+                }                                                                                                    \
+        }
+#include "capo/env.def"
+#undef ENV
+        return bad;
+}
+
+void capo_env_print(FILE *out, bool markdown)
+{
+        if (markdown)
+                fputs("| variable | default | meaning |\n|---|---|---|\n", out);
+#define ENV(field, type, name, def, help)                                                               \
+        if (markdown)                                                                                   \
+                fprintf(out, "| `%s` | `%s` | %s |\n", name, def, help);                                \
+        else                                                                                            \
+                fprintf(out, "%-22s %-16s default %-10s %s\n", name, getenv(name) ? getenv(name) : "-", \
+                        *def ? def : "(empty)", help);
+#include "capo/env.def"
+#undef ENV
+}

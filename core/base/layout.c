@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A layout is kept as runs of equal nodes by rising size. That makes "3+5" and "5+3" the same bytes, and a job of a
+ * thousand nodes as small as one of two.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/layout.h"
+
+#define RANKS_MAX (1u << 24)
+
+int capo_layout_add(struct capo_layout *l, uint32_t ranks, uint32_t nodes)
+{
+        uint32_t i = 0;
+
+        if (!ranks || !nodes)
+                return -EINVAL;
+        if ((uint64_t)ranks * nodes + l->n_ranks > RANKS_MAX)
+                return -E2BIG;
+        while (i < l->n_runs && l->runs[i].ranks < ranks)
+                i++;
+        if (i == l->n_runs || l->runs[i].ranks != ranks) {
+                if (l->n_runs == CAPO_LAYOUT_RUNS)
+                        return -E2BIG;
+                memmove(&l->runs[i + 1], &l->runs[i], (l->n_runs - i) * sizeof l->runs[0]);
+                l->runs[i].ranks = ranks;
+                l->runs[i].nodes = 0;
+                l->n_runs++;
+        }
+        l->runs[i].nodes += nodes;
+        l->n_nodes += nodes;
+        l->n_ranks += ranks * nodes;
+        return 0;
+}
+
+static bool read_number(const char **text, uint32_t *out)
+{
+        char *end;
+        unsigned long v;
+
+        if (!isdigit((unsigned char)**text))
+                return false;
+        errno = 0;
+        v = strtoul(*text, &end, 10);
+        if (errno || v > RANKS_MAX)
+                v = RANKS_MAX + 1ul; /* refused by add */
+        *text = end;
+        *out = (uint32_t)v;
+        return true;
+}
+
+static void skip_space(const char **text)
+{
+        while (isspace((unsigned char)**text))
+                (*text)++;
+}
+
+int capo_layout_parse(const char *text, struct capo_layout *out, const char **at)
+{
+        struct capo_layout l = {0};
+        uint32_t first, second;
+        int r = -EINVAL;
+
+        for (;;) {
+                skip_space(&text);
+                if (!read_number(&text, &first))
+                        break;
+                skip_space(&text);
+                if (*text == 'x' || *text == '*') {
+                        text++;
+                        skip_space(&text);
+                        if (!read_number(&text, &second))
+                                break;
+                        skip_space(&text);
+                        r = capo_layout_add(&l, second, first);
+                } else {
+                        r = capo_layout_add(&l, first, 1);
+                }
+                if (r < 0)
+                        break;
+                if (!*text) {
+                        *out = l;
+                        return 0;
+                }
+                r = -EINVAL;
+                if (*text != '+')
+                        break;
+                text++;
+        }
+        if (at)
+                *at = text;
+        return r;
+}
+
+int capo_layout_parse_slurm(const char *text, struct capo_layout *out)
+{
+        struct capo_layout l = {0};
+        uint32_t ranks, nodes;
+
+        for (;;) {
+                int r;
+
+                if (!read_number(&text, &ranks))
+                        return -EINVAL;
+                nodes = 1;
+                if (text[0] == '(' && text[1] == 'x') {
+                        text += 2;
+                        if (!read_number(&text, &nodes) || *text++ != ')')
+                                return -EINVAL;
+                }
+                r = capo_layout_add(&l, ranks, nodes);
+                if (r < 0)
+                        return r;
+                if (!*text) {
+                        *out = l;
+                        return 0;
+                }
+                if (*text++ != ',')
+                        return -EINVAL;
+        }
+}
+
+char *capo_layout_print(const struct capo_layout *l, char *text, size_t room)
+{
+        size_t used = 0;
+
+        if (room)
+                *text = 0;
+        for (uint32_t i = 0; i < l->n_runs; i++) {
+                bool times = l->runs[i].nodes > 2;
+
+                for (uint32_t k = 0; k < (times ? 1 : l->runs[i].nodes) && used < room; k++) {
+                        const char *plus = used ? "+" : "";
+                        int n = times ? snprintf(text + used, room - used, "%s%ux%u", plus, l->runs[i].nodes,
+                                                 l->runs[i].ranks)
+                                      : snprintf(text + used, room - used, "%s%u", plus, l->runs[i].ranks);
+
+                        used += n > 0 ? (size_t)n : 0;
+                }
+        }
+        return text;
+}
+
+bool capo_layout_equal(const struct capo_layout *a, const struct capo_layout *b)
+{
+        if (a->n_runs != b->n_runs)
+                return false;
+        for (uint32_t i = 0; i < a->n_runs; i++) {
+                if (a->runs[i].ranks != b->runs[i].ranks || a->runs[i].nodes != b->runs[i].nodes)
+                        return false;
+        }
+        return true;
+}
+
+/* --- one communicator --- */
+
+/* Ranks and nodes with the smallest and largest node given: is there only one way to fill the nodes in between? */
+static int settle(int n_ranks, int n_nodes, int low, int high, struct capo_layout *out)
+{
+        struct capo_layout l = {0};
+        long between = n_nodes - 2, rest = (long)n_ranks - low - high;
+        int r = 0;
+
+        if (low < 1 || high < low || (n_nodes == 1 && low != high))
+                return -EINVAL;
+        if (n_nodes == 1 || low == high) {
+                if ((long)low * n_nodes != n_ranks)
+                        return -EINVAL;
+                r = capo_layout_add(&l, (uint32_t)low, (uint32_t)n_nodes);
+        } else {
+                if (rest < between * low || rest > between * high)
+                        return -EINVAL;
+                /* with one node between it is the rest; at the ends, and with sizes one apart, all follow */
+                long above = rest - between * low; /* ranks beyond `low` to be spread over the nodes between */
+                long step = high - low;
+
+                r = capo_layout_add(&l, (uint32_t)low, 1);
+                r = r ? r : capo_layout_add(&l, (uint32_t)high, 1);
+                if (between == 1) {
+                        r = r ? r : capo_layout_add(&l, (uint32_t)rest, 1);
+                } else if (between > 1) {
+                        bool ends = above == 0 || above == between * step, one_apart = step == 1, one_more = above == 1,
+                             one_less = between * step - above == 1;
+
+                        if (!ends && !one_apart && !one_more && !one_less)
+                                return -ENODATA;
+                        if (ends || one_apart) {
+                                long highs = above / step;
+
+                                if (highs)
+                                        r = r ? r : capo_layout_add(&l, (uint32_t)high, (uint32_t)highs);
+                                if (between - highs)
+                                        r = r ? r : capo_layout_add(&l, (uint32_t)low, (uint32_t)(between - highs));
+                        } else {
+                                int usual = one_more ? low : high, odd = one_more ? low + 1 : high - 1;
+
+                                r = r ? r : capo_layout_add(&l, (uint32_t)odd, 1);
+                                r = r ? r : capo_layout_add(&l, (uint32_t)usual, (uint32_t)(between - 1));
+                        }
+                }
+        }
+        if (!r)
+                *out = l;
+        return r;
+}
+
+static int say(struct capo_layout_why *why, int r, enum capo_layout_source source, const char *text)
+{
+        if (why) {
+                why->source = r ? CAPO_LAYOUT_UNKNOWN : source;
+                why->text = why->dropped ? why->text : text;
+        }
+        return r;
+}
+
+static void drop(struct capo_layout_why *why, const char *text)
+{
+        why->dropped = true;
+        why->text = text;
+}
+
+int capo_layout_of_comm(const struct capo_layout *world, const struct capo_layout_told *told, struct capo_layout *out,
+                        struct capo_layout_why *why)
+{
+        int low = told->min_local, high = told->max_local, n = told->n_ranks, nodes = told->n_nodes, r;
+        bool whole = world && world->n_nodes && n > 0 && world->n_ranks == (uint32_t)n;
+        struct capo_layout_why unused;
+
+        why = why ? why : &unused;
+        *why = (struct capo_layout_why){0};
+        if (n < 1 || nodes < 1 || nodes > n)
+                return say(why, -EINVAL, 0, "NCCL told no ranks or nodes");
+        if (nodes == 1)
+                low = high = n;
+        if (nodes == n)
+                low = high = 1;
+        if (whole && world->n_nodes != (uint32_t)nodes)
+                drop(why, "the launcher's layout is dropped: NCCL counts another number of nodes");
+        else if (whole && low > 0 && high > 0 &&
+                 (capo_layout_smallest(world) != (uint32_t)low || capo_layout_largest(world) != (uint32_t)high))
+                drop(why, "the launcher's layout is dropped: NCCL counts another smallest or largest node");
+        r = low < 1 || high < 1 ? -ENODATA : settle(n, nodes, low, high, out);
+        if (r == 0)
+                return say(why, 0, CAPO_LAYOUT_NCCL, "NCCL's nodes, smallest and largest leave one layout");
+        if (r == -ENODATA && whole && !why->dropped) {
+                *out = *world;
+                return say(why, 0, CAPO_LAYOUT_LAUNCHER, "the launcher's layout, of all ranks");
+        }
+        if (low < 1 || high < 1)
+                return say(why, r, 0, "not known: NCCL told neither smallest nor largest node");
+        if (r == -ENODATA)
+                return say(why, r, 0, "not known: several layouts have these numbers");
+        return say(why, r, 0, "ranks, nodes, smallest and largest node contradict each other");
+}
+
+/* --- launchers --- */
+
+struct claim {
+        const char *variable;
+        struct capo_layout layout; /* n_nodes 0: it does not settle one */
+        uint32_t n_ranks;          /* 0: it does not say */
+};
+
+static uint32_t env_number(capo_layout_getenv get, void *user, const char *name)
+{
+        const char *text = get(name, user);
+        uint32_t v;
+
+        if (!text || !read_number(&text, &v) || *text || v > RANKS_MAX)
+                return 0;
+        return v;
+}
+
+static void said_add(struct capo_layout_launch *out, const char *text)
+{
+        size_t used = strlen(out->said);
+
+        snprintf(out->said + used, sizeof out->said - used, "%s%s", used ? "; " : "", text);
+}
+
+/* A launcher that tells the job's size and this node's: settled for one node only. */
+static void claim_local(struct claim *c, const char *variable, uint32_t size, uint32_t local)
+{
+        c->variable = variable;
+        c->n_ranks = size;
+        if (size && local == size)
+                (void)capo_layout_add(&c->layout, size, 1);
+}
+
+/*
+ * Slurm's variables count only where Slurm itself starts the ranks: in those that an mpirun started they are the
+ * allocation's on one node and its daemons' step on the next, and ranks would disagree. @in_rank: asked by a rank, not
+ * by what starts the ranks: then there is a step, and the allocation says nothing.
+ */
+static size_t collect(capo_layout_getenv get, void *user, bool in_rank, struct claim *claims,
+                      struct capo_layout_launch *out)
+{
+        static const char *const slurm[] = {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
+        uint32_t world = env_number(get, user, "WORLD_SIZE"), local = env_number(get, user, "LOCAL_WORLD_SIZE"),
+                 groups = env_number(get, user, "GROUP_WORLD_SIZE");
+        bool not_srun = (world && local) || env_number(get, user, "OMPI_COMM_WORLD_SIZE") ||
+                        env_number(get, user, "MPI_LOCALNRANKS");
+        size_t n = 0;
+
+        if (world && local) {
+                struct claim *c = &claims[n++];
+
+                claim_local(c, "WORLD_SIZE", world, local);
+                if (groups == 2 && local < world) { /* two agents: the other one has the rest, seen from either */
+                        (void)capo_layout_add(&c->layout, local, 1);
+                        (void)capo_layout_add(&c->layout, world - local, 1);
+                } else if (groups == world && local == 1 && world > 1) {
+                        (void)capo_layout_add(&c->layout, 1, world);
+                }
+        }
+        if (env_number(get, user, "OMPI_COMM_WORLD_SIZE"))
+                claim_local(&claims[n++], "OMPI_COMM_WORLD_SIZE", env_number(get, user, "OMPI_COMM_WORLD_SIZE"),
+                            env_number(get, user, "OMPI_COMM_WORLD_LOCAL_SIZE"));
+        if (env_number(get, user, "PMI_SIZE"))
+                claim_local(&claims[n++], "PMI_SIZE", env_number(get, user, "PMI_SIZE"),
+                            env_number(get, user, "MPI_LOCALNRANKS"));
+        for (size_t i = 0; i < (in_rank ? 1 : 2) && !not_srun; i++) {
+                const char *text = get(slurm[i], user);
+                struct claim c = {.variable = slurm[i]};
+                char line[128];
+
+                if (!text || !*text)
+                        continue;
+                if (capo_layout_parse_slurm(text, &c.layout) < 0) {
+                        snprintf(line, sizeof line, "%s=%.40s is not understood", slurm[i], text);
+                        said_add(out, line);
+                        continue;
+                }
+                c.n_ranks = c.layout.n_ranks;
+                claims[n++] = c;
+                break; /* inside a step the step's variable is the one that counts */
+        }
+        return n;
+}
+
+static int resolve(capo_layout_getenv get, void *user, bool in_rank, struct capo_layout_launch *out)
+{
+        struct claim claims[8] = {0};
+        const char *given = get("CAPO_LAYOUT", user), *at = NULL, *ranks_source = "";
+        char line[320], a[CAPO_LAYOUT_TEXT], b[CAPO_LAYOUT_TEXT];
+        size_t n = 0;
+
+        *out = (struct capo_layout_launch){0};
+        if (given && *given) {
+                if (capo_layout_parse(given, &claims[0].layout, &at) < 0) {
+                        snprintf(out->said, sizeof out->said,
+                                 "CAPO_LAYOUT=%.60s: expected ranks per node such as 3+5 or 4x8, found \"%.20s\"",
+                                 given, at);
+                        return -EINVAL;
+                }
+                claims[0].variable = "CAPO_LAYOUT";
+                claims[0].n_ranks = claims[0].layout.n_ranks;
+                n = 1;
+        }
+        n += collect(get, user, in_rank, claims + n, out);
+        /* The launcher nearest to the ranks knows how many there are; Slurm may have started one torchrun per node. */
+        for (size_t i = 0; i < n && !out->n_ranks; i++) {
+                if (claims[i].n_ranks && (strcmp(claims[i].variable, "CAPO_LAYOUT") != 0 || n == 1)) {
+                        out->n_ranks = claims[i].n_ranks;
+                        ranks_source = claims[i].variable;
+                }
+        }
+        for (size_t i = 0; i < n; i++) {
+                const struct claim *c = &claims[i];
+
+                if (c->n_ranks && c->n_ranks != out->n_ranks) {
+                        snprintf(line, sizeof line, "%s says %u ranks, %s says %u: %s is dropped", c->variable,
+                                 c->n_ranks, ranks_source, out->n_ranks, c->variable);
+                        said_add(out, line);
+                } else if (!c->layout.n_nodes) {
+                        continue;
+                } else if (!out->layout.n_nodes) {
+                        out->layout = c->layout;
+                        snprintf(out->source, sizeof out->source, "%s", c->variable);
+                } else if (!capo_layout_equal(&c->layout, &out->layout)) {
+                        capo_layout_print(&c->layout, a, sizeof a);
+                        capo_layout_print(&out->layout, b, sizeof b);
+                        snprintf(line, sizeof line, "%s says %.60s, %s says %.60s: %s is dropped", c->variable, a,
+                                 out->source, b, c->variable);
+                        said_add(out, line);
+                }
+        }
+        return out->layout.n_nodes ? 0 : -ENODATA;
+}
+
+int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_layout_launch *out)
+{
+        return resolve(get, user, false, out);
+}
+
+int capo_layout_from_rank(capo_layout_getenv get, void *user, struct capo_layout_launch *out)
+{
+        return resolve(get, user, true, out);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "core/base/size.h"
+
+int capo_size_parse(const char *text, uint64_t *out)
+{
+        static const char units[] = "kmgt";
+        uint64_t whole;
+        double value;
+        char *end;
+        int shift = 0;
+
+        if (!strcasecmp(text, "max") || !strcasecmp(text, "inf")) {
+                *out = UINT64_MAX;
+                return 0;
+        }
+        if (!isdigit((unsigned char)*text))
+                return -EINVAL;
+        errno = 0;
+        whole = strtoull(text, &end, 10);
+        if (errno == ERANGE)
+                return -ERANGE;
+        value = (double)whole;
+        if (*end == '.') {
+                value = strtod(text, &end);
+        }
+        for (int i = 0; units[i]; i++) {
+                if (tolower((unsigned char)*end) == units[i]) {
+                        shift = 10 * (i + 1);
+                        end++;
+                        if (tolower((unsigned char)*end) == 'i' && tolower((unsigned char)end[1]) == 'b')
+                                end++;
+                        break;
+                }
+        }
+        if (tolower((unsigned char)*end) == 'b')
+                end++;
+        if (*end)
+                return -EINVAL;
+        if (value == (double)whole) { /* exact path: no rounding of large byte counts */
+                if (shift && whole > (UINT64_MAX >> shift))
+                        return -ERANGE;
+                *out = whole << shift;
+                return 0;
+        }
+        value *= (double)(1ull << shift);
+        if (value >= 18446744073709551615.0)
+                return -ERANGE;
+        *out = (uint64_t)(value + 0.5);
+        return 0;
+}
+
+char *capo_size_print(uint64_t bytes, char *text, size_t room)
+{
+        static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+        int unit = 0;
+        double value = (double)bytes;
+
+        while (value >= 1024 && unit < 6) {
+                value /= 1024;
+                unit++;
+        }
+        if (value == (double)(uint64_t)value)
+                snprintf(text, room, "%.0f %s", value, names[unit]);
+        else if (value < 100)
+                snprintf(text, room, "%.1f %s", value, names[unit]);
+        else
+                snprintf(text, room, "%.0f %s", value, names[unit]);
+        return text;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The segment: all the memory the recorder of one process works in, as one file /dev/shm/capo-<uid>-<pid>-<start>, so
+ * that a killed process leaves everything it knew to whoever looks next.
+ *
+ *      +---------+-------+-------+-------+-------+--------+-------+------+------+--------+- - -
+ *      | header  | comms | sites | cells | hists | flight | slots | text | kept | ring 0 | ring 1 ...
+ *      +---------+-------+-------+-------+-------+--------+-------+------+------+--------+- - -
+ *
+ * Each area is an array of equal items with room for many more than are used; only its first `committed` items are
+ * backed by memory (posix_fallocate, so a full tmpfs is an error code and not SIGBUS). Nothing in here is a pointer:
+ * the drain (core/log/drain.c) runs the same in the living process and in a stranger that maps the file afterwards.
+ *
+ * Who writes what, in the living process:
+ *   ring records, ring.head    the thread that owns the ring; head is stored with release once a record is whole
+ *   ring.tail, cells, hists,
+ *   flight, commit             the drain, one at a time
+ *   comms, sites, text         any thread, under the segment's lock (struct capo_segment, not in the file)
+ *   slots                      by state, see below
+ *   kept                       the drain thread: two halves, the one that kept_now names is whole
+ */
+#ifndef CAPO_SEGMENT_H
+#define CAPO_SEGMENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "capo/log.h"
+#include "core/base/clock.h"
+
+#define CAPO_SEGMENT_MAGIC   "CAPOSEG\n"
+#define CAPO_SEGMENT_VERSION 2 /* layouts never mix: another version is left alone */
+#define CAPO_SEGMENT_DIR     "/dev/shm"
+
+enum capo_area_id {
+        CAPO_AREA_COMMS,
+        CAPO_AREA_SITES,
+        CAPO_AREA_CELLS,
+        CAPO_AREA_HISTS,
+        CAPO_AREA_FLIGHT,
+        CAPO_AREA_SLOTS,
+        CAPO_AREA_TEXT,
+        CAPO_AREA_KEPT,
+        CAPO_AREA_RINGS,
+        CAPO_AREAS,
+};
+
+struct capo_area {
+        uint64_t offset; /* from the start of the segment; a multiple of the page */
+        uint64_t item;   /* bytes of one item */
+        uint32_t capacity;
+        _Atomic uint32_t committed; /* items backed by memory */
+        _Atomic uint32_t used;      /* items in use: 0 .. used - 1 */
+        uint32_t reserved;
+};
+
+/* One thread's calls. Recycled: head and tail only ever grow. */
+enum capo_ring_state { CAPO_RING_FREE, CAPO_RING_LIVE, CAPO_RING_LEFT /* its thread is gone; free once drained */ };
+struct capo_ring {
+        _Atomic uint64_t head; /* records published */
+        _Atomic uint64_t dropped;
+        _Atomic uint32_t state;  /* enum capo_ring_state */
+        _Atomic uint32_t thread; /* number of the thread in this process, 1 .. */
+        char pad1[64 - 24];
+        _Atomic uint64_t tail; /* records taken out */
+        char pad2[64 - 8];
+        struct capo_record records[]; /* header.ring_records, a power of two */
+};
+static_assert(sizeof(struct capo_ring) == 128, "layout");
+
+struct capo_seg_comm {
+        struct capo_log_comm log; /* times in ticks */
+        char name[164];
+        uint32_t stamp;   /* changes with every change; 0 not yet whole */
+        uint32_t written; /* the drain's: the stamp last written to the log */
+        uint32_t reserved;
+};
+static_assert(sizeof(struct capo_seg_comm) == 256, "layout");
+
+#define CAPO_SITE_FRAMES 28
+struct capo_seg_site {
+        struct capo_log_site log;      /* counters are the drain's */
+        _Atomic uint32_t ready;        /* pc and py are whole */
+        uint32_t n_pc;                 /* innermost first */
+        uint64_t pc[CAPO_SITE_FRAMES]; /* return addresses */
+        uint64_t written;              /* the drain's: 1 + log.count when last written; 0 never */
+        uint16_t py_size, text_size;   /* Python frames as the thread saw them; the text the drain made of it all */
+        char reserved[4];
+        char py[720]; /* "file.py:12 function\n" ... */
+        char text[2048 - 40 - 8 - 8 * CAPO_SITE_FRAMES - 16 - 720];
+};
+static_assert(sizeof(struct capo_seg_site) == 2048, "layout");
+
+struct capo_seg_cell {
+        struct capo_log_cell key; /* count and hists live below; clock: NONE, EVENT (host and events) or KERNEL */
+        uint64_t count;
+        uint64_t written;   /* count when last written to the log */
+        uint32_t host, gpu; /* 1 + index of the histogram; 0 none */
+        uint64_t reserved;
+};
+static_assert(sizeof(struct capo_seg_cell) == 64, "layout");
+
+struct capo_seg_hist {
+        uint64_t count, sum_ns, min_ns, max_ns;
+        double sum_sq;
+        uint64_t bucket[CAPO_HIST_BUCKETS];
+        char reserved[4096 - 40 - 8 * CAPO_HIST_BUCKETS];
+};
+static_assert(sizeof(struct capo_seg_hist) == 4096, "layout");
+
+/* A call on its way through the GPU: the host half is here so that a kill keeps it. */
+enum capo_slot_state {
+        CAPO_SLOT_FREE,
+        CAPO_SLOT_TAKEN, /* a thread fills it: the call has not returned */
+        CAPO_SLOT_ARMED, /* the record is whole but for its GPU time */
+        CAPO_SLOT_DONE,  /* the GPU time is in, or there will be none: the drain may take it */
+};
+struct capo_slot {
+        struct capo_record record;
+        _Atomic uint32_t state;
+        uint32_t thread;
+        uint64_t reserved[7];
+};
+static_assert(sizeof(struct capo_slot) == 128, "layout");
+
+/*
+ * Text that replaces itself: frames (type, size, bytes, up to the next multiple of 8) that belong in the log only when
+ * nobody lives to write newer ones. Each new edition goes into the half that is not in force.
+ */
+#define CAPO_KEPT_HALF (192u << 10)
+
+/* What the log file has. Two of them, so that one store makes the new one true. */
+struct capo_commit {
+        uint64_t log_bytes;   /* bytes of the file that are good */
+        uint64_t flight_tail; /* records of the flight area already in the file */
+        uint64_t text_tail;
+};
+
+struct capo_segment_header {
+        char magic[8];
+        uint32_t version;
+        uint32_t header_size;
+        uint64_t size; /* of the mapping */
+        int32_t pid;
+        uint32_t uid;
+        uint64_t start_time; /* of the process, /proc/<pid>/stat field 22 */
+        uint64_t pid_ns;     /* inode of /proc/self/ns/pid */
+        char boot_id[40];
+        char host[72];
+        char log_path[1024];         /* absolute; "" when there is nowhere to write */
+        _Atomic uint32_t born;       /* everything above and the areas are valid */
+        uint32_t trace_all;          /* every call goes to the log */
+        uint32_t ring_records;       /* a power of two */
+        uint32_t flight_records;     /* a power of two */
+        uint32_t flight_keep;        /* of them, the last to keep: CAPO_FLIGHT */
+        _Atomic uint32_t commit_now; /* which of the two is true */
+        struct capo_commit commit[2];
+        struct capo_timebase clock;   /* the drain's */
+        _Atomic uint64_t flight_head; /* records ever put there */
+        _Atomic uint64_t text_head;
+        _Atomic uint64_t text_tail; /* as committed: room up to here is free again */
+        _Atomic uint64_t dropped;   /* calls of threads that got no ring */
+        _Atomic uint64_t gpu_dropped;
+        _Atomic uint64_t text_lost; /* bytes */
+        _Atomic uint32_t kept_now;  /* 1 or 2: the half of the kept area that is whole; 0 none */
+        uint32_t kept_size[2];      /* bytes */
+        uint32_t reserved;
+        _Atomic uint32_t threads; /* numbers given out */
+        uint64_t calls;           /* taken out of rings and slots */
+        uint64_t shape_overflow, bytes_lost;
+        double cost_ns;
+        uint64_t last_write_ns; /* CLOCK_MONOTONIC of the last checkpoint */
+        struct capo_area areas[CAPO_AREAS];
+};
+
+/* A mapped segment. */
+struct capo_segment {
+        struct capo_segment_header *header;
+        pthread_mutex_t lock; /* comms, sites, text, committing areas */
+        int fd;               /* -1: anonymous memory, nothing to recover */
+        dev_t dev;
+        ino_t ino;
+        char path[64];
+};
+
+struct capo_segment_config {
+        uint64_t ring_bytes;     /* per thread; rounded to a power of two of records, 64 .. 1 M */
+        uint64_t flight_records; /* rounded up to a power of two, at least 16384 when trace_all */
+        bool trace_all;
+};
+
+static inline void *capo_area_at(const struct capo_segment *seg, enum capo_area_id id, uint64_t i)
+{
+        const struct capo_area *area = &seg->header->areas[id];
+
+        return (char *)seg->header + area->offset + i * area->item;
+}
+
+/**
+ * capo_segment_create() - the segment of this process
+ * @dir: CAPO_SEGMENT_DIR; tests give another
+ *
+ * Falls back to anonymous memory, with one line, when the file cannot be had: then a kill loses what is not in the log.
+ * Holds a POSIX record lock on the file for the life of the process: that is how others know it is alive.
+ *
+ * Return: 0; -ENOMEM when there is no memory at all.
+ */
+int capo_segment_create(struct capo_segment *seg, const char *dir, const struct capo_segment_config *config);
+
+/**
+ * capo_area_commit() - make the first @n items usable
+ * Caller holds the lock. Return: 0; -ENOSPC when the capacity or the memory is used up (nothing changed).
+ */
+int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n);
+
+/** capo_segment_remove() - unlink the file, if it is still ours. The memory stays mapped: threads may be in it. */
+void capo_segment_remove(struct capo_segment *seg);
+
+/** capo_segment_forget() - in a fork's child: let go of the parent's file without touching it. */
+void capo_segment_forget(struct capo_segment *seg);
+
+/* What a dead process left. */
+struct capo_segment_info {
+        char path[96];
+        int pid;
+        char host[72];
+        char log_path[1024];
+        uint64_t records; /* published and not yet in any log */
+};
+
+/**
+ * capo_segment_find_dead() - segments in @shm_dir (NULL: CAPO_SEGMENT_DIR) of this user whose process is gone
+ * @log_dir: only those whose log is, or was to be, directly in this folder; NULL for all
+ * @found:   called for each; stop early by returning non-zero
+ *
+ * Left alone without a word: files of other users, of other versions, not whole, or of a living process (which holds a
+ * lock on its file; and, in the same pid namespace, has a /proc entry with the same start time).
+ *
+ * Return: number found, or what @found returned, or -errno when the folder cannot be read.
+ */
+int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
+                           int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie);
+
+/**
+ * capo_segment_recover() - bring what a dead process left into its log, and remove the segment
+ * @path: as found by capo_segment_find_dead()
+ * @log:  where to append; NULL: the path the process itself used. Created when missing.
+ * @out:  room for the log's path and the number of records taken; may be NULL
+ *
+ * Runs the very drain the process ran. A torn last frame in the log is cut off first. Repeating after a failure is
+ * safe: the segment is mapped privately and removed only after the log is on its way to disk (fsync).
+ *
+ * Return: 0; -EBUSY when the process lives; -EBADMSG when it is not a whole segment; other -errno of file operations.
+ */
+int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CSV of NVIDIA's example tuner (plugins/tuner/example/README.md in the NCCL repository), read and written:
+ *
+ *   collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks[,pipe_ops[,reg_buff]]
+ *
+ * -1 is "any", or NCCL's own number of channels. The first line that fits a question wins, so the lines keep their
+ * order: a rule is a run of neighbouring lines with equal conditions, and core/profile/match.c lays the lines over each other.
+ * The example plugin turns a word it does not know into all-reduce, ring or simple; here it is an error.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "core/profile/json.h"
+#include "core/profile/match.h"
+#include "core/profile/file.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+
+enum field { COLL, MIN, MAX, ALGO, PROTO, CHANNELS, NODES, RANKS, PIPE, REG, FIELDS };
+static const char *const expected[FIELDS] = {
+        "a collective: allreduce, broadcast, reduce, allgather, reducescatter",
+        "the smallest size in bytes",
+        "the largest size in bytes, not below the smallest",
+        "an algorithm: tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat",
+        "a protocol: ll, ll128, simple",
+        "a number of channels, 1 to 64, or -1",
+        "a number of nodes or -1",
+        "a number of ranks or -1",
+        "a number of pipelined operations or -1",
+        "0, 1 or -1 (registered buffers)",
+};
+
+struct line {
+        const char *begin, *end; /* without the comment */
+        const char *at[FIELDS];  /* where each field stands */
+        char text[FIELDS][48];   /* and what it is, trimmed */
+        unsigned n;
+};
+
+/* Cut the line into fields; the count may be wrong, the caller looks. false: a field is too long to be any word of
+ * ours. */
+static bool cut(struct line *l, enum field *bad)
+{
+        const char *p = l->begin;
+
+        for (l->n = 0;; p++) {
+                const char *from, *to;
+
+                while (p < l->end && isspace((unsigned char)*p))
+                        p++;
+                from = p;
+                while (p < l->end && *p != ',')
+                        p++;
+                for (to = p; to > from && isspace((unsigned char)to[-1]); to--)
+                        ;
+                if (l->n < FIELDS) {
+                        size_t size = (size_t)(to - from);
+
+                        l->at[l->n] = from;
+                        if (size >= sizeof l->text[0] || memchr(from, 0, size)) {
+                                *bad = l->n;
+                                return false;
+                        }
+                        memcpy(l->text[l->n], from, size);
+                        l->text[l->n][size] = 0;
+                }
+                l->n++;
+                if (p >= l->end)
+                        return true;
+        }
+}
+
+/* A whole number from @min on; *@out is -1 for "-1". */
+static bool number(const char *text, int min, int max, int *out)
+{
+        double value;
+
+        if (!capo_number_parse(text, strlen(text), &value) || value != floor(value) || value > max ||
+            (value < min && value != -1))
+                return false;
+        *out = (int)value;
+        return true;
+}
+
+/* 0, or the field that is wrong + 1. */
+static int read_fields(const struct line *l, struct capo_row *row, struct capo_when *when)
+{
+        int v[FIELDS] = {[PIPE] = -1, [REG] = -1};
+        int coll = capo_coll_find(l->text[COLL]);
+        static const struct {
+                enum field field;
+                int min, max;
+        } numbers[] = {{CHANNELS, 1, CAPO_CHANNELS_MAX},
+                       {NODES, 1, 1 << 24},
+                       {RANKS, 1, 1 << 24},
+                       {PIPE, 1, 1 << 24},
+                       {REG, 0, 1}};
+
+        if (coll < 0)
+                return COLL + 1;
+        row->coll = (uint8_t)coll;
+        if (capo_size_parse(l->text[MIN], &row->from) < 0)
+                return MIN + 1;
+        if (capo_size_parse(l->text[MAX], &row->upto) < 0 || row->upto < row->from)
+                return MAX + 1;
+        row->algo = (uint8_t)capo_algo_find(l->text[ALGO]);
+        if (!row->algo)
+                return ALGO + 1;
+        row->proto = (uint8_t)capo_proto_find(l->text[PROTO]);
+        if (!row->proto)
+                return PROTO + 1;
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+                enum field f = numbers[i].field;
+
+                if (f < l->n && !number(l->text[f], numbers[i].min, numbers[i].max, &v[f]))
+                        return (int)f + 1;
+        }
+        row->channels = v[CHANNELS] > 0 ? (uint8_t)v[CHANNELS] : 0;
+        when->nodes = (struct capo_range){v[NODES], v[NODES]};
+        when->ranks = (struct capo_range){v[RANKS], v[RANKS]};
+        when->pipe_ops = (struct capo_range){v[PIPE], v[PIPE]};
+        when->reg_buff = (int8_t)v[REG];
+        return 0;
+}
+
+static bool same_when(const struct capo_when *a, const struct capo_when *b)
+{
+        return a->nodes.min == b->nodes.min && a->ranks.min == b->ranks.min && a->pipe_ops.min == b->pipe_ops.min &&
+               a->reg_buff == b->reg_buff;
+}
+
+static int fail(struct capo_profile *p, uint32_t number_, const struct line *l, const char *at, const char *what,
+                struct capo_fault *fault)
+{
+        const char *stop = at;
+
+        while (stop < l->end && *stop != ',' && stop - at < 40)
+                stop++;
+        capo_profile_fault(fault, "%s:%u:%u: expected %s, found %.*s", p->file, number_, (unsigned)(at - l->begin) + 1,
+                           what, stop > at ? (int)(stop - at) : 7, stop > at ? at : "nothing");
+        if (fault) { /* a log line is no place for somebody's control characters */
+                for (char *c = fault->text; *c; c++) {
+                        if ((unsigned char)*c < 0x20 || (unsigned char)*c > 0x7e)
+                                *c = '?';
+                }
+        }
+        return -EINVAL;
+}
+
+int capo_profile_parse_csv(struct capo_profile *p, const char *text, size_t size, struct capo_fault *fault)
+{
+        const char *end = text + size;
+        struct capo_rule *rule = NULL;
+        uint32_t n = 0;
+
+        for (const char *next; text < end; text = next) {
+                struct capo_row row = {.us = NAN, .spread_us = NAN, .gain = NAN};
+                struct capo_when when = capo_when_any;
+                struct line l = {.begin = text};
+                enum field bad = COLL;
+                const char *eol = memchr(text, '\n', (size_t)(end - text)), *comment;
+                int r;
+
+                n++;
+                next = eol ? eol + 1 : end;
+                l.end = eol ? eol : end;
+                comment = memchr(text, '#', (size_t)(l.end - text));
+                if (comment)
+                        l.end = comment;
+                while (l.end > text && isspace((unsigned char)l.end[-1]))
+                        l.end--;
+                while (text < l.end && isspace((unsigned char)*text))
+                        text++;
+                if (text == l.end)
+                        continue;
+                if (!cut(&l, &bad))
+                        return fail(p, n, &l, l.at[bad], expected[bad], fault);
+                if (l.n < 8 || l.n > FIELDS)
+                        return fail(p, n, &l, l.begin,
+                                    "8 to 10 fields "
+                                    "(collective,min,max,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff)",
+                                    fault);
+                r = read_fields(&l, &row, &when);
+                if (r > 0)
+                        return fail(p, n, &l, l.at[r - 1], expected[r - 1], fault);
+                row.line = n;
+                /* a new rule when the conditions change, or when the collective's rows would not be neighbours */
+                if (!rule || !same_when(&rule->when, &when) ||
+                    (rule->count[row.coll] && p->rows[p->n_rows - 1].coll != row.coll)) {
+                        rule = capo_profile_rule(p, CAPO_BASIS_MEASURED);
+                        if (!rule)
+                                goto no_memory;
+                        rule->when = when;
+                        rule->line = n;
+                        rule->column = 1;
+                }
+                if (capo_profile_row_raw(p, &row) < 0)
+                        goto no_memory;
+        }
+        if (p->n_rows)
+                return 0;
+        capo_profile_fault(fault, "%s:%u:1: expected at least one line, found none", p->file, n);
+        return -EINVAL;
+no_memory:
+        capo_profile_fault(fault, "%s: not enough memory", p->file);
+        return -ENOMEM;
+}
+
+/* ---- writing ---- */
+
+static const char *const algo_words[] = {"",     "tree",      "ring", "collnet_direct", "collnet_chain",
+                                         "nvls", "nvls_tree", "pat"};
+static const char *const proto_words[] = {"", "ll", "ll128", "simple"};
+
+static bool single(struct capo_range v)
+{
+        return v.min == v.max; /* also "any": -1 on both sides, which is what CSV writes */
+}
+
+/* Can CSV say this condition? */
+static bool expressible(const struct capo_when *w)
+{
+        const struct capo_range *other[] = {&w->min_local, &w->max_local, &w->nccl, &w->ring_gbs, &w->tree_gbs};
+
+        for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+                if (other[i]->max != -1)
+                        return false;
+        }
+        return single(w->nodes) && single(w->ranks) && single(w->pipe_ops) && !w->layout && !w->fragment && !w->comm &&
+               !w->link;
+}
+
+int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_out)
+{
+        _cleanup_free_ uint32_t *order = NULL;
+        int lost = 0, n_rules;
+        char text[400];
+
+        fputs("# collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff\n", out);
+        n_rules = capo_match(p, NULL, &order);
+        if (n_rules < 0)
+                return n_rules;
+        for (int i = 0; i < n_rules; i++) {
+                const struct capo_rule *rule = &p->rules[order[i]];
+
+                if (!expressible(&rule->when) || rule->n_constants) {
+                        lost++;
+                        if (left_out)
+                                fprintf(left_out, "%s:%u: CSV cannot say %s\n", p->file, rule->line,
+                                        rule->n_constants ? "constants"
+                                                          : capo_when_print(&rule->when, text, sizeof text));
+                        if (!expressible(&rule->when))
+                                continue;
+                }
+                for (int c = 0; c < CAPO_COLLS; c++) {
+                        for (uint32_t n = 0; n < rule->count[c]; n++) {
+                                const struct capo_row *row = &p->rows[rule->first[c] + n];
+
+                                if (!row->algo) {
+                                        lost++;
+                                        if (left_out)
+                                                fprintf(left_out,
+                                                        "%s:%u: CSV cannot say \"leave to NCCL\"; lines with wider "
+                                                        "conditions may "
+                                                        "apply there\n",
+                                                        p->file, row->line);
+                                        continue;
+                                }
+                                fprintf(out, "%s,%llu,%llu,%s,%s,%d,%d,%d,%d,%d\n", capo_coll_word(c),
+                                        (unsigned long long)row->from, (unsigned long long)row->upto,
+                                        algo_words[row->algo], proto_words[row->proto],
+                                        row->channels ? row->channels : -1, (int)rule->when.nodes.min,
+                                        (int)rule->when.ranks.min, (int)rule->when.pipe_ops.min, rule->when.reg_buff);
+                        }
+                }
+        }
+        return fflush(out) || ferror(out) ? -EIO : lost;
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The JSON form of a profile, read. Keys are tables; a key that is not in its table, or comes twice, is an error where
+ * it stands. profile_write.c writes the same form.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/profile/json.h"
+#include "core/profile/file.h"
+#include "core/profile/words.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+
+static const struct capo_slice document_keys[] = {WORD("capo_profile"), WORD("name"),    WORD("provenance"),
+                                                  WORD("platform"),     WORD("layouts"), WORD("rules")};
+enum { DOC_VERSION, DOC_NAME, DOC_PROVENANCE, DOC_PLATFORM, DOC_LAYOUTS, DOC_RULES };
+
+static const struct capo_slice row_keys[] = {WORD("upto"),      WORD("algo"),  WORD("proto"),
+                                             WORD("channels"),  WORD("leave"), WORD("us"),
+                                             WORD("spread_us"), WORD("gain"),  WORD("samples")};
+enum { ROW_UPTO, ROW_ALGO, ROW_PROTO, ROW_CHANNELS, ROW_LEAVE, ROW_US, ROW_SPREAD, ROW_GAIN, ROW_SAMPLES };
+
+static const struct capo_slice constant_keys[] = {WORD("table"), WORD("value"), WORD("link"), WORD("algo"),
+                                                  WORD("proto"), WORD("gpu"),   WORD("scale")};
+enum { CONST_TABLE, CONST_VALUE, CONST_LINK, CONST_ALGO, CONST_PROTO, CONST_GPU, CONST_SCALE };
+
+/* Equal without regard to case, '_' and '-'? @word is in small letters. */
+static bool same_letters(struct capo_slice text, const char *word)
+{
+        const char *end = text.at + text.size;
+
+        for (;; text.at++, word++) {
+                while (text.at < end && (*text.at == '_' || *text.at == '-'))
+                        text.at++;
+                while (*word == '_')
+                        word++;
+                if (text.at == end || !*word)
+                        return text.at == end && !*word;
+                if (*text.at != *word && (*text.at < 'A' || *text.at > 'Z' || (*text.at | 0x20) != *word))
+                        return false;
+        }
+}
+
+/* One of @words; *@out is its index. */
+static bool word(struct capo_json *r, const struct capo_slice *words, size_t n, uint8_t *out)
+{
+        struct capo_slice s = {0};
+        const char *where;
+        bool text = capo_json_peek(r) == '"';
+
+        where = r->at;
+        if (text && !capo_json_string(r, &s, "a word"))
+                return false;
+        for (size_t i = 0; i < n && s.size; i++) {
+                if (capo_slice_same(s, words[i]) || same_letters(s, words[i].at)) {
+                        *out = (uint8_t)i;
+                        return true;
+                }
+        }
+        return capo_json_fail_one_of(r, where, words, n);
+}
+
+static bool size_value(struct capo_json *r, uint64_t *out)
+{
+        static const char what[] = "a size: bytes as a number, or text like \"64K\", \"1.5G\" or \"max\"";
+        const char *where, *end;
+        char text[40];
+        int e = -EINVAL;
+
+        if (capo_json_peek(r) == '"') {
+                where = r->at;
+                if (!capo_json_text(r, text, sizeof text, what))
+                        return false;
+                e = capo_size_parse(text, out);
+        } else {
+                where = end = r->at;
+                *out = 0;
+                for (; end < r->end && *end >= '0' && *end <= '9'; end++) {
+                        if (__builtin_mul_overflow(*out, 10, out) ||
+                            __builtin_add_overflow(*out, (uint64_t)(*end - '0'), out))
+                                return capo_json_fail(r, where, "a size below 2^64");
+                }
+                if (end > where && (*where != '0' || end == where + 1) &&
+                    !(end < r->end && (*end == '.' || *end == 'e' || *end == 'E'))) {
+                        r->at = end;
+                        e = 0;
+                }
+        }
+        return e == 0 || capo_json_fail(r, where, "%s", what);
+}
+
+static bool whole_number(struct capo_json *r, double min, double max, double *out, const char *what)
+{
+        const char *where;
+
+        capo_json_peek(r);
+        where = r->at;
+        if (!capo_json_number(r, out, what))
+                return false;
+        return (*out >= min && *out <= max && *out == (double)(int64_t)*out) || capo_json_fail(r, where, "%s", what);
+}
+
+static bool evidence(struct capo_json *r, float *out, bool negative)
+{
+        const char *where;
+        double value = NAN;
+
+        capo_json_peek(r);
+        where = r->at;
+        if (!capo_json_number(r, &value, "a number"))
+                return false;
+        *out = (float)value;
+        return ((value >= 0 || negative) && isfinite(*out)) || capo_json_fail(r, where, "a number of at least 0");
+}
+
+static bool read_row(struct capo_json *r, struct capo_row *row, const char **upto_at)
+{
+        int k;
+        uint32_t seen = 0;
+        bool leave = false;
+        double n;
+        const char *start;
+
+        capo_json_peek(r);
+        start = r->at;
+        row->line = r->line;
+        if (!capo_json_open(r, '{', "a row, {\"upto\": ...}"))
+                return false;
+        while ((k = capo_json_next(r, row_keys, N_ELEMENTS(row_keys), &seen)) >= 0) {
+                const char *where = r->at;
+
+                switch (k) {
+                case ROW_UPTO:
+                        *upto_at = where;
+                        size_value(r, &row->upto);
+                        break;
+                case ROW_ALGO:
+                        if (word(r, algo_words, N_ELEMENTS(algo_words), &row->algo))
+                                row->algo++;
+                        break;
+                case ROW_PROTO:
+                        if (word(r, proto_words, N_ELEMENTS(proto_words), &row->proto))
+                                row->proto++;
+                        break;
+                case ROW_CHANNELS:
+                        if (whole_number(r, 1, CAPO_CHANNELS_MAX, &n, "a number of channels, 1 to 64"))
+                                row->channels = (uint8_t)n;
+                        break;
+                case ROW_LEAVE:
+                        if (capo_json_bool(r, &leave, "true") && !leave)
+                                capo_json_fail(r, where, "true (a row without \"leave\" has algo and proto)");
+                        break;
+                case ROW_US: evidence(r, &row->us, false); break;
+                case ROW_SPREAD: evidence(r, &row->spread_us, false); break;
+                case ROW_GAIN: evidence(r, &row->gain, true); break;
+                case ROW_SAMPLES:
+                        if (whole_number(r, 0, UINT32_MAX, &n, "a number of samples"))
+                                row->samples = (uint32_t)n;
+                        break;
+                default: return false;
+                }
+        }
+        if (r->failed)
+                return false;
+        if (!(seen & 1u << ROW_UPTO))
+                return capo_json_fail(r, start, "the key upto in this row");
+        if (leave && (row->algo || row->proto || row->channels || seen & 1u << ROW_GAIN))
+                return capo_json_fail(r, start, "a row with \"leave\" to have no algo, proto, channels or gain");
+        if (!leave && (!row->algo || !row->proto))
+                return capo_json_fail(r, start, "algo and proto in this row, or \"leave\": true");
+        return true;
+}
+
+static bool read_rows(struct capo_json *r, struct capo_profile *p, enum capo_coll coll)
+{
+        const struct capo_row blank = {.coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN};
+        const char *where = NULL, *open;
+        uint64_t last = 0;
+        bool any = false;
+
+        capo_json_peek(r);
+        open = r->at;
+        if (!capo_json_open(r, '[', "a list of rows"))
+                return false;
+        while (capo_json_item(r)) {
+                struct capo_row row = blank;
+
+                if (!read_row(r, &row, &where))
+                        return false;
+                if (any && row.upto <= last)
+                        return capo_json_fail(r, where,
+                                              "a size above the row before it (%llu), so that rows do not overlap",
+                                              (unsigned long long)last);
+                row.from = any ? last + 1 : 0;
+                last = row.upto;
+                any = true;
+                if (capo_profile_row_raw(p, &row) < 0)
+                        return capo_json_fail(r, where, "enough memory");
+        }
+        if (!r->failed && !any)
+                return capo_json_fail(r, open, "at least one row");
+        if (!r->failed && last != UINT64_MAX)
+                return capo_json_fail(r, where, "\"max\" in the last row, so that no size is left out");
+        return !r->failed;
+}
+
+/* "4-8", "16-", "-4", "4" */
+static bool parse_range(const char *text, struct capo_range *out)
+{
+        const char *dash = strchr(text, '-');
+        size_t n = dash ? (size_t)(dash - text) : strlen(text);
+
+        *out = (struct capo_range){0, INFINITY};
+        if (n && !capo_number_parse(text, n, &out->min))
+                return false;
+        if (!dash)
+                out->max = out->min;
+        else if (dash[1] && !capo_number_parse(dash + 1, strlen(dash + 1), &out->max))
+                return false;
+        return (n || (dash && dash[1])) && out->min >= 0 && out->min <= out->max;
+}
+
+/* "2.28", "2.28.9" to the first and the last version code it covers */
+static bool parse_version(const char *text, size_t size, double *first, double *last)
+{
+        unsigned part[3] = {0}, n = 0;
+        const char *end = text + size;
+
+        while (text < end && n < 3) {
+                unsigned value = 0, digits = 0;
+
+                for (; text < end && *text >= '0' && *text <= '9' && digits < 3; text++, digits++)
+                        value = value * 10 + (unsigned)(*text - '0');
+                if (!digits || value > 99)
+                        return false;
+                part[n++] = value;
+                if (text < end && *text++ != '.')
+                        return false;
+                if (text == end && end[-1] == '.')
+                        return false;
+        }
+        if (text != end || n < 2)
+                return false;
+        /* nccl.h: NCCL_VERSION(X,Y,Z), X*10000+Y*100+Z since 2.9 */
+        *first = part[0] * 10000.0 + part[1] * 100 + part[2];
+        *last = n == 3 ? *first : *first + 99;
+        return true;
+}
+
+static bool parse_versions(const char *text, struct capo_range *out)
+{
+        const char *dash = strchr(text, '-');
+        size_t n = dash ? (size_t)(dash - text) : strlen(text);
+        double unused;
+
+        *out = (struct capo_range){0, INFINITY};
+        if (!dash)
+                return parse_version(text, n, &out->min, &out->max);
+        if (n && !parse_version(text, n, &out->min, &unused))
+                return false;
+        if (dash[1] && !parse_version(dash + 1, strlen(dash + 1), &unused, &out->max))
+                return false;
+        return (n || dash[1]) && out->min <= out->max;
+}
+
+static bool read_range(struct capo_json *r, const struct when_key *k, struct capo_range *out)
+{
+        const char *what = k->kind == NCCL  ? "NCCL versions like \"2.28\", \"2.28.9\" or \"2.28-2.30\""
+                           : k->kind == GBS ? "a number of GB/s or a range like \"15-30\""
+                                            : "a whole number or a range like \"4-8\", \"16-\"";
+        const char *where;
+        char text[64];
+        bool good;
+
+        if (capo_json_peek(r) == '"') {
+                where = r->at;
+                if (!capo_json_text(r, text, sizeof text, what))
+                        return false;
+                good = k->kind == NCCL ? parse_versions(text, out) : parse_range(text, out);
+        } else {
+                where = r->at;
+                if (k->kind == NCCL)
+                        return capo_json_fail(r, where, "%s", what);
+                if (!capo_json_number(r, &out->min, what))
+                        return false;
+                out->max = out->min;
+                good = out->min >= 0;
+        }
+        if (k->kind == RANGE && good)
+                good = out->min == floor(out->min) && (isinf(out->max) || out->max == floor(out->max));
+        return good || capo_json_fail(r, where, "%s", what);
+}
+
+bool capo_profile_read_nccl(struct capo_json *r, struct capo_range *out)
+{
+        static const struct when_key nccl = {.key = WORD("nccl"), .kind = NCCL};
+
+        return read_range(r, &nccl, out);
+}
+
+static bool read_text(struct capo_json *r, struct capo_profile *p, enum kind kind, const char **out)
+{
+        const char *what =
+                kind == LAYOUT ? "a layout like \"3+5\", \"even\" or \"uneven\"" : "a text that is not empty";
+        char text[4096], canonical[4096];
+        const char *where;
+
+        capo_json_peek(r);
+        where = r->at;
+        if (!capo_json_text(r, text, sizeof text, what))
+                return false;
+        if (!*text || (kind == LAYOUT && capo_layout_canonical(text, canonical, sizeof canonical) < 0))
+                return capo_json_fail(r, where, "%s", what);
+        *out = capo_profile_keep(p, kind == LAYOUT ? canonical : text);
+        return *out || capo_json_fail(r, where, "enough memory");
+}
+
+static bool read_when(struct capo_json *r, struct capo_profile *p, struct capo_when *when)
+{
+        struct capo_slice words[N_ELEMENTS(when_keys)];
+        uint32_t seen = 0;
+        int k;
+
+        for (size_t i = 0; i < N_ELEMENTS(when_keys); i++)
+                words[i] = when_keys[i].key;
+        if (!capo_json_open(r, '{', "conditions, {\"nodes\": 2, ...}"))
+                return false;
+        while ((k = capo_json_next(r, words, N_ELEMENTS(words), &seen)) >= 0) {
+                void *field;
+                bool flag;
+
+                field = (char *)when + when_keys[k].offset;
+                switch (when_keys[k].kind) {
+                case RANGE:
+                case GBS:
+                case NCCL: read_range(r, &when_keys[k], field); break;
+                case LAYOUT:
+                case TEXT:
+                case PATTERN: read_text(r, p, when_keys[k].kind, field); break;
+                case LINK:
+                        if (word(r, link_words + 1, N_ELEMENTS(link_words) - 1, field))
+                                ++*(uint8_t *)field;
+                        break;
+                case FLAG:
+                        if (capo_json_bool(r, &flag, "true or false"))
+                                *(int8_t *)field = flag;
+                        break;
+                }
+        }
+        return !r->failed;
+}
+
+static bool read_constant(struct capo_json *r, struct capo_profile *p)
+{
+        struct capo_constant c = {.value = -1};
+        uint8_t link = 0, algo = 0, proto = 0, gpu = 0, scale = 0;
+        int k;
+        uint32_t seen = 0, needed;
+        const char *start;
+        double n;
+
+        capo_json_peek(r);
+        start = r->at;
+        c.line = r->line;
+        if (!capo_json_open(r, '{', "a constant, {\"table\": ...}"))
+                return false;
+        while ((k = capo_json_next(r, constant_keys, N_ELEMENTS(constant_keys), &seen)) >= 0) {
+                const char *where = r->at;
+                bool good = false;
+
+                switch (k) {
+                case CONST_TABLE: word(r, constant_tables, N_ELEMENTS(constant_tables), &c.table); break;
+                case CONST_VALUE:
+                        if (capo_json_number(r, &c.value, "a number") && !(c.value >= 0 && c.value < 1e9))
+                                capo_json_fail(r, where, "microseconds or GB/s, at least 0");
+                        break;
+                case CONST_LINK: word(r, constant_links, N_ELEMENTS(constant_links), &link); break;
+                case CONST_ALGO: word(r, algo_words, N_ELEMENTS(algo_words), &algo); break;
+                case CONST_PROTO: word(r, proto_words, N_ELEMENTS(proto_words), &proto); break;
+                case CONST_GPU: word(r, constant_gpus, N_ELEMENTS(constant_gpus), &gpu); break;
+                case CONST_SCALE:
+                        if (!whole_number(r, 1, 4, &n, "1, 2 or 4 (nodes)"))
+                                return false;
+                        for (scale = 0; scale < 3 && !good; scale++)
+                                good = n == constant_scales[scale];
+                        scale--;
+                        if (!good)
+                                capo_json_fail(r, where, "1, 2 or 4 (nodes)");
+                        break;
+                default: return false;
+                }
+        }
+        if (r->failed)
+                return false;
+        needed = 1u << CONST_TABLE | 1u << CONST_VALUE;
+        if (c.table == CAPO_CONST_HW_LATENCY) {
+                needed |= 1u << CONST_LINK | 1u << CONST_ALGO | 1u << CONST_PROTO;
+                memcpy(c.index, (uint8_t[]){link, algo, proto}, 3);
+        } else if (c.table == CAPO_CONST_BASE_LATENCY) {
+                needed |= 1u << CONST_ALGO | 1u << CONST_PROTO;
+                memcpy(c.index, (uint8_t[]){algo, proto, 0}, 3);
+        } else {
+                needed |= 1u << CONST_GPU | 1u << CONST_SCALE;
+                memcpy(c.index, (uint8_t[]){gpu, scale, 0}, 3);
+        }
+        if (seen != needed)
+                return capo_json_fail(r, start, "table, value and %s for this table",
+                                      c.table == CAPO_CONST_HW_LATENCY     ? "link, algo, proto"
+                                      : c.table == CAPO_CONST_BASE_LATENCY ? "algo, proto"
+                                                                           : "gpu, scale");
+        return capo_profile_constant(p, &c) == 0 || capo_json_fail(r, start, "enough memory");
+}
+
+static bool read_rule(struct capo_json *r, struct capo_profile *p)
+{
+        struct capo_rule *rule;
+        uint32_t seen = 0, line;
+        uint8_t basis = CAPO_BASIS_MEASURED;
+        const char *start, *bol;
+        int k;
+
+        capo_json_peek(r);
+        start = r->at;
+        line = r->line;
+        if (!capo_json_open(r, '{', "a rule, {\"when\": ...}"))
+                return false;
+        rule = capo_profile_rule(p, basis);
+        if (!rule)
+                return capo_json_fail(r, start, "enough memory");
+        for (bol = start; bol > r->begin && bol[-1] != '\n' && start - bol < 4096; bol--)
+                ;
+        rule->line = line;
+        rule->column = (uint32_t)(start - bol) + 1;
+        while ((k = capo_json_next(r, rule_keys, N_ELEMENTS(rule_keys), &seen)) >= 0) {
+                switch (k) {
+                case RULE_WHEN: read_when(r, p, &rule->when); break;
+                case RULE_BASIS: word(r, basis_words, N_ELEMENTS(basis_words), &basis); break;
+                case RULE_CONSTANTS:
+                        if (capo_json_open(r, '[', "a list of constants")) {
+                                while (capo_json_item(r) && read_constant(r, p))
+                                        ;
+                        }
+                        break;
+                default: read_rows(r, p, rule_colls[k - RULE_COLLS]);
+                }
+        }
+        rule->basis = basis;
+        if (r->failed)
+                return false;
+        if (!(seen & 1u << RULE_WHEN))
+                return capo_json_fail(r, start, "the key when in this rule ({} holds always)");
+        return true;
+}
+
+static bool read_notes(struct capo_json *r, struct capo_profile *p, enum capo_section section)
+{
+        struct capo_slice key, value;
+        char text[128];
+
+        if (!capo_json_open(r, '{', "keys and values, {\"date\": ...}"))
+                return false;
+        while (capo_json_key(r, &key)) {
+                _cleanup_free_ char *json = NULL;
+
+                if (key.size >= sizeof text || memchr(key.at, 0, key.size))
+                        return capo_json_fail(r, r->at, "a key of at most %zu bytes", sizeof text - 1);
+                memcpy(text, key.at, key.size);
+                text[key.size] = 0;
+                for (uint32_t i = 0; i < p->n_notes[section]; i++) {
+                        if (!strcmp(p->notes[section][i].key, text))
+                                return capo_json_fail(r, r->at, "the key %s only once", text);
+                }
+                if (p->n_notes[section] >= 256)
+                        return capo_json_fail(r, r->at, "at most 256 keys here");
+                if (!capo_json_any(r, &value))
+                        return false;
+                json = strndup(value.at, value.size);
+                if (!json || capo_profile_note_json(p, section, text, json) < 0)
+                        return capo_json_fail(r, value.at, "enough memory");
+        }
+        return !r->failed;
+}
+
+static bool read_document(struct capo_json *r, struct capo_profile *p)
+{
+        int k;
+        uint32_t seen = 0;
+        double version;
+        const char *start;
+
+        capo_json_peek(r);
+        start = r->at;
+        if (!capo_json_open(r, '{', "a profile, {\"capo_profile\": 1, ...}, or CSV"))
+                return false;
+        while ((k = capo_json_next(r, document_keys, N_ELEMENTS(document_keys), &seen)) >= 0) {
+                const char *where = r->at;
+
+                switch (k) {
+                case DOC_VERSION:
+                        if (!whole_number(r, 1, 1e9, &version, "the version of the profile format, 1"))
+                                return false;
+                        if (version > CAPO_PROFILE_VERSION)
+                                return capo_json_fail(
+                                        r, where, "version %d of the profile format (the file is newer than this capo)",
+                                        CAPO_PROFILE_VERSION);
+                        break;
+                case DOC_NAME: {
+                        struct capo_slice s;
+
+                        if (!capo_json_string(r, &s, "text"))
+                                return false;
+                        p->name = capo_profile_keep_bytes(p, s.at, s.size);
+                        if (!p->name)
+                                return capo_json_fail(r, where, "enough memory");
+                        break;
+                }
+                case DOC_PROVENANCE: read_notes(r, p, CAPO_PROVENANCE); break;
+                case DOC_PLATFORM: read_notes(r, p, CAPO_PLATFORM); break;
+                case DOC_LAYOUTS: capo_profile_read_layouts(r, p); break;
+                case DOC_RULES:
+                        if (capo_json_open(r, '[', "a list of rules")) {
+                                while (capo_json_item(r) && read_rule(r, p))
+                                        ;
+                        }
+                        break;
+                default: return false;
+                }
+        }
+        if (r->failed)
+                return false;
+        if (!(seen & 1u << DOC_VERSION))
+                return capo_json_fail(r, start, "the key capo_profile (the version of the format)");
+        if (!(seen & 1u << DOC_RULES))
+                return capo_json_fail(r, start, "the key rules");
+        return capo_json_end(r);
+}
+
+int capo_profile_parse_json(struct capo_profile *p, const char *text, size_t size, struct capo_fault *fault)
+{
+        struct capo_json r;
+        bool good;
+
+        capo_json_init(&r, text, size, p->file, fault);
+        good = read_document(&r, p);
+        capo_json_finish(&r);
+        return good ? 0 : -EINVAL;
+}

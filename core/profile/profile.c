@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles in memory: making, keeping, loading. The two file formats are in profile_json.c, profile_write.c and
+ * profile_csv.c.
+ *
+ * A profile owns three growing arrays (rules, rows, notes) and an arena of texts; rules point into the rows by index,
+ * so that arrays may move while a profile is built. Nothing is shared between profiles and nothing is changed after
+ * loading, so any number of threads may read one.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/base/calls.h"
+#include "core/profile/json.h"
+#include "core/base/layout.h"
+#include "core/profile/file.h"
+#include "core/base/util.h"
+
+static const char *const colls[CAPO_COLLS] = {"broadcast", "reduce", "allgather", "reducescatter", "allreduce"};
+
+const char *capo_coll_word(enum capo_coll coll)
+{
+        return colls[coll];
+}
+
+int capo_coll_find(const char *word)
+{
+        return capo_coll_of_call(capo_call_find(word));
+}
+
+int capo_coll_of_call(unsigned call)
+{
+        switch (call) {
+        case CAPO_CALL_ALLREDUCE: return CAPO_COLL_ALLREDUCE;
+        case CAPO_CALL_BROADCAST:
+        case CAPO_CALL_BCAST: return CAPO_COLL_BROADCAST;
+        case CAPO_CALL_REDUCE: return CAPO_COLL_REDUCE;
+        case CAPO_CALL_ALLGATHER: return CAPO_COLL_ALLGATHER;
+        case CAPO_CALL_REDUCESCATTER: return CAPO_COLL_REDUCESCATTER;
+        default: return -1;
+        }
+}
+
+/* Make room for one more of @size bytes in *@list; room doubles. */
+static void *grow(void *list, uint32_t n, uint32_t *room, size_t size)
+{
+        void *grown;
+
+        if (n < *room)
+                return list;
+        grown = reallocarray(list, *room ? *room * 2 : 16, size);
+        if (grown)
+                *room = *room ? *room * 2 : 16;
+        return grown;
+}
+
+struct block {
+        struct block *next;
+        size_t used, room;
+        char bytes[];
+};
+
+char *capo_profile_keep_bytes(struct capo_profile *p, const char *text, size_t size)
+{
+        struct block *b = p->arena;
+        char *copy;
+
+        if (!b || b->room - b->used < size + 1) {
+                size_t room = size + 1 > 4000 ? size + 1 : 4000;
+
+                b = malloc(sizeof *b + room);
+                if (!b)
+                        return NULL;
+                *b = (struct block){.next = p->arena, .room = room};
+                p->arena = b;
+        }
+        copy = b->bytes + b->used;
+        memcpy(copy, text, size);
+        copy[size] = 0;
+        b->used += size + 1;
+        return copy;
+}
+
+const char *capo_profile_keep(struct capo_profile *p, const char *text)
+{
+        return text ? capo_profile_keep_bytes(p, text, strlen(text)) : NULL;
+}
+
+struct capo_profile *capo_profile_new(const char *name)
+{
+        struct capo_profile *p = calloc(1, sizeof *p);
+
+        if (!p)
+                return NULL;
+        p->file = strdup(name);
+        p->name = capo_profile_keep(p, name);
+        if (!p->file || !p->name) {
+                capo_profile_free(p);
+                return NULL;
+        }
+        return p;
+}
+
+void capo_profile_free(struct capo_profile *p)
+{
+        if (!p)
+                return;
+        for (struct block *b = p->arena, *next; b; b = next) {
+                next = b->next;
+                free(b);
+        }
+        for (uint32_t i = 0; i < p->n_rules; i++)
+                free(p->rules[i].constants);
+        free(p->notes[CAPO_PROVENANCE]);
+        free(p->notes[CAPO_PLATFORM]);
+        free(p->rules);
+        free(p->rows);
+        free(p->layouts);
+        free(p->file);
+        free(p);
+}
+
+void capo_profile_freep(struct capo_profile **p)
+{
+        capo_profile_free(*p);
+}
+
+int capo_profile_note_json(struct capo_profile *p, enum capo_section section, const char *key, const char *json)
+{
+        uint32_t n = p->n_notes[section];
+        struct capo_note *list = p->notes[section];
+
+        if ((n & (n - 1)) == 0) { /* full at every power of two */
+                list = reallocarray(list, n ? n * 2 : 1, sizeof *list);
+                if (!list)
+                        return -ENOMEM;
+                p->notes[section] = list;
+        }
+        list[n] = (struct capo_note){capo_profile_keep(p, key), capo_profile_keep(p, json)};
+        if (!list[n].key || !list[n].json)
+                return -ENOMEM;
+        p->n_notes[section]++;
+        return 0;
+}
+
+int capo_profile_note(struct capo_profile *p, enum capo_section section, const char *key, const char *text)
+{
+        size_t size = strlen(text);
+        _cleanup_free_ char *json = malloc(size * 6 + 3);
+        char *to = json;
+
+        if (!json)
+                return -ENOMEM;
+        *to++ = '"';
+        for (const char *c = text; *c; c++) {
+                if (*c == '"' || *c == '\\')
+                        *to++ = '\\';
+                if ((unsigned char)*c < 0x20)
+                        to += sprintf(to, "\\u%04x", (unsigned char)*c);
+                else
+                        *to++ = *c;
+        }
+        *to++ = '"';
+        *to = 0;
+        return capo_profile_note_json(p, section, key, json);
+}
+
+int capo_profile_note_number(struct capo_profile *p, enum capo_section section, const char *key, double value)
+{
+        char json[32];
+
+        if (!isfinite(value))
+                return -EINVAL;
+        capo_number_print(value, json, sizeof json);
+        return capo_profile_note_json(p, section, key, json);
+}
+
+const struct capo_when capo_when_any = {
+        .nodes = {-1, -1},
+        .ranks = {-1, -1},
+        .min_local = {-1, -1},
+        .max_local = {-1, -1},
+        .nccl = {-1, -1},
+        .pipe_ops = {-1, -1},
+        .ring_gbs = {-1, -1},
+        .tree_gbs = {-1, -1},
+        .reg_buff = -1,
+};
+
+struct capo_rule *capo_profile_rule(struct capo_profile *p, enum capo_basis basis)
+{
+        struct capo_rule *list = grow(p->rules, p->n_rules, &p->room_rules, sizeof *list);
+
+        if (!list)
+                return NULL;
+        p->rules = list;
+        list[p->n_rules] = (struct capo_rule){.when = capo_when_any, .basis = (uint8_t)basis};
+        return &list[p->n_rules++];
+}
+
+int capo_profile_row_raw(struct capo_profile *p, const struct capo_row *row)
+{
+        struct capo_rule *rule = &p->rules[p->n_rules - 1];
+        struct capo_row *list = grow(p->rows, p->n_rows, &p->room_rows, sizeof *list);
+
+        if (!list)
+                return -ENOMEM;
+        p->rows = list;
+        if (!rule->count[row->coll])
+                rule->first[row->coll] = p->n_rows;
+        rule->count[row->coll]++;
+        list[p->n_rows++] = *row;
+        return 0;
+}
+
+int capo_profile_row(struct capo_profile *p, const struct capo_row *row)
+{
+        struct capo_row copy = *row;
+        struct capo_rule *rule = p->n_rules ? &p->rules[p->n_rules - 1] : NULL;
+        uint32_t n;
+
+        if (!rule || row->coll >= CAPO_COLLS || !row->algo != !row->proto || row->algo >= CAPO_ALGOS ||
+            row->proto >= CAPO_PROTOS || row->channels > CAPO_CHANNELS_MAX)
+                return -EINVAL;
+        n = rule->count[row->coll];
+        copy.from = 0;
+        copy.line = 0;
+        if (n) {
+                const struct capo_row *last = &p->rows[rule->first[row->coll] + n - 1];
+
+                if (last != &p->rows[p->n_rows - 1] || last->upto >= row->upto)
+                        return -EINVAL;
+                copy.from = last->upto + 1;
+        }
+        return capo_profile_row_raw(p, &copy);
+}
+
+static const uint8_t constant_room[CAPO_CONST_TABLES][3] = {
+        [CAPO_CONST_BASE_LATENCY] = {7, 3, 1},  [CAPO_CONST_HW_LATENCY] = {3, 7, 3},
+        [CAPO_CONST_LL_BW] = {4, 3, 1},         [CAPO_CONST_RING_LL128_BW] = {4, 3, 1},
+        [CAPO_CONST_TREE_LL128_BW] = {4, 3, 1}, [CAPO_CONST_TREE_BW] = {4, 3, 1},
+        [CAPO_CONST_NVLS_TREE_BW] = {4, 3, 1},
+};
+
+int capo_profile_constant(struct capo_profile *p, const struct capo_constant *constant)
+{
+        struct capo_rule *rule = p->n_rules ? &p->rules[p->n_rules - 1] : NULL;
+        struct capo_constant *list;
+
+        if (!rule || constant->table >= CAPO_CONST_TABLES || !isfinite(constant->value) || constant->value < 0)
+                return -EINVAL;
+        for (int i = 0; i < 3; i++) {
+                if (constant->index[i] >= constant_room[constant->table][i])
+                        return -EINVAL;
+        }
+        list = grow(rule->constants, rule->n_constants, &rule->room_constants, sizeof *list);
+        if (!list)
+                return -ENOMEM;
+        rule->constants = list;
+        list[rule->n_constants++] = *constant;
+        return 0;
+}
+
+int capo_profile_layout(struct capo_profile *p, const struct capo_layout_cost *cost)
+{
+        struct capo_layout_cost c = *cost, *list;
+        char text[CAPO_LAYOUT_TEXT];
+        struct capo_layout layout;
+        bool any = false;
+
+        if (!c.layout || capo_layout_parse(c.layout, &layout, NULL) < 0)
+                return -EINVAL;
+        for (int k = 0; k < CAPO_COLLS; k++) {
+                if (c.gbs[k] && !(c.gbs[k] > 0 && c.us[k] > 0 && isfinite(c.us[k]) && isfinite(c.gbs[k])))
+                        return -EINVAL;
+                any |= c.gbs[k] > 0;
+        }
+        if (!any)
+                return -EINVAL;
+        list = grow(p->layouts, p->n_layouts, &p->room_layouts, sizeof *list);
+        if (!list)
+                return -ENOMEM;
+        p->layouts = list;
+        c.n_ranks = layout.n_ranks;
+        c.n_nodes = layout.n_nodes;
+        c.layout = capo_profile_keep(p, capo_layout_print(&layout, text, sizeof text));
+        c.gpus = capo_profile_keep(p, c.gpus);
+        if (!c.layout || (cost->gpus && !c.gpus))
+                return -ENOMEM;
+        p->layouts[p->n_layouts++] = c;
+        return 0;
+}
+
+int capo_layout_canonical(const char *text, char *out, size_t room)
+{
+        struct capo_layout layout;
+        char plain[CAPO_LAYOUT_TEXT];
+
+        if (!strcasecmp(text, "even") || !strcasecmp(text, "uneven") || !strcasecmp(text, "min<max"))
+                strcpy(plain, strcasecmp(text, "even") ? "uneven" : "even");
+        else if (capo_layout_parse(text, &layout, NULL) < 0)
+                return -EINVAL;
+        else
+                capo_layout_print(&layout, plain, sizeof plain);
+        if (strlen(plain) >= room)
+                return -ENOSPC;
+        strcpy(out, plain);
+        return 0;
+}
+
+void capo_profile_fault(struct capo_fault *fault, const char *format, ...)
+{
+        va_list args;
+
+        if (!fault)
+                return;
+        va_start(args, format);
+        vsnprintf(fault->text, sizeof fault->text, format, args);
+        va_end(args);
+}
+
+uint32_t capo_profile_modelled(const struct capo_profile *p)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < p->n_rules; i++)
+                n += p->rules[i].basis == CAPO_BASIS_MODELLED;
+        return n;
+}
+
+const char *capo_profile_agreement(const struct capo_profile *p, bool allow_modelled, char text[CAPO_AGREEMENT])
+{
+        snprintf(text, CAPO_AGREEMENT, "%s%s", p->digest, allow_modelled ? "+modelled" : "");
+        return text;
+}
+
+int capo_profile_parse(const char *text, size_t size, const char *file, struct capo_profile **out,
+                       struct capo_fault *fault)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p = capo_profile_new("");
+        XXH128_hash_t hash = XXH3_128bits(text, size);
+        size_t i = 0;
+        int r;
+
+        if (p) {
+                free(p->file);
+                p->file = strdup(file);
+        }
+        if (!p || !p->file) {
+                capo_profile_fault(fault, "%s: not enough memory", file);
+                return -ENOMEM;
+        }
+        snprintf(p->digest, sizeof p->digest, "%016llx%016llx", (unsigned long long)hash.high64,
+                 (unsigned long long)hash.low64);
+        while (i < size && isspace((unsigned char)text[i]))
+                i++;
+        if (i == size) {
+                capo_profile_fault(fault, "%s:1:1: expected a profile (JSON or CSV), found an empty file", file);
+                return -EINVAL;
+        }
+        p->csv = isalpha((unsigned char)text[i]) || text[i] == '#';
+        r = p->csv ? capo_profile_parse_csv(p, text, size, fault) : capo_profile_parse_json(p, text, size, fault);
+        if (r < 0)
+                return r;
+        *out = steal(&p);
+        return 0;
+}
+
+/* All of @fd, growing as it comes (a pipe has no size). */
+static int read_all(int fd, char **out, size_t *size)
+{
+        struct stat st;
+        size_t room = 64 << 10, n = 0;
+        char *text = NULL;
+
+        if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0)
+                room = (size_t)st.st_size + 1;
+        for (;;) {
+                ssize_t got;
+
+                if (!text || n == room) {
+                        char *grown;
+
+                        if (text)
+                                room *= 2;
+                        if (room > CAPO_PROFILE_BYTES_MAX + (64u << 10)) {
+                                free(text);
+                                return -EFBIG;
+                        }
+                        grown = realloc(text, room);
+                        if (!grown) {
+                                free(text);
+                                return -ENOMEM;
+                        }
+                        text = grown;
+                }
+                got = read(fd, text + n, room - n);
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got < 0) {
+                        int r = -errno;
+
+                        free(text);
+                        return r;
+                }
+                if (!got)
+                        break;
+                n += (size_t)got;
+        }
+        *out = text;
+        *size = n;
+        return 0;
+}
+
+int capo_profile_load(const char *path, struct capo_profile **out, struct capo_fault *fault)
+{
+        bool input = !strcmp(path, "-");
+        _cleanup_close_ int fd = input ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        _cleanup_free_ char *text = NULL;
+        struct stat st;
+        size_t size = 0;
+        int r = fd < 0 ? -errno : 0;
+
+        /* In a job nothing may wait: a FIFO or a terminal as profile would block every rank. */
+        if (!r && !input && !fstat(fd, &st) && !S_ISREG(st.st_mode))
+                r = S_ISDIR(st.st_mode) ? -EISDIR : -ENOTSUP;
+        if (!r)
+                r = read_all(fd, &text, &size);
+        if (r < 0) {
+                capo_profile_fault(fault, "%s: %s", path,
+                                   r == -ENOTSUP ? "not a regular file"
+                                   : r == -EFBIG ? "larger than 256 MiB, too large for a profile"
+                                                 : strerror(-r));
+                return r;
+        }
+        return capo_profile_parse(text, size, input ? "(standard input)" : path, out, fault);
+}

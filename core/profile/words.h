@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The words of the JSON form that its reader and its writer share, so that they stay one format. docs/profile-format.md
+ * is the same for people.
+ */
+#ifndef CAPO_PROFILE_WORDS_H
+#define CAPO_PROFILE_WORDS_H
+
+#include <stddef.h>
+
+#include "core/profile/json.h"
+
+#define WORD(text) CAPO_SLICE(text)
+
+/* the collectives follow in the order they are written: the ones people look for first */
+static const struct capo_slice rule_keys[] = {WORD("when"),      WORD("basis"),        WORD("constants"),
+                                              WORD("allreduce"), WORD("broadcast"),    WORD("reduce"),
+                                              WORD("allgather"), WORD("reducescatter")};
+enum { RULE_WHEN, RULE_BASIS, RULE_CONSTANTS, RULE_COLLS };
+static const enum capo_coll rule_colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE,
+                                            CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER};
+
+static const struct capo_slice constant_tables[CAPO_CONST_TABLES] = {
+        WORD("base_latency"),  WORD("hw_latency"), WORD("ll_bw"),       WORD("ring_ll128_bw"),
+        WORD("tree_ll128_bw"), WORD("tree_bw"),    WORD("nvls_tree_bw")};
+static const struct capo_slice constant_links[] = {WORD("nvlink"), WORD("pci"), WORD("net")};
+static const struct capo_slice constant_gpus[] = {WORD("volta"), WORD("ampere"), WORD("hopper"), WORD("blackwell")};
+static const int constant_scales[] = {1, 2, 4};
+
+static const struct capo_slice basis_words[] = {WORD("measured"), WORD("modelled")};
+static const struct capo_slice link_words[] = {WORD("any"), WORD("nvlink"), WORD("other")};
+static const struct capo_slice algo_words[] = {WORD("tree"),         WORD("ring"), WORD("collnetdirect"),
+                                               WORD("collnetchain"), WORD("nvls"), WORD("nvlstree"),
+                                               WORD("pat")};
+static const struct capo_slice proto_words[] = {WORD("ll"), WORD("ll128"), WORD("simple")};
+
+/* The conditions: one row says key, kind and place; reader, writer and printer go by it. */
+enum kind { RANGE, GBS, NCCL, LAYOUT, TEXT, PATTERN, LINK, FLAG };
+static const struct when_key {
+        struct capo_slice key;
+        enum kind kind;
+        size_t offset;
+} when_keys[] = {
+#define WHEN(key, kind, field)                                     \
+        {                                                          \
+                WORD(key), kind, offsetof(struct capo_when, field) \
+        }
+        WHEN("nodes", RANGE, nodes),
+        WHEN("ranks", RANGE, ranks),
+        WHEN("layout", LAYOUT, layout),
+        WHEN("min_local", RANGE, min_local),
+        WHEN("max_local", RANGE, max_local),
+        WHEN("class", TEXT, fragment),
+        WHEN("link", LINK, link),
+        WHEN("ring_gbs", GBS, ring_gbs),
+        WHEN("tree_gbs", GBS, tree_gbs),
+        WHEN("nccl", NCCL, nccl),
+        WHEN("comm", PATTERN, comm),
+        WHEN("pipe_ops", RANGE, pipe_ops),
+        WHEN("reg_buff", FLAG, reg_buff),
+#undef WHEN
+};
+
+#endif

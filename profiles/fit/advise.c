@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A data-parallel step reduces the same gradients every time, so each size is called a whole multiple of the number of
+ * steps: the steps are the greatest common divisor of the counts. A loss average or a norm joins in with a few bytes
+ * and counts of its own; sizes below a thousandth of the bytes are not asked.
+ *
+ * The model sums the buckets of a step one after another. A job that overlaps them with its backward pass gains less
+ * from fewer, larger buckets: the last one starts later. So the best is only named when it saves 3 % of the step's
+ * communication or more, and the smallest cap that comes within 1 % of the best is taken.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "profiles/job/hist.h"
+#include "profiles/fit/advise.h"
+
+static bool ours(const struct capo_job_row *r, uint32_t comm)
+{
+        return r->comm == comm && r->call == CAPO_CALL_ALLREDUCE && r->bytes > 0 && !(r->flags & CAPO_RECORD_GROUP);
+}
+
+static int add_point(struct capo_curve *c, double bytes, double us)
+{
+        double *b = reallocarray(c->bytes, c->n + 1, sizeof *b), *u;
+
+        if (!b)
+                return -ENOMEM;
+        c->bytes = b;
+        u = reallocarray(c->us, c->n + 1, sizeof *u);
+        if (!u)
+                return -ENOMEM;
+        c->us = u;
+        c->bytes[c->n] = bytes;
+        c->us[c->n++] = us;
+        return 0;
+}
+
+int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_curve *c)
+{
+        *c = (struct capo_curve){0};
+        for (uint32_t i = 0; i < job->n_rows; i++) { /* by communicator, call, bytes */
+                const struct capo_job_row *r = &job->rows[i];
+                enum capo_clock clock = capo_job_row_clock(r);
+                double us;
+
+                if (!ours(r, comm) || (r->flags & CAPO_RECORD_MEMBER) || clock < CAPO_CLOCK_EVENT)
+                        continue;
+                us = capo_hist_quantile(&r->time[clock], 0.25) / 1e3;
+                if (!(us > 0))
+                        continue;
+                if (c->n && c->bytes[c->n - 1] == (double)r->bytes) /* the same size ran in two ways */
+                        c->us[c->n - 1] = fmin(c->us[c->n - 1], us);
+                else if (add_point(c, (double)r->bytes, us) < 0)
+                        return -ENOMEM;
+        }
+        return c->n < 2 ? -ENODATA : 0;
+}
+
+int capo_curve_of_fit(const struct capo_fit *fit, uint32_t n_ranks, struct capo_curve *c)
+{
+        *c = (struct capo_curve){0};
+        for (int i = 0; i < fit->n_series && c->n == 0; i++) {
+                const struct capo_fit_series *s = &fit->series[i];
+
+                if (s->call != CAPO_CALL_ALLREDUCE || (uint32_t)s->like.n_ranks != n_ranks)
+                        continue;
+                for (int p = 0; p < s->n_points; p++) {
+                        const struct capo_fit_cell *cell =
+                                capo_fit_cell_of(s, p, s->points[p].chosen > 0 ? s->points[p].chosen : 0);
+
+                        if (!isnan(cell->us) && add_point(c, (double)s->points[p].bytes, cell->us) < 0)
+                                return -ENOMEM;
+                }
+        }
+        return c->n < 2 ? -ENODATA : 0;
+}
+
+void capo_curve_finish(struct capo_curve *c)
+{
+        free(c->bytes);
+        free(c->us);
+        *c = (struct capo_curve){0};
+}
+
+double capo_curve_at(const struct capo_curve *c, double bytes)
+{
+        size_t i = 1;
+
+        if (bytes <= c->bytes[0])
+                return c->us[0];
+        if (bytes >= c->bytes[c->n - 1])
+                return c->us[c->n - 1] * bytes / c->bytes[c->n - 1];
+        while (c->bytes[i] < bytes)
+                i++;
+        return exp(log(c->us[i - 1]) +
+                   log(c->us[i] / c->us[i - 1]) * log(bytes / c->bytes[i - 1]) / log(c->bytes[i] / c->bytes[i - 1]));
+}
+
+static uint64_t common(uint64_t a, uint64_t b)
+{
+        while (b) {
+                uint64_t t = a % b;
+
+                a = b;
+                b = t;
+        }
+        return a;
+}
+
+int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_curve *curve, uint64_t steps,
+                struct capo_advice *a)
+{
+        static const uint64_t caps[CAPO_ADVICE_BUCKETS] = {1, 2, 5, 10, 25, 50, 64, 100, 128, 200, 400, 800};
+        double bytes = 0, ns = 0, best;
+        uint64_t calls = 0, last = 0, count = 0, found = 0;
+
+        *a = (struct capo_advice){
+                .comm = job->comms[comm].name, .n_ranks = (uint32_t)job->comms[comm].n_ranks, .best = -1};
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                const struct capo_job_row *r = &job->rows[i];
+
+                if (!ours(r, comm))
+                        continue;
+                bytes += (double)r->bytes * (double)r->count;
+                calls += r->count;
+                a->largest = r->bytes > a->largest ? r->bytes : a->largest;
+                a->smallest = !a->smallest || r->bytes < a->smallest ? r->bytes : a->smallest;
+                a->now_seconds += (double)r->count * capo_curve_at(curve, (double)r->bytes) / 1e6;
+                if (capo_job_row_clock(r) >= CAPO_CLOCK_EVENT)
+                        ns += capo_hist_mean(&r->time[capo_job_row_clock(r)]) * (double)r->count;
+        }
+        for (uint32_t i = 0; i <= job->n_rows; i++) { /* a size may have several rows, by what ran */
+                const struct capo_job_row *r = i < job->n_rows ? &job->rows[i] : NULL;
+
+                if (r && !ours(r, comm))
+                        continue;
+                if (!r || r->bytes != last) {
+                        if (count && (double)last * (double)count >= bytes / 1000)
+                                found = common(count, found);
+                        count = 0;
+                }
+                last = r ? r->bytes : 0;
+                count += r ? r->count : 0;
+        }
+        a->steps_found = steps == 0;
+        a->steps = steps ? steps : found;
+        if (calls == 0 || a->steps < 2)
+                return -ENODATA;
+        a->calls = (calls + a->steps / 2) / a->steps;
+        a->step_bytes = (uint64_t)(bytes / (double)a->steps);
+        a->now_seconds /= (double)a->steps;
+        a->recorded_seconds = ns / 1e9 / (double)a->steps;
+        best = a->now_seconds * 0.97;
+        for (size_t i = 0; i < CAPO_ADVICE_BUCKETS; i++) {
+                struct capo_advice_bucket *b = &a->bucket[a->n_buckets];
+
+                b->cap = caps[i] << 20;
+                b->n = (a->step_bytes + b->cap - 1) / b->cap;
+                if (b->n == 0)
+                        break;
+                b->bucket = a->step_bytes / b->n;
+                b->seconds = (double)b->n * capo_curve_at(curve, (double)b->bucket) / 1e6;
+                a->n_buckets++;
+                if (b->n == 1)
+                        break; /* larger caps change nothing */
+        }
+        for (size_t i = 0; i < a->n_buckets; i++) {
+                if (a->bucket[i].seconds < best * (a->best < 0 ? 1 : 0.99)) {
+                        best = a->bucket[i].seconds;
+                        a->best = (int)i;
+                }
+        }
+        return 0;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fitting: samples to decisions. Per allocation class (layout, ranks, GPU, NCCL release) and collective a series: sizes
+ * by candidates, each cell a time with its uncertainty. A candidate is written for a size only where it beats NCCL's
+ * own choice there by more than the noise and by more than min_gain; everything else is left to NCCL.
+ *
+ * Deterministic: the same samples give the same fit, bit by bit, whatever the order of equal times.
+ */
+#ifndef CAPO_FIT_H
+#define CAPO_FIT_H
+
+#include "capo/profile.h"
+#include "profiles/import/import.h"
+
+struct capo_fit_options {
+        double min_gain;      /* fraction of time saved below which a rule is not worth having */
+        bool without_default; /* NCCL's own choice was not measured: the next best candidate stands in */
+        void (*progress)(const char *what, double done, void *user); /* may be NULL; done 0 .. 1 */
+        void *user;
+};
+
+struct capo_fit_candidate {
+        uint8_t algo, proto; /* enum capo_algo, capo_proto; both 0: NCCL's own choice; one 0: that part was NCCL's */
+        uint8_t channels;    /* 0: NCCL's own number */
+};
+
+struct capo_fit_cell {
+        double us;     /* NAN: not measured */
+        double lo, hi; /* 95 % interval of us */
+        double se;     /* standard error of ln(us) */
+        uint32_t n_samples,
+                n_blocks; /* block: one run, in-place or out-of-place; 0: not measured, but between sizes that were */
+        bool is_default;  /* ran exactly what NCCL chose by itself; pooled with it */
+};
+
+struct capo_fit_point {
+        uint64_t bytes;
+        uint8_t default_ran, default_channels; /* what NCCL's own choice ran; 0 not known or not always the same */
+        int best;                              /* candidate with the shortest time; -1 none */
+        int chosen;                            /* candidate; 0: leave to NCCL */
+        double gain; /* of the chosen, or else of the best, over the baseline: (default - us) / default; NAN no default
+                      */
+        double gain_lo, gain_hi; /* its interval; 95 % over all candidates compared, not for each */
+};
+
+struct capo_fit_row {
+        uint64_t upto; /* bytes, included */
+        int chosen;
+        int first, last; /* points in it; last < first: none */
+        bool extended;   /* reaches beyond the sizes measured */
+};
+
+struct capo_fit_regret {
+        unsigned n;            /* decisions checked on measurements they were not made from */
+        unsigned n_unmeasured; /* decided, but the choice was not among what the left-out part measured */
+        unsigned n_worse;      /* slower than NCCL's own choice beyond noise */
+        double mean, worst;    /* over the candidate that is best over all measurements; fractions */
+        double mean_default;   /* the same, had everything been left to NCCL; NAN when that was not measured */
+        bool by_run;           /* a run was left out each time; else a size */
+};
+
+struct capo_fit_series {
+        struct capo_trial like; /* the allocation: layout, gpu, nccl, n_ranks, n_nodes; source NULL */
+        uint8_t call, make;
+        bool has_default;                      /* NCCL's own choice was measured at one size at least */
+        bool covered;                          /* it was not, but the candidates are all it could have been */
+        bool one_run;                          /* nothing repeats between runs: their variation is not known */
+        double noise;                          /* standard deviation between runs, as a fraction */
+        struct capo_fit_candidate *candidates; /* [0] is NCCL's own choice */
+        int n_candidates;
+        struct capo_fit_point *points; /* by rising size */
+        int n_points;
+        struct capo_fit_cell *cells; /* [point * n_candidates + candidate] */
+        struct capo_fit_row *rows;   /* the last reaches UINT64_MAX */
+        int n_rows;
+        struct capo_fit_regret regret;
+        uint64_t n_samples;
+        struct capo_fit_block *blocks; /* the fit's own */
+        int n_blocks;
+};
+
+struct capo_fit {
+        struct capo_fit_series *series; /* by ranks, layout, GPU, release, call */
+        int n_series;
+        uint64_t n_samples, n_warmup, n_stalls, n_other_clock;
+        double worst_stall_us;
+};
+
+/**
+ * capo_fit_make() - fit @set
+ * @out:   set only on success; free with capo_fit_free()
+ * @fault: one line; what could not be
+ *
+ * Return: 0; -ENODATA no samples of a collective a tuner is asked about; -EINVAL the samples contradict each other
+ * (NCCL "chose" two things for one question, or times that differ like units do); -ENOMEM.
+ */
+int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options *options, struct capo_fit **out,
+                  struct capo_fault *fault);
+void capo_fit_free(struct capo_fit *fit);
+void capo_fit_freep(struct capo_fit **fit);
+
+/** capo_fit_cell_of() - the cell of @point and @candidate. */
+static inline struct capo_fit_cell *capo_fit_cell_of(const struct capo_fit_series *s, int point, int candidate)
+{
+        return &s->cells[point * s->n_candidates + candidate];
+}
+
+/** capo_fit_at() - time of @candidate at @bytes, interpolated in log size between its measured sizes; NAN outside. */
+double capo_fit_at(const struct capo_fit_series *s, int candidate, double bytes);
+
+/** capo_fit_choice() - the candidate the rows choose at @bytes; 0: leave to NCCL. */
+int capo_fit_choice(const struct capo_fit_series *s, uint64_t bytes);
+
+/** capo_fit_candidate_text() - "Tree LL128 ch 4", "NCCL's choice". @text: at least 40 bytes. */
+char *capo_fit_candidate_text(const struct capo_fit_candidate *c, char *text, size_t room);
+
+/** capo_fit_class_text() - "4 x H100 80GB HBM3, layout 4, NCCL 2.29.2". */
+char *capo_fit_class_text(const struct capo_trial *r, char *text, size_t room);
+
+/** capo_fit_writable() - rows can name it: algorithm and protocol are both known. */
+static inline bool capo_fit_writable(const struct capo_fit_candidate *c)
+{
+        return c->algo && c->proto && c->channels <= CAPO_CHANNELS_MAX;
+}
+
+/**
+ * capo_fit_profile() - the rules of a fit as a profile
+ *
+ * One rule per allocation class that has a row to write; collectives with nothing to gain are left out of it. A class
+ * whose layout and node count are not known gets a rule by ranks alone.
+ *
+ * Return: 0; -ENOMEM. *@n_rules, *@n_rows: what was written, rows that leave to NCCL not counted.
+ */
+int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, int *n_rules, int *n_rows);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an allocation of GPUs can do at best: its class, its links, and the ceilings of the collectives on them.
+ *
+ * Bandwidths are algorithm bandwidths as nccl-tests reports them: bytes / time, where bytes is the size of the result
+ * for all-gather and of the input for reduce-scatter (the total over ranks), and the buffer of one rank for the others.
+ *
+ * The model: links carry their full rate in both directions at once, data may be cut into any shares, GPUs receive, add
+ * and send at the same time without limit, latency is nothing. So no software can do better, and nothing here says that
+ * any does as well. Relays (NVSwitch, PCI bridges, CPUs, NICs, the network) pass data on and neither copy nor add it:
+ * NVSwitch reduction and multicast (NVLS) are a line of their own.
+ */
+#ifndef CAPO_FRAGMENT_H
+#define CAPO_FRAGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/layout.h"
+#include "profiles/fragment/pack.h"
+#include "profiles/machine/topology.h"
+
+#define CAPO_CLASS_ROOM 64
+
+/* GPUs of one or more machines of the same make. */
+struct capo_alloc {
+        int n_ranks, n_nodes;
+        struct capo_alloc_rank {
+                int node; /* 0 .. n_nodes - 1, rising */
+                int gpu;  /* index in the topology */
+        } * ranks;
+};
+
+/**
+ * capo_alloc_parse() - "1,2,3", "0-4", "1,2,3+0-4" or "0:1,2,3;1:0-4" (machine by machine), "3+5" with @sizes (the
+ * first 3 and 5 GPUs), bus ids in place of numbers
+ * @why: "allocation TEXT: expected ..., found ..."
+ *
+ * Return: 0; -EINVAL; -ENOMEM.
+ */
+int capo_alloc_parse(const struct capo_topology *t, const char *text, bool sizes, struct capo_alloc *out, char *why,
+                     size_t room);
+
+/** capo_alloc_gpus() - GPUs (indexes) of one machine. Return: 0; -ENOMEM. */
+int capo_alloc_gpus(const int *gpus, int n, struct capo_alloc *out);
+void capo_alloc_free(struct capo_alloc *a);
+
+/** capo_alloc_print() - "{1,2,3} + {0,1,2,3,4}", by device number. */
+char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a, char *text, size_t room);
+
+/** capo_alloc_layout() - "3+5" as struct. */
+void capo_alloc_layout(const struct capo_alloc *a, struct capo_layout *out);
+
+enum capo_ceiling_what {
+        CAPO_CEILING_TREES = 1,  /* construct the trees */
+        CAPO_CEILING_RINGS = 2,  /* rings and chains */
+        CAPO_CEILING_HYBRID = 4, /* NVLink, PCI and NIC together */
+};
+
+/* The best that the shapes NCCL knows can do over NVLink, up to 12 GPUs or behind a switch; -1: not computed. */
+struct capo_shapes {
+        bool ring;        /* a ring through all GPUs exists */
+        int rings;        /* whole-brick rings that share no brick; each serves both directions (two GPUs: bricks) */
+        bool rings_exact; /* false: a lower bound (more than 8 GPUs) */
+        double ring_gbs;  /* sum of one-way rings, whole bricks: NCCL's "bus bandwidth" of Ring */
+        double ring_split_gbs; /* the same if bricks may be shared between rings */
+        double chain_gbs;      /* sum over chains (NCCL's Tree inside a node), bricks shared: all-reduce */
+};
+
+struct fragment_name;
+
+struct capo_ceilings {
+        int n_ranks;
+        bool connected;                                     /* over NVLink (xGMI) alone */
+        double unit_gbs;                                    /* one unit of pack_rate */
+        double broadcast_gbs, allgather_gbs, allreduce_gbs; /* NVLink alone; 0 when not connected */
+        struct pack_trees broadcast, allgather, allreduce;  /* with CAPO_CEILING_TREES, when connected */
+        struct capo_shapes shapes;
+        double nvls_gbs; /* all-reduce with the switch adding and copying: sm 90 and later behind NVSwitch; else 0 */
+        /* NVLink + PCI + NIC; -1 not computed or the description lacks PCI speeds */
+        double hybrid_broadcast_gbs, hybrid_allgather_gbs, hybrid_allreduce_gbs;
+        struct pack_trees hybrid_allreduce; /* with CAPO_CEILING_TREES; rates are rounded down to a 1e6th of a unit */
+        /* with CAPO_CEILING_TREES; exact. Their edges go over the ways, amounts in units / den, which together fit all
+         * links; vertices are named as net.h says */
+        struct pack_trees hybrid_broadcast, hybrid_allgather;
+        struct pack_ways hybrid_broadcast_ways, hybrid_allgather_ways;
+        int64_t hybrid_broadcast_den, hybrid_allgather_den;
+        struct fragment_name *hybrid_names;
+        double hybrid_unit_gbs;
+};
+
+/** capo_ceilings() - Return: 0; -ENOMEM; -EINVAL no rank. End with capo_ceilings_free(). */
+int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, unsigned what, struct capo_ceilings *out);
+void capo_ceilings_free(struct capo_ceilings *c);
+
+/** capo_ring_allreduce_gbs() - algorithm bandwidth of all-reduce over one-way rings that carry @ring_gbs together. */
+static inline double capo_ring_allreduce_gbs(double ring_gbs, int n)
+{
+        return n < 2 ? 0 : ring_gbs * n / (2.0 * (n - 1));
+}
+
+/**
+ * capo_class_name() - the class of an allocation: "dgx1v/3-chain", "dgx1v/3-chain+dgx1v/5-ring2"
+ * @name: room for CAPO_CLASS_ROOM per machine is enough
+ *
+ * Allocations whose GPUs are joined alike have one name; docs/fragments.md says what the words mean.
+ *
+ * Return: 0; -ENOMEM.
+ */
+int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name, size_t room);
+
+#endif

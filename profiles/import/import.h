@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Measurements from elsewhere, as samples: one struct, whatever wrote the file. A parser per format lives in
+ * profiles/import/; the format is told by the content, never by the name.
+ *
+ * What ran is taken from the input (its header lines, NCCL's own log lines in it, its columns) or from the user's
+ * flags. It is never guessed: where neither says it, it stays 0 and the fit says so. Two sources that contradict each
+ * other are an error. A run that cannot be right (ranks that ran alone, wrong results, no bandwidth) is rejected whole,
+ * with the reason, and the rest goes on.
+ */
+#ifndef CAPO_IMPORT_H
+#define CAPO_IMPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capo/record.h"
+
+/* What made a time; samples of different makes are never compared with each other. */
+enum capo_make {
+        CAPO_MAKE_UNKNOWN,
+        CAPO_MAKE_LOOP,   /* nccl-tests: wall clock around many calls and a synchronisation, divided by their number */
+        CAPO_MAKE_CPU,    /* nccl-tests -C: the host's time to enqueue */
+        CAPO_MAKE_GRAPH,  /* nccl-tests -G: as LOOP, the calls replayed from a CUDA graph */
+        CAPO_MAKE_EVENT,  /* one call between two CUDA events */
+        CAPO_MAKE_KERNEL, /* one call, stamped by NCCL's kernel on the GPU */
+        CAPO_MAKE_HOST,   /* one call, host clock: enqueue only */
+        CAPO_MAKE_REPORT, /* a column of a table that does not say */
+        CAPO_MAKES,
+};
+
+enum capo_place { CAPO_PLACE_UNKNOWN, CAPO_PLACE_OUT, CAPO_PLACE_IN };
+
+/* What is common to the samples of one program run, or of one communicator of a recorded job. */
+struct capo_trial {
+        char *source;        /* file, as the user named it */
+        unsigned line;       /* where the run begins there; 0 for binary files */
+        char layout[48];     /* ranks per node as core/base/layout.h prints it: "4", "3+5", "10x8"; "" when not recorded */
+        char gpu[48];        /* "H100 80GB HBM3"; "" when not recorded */
+        uint32_t nccl;       /* ncclGetVersion's number; 0 when not recorded */
+        int n_ranks;         /* 0 when not recorded */
+        int n_nodes;         /* 0 when not recorded */
+        uint32_t iterations; /* calls averaged in one time; 1 for single calls */
+};
+
+struct capo_sample {
+        uint64_t bytes; /* nccl-tests' "size": all-gather, reduce-scatter the total over ranks */
+        double us;      /* per call */
+        uint32_t run;   /* index into capo_samples.runs */
+        uint32_t order; /* line number, or sequence number: order in time within the run */
+        uint8_t call;   /* enum capo_call_id */
+        uint8_t make;   /* enum capo_make */
+        uint8_t place;  /* enum capo_place */
+        uint8_t type;   /* ncclDataType_t, 255 unknown */
+        uint8_t op;     /* ncclRedOp_t, 255 none or unknown */
+        uint8_t want;   /* enum capo_algo << 4 | enum capo_proto that was forced; 0 parts were left to NCCL */
+        uint8_t want_channels;
+        uint8_t ran;          /* the same, of what ran; 0 parts are not known */
+        uint8_t ran_channels; /* 0 not known */
+        uint8_t reserved[7];
+};
+static_assert(sizeof(struct capo_sample) == 40, "a million of these are sorted");
+
+#define CAPO_ALGO_OF(algo_proto)   ((unsigned)(algo_proto) >> 4)
+#define CAPO_PROTO_OF(algo_proto)  ((unsigned)(algo_proto)&15)
+#define CAPO_ALGO_PROTO(algo, pro) ((uint8_t)((algo) << 4 | (pro)))
+
+struct capo_samples {
+        struct capo_sample *v;
+        size_t n, room;
+        struct capo_trial *runs;
+        size_t n_runs, runs_room;
+        char **notes; /* one line each, for the user: runs rejected and why, rows cut, sizes skipped */
+        size_t n_notes, notes_room;
+        size_t n_rejected; /* runs */
+        size_t n_files;
+        size_t n_empty; /* rows of size 0 */
+};
+
+/* What the user says about the inputs that follow on the command line; 0, "" and UNKNOWN say nothing. */
+struct capo_label {
+        uint8_t call, algo, proto, channels;
+        bool default_choice; /* --algo auto: NCCL chose by itself, whatever ran */
+        int n_ranks, n_nodes;
+        uint32_t nccl;
+        char layout[48];
+        char gpu[48];
+};
+
+/**
+ * capo_import() - read one input, of any format capo knows
+ * @path:  a file, or a folder: then every regular file in it and below that is not hidden; in a folder, files of no
+ *         known format are noted, not refused
+ * @label: what the user says about it, or NULL
+ * @set:   samples, runs and notes are appended; zero-initialised before the first call; freed by capo_samples_free()
+ * @error: one line, "file:line: expected ..., found ..."; at least 256 bytes are wise
+ *
+ * Return: 0; -EINVAL when an input is malformed, of no known format, or contradicts itself or @label; -ENODATA when it
+ * is well-formed but holds no measurement (or only rejected runs: the notes say why); another negative errno when it
+ * cannot be read. @set may have grown even so.
+ */
+int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set, char *error, size_t room);
+
+void capo_samples_free(struct capo_samples *set);
+
+/** capo_samples_run() - append a run; returns its index, or UINT32_MAX when there is no memory. @run is copied, its
+ * source duplicated. */
+uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run);
+
+/** capo_samples_add() - append a sample. Return: 0 or -ENOMEM. */
+int capo_samples_add(struct capo_samples *set, const struct capo_sample *sample);
+
+/** capo_samples_note() - append a line for the user. */
+void capo_samples_note(struct capo_samples *set, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** capo_make_name() - "GPU events", "nccl-tests loop", ... */
+const char *capo_make_name(unsigned make);
+
+/** capo_nccl_text() - "2.29.2" of 22902, "2.7.8" of 2708; "?" of 0. @text: at least 16 bytes. */
+char *capo_nccl_text(uint32_t version, char *text, size_t room);
+
+/** capo_nccl_parse() - 22902 of "2.29.2" and of "2.29.2+cuda13.1"; 0 when it is no version. */
+uint32_t capo_nccl_parse(const char *text);
+
+#endif

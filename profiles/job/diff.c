@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of a job are keyed by what ran and which rule decided; here those of one (communicator, call, size) are put
+ * together first, because what ran is what may have changed. Communicators are matched by name: uids differ from run to
+ * run.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "profiles/job/hist.h"
+#include "profiles/job/diff.h"
+#include "profiles/job/spread.h"
+
+enum { MAX_RUNS = 64 };
+
+struct side {
+        const char *comm;
+        uint64_t bytes, count, most;
+        struct capo_hist time[CAPO_CLOCKS];
+        double run[MAX_RUNS][CAPO_CLOCKS]; /* p50 in us of each run; 0 not timed */
+        uint16_t rule;
+        uint8_t call, algo_proto, channels;
+};
+
+static int compare(const struct side *x, const struct side *y)
+{
+        int c = strcmp(x->comm, y->comm);
+
+        if (c)
+                return c;
+        if (x->call != y->call)
+                return x->call < y->call ? -1 : 1;
+        return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+static int by_key(const void *x, const void *y)
+{
+        return compare(x, y);
+}
+
+static void free_sides(struct side *v, size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                for (int c = 0; c < CAPO_CLOCKS; c++)
+                        capo_hist_finish(&v[i].time[c]);
+        }
+        free(v);
+}
+
+/* The rows of one run put together by key, sorted. NULL: no memory. */
+static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n)
+{
+        struct side *v = calloc(job->n_rows + 1, sizeof *v);
+        size_t used = 0;
+        bool full = false;
+
+        for (uint32_t i = 0; v && i < job->n_rows; i++) {
+                const struct capo_job_row *r = &job->rows[i];
+                struct side key = {.comm = r->comm == CAPO_NO_COMM ? "" : job->comms[r->comm].name,
+                                   .bytes = r->bytes,
+                                   .call = r->call};
+                size_t k;
+
+                if (capo_call_kind(r->call) == CAPO_KIND_OTHER || (r->flags & CAPO_RECORD_MEMBER))
+                        continue;
+                for (k = used; k > 0 && compare(&v[k - 1], &key); k--)
+                        ; /* rows come by communicator, call, bytes: the last is mostly it */
+                if (k == 0) {
+                        v[used] = key;
+                        k = ++used;
+                }
+                v[k - 1].count += r->count;
+                if (r->count > v[k - 1].most) {
+                        v[k - 1].most = r->count;
+                        v[k - 1].algo_proto = r->algo_proto;
+                        v[k - 1].channels = r->channels;
+                        v[k - 1].rule = r->rule;
+                }
+                for (int c = 0; c < CAPO_CLOCKS; c++)
+                        full |= r->time[c].count && capo_hist_merge(&v[k - 1].time[c], &r->time[c]) < 0;
+        }
+        if (!v || full) {
+                if (v)
+                        free_sides(v, used);
+                return NULL;
+        }
+        for (size_t i = 0; i < used; i++) {
+                for (int c = 0; c < CAPO_CLOCKS; c++)
+                        v[i].run[run][c] = v[i].time[c].count ? capo_hist_quantile(&v[i].time[c], 0.5) / 1e3 : 0;
+        }
+        qsort(v, used, sizeof *v, by_key);
+        *n = used;
+        return v;
+}
+
+/* All runs of one side. Keys that not every run has stay, with a 0 for the others. */
+static struct side *gather(struct capo_job *const *jobs, size_t n_jobs, size_t *n)
+{
+        struct side *all = NULL;
+        size_t used = 0;
+
+        for (size_t j = 0; j < n_jobs; j++) {
+                size_t m = 0;
+                struct side *one = gather_run(jobs[j], j, &m), *both;
+                size_t i = 0, k = 0, w = 0;
+
+                both = one ? calloc(used + m + 1, sizeof *both) : NULL;
+                if (!both) {
+                        if (one)
+                                free_sides(one, m);
+                        free_sides(all, used);
+                        return NULL;
+                }
+                while (i < used || k < m) {
+                        int c = i == used ? 1 : k == m ? -1 : compare(&all[i], &one[k]);
+
+                        if (c != 0) {
+                                both[w++] = c < 0 ? all[i++] : one[k++];
+                                continue;
+                        }
+                        both[w] = all[i++];
+                        both[w].count += one[k].count;
+                        for (int t = 0; t < CAPO_CLOCKS; t++) {
+                                both[w].run[j][t] = one[k].run[j][t];
+                                capo_hist_merge(&both[w].time[t], &one[k].time[t]);
+                                capo_hist_finish(&one[k].time[t]);
+                        }
+                        k++;
+                        w++;
+                }
+                free(all);
+                free(one);
+                all = both;
+                used = w;
+        }
+        *n = used;
+        return all;
+}
+
+/* Standard error of ln(median): the interval of the order statistics, and the buckets' width is not forgotten. */
+static double log_se(const struct capo_hist *h)
+{
+        double half = 0.98 / sqrt((double)h->count), p50 = capo_hist_quantile(h, 0.5);
+        double lo = capo_hist_quantile(h, fmax(0, 0.5 - half)), hi = capo_hist_quantile(h, fmin(1, 0.5 + half));
+
+        if (!(p50 > 0) || !(lo > 0))
+                return INFINITY;
+        return fmax(log(hi / lo) / (2 * 1.96), 0.005);
+}
+
+static int by_seconds(const void *x, const void *y)
+{
+        const struct capo_diff_row *a = x, *b = y;
+        double p = fabs(a->seconds), q = fabs(b->seconds);
+
+        if (p != q)
+                return p > q ? -1 : 1;
+        return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
+}
+
+/* ln of the runs' medians; how many runs have one. */
+static size_t runs_of(const struct side *s, size_t n, int clock, double *out)
+{
+        size_t k = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                if (s->run[i][clock] > 0)
+                        out[k++] = log(s->run[i][clock]);
+        }
+        return k;
+}
+
+static double mean(const double *v, size_t n)
+{
+        double sum = 0;
+
+        for (size_t i = 0; i < n; i++)
+                sum += v[i];
+        return sum / (double)n;
+}
+
+static double squares(const double *v, size_t n, double center)
+{
+        double sum = 0;
+
+        for (size_t i = 0; i < n; i++)
+                sum += (v[i] - center) * (v[i] - center);
+        return sum;
+}
+
+/* Change and its standard error from the runs; falls back on the histograms where a side is one run. */
+static void measure(struct capo_diff_row *r, const struct side *a, size_t n_a, const struct side *b, size_t n_b)
+{
+        double va[MAX_RUNS], vb[MAX_RUNS], d[MAX_RUNS], copy[MAX_RUNS];
+        size_t ka = runs_of(a, n_a, r->clock, va), kb = runs_of(b, n_b, r->clock, vb);
+
+        if (!ka || !kb || r->timed_a < 2 || r->timed_b < 2)
+                return;
+        memcpy(copy, va, ka * sizeof *va);
+        r->p50_a_us = exp(capo_median(copy, ka));
+        memcpy(copy, vb, kb * sizeof *vb);
+        r->p50_b_us = exp(capo_median(copy, kb));
+        r->change = exp(mean(vb, kb) - mean(va, ka)) - 1;
+        if (ka == kb && ka == n_a && kb == n_b && ka > 1) {
+                for (size_t i = 0; i < ka; i++)
+                        d[i] = vb[i] - va[i];
+                r->freedom_ = (double)ka - 1;
+                r->se_ = sqrt(squares(d, ka, mean(d, ka)) / r->freedom_ / (double)ka);
+        } else if (ka > 1 && kb > 1) {
+                r->freedom_ = (double)(ka + kb) - 2;
+                r->se_ = sqrt((squares(va, ka, mean(va, ka)) + squares(vb, kb, mean(vb, kb))) / r->freedom_ *
+                              (1.0 / (double)ka + 1.0 / (double)kb));
+        } else {
+                double sa = log_se(&a->time[r->clock]), sb = log_se(&b->time[r->clock]);
+
+                r->se_ = sqrt(sa * sa + sb * sb);
+        }
+        r->seconds = (r->p50_b_us - r->p50_a_us) / 1e6 * (double)b->count / (double)n_b;
+}
+
+static void pair(const struct side *a, size_t n_a, const struct side *b, size_t n_b, struct capo_diff *d)
+{
+        struct capo_diff_row *r = &d->rows[d->n_rows++];
+        int clock = CAPO_CLOCK_KERNEL;
+
+        while (clock > CAPO_CLOCK_HOST && !(a->time[clock].count && b->time[clock].count))
+                clock--;
+        *r = (struct capo_diff_row){.comm = a->comm,
+                                    .call = a->call,
+                                    .clock = (uint8_t)clock,
+                                    .bytes = a->bytes,
+                                    .count_a = a->count,
+                                    .count_b = b->count,
+                                    .timed_a = a->time[clock].count,
+                                    .timed_b = b->time[clock].count,
+                                    .algo_proto_a = a->algo_proto,
+                                    .algo_proto_b = b->algo_proto,
+                                    .channels_a = a->channels,
+                                    .channels_b = b->channels,
+                                    .rule_b = b->rule,
+                                    .change = NAN,
+                                    .half_width = NAN};
+        d->matched += a->count + b->count;
+        measure(r, a, n_a, b, n_b);
+}
+
+/* The root mean square of what rows vary by: no row is believed to vary much less than is usual here. */
+static double typical(const struct capo_diff *d)
+{
+        double sum = 0;
+        size_t n = 0;
+
+        for (size_t i = 0; i < d->n_rows; i++) {
+                if (!isnan(d->rows[i].change) && d->rows[i].freedom_ > 0) {
+                        sum += d->rows[i].se_ * d->rows[i].se_;
+                        n++;
+                }
+        }
+        return n ? sqrt(sum / (double)n) : 0;
+}
+
+static void judge(struct capo_diff *d, double min_change)
+{
+        double usual = typical(d);
+
+        for (size_t n = 0; n < d->n_rows; n++) {
+                struct capo_diff_row *r = &d->rows[n];
+                double width, freedom = r->freedom_ > 0 ? 2 * r->freedom_ : 100;
+
+                if (isnan(r->change))
+                        continue;
+                d->between_runs |= r->freedom_ > 0;
+                width = capo_quantile_t(0.05 / (double)d->n_rows, fmax(freedom, 3)) *
+                        (r->freedom_ > 0 ? fmax(r->se_, usual) : r->se_);
+                r->verdict = CAPO_DIFF_NOISE;
+                if (fabs(log1p(r->change)) > width && fabs(r->change) >= min_change && r->clock != CAPO_CLOCK_HOST)
+                        r->verdict = r->change < 0 ? CAPO_DIFF_FASTER : CAPO_DIFF_SLOWER;
+                r->half_width = (1 + r->change) * sinh(width);
+                if (r->verdict == CAPO_DIFF_NOISE)
+                        continue;
+                d->seconds += r->seconds;
+                *(r->verdict == CAPO_DIFF_FASTER ? &d->n_faster : &d->n_slower) += 1;
+        }
+}
+
+int capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *const *jb, size_t n_b, double min_change,
+                   struct capo_diff *d)
+{
+        size_t na = 0, nb = 0, i = 0, k = 0;
+        struct side *a, *b;
+
+        n_a = n_a > MAX_RUNS ? MAX_RUNS : n_a;
+        n_b = n_b > MAX_RUNS ? MAX_RUNS : n_b;
+        a = gather(ja, n_a, &na);
+        b = gather(jb, n_b, &nb);
+        *d = (struct capo_diff){0};
+        d->rows = calloc((na < nb ? na : nb) + 1, sizeof *d->rows);
+        if (!a || !b || !d->rows) {
+                if (a)
+                        free_sides(a, na);
+                if (b)
+                        free_sides(b, nb);
+                free(d->rows);
+                return -ENOMEM;
+        }
+        while (i < na || k < nb) {
+                int c = i == na ? 1 : k == nb ? -1 : compare(&a[i], &b[k]);
+
+                if (c < 0)
+                        d->unmatched += a[i++].count;
+                else if (c > 0)
+                        d->unmatched += b[k++].count;
+                else
+                        pair(&a[i++], n_a, &b[k++], n_b, d);
+        }
+        judge(d, min_change);
+        qsort(d->rows, d->n_rows, sizeof *d->rows, by_seconds);
+        free_sides(a, na);
+        free_sides(b, nb);
+        return 0;
+}
+
+void capo_diff_finish(struct capo_diff *d)
+{
+        free(d->rows);
+        *d = (struct capo_diff){0};
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* After the last log: who is on which node, what communicators are called, what all the counts come to. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "core/base/layout.h"
+#include "profiles/job/stats_private.h"
+#include "core/base/util.h"
+
+static bool same(const char *a, const char *b)
+{
+        return a == b || (a && b && !strcmp(a, b));
+}
+
+/* Nodes as NCCL sees them, and clocks: one per booted kernel. */
+static int place_processes(struct capo_job *job)
+{
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                struct capo_job_process *p = &job->processes[i];
+                const char *id = capo_job_info(p, "nccl.hostid"), *boot = capo_job_info(p, "boot_id");
+                const char *rank = capo_job_info(p, "rank");
+                _cleanup_free_ char *key = NULL;
+                uint32_t k;
+
+                if (rank)
+                        p->rank = atoi(rank);
+                if (asprintf(&key, "%s\n%s", id && *id ? id : p->host, id && *id ? "" : boot ? boot : "") < 0)
+                        return -ENOMEM;
+                for (k = 0; k < job->n_nodes && strcmp(job->nodes[k].key, key) != 0; k++)
+                        ;
+                if (k == job->n_nodes) {
+                        void *larger = job_grow(job->nodes, job->n_nodes, sizeof *job->nodes);
+
+                        if (!larger)
+                                return -ENOMEM;
+                        job->nodes = larger;
+                        job->nodes[k] =
+                                (struct capo_job_node){.key = strdup(key), .name = strdup(id && *id ? id : p->host)};
+                        job->n_nodes++;
+                        if (!job->nodes[k].key || !job->nodes[k].name)
+                                return -ENOMEM;
+                }
+                p->node = k;
+                job->nodes[k].n_processes++;
+                p->clock = job->n_clocks;
+                for (k = 0; k < i; k++) {
+                        const char *other = capo_job_info(&job->processes[k], "boot_id");
+
+                        if (boot && other ? same(boot, other) : same(p->host, job->processes[k].host)) {
+                                p->clock = job->processes[k].clock;
+                                break;
+                        }
+                }
+                job->n_clocks += p->clock == job->n_clocks;
+        }
+        return 0;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+        const struct capo_job_member *x = a, *y = b;
+
+        if (x->rank != y->rank)
+                return x->rank < y->rank ? -1 : 1;
+        return x->process != y->process ? (x->process < y->process ? -1 : 1) : x->id - y->id;
+}
+
+static uint64_t birth(const struct capo_job_comm *c)
+{
+        uint64_t t = UINT64_MAX;
+
+        for (uint32_t i = 0; i < c->n_members; i++)
+                t = c->members[i].t_birth_ns < t ? c->members[i].t_birth_ns : t;
+        return t;
+}
+
+/* The same numbers in another order: `moved` tells where each index went. */
+struct order {
+        struct capo_job_comm comm;
+        struct capo_meet *meet;
+        uint64_t birth;
+        uint32_t was;
+};
+
+static int by_size_and_age(const void *a, const void *b)
+{
+        const struct order *x = a, *y = b;
+
+        if (x->comm.n_ranks != y->comm.n_ranks)
+                return x->comm.n_ranks > y->comm.n_ranks ? -1 : 1;
+        if (x->comm.n_members && y->comm.n_members && x->comm.members[0].process != y->comm.members[0].process)
+                return x->comm.members[0].process < y->comm.members[0].process ? -1 : 1;
+        if (x->birth != y->birth)
+                return x->birth < y->birth ? -1 : 1;
+        return x->comm.uid < y->comm.uid ? -1 : x->comm.uid > y->comm.uid;
+}
+
+static int sort_comms(struct capo_job *job)
+{
+        _cleanup_free_ struct order *order = calloc(job->n_comms + 1, sizeof *order);
+        _cleanup_free_ uint32_t *moved = calloc(job->n_comms + 1, sizeof *moved);
+
+        if (!order || !moved)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                qsort(job->comms[i].members, job->comms[i].n_members, sizeof *job->comms[i].members, by_rank);
+                order[i] = (struct order){.comm = job->comms[i],
+                                          .meet = job->scratch->meets[i],
+                                          .birth = birth(&job->comms[i]),
+                                          .was = i};
+        }
+        qsort(order, job->n_comms, sizeof *order, by_size_and_age);
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                moved[order[i].was] = i;
+                job->comms[i] = order[i].comm;
+                job->scratch->meets[i] = order[i].meet;
+        }
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                if (job->comms[i].parent != CAPO_NO_COMM)
+                        job->comms[i].parent = moved[job->comms[i].parent];
+        }
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                if (job->rows[i].comm != CAPO_NO_COMM)
+                        job->rows[i].comm = moved[job->rows[i].comm];
+        }
+        return 0;
+}
+
+/* Ranks per node of the members seen; "" when there are more different node sizes than a layout can tell. */
+static int lay_out(struct capo_job *job, struct capo_job_comm *c)
+{
+        _cleanup_free_ uint32_t *counts = calloc(job->n_nodes + 1, sizeof *counts);
+        struct capo_layout layout = {0};
+        char text[CAPO_LAYOUT_TEXT];
+
+        if (!counts)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < c->n_members; i++)
+                counts[job->processes[c->members[i].process].node]++;
+        for (uint32_t i = 0; i < job->n_nodes; i++) {
+                c->n_nodes += counts[i] != 0;
+                if (counts[i] && capo_layout_add(&layout, counts[i], 1) < 0)
+                        layout.n_nodes = 0;
+        }
+        c->layout = strdup(capo_layout_print(&layout, text, sizeof text));
+        return c->layout ? 0 : -ENOMEM;
+}
+
+static bool name_taken(const struct capo_job *job, uint32_t n, const char *name)
+{
+        for (uint32_t i = 0; i < n; i++) {
+                if (!strcmp(job->comms[i].name, name))
+                        return true;
+        }
+        return false;
+}
+
+/* How many of the first @n are called @base, with or without a number: where to start counting. */
+static uint32_t count_named(const struct capo_job *job, uint32_t n, const char *base)
+{
+        size_t length = strlen(base);
+        uint32_t found = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+                const char *name = job->comms[i].name;
+
+                found += !strncmp(name, base, length) && (!name[length] || name[length] == '#');
+        }
+        return found;
+}
+
+/* Given names stay; the others are told apart by where they come from. Doubles get "#2", "#3", ... */
+static int name_comm(struct capo_job *job, uint32_t i)
+{
+        struct capo_job_comm *c = &job->comms[i];
+        _cleanup_free_ char *base = c->name;
+        char number[16];
+        int r;
+
+        c->name = NULL;
+        snprintf(number, sizeof number, "%d", c->color);
+        if (base)
+                r = 0;
+        else if (c->parent < i)
+                r = asprintf(&base, "%s/%s", job->comms[c->parent].name, c->color >= 0 ? number : "split");
+        else if (c->n_ranks == 1)
+                r = asprintf(&base, "self");
+        else if (c->n_ranks == job->n_ranks)
+                r = asprintf(&base, "world");
+        else
+                r = asprintf(&base, "comm%u", i);
+        if (r < 0)
+                return -ENOMEM;
+        for (uint32_t k = count_named(job, i, base) + 1; !c->name; k++) {
+                char *name = NULL;
+
+                if ((k == 1 ? asprintf(&name, "%s", base) : asprintf(&name, "%s#%u", base, k)) < 0)
+                        return -ENOMEM;
+                if (name_taken(job, i, name))
+                        free(name);
+                else
+                        c->name = name;
+        }
+        return 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+        const struct capo_job_row *x = a, *y = b;
+
+        if (x->comm != y->comm)
+                return x->comm < y->comm ? -1 : 1;
+        if (x->call != y->call)
+                return x->call < y->call ? -1 : 1;
+        if (x->bytes != y->bytes)
+                return x->bytes < y->bytes ? -1 : 1;
+        if (x->algo_proto != y->algo_proto)
+                return x->algo_proto - y->algo_proto;
+        if (x->channels != y->channels)
+                return x->channels - y->channels;
+        if (x->rule != y->rule)
+                return x->rule - y->rule;
+        return x->flags - y->flags;
+}
+
+static int by_host_time(const void *a, const void *b)
+{
+        const struct capo_job_site *x = a, *y = b;
+
+        if (x->host_ns != y->host_ns)
+                return x->host_ns > y->host_ns ? -1 : 1;
+        return strcmp(x->text, y->text);
+}
+
+static void add_up(struct capo_job *job)
+{
+        double cost = 0;
+        uint32_t n_cost = 0;
+
+        job->t_begin_ns = UINT64_MAX;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_job_process *p = &job->processes[i];
+                uint64_t end = p->header.t0_real_ns + p->last_ns;
+
+                job->t_begin_ns = p->header.t0_real_ns < job->t_begin_ns ? p->header.t0_real_ns : job->t_begin_ns;
+                job->t_end_ns = end > job->t_end_ns ? end : job->t_end_ns;
+                job->n_records += p->n_records;
+                job->calls += p->end.calls;
+                job->dropped += p->end.dropped;
+                job->gpu_dropped += p->end.gpu_dropped;
+                job->shape_overflow += p->end.shape_overflow;
+                job->bytes_lost += p->end.bytes_lost;
+                if (p->end.cost_ns > 0) {
+                        cost += p->end.cost_ns;
+                        n_cost++;
+                }
+        }
+        if (!job->n_processes)
+                job->t_begin_ns = 0;
+        job->cost_ns = n_cost ? cost / n_cost : 0;
+}
+
+/* How many ranks the job has, as far as anything in the logs tells. */
+static void count_ranks(struct capo_job *job)
+{
+        int32_t largest = 0, launched = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const char *world = capo_job_info(&job->processes[i], "world_size");
+
+                if (world && atoi(world) > launched)
+                        launched = atoi(world);
+        }
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                largest = job->comms[i].n_ranks > largest ? job->comms[i].n_ranks : largest;
+        job->n_ranks = launched > largest ? launched : largest > 0 ? largest : (int32_t)job->n_processes;
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                const struct capo_job_comm *c = &job->comms[i];
+
+                for (uint32_t k = 0; k < c->n_members && c->n_ranks == job->n_ranks; k++) {
+                        if (job->processes[c->members[k].process].rank < 0)
+                                job->processes[c->members[k].process].rank = c->members[k].rank;
+                }
+        }
+}
+
+int capo_job_finish(struct capo_job *job)
+{
+        int r = place_processes(job);
+
+        if (r == 0)
+                r = sort_comms(job);
+        if (r < 0)
+                return r;
+        count_ranks(job);
+        add_up(job);
+        for (uint32_t i = 0; i < job->n_comms && r == 0; i++) {
+                r = name_comm(job, i);
+                if (r == 0)
+                        r = lay_out(job, &job->comms[i]);
+        }
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                struct capo_job_row *row = &job->rows[i];
+                enum capo_call_kind kind = capo_call_kind(row->call);
+
+                job_tally(row);
+                if (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA)
+                        row->count = row->calls;
+                else if (kind != CAPO_KIND_OTHER && kind != CAPO_KIND_GROUP && row->comm != CAPO_NO_COMM)
+                        job->comms[row->comm].n_calls += row->count;
+        }
+        if (r < 0)
+                return r;
+        if (job->n_rows)
+                qsort(job->rows, job->n_rows, sizeof *job->rows, by_key);
+        if (job->n_sites)
+                qsort(job->sites, job->n_sites, sizeof *job->sites, by_host_time);
+        return capo_skew_solve(job, job->scratch->meets);
+}
+
+uint64_t capo_job_duration_ns(const struct capo_job *job)
+{
+        return job->t_end_ns > job->t_begin_ns ? job->t_end_ns - job->t_begin_ns : 0;
+}
+
+enum capo_clock capo_job_row_clock(const struct capo_job_row *row)
+{
+        for (enum capo_clock c = CAPO_CLOCK_KERNEL; c > CAPO_CLOCK_NONE; c--) {
+                if (row->time[c].count)
+                        return c;
+        }
+        return CAPO_CLOCK_NONE;
+}
+
+double capo_job_row_total_ns(const struct capo_job_row *row)
+{
+        return capo_hist_mean(&row->time[capo_job_row_clock(row)]) * (double)row->calls;
+}
+
+bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_row *row, double *algbw, double *busbw)
+{
+        enum capo_clock clock = capo_job_row_clock(row);
+        enum capo_call_kind kind = capo_call_kind(row->call);
+        int32_t n_ranks = row->comm != CAPO_NO_COMM ? job->comms[row->comm].n_ranks : -1;
+        double ns;
+
+        *algbw = *busbw = 0;
+        if ((clock != CAPO_CLOCK_EVENT && clock != CAPO_CLOCK_KERNEL) || !row->bytes || n_ranks < 1 ||
+            kind == CAPO_KIND_GROUP || kind == CAPO_KIND_OTHER)
+                return false;
+        ns = capo_hist_quantile(&row->time[clock], 0.5);
+        if (ns <= 0)
+                return false;
+        *algbw = (double)row->bytes / ns; /* bytes per ns are GB/s */
+        *busbw = *algbw * capo_busbw_factor(kind, (unsigned)n_ranks);
+        return true;
+}
+
+int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from)
+{
+        to->calls += from->calls;
+        to->count += from->count;
+        to->failed += from->failed;
+        for (unsigned c = 0; c < CAPO_CLOCKS; c++) {
+                if (capo_hist_merge(&to->time[c], &from->time[c]) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/profile/find.h"
+#include "core/base/util.h"
+#include "profiles/launch/profile_auto.h"
+
+/* Letters and digits in lower case: "NVIDIA H100 80GB HBM3" and "h100-80gb" then share "h10080gb". */
+static void squeeze(const char *from, char *to, size_t room)
+{
+        size_t n = 0;
+
+        for (; *from && n + 1 < room; from++) {
+                if (isalnum((unsigned char)*from))
+                        to[n++] = (char)tolower((unsigned char)*from);
+        }
+        to[n] = 0;
+}
+
+/* The driver's name of the first GPU, and how many there are. */
+static int gpus_here(const char *folder, char *model, size_t room)
+{
+        DIR *dir = opendir(folder);
+        int n = 0;
+
+        *model = 0;
+        for (struct dirent *e; dir && (e = readdir(dir));) {
+                char path[PATH_MAX], line[256];
+                _cleanup_fclose_ FILE *in = NULL;
+
+                if (*e->d_name == '.')
+                        continue;
+                n++;
+                if (*model || snprintf(path, sizeof path, "%s/%s/information", folder, e->d_name) >= (int)sizeof path)
+                        continue;
+                in = fopen(path, "re");
+                while (in && !*model && fgets(line, sizeof line, in)) {
+                        char *value = strncmp(line, "Model:", 6) ? NULL : line + 6 + strspn(line + 6, " \t");
+
+                        if (value)
+                                snprintf(model, room, "%.*s", (int)strcspn(value, "\n"), value);
+                }
+        }
+        if (dir)
+                closedir(dir);
+        return n;
+}
+
+/* A note's JSON text without its quotes. */
+static const char *note(const struct capo_profile *p, const char *key, char *text, size_t room)
+{
+        for (uint32_t i = 0; i < p->n_notes[CAPO_PLATFORM]; i++) {
+                const struct capo_note *n = &p->notes[CAPO_PLATFORM][i];
+
+                if (strcmp(n->key, key))
+                        continue;
+                snprintf(text, room, "%s", n->json + (*n->json == '"'));
+                text[strcspn(text, "\"")] = 0;
+                return text;
+        }
+        return NULL;
+}
+
+static bool fits(const char *path, const char *model, int n_gpus)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
+        char text[256], gpu[256];
+        const char *value;
+
+        if (capo_profile_load(path, &p, NULL))
+                return false; /* `capo profile list` shows why; a broken file must not stop another's job */
+        value = note(p, "gpu", text, sizeof text);
+        if (!value)
+                return false;
+        squeeze(value, gpu, sizeof gpu);
+        if (!*gpu || !strstr(model, gpu))
+                return false;
+        value = note(p, "gpus_per_node", text, sizeof text);
+        return !value || atoi(value) == n_gpus;
+}
+
+static int is_profile(const struct dirent *e)
+{
+        const char *dot = strrchr(e->d_name, '.');
+
+        return dot && !strcmp(dot, ".json");
+}
+
+int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t room, struct capo_fault *fault)
+{
+        char model[256], plain[256], folder[PATH_MAX];
+        int n_gpus = gpus_here(gpus ? gpus : "/proc/driver/nvidia/gpus", model, sizeof model);
+        bool found = false;
+        const char *what;
+
+        if (n_gpus == 0) {
+                snprintf(fault->text, sizeof fault->text,
+                         "profile auto: no NVIDIA GPU on this machine; name a profile (capo profile list)");
+                return -ENODEV;
+        }
+        squeeze(model, plain, sizeof plain);
+        for (unsigned i = 0; !found && capo_profile_folder(i, shipped, folder, sizeof folder, &what); i++) {
+                struct dirent **names;
+                int n = *folder ? scandir(folder, &names, is_profile, alphasort) : -1;
+
+                for (int k = 0; k < n; k++) {
+                        char file[PATH_MAX];
+
+                        if (!found &&
+                            snprintf(file, sizeof file, "%s/%s", folder, names[k]->d_name) < (int)sizeof file &&
+                            strlen(file) < room && fits(file, plain, n_gpus)) {
+                                strcpy(path, file);
+                                found = true;
+                        }
+                        free(names[k]);
+                }
+                if (n >= 0)
+                        free(names);
+        }
+        if (found)
+                return 0;
+        snprintf(fault->text, sizeof fault->text,
+                 "profile auto: no stored profile is for %d x %s; capo profile list shows what there is", n_gpus,
+                 model);
+        return -ENOENT;
+}

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every description ends in. A reader adds devices and, for each GPU, the links it says it has; here the two ends
+ * of each link are brought together. A description whose ends do not agree was edited by hand or cut, and everything
+ * computed from it would be wrong without a sign, so that is an error and not a guess.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "profiles/machine/topology_build.h"
+
+/*
+ * One link, GB/s each direction. NVIDIA: src/graph/topo.h of NCCL 2.28 (SM60_NVLINK_BW and so on): what its search
+ * plans with, a little below the wire rate. AMD: the *_XGMI_WIDTH constants of RCCL's src/graph/topo.h. The last two:
+ * what one link was measured to carry, where that is known, and where.
+ */
+static const struct brick {
+        enum capo_wire kind;
+        int from, to; /* sm or gcn */
+        double gbs;
+        const char *source;
+        double measured_gbs;
+        const char *measured_in;
+} bricks[] = {
+        {CAPO_WIRE_NVLINK, 60, 61, 18.0, "NCCL's planning constant for sm 60"},
+        {CAPO_WIRE_NVLINK, 70, 75, 20.0, "NCCL's planning constant for sm 70", 22.8,
+         "all-reduce of 1 GiB by Ring Simple on GPUs 0 and 1 of a DGX-1V (blinkplus)"},
+        {CAPO_WIRE_NVLINK, 80, 80, 20.0, "NCCL's planning constant for sm 80"},
+        {CAPO_WIRE_NVLINK, 86, 89, 12.0, "NCCL's planning constant for sm 86"},
+        {CAPO_WIRE_NVLINK, 90, 90, 20.6, "NCCL's planning constant for sm 90"},
+        {CAPO_WIRE_NVLINK, 100, 129, 40.1, "NCCL's planning constant for sm 100"},
+        {CAPO_WIRE_XGMI, 900, 908, 24.0, "RCCL's planning constant for gfx906 and gfx908"},
+        {CAPO_WIRE_XGMI, 909, 939, 36.0, "RCCL's planning constant for gfx90a"},
+        {CAPO_WIRE_XGMI, 940, 999, 48.0, "RCCL's planning constant for gfx94x"},
+};
+
+double capo_brick_gbs(enum capo_wire kind, int sm, int gcn, const char **source)
+{
+        int key = kind == CAPO_WIRE_XGMI ? gcn : sm;
+
+        for (size_t i = 0; i < N_ELEMENTS(bricks); i++) {
+                if (bricks[i].kind == kind && key >= bricks[i].from && key <= bricks[i].to) {
+                        if (source)
+                                *source = bricks[i].source;
+                        return bricks[i].gbs;
+                }
+        }
+        return 0;
+}
+
+double capo_brick_measured_gbs(const struct capo_topology *t, const char **source)
+{
+        for (size_t i = 0; i < N_ELEMENTS(bricks) && t->n_gpus && t->n_links; i++) {
+                if (bricks[i].kind == t->links[0].kind && bricks[i].kind == CAPO_WIRE_NVLINK &&
+                    t->gpus[0].sm >= bricks[i].from && t->gpus[0].sm <= bricks[i].to) {
+                        *source = bricks[i].measured_in;
+                        return bricks[i].measured_gbs;
+                }
+        }
+        return 0;
+}
+
+const char *capo_path_name(enum capo_path path)
+{
+        static const char *const names[] = {"X", "NVL", "PIX", "PXB", "PHB", "NODE", "SYS", "?"};
+
+        return names[path];
+}
+
+int capo_busid_canonical(const char *text, char out[CAPO_BUSID_ROOM])
+{
+        unsigned long domain = 0;
+        unsigned bus, device, function = 0;
+        int end = 0, n;
+
+        if ((n = sscanf(text, "%lx:%2x:%2x%n.%1x%n", &domain, &bus, &device, &end, &function, &end)) < 3) {
+                domain = 0;
+                function = 0;
+                if (sscanf(text, "%2x:%2x%n.%1x%n", &bus, &device, &end, &function, &end) < 2)
+                        return -EINVAL;
+        }
+        if (text[end] || domain > 0xffffffffff)
+                return -EINVAL;
+        n = snprintf(out, CAPO_BUSID_ROOM, "%04lx:%02x:%02x.%x", domain, bus, device, function);
+        return n < CAPO_BUSID_ROOM ? 0 : -EINVAL;
+}
+
+int capo_topology_gpu_by_dev(const struct capo_topology *t, int dev)
+{
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                if (t->gpus[i].dev == dev)
+                        return (int)i;
+        }
+        return -1;
+}
+
+int capo_topology_gpu_by_busid(const struct capo_topology *t, const char *busid)
+{
+        char want[CAPO_BUSID_ROOM];
+
+        if (capo_busid_canonical(busid, want) < 0)
+                return -1;
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                if (!strcmp(t->gpus[i].busid, want))
+                        return (int)i;
+        }
+        return -1;
+}
+
+void capo_topology_free(struct capo_topology *t)
+{
+        if (!t)
+                return;
+        free(t->name);
+        free(t->platform);
+        capo_xml_free(t->xml);
+        free(t->cpus);
+        free(t->pcis);
+        free(t->gpus);
+        free(t->nics);
+        free(t->switches);
+        free(t->links);
+        free(t->gpu_path);
+        free(t->nic_path);
+        free(t);
+}
+
+void capo_topology_freep(struct capo_topology **t)
+{
+        capo_topology_free(*t);
+}
+
+/* --- building --- */
+
+int topology_build_begin(struct topology_build *b, const char *name, unsigned flags, double brick_gbs, char *why,
+                         size_t room)
+{
+        *b = (struct topology_build){.flags = flags, .brick_gbs = brick_gbs, .why = why, .room = room};
+        b->t = calloc(1, sizeof *b->t);
+        if (!b->t || !(b->t->name = strdup(strcmp(name, "-") ? name : "standard input"))) {
+                free(b->t);
+                b->t = NULL;
+                snprintf(why, room, "%s: out of memory", name);
+                return -ENOMEM;
+        }
+        return 0;
+}
+
+void topology_build_drop(struct topology_build *b)
+{
+        capo_topology_free(b->t);
+        free(b->halves);
+        b->t = NULL;
+        b->halves = NULL;
+}
+
+/* Room for one more; the arrays are short, so growing by one step of 16 is plenty. */
+static void *grow(struct topology_build *b, void **array, size_t *n, size_t size)
+{
+        void *p;
+
+        if (*n % 16 == 0) {
+                void *more = realloc(*array, (*n + 16) * size);
+
+                if (!more) {
+                        b->no_memory = true;
+                        return NULL;
+                }
+                *array = more;
+        }
+        p = (char *)*array + *n * size;
+        memset(p, 0, size);
+        (*n)++;
+        return p;
+}
+
+#define GROW(b, array, n) grow(b, (void **)&(array), &(n), sizeof *(array))
+
+struct capo_topology_cpu *topology_add_cpu(struct topology_build *b)
+{
+        return GROW(b, b->t->cpus, b->t->n_cpus);
+}
+
+struct capo_topology_pci *topology_add_pci(struct topology_build *b)
+{
+        return GROW(b, b->t->pcis, b->t->n_pcis);
+}
+
+struct capo_topology_gpu *topology_add_gpu(struct topology_build *b)
+{
+        struct capo_topology_gpu *gpu = GROW(b, b->t->gpus, b->t->n_gpus);
+
+        if (gpu)
+                gpu->rank = gpu->cpu = gpu->pci = gpu->dev = -1;
+        return gpu;
+}
+
+struct capo_topology_nic *topology_add_nic(struct topology_build *b)
+{
+        struct capo_topology_nic *nic = GROW(b, b->t->nics, b->t->n_nics);
+
+        if (nic)
+                nic->cpu = nic->pci = nic->dev = -1;
+        return nic;
+}
+
+struct half_link *topology_add_half(struct topology_build *b)
+{
+        return GROW(b, b->halves, b->n_halves);
+}
+
+int topology_add_switch(struct topology_build *b, const char *busid)
+{
+        struct capo_topology_switch *s;
+
+        for (size_t i = 0; i < b->t->n_switches; i++) {
+                if (!strcmp(b->t->switches[i].busid, busid))
+                        return (int)i;
+        }
+        s = GROW(b, b->t->switches, b->t->n_switches);
+        if (!s)
+                return -ENOMEM;
+        snprintf(s->busid, sizeof s->busid, "%s", busid);
+        return (int)b->t->n_switches - 1;
+}
+
+int topology_fail(struct topology_build *b, int line, const char *format, ...)
+{
+        va_list args;
+        int n = line ? snprintf(b->why, b->room, "%s:%d: ", b->t->name, line)
+                     : snprintf(b->why, b->room, "%s: ", b->t->name);
+
+        va_start(args, format);
+        if (n > 0 && (size_t)n < b->room)
+                vsnprintf(b->why + n, b->room - (size_t)n, format, args);
+        va_end(args);
+        return -EINVAL;
+}
+
+static int line_of(const struct capo_xml *e)
+{
+        return e ? e->line : 0;
+}
+
+/* Machines of one rack may repeat bus ids: a device is known by its host and its bus id. */
+static const char *host_of(const struct capo_topology *t, int cpu)
+{
+        return cpu >= 0 ? t->cpus[cpu].host_hash : "";
+}
+
+static int check_devices(struct topology_build *b)
+{
+        struct capo_topology *t = b->t;
+
+        if (!t->n_gpus)
+                return topology_fail(b, 0,
+                                     "expected a GPU (a <gpu>, or a <pci> of class 0x03), found none among %zu "
+                                     "PCI devices",
+                                     t->n_pcis);
+        for (size_t i = 0; i < t->n_pcis; i++) {
+                for (size_t j = 0; j < i; j++) {
+                        if (!strcmp(t->pcis[i].busid, t->pcis[j].busid) &&
+                            !strcmp(host_of(t, t->pcis[i].cpu), host_of(t, t->pcis[j].cpu)))
+                                return topology_fail(b, line_of(t->pcis[i].xml),
+                                                     "expected a bus id of its own, found %s a second time (first in "
+                                                     "line %d)",
+                                                     t->pcis[i].busid, line_of(t->pcis[j].xml));
+                }
+        }
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                for (size_t j = 0; j < i; j++) {
+                        if (strcmp(host_of(t, t->gpus[i].cpu), host_of(t, t->gpus[j].cpu)) != 0)
+                                continue;
+                        if (t->gpus[i].dev == t->gpus[j].dev)
+                                return topology_fail(b, line_of(t->gpus[i].xml),
+                                                     "expected a device number of its own, found dev %d a second time "
+                                                     "(%s and %s)",
+                                                     t->gpus[i].dev, t->gpus[j].busid, t->gpus[i].busid);
+                        if (*t->gpus[i].busid && !strcmp(t->gpus[i].busid, t->gpus[j].busid))
+                                return topology_fail(b, line_of(t->gpus[i].xml),
+                                                     "expected one GPU per bus id, found %s twice", t->gpus[i].busid);
+                }
+        }
+        return 0;
+}
+
+/* GPUs without a number (files that leave <gpu> to NCCL) are counted in bus order, as CUDA and nvidia-smi do. */
+static void number_gpus(struct capo_topology *t)
+{
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                int before = 0;
+
+                if (t->gpus[i].dev >= 0)
+                        return;
+                for (size_t j = 0; j < t->n_gpus; j++)
+                        before += strcmp(t->gpus[j].busid, t->gpus[i].busid) < 0;
+                t->gpus[i].dev = -2 - before;
+        }
+        for (size_t i = 0; i < t->n_gpus; i++)
+                t->gpus[i].dev = -2 - t->gpus[i].dev;
+}
+
+static int by_host_and_dev(const void *a, const void *b, void *t)
+{
+        const struct capo_topology_gpu *x = a, *y = b;
+        int host = strcmp(host_of(t, x->cpu), host_of(t, y->cpu));
+
+        return host ? host : x->dev - y->dev;
+}
+
+static int sort_gpus(struct topology_build *b)
+{
+        struct capo_topology *t = b->t;
+        _cleanup_free_ int *place = calloc(t->n_gpus ? t->n_gpus : 1, sizeof *place);
+        _cleanup_free_ struct capo_topology_gpu *old = malloc(t->n_gpus * sizeof *old + 1);
+
+        if (!place || !old)
+                return -ENOMEM;
+        if (!t->n_gpus)
+                return 0;
+        memcpy(old, t->gpus, t->n_gpus * sizeof *old);
+        qsort_r(t->gpus, t->n_gpus, sizeof *t->gpus, by_host_and_dev, t);
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                for (size_t j = 0; j < t->n_gpus; j++) {
+                        if (!memcmp(&old[i], &t->gpus[j], sizeof old[i]))
+                                place[i] = (int)j;
+                }
+        }
+        for (size_t i = 0; i < b->n_halves; i++)
+                b->halves[i].from = place[b->halves[i].from];
+        return 0;
+}
+
+static int gpu_on_host(const struct capo_topology *t, const char *busid, const char *host)
+{
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                if (!strcmp(t->gpus[i].busid, busid) && !strcmp(host_of(t, t->gpus[i].cpu), host))
+                        return (int)i;
+        }
+        return -1;
+}
+
+static struct capo_topology_link *find_link(struct capo_topology *t, enum capo_wire kind, enum capo_link_end end,
+                                            int from, int to)
+{
+        for (size_t i = 0; i < t->n_links; i++) {
+                struct capo_topology_link *l = &t->links[i];
+
+                if (l->kind == kind && l->end == end && l->from == from && l->to == to)
+                        return l;
+        }
+        return NULL;
+}
+
+static int add_link(struct topology_build *b, const struct half_link *h, enum capo_link_end end, int from, int to)
+{
+        struct capo_topology *t = b->t;
+        struct capo_topology_link *l = find_link(t, h->kind, end, from, to);
+
+        if (!l) {
+                l = GROW(b, t->links, t->n_links);
+                if (!l)
+                        return -ENOMEM;
+                *l = (struct capo_topology_link){.kind = h->kind, .end = end, .from = from, .to = to};
+        }
+        l->count += h->count;
+        l->gbs += h->gbs > 0 ? h->gbs : h->count * t->brick_gbs;
+        return 0;
+}
+
+static int count_halves(const struct topology_build *b, enum capo_wire kind, int from, const char *to)
+{
+        int count = 0;
+
+        for (size_t i = 0; i < b->n_halves; i++) {
+                if (b->halves[i].kind == kind && b->halves[i].from == from && !strcmp(b->halves[i].to, to))
+                        count += b->halves[i].count;
+        }
+        return count;
+}
+
+static int join_gpus(struct topology_build *b, const struct half_link *h, int to)
+{
+        struct capo_topology *t = b->t;
+        const struct capo_topology_gpu *from = &t->gpus[h->from], *other = &t->gpus[to];
+        int back = count_halves(b, h->kind, to, from->busid), there = count_halves(b, h->kind, h->from, other->busid);
+
+        if (to == h->from)
+                return topology_fail(b, h->line, "expected a link to another GPU, found GPU %s linked to itself",
+                                     h->to);
+        if (!back)
+                return topology_fail(b, h->line,
+                                     "expected a link back from %s (GPU %d) to %s (GPU %d), found none: links are "
+                                     "two-way",
+                                     other->busid, other->dev, from->busid, from->dev);
+        if (back != there)
+                return topology_fail(b, h->line,
+                                     "expected the same number of links both ways, found %d from %s to %s and %d back",
+                                     there, from->busid, other->busid, back);
+        return h->from < to ? add_link(b, h, CAPO_END_GPU, h->from, to) : 0;
+}
+
+/* tclass says what a link leads to: src/graph/topo.cc of NCCL, kvDictPciClass (0x03 GPU, 0x068000 NVSwitch, 0x068001
+ * or 0x06... CPU bridge). */
+static int join_half(struct topology_build *b, const struct half_link *h)
+{
+        struct capo_topology *t = b->t;
+        int to = gpu_on_host(t, h->to, host_of(t, t->gpus[h->from].cpu));
+
+        if (to >= 0)
+                return join_gpus(b, h, to);
+        if (!strncmp(h->class_text, "0x068000", 8)) {
+                to = topology_add_switch(b, h->to);
+                return to < 0 ? to : add_link(b, h, CAPO_END_SWITCH, h->from, to);
+        }
+        if (!strncmp(h->class_text, "0x06", 4) || h->kind == CAPO_WIRE_C2C)
+                return t->gpus[h->from].cpu < 0 ? 0 : add_link(b, h, CAPO_END_CPU, h->from, t->gpus[h->from].cpu);
+        if (b->flags & CAPO_TOPOLOGY_PARTIAL) {
+                t->hidden += h->count;
+                return 0;
+        }
+        return topology_fail(b, h->line,
+                             "expected a link to a GPU of this file, found target %s, which is not here (a dump made "
+                             "where GPUs were hidden has such links; partial reading drops them)",
+                             h->to);
+}
+
+static int join_links(struct topology_build *b)
+{
+        struct capo_topology *t = b->t;
+        enum capo_wire kind = CAPO_WIRE_NVLINK;
+
+        for (size_t i = 0; i < b->n_halves; i++) {
+                if (b->halves[i].kind != CAPO_WIRE_C2C)
+                        kind = b->halves[i].kind;
+        }
+        t->brick_gbs = capo_brick_gbs(kind, t->gpus[0].sm, t->gpus[0].gcn, &t->brick_source);
+        if (b->brick_gbs > 0) {
+                t->brick_gbs = b->brick_gbs;
+                t->brick_source = "given";
+        }
+        if (t->brick_gbs <= 0 && b->n_halves && kind == CAPO_WIRE_NVLINK) {
+                t->brick_gbs = 20.0;
+                t->brick_source = "assumed: the GPU generation is not in the file";
+        }
+        for (size_t i = 0; i < b->n_halves; i++) {
+                int r = join_half(b, &b->halves[i]);
+
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* --- distances --- */
+
+static int climb(const struct capo_topology *t, int pci, int *chain)
+{
+        int n = 0;
+
+        for (; pci >= 0 && n < 64; pci = t->pcis[pci].parent)
+                chain[n++] = pci;
+        return n;
+}
+
+/*
+ * Up to the first common bridge and down again. The words are nvidia-smi's: PIX crosses at most one bridge, PXB several
+ * but no CPU, PHB the CPU's own host bridge, SYS the link between CPUs. (NODE, two host bridges of one NUMA node,
+ * cannot be told from PHB in NCCL's files and is not used for them.)
+ */
+static enum capo_path pci_path(const struct capo_topology *t, int a_pci, int a_cpu, int b_pci, int b_cpu)
+{
+        int a[64], b[64], na = climb(t, a_pci, a), nb = climb(t, b_pci, b);
+
+        if (a_pci < 0 && b_pci < 0)
+                return a_cpu < 0 || b_cpu < 0 ? CAPO_PATH_UNKNOWN : a_cpu == b_cpu ? CAPO_PATH_PHB : CAPO_PATH_SYS;
+        for (int i = 0; i < na; i++) {
+                for (int j = 0; j < nb; j++) {
+                        if (a[i] == b[j])
+                                return i + j <= 2 ? CAPO_PATH_PIX : CAPO_PATH_PXB;
+                }
+        }
+        return a_cpu < 0 || b_cpu < 0 ? CAPO_PATH_UNKNOWN : a_cpu == b_cpu ? CAPO_PATH_PHB : CAPO_PATH_SYS;
+}
+
+static int measure(struct capo_topology *t)
+{
+        size_t n = t->n_gpus;
+
+        if (t->gpu_path) /* nvidia-smi text brings its own */
+                return 0;
+        t->gpu_path = malloc(n * n + 1);
+        t->nic_path = malloc(n * t->n_nics + 1);
+        if (!t->gpu_path || !t->nic_path)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++) {
+                const struct capo_topology_gpu *g = &t->gpus[i];
+
+                for (size_t j = 0; j < n; j++) {
+                        const struct capo_topology_gpu *h = &t->gpus[j];
+
+                        t->gpu_path[i * n + j] = i == j ? CAPO_PATH_SELF : pci_path(t, g->pci, g->cpu, h->pci, h->cpu);
+                }
+                for (size_t j = 0; j < t->n_nics; j++) {
+                        const struct capo_topology_nic *h = &t->nics[j];
+
+                        t->nic_path[i * t->n_nics + j] = pci_path(t, g->pci, g->cpu, h->pci, h->cpu);
+                }
+        }
+        return 0;
+}
+
+int topology_build_end(struct topology_build *b, struct capo_topology **out)
+{
+        int r;
+
+        if (b->no_memory)
+                r = -ENOMEM;
+        else {
+                number_gpus(b->t);
+                r = check_devices(b);
+        }
+        if (!r)
+                r = sort_gpus(b);
+        if (!r)
+                r = join_links(b);
+        if (!r)
+                r = measure(b->t);
+        if (!r && !b->t->n_links && b->t->gpus[0].xml && !strcmp(b->t->gpus[0].xml->name, "pci"))
+                b->t->links_unknown = true;
+        if (!r) {
+                b->t->platform = strdup(topology_platform(b->t));
+                r = b->t->platform && !b->no_memory ? 0 : -ENOMEM;
+        }
+        if (r == -ENOMEM)
+                snprintf(b->why, b->room, "%s: out of memory", b->t->name);
+        if (!r)
+                *out = steal(&b->t);
+        topology_build_drop(b);
+        return r;
+}
+
+void capo_topology_slice(struct capo_topology *t, int gpu)
+{
+        size_t kept = 0;
+
+        t->gpus[gpu].mig = true;
+        for (size_t i = 0; i < t->n_links; i++) {
+                const struct capo_topology_link *l = &t->links[i];
+
+                if (l->from != gpu && !(l->end == CAPO_END_GPU && l->to == gpu))
+                        t->links[kept++] = *l;
+        }
+        t->n_links = kept;
+}

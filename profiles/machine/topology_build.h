@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the readers of topology.h's formats share: arrays that grow, half links that find their other half, the end. */
+#ifndef CAPO_TOPOLOGY_BUILD_H
+#define CAPO_TOPOLOGY_BUILD_H
+
+#include "profiles/machine/topology.h"
+
+/* One end of a link bundle, as its owner's description has it. */
+struct half_link {
+        enum capo_wire kind;
+        int from; /* gpu */
+        char to[CAPO_BUSID_ROOM];
+        char class_text[12]; /* NCCL's tclass; "" not given */
+        int count;
+        double gbs; /* of the bundle; 0: count times the brick */
+        int line;
+};
+
+struct topology_build {
+        struct capo_topology *t;
+        struct half_link *halves;
+        size_t n_halves;
+        unsigned flags;
+        double brick_gbs;
+        char *why;
+        size_t room;
+        bool no_memory;
+};
+
+int topology_build_begin(struct topology_build *b, const char *name, unsigned flags, double brick_gbs, char *why,
+                         size_t room);
+/* Each returns a zeroed new element, or NULL with no_memory set. Pointers move when the next is added. */
+struct capo_topology_cpu *topology_add_cpu(struct topology_build *b);
+struct capo_topology_pci *topology_add_pci(struct topology_build *b);
+struct capo_topology_gpu *topology_add_gpu(struct topology_build *b);
+struct capo_topology_nic *topology_add_nic(struct topology_build *b);
+struct half_link *topology_add_half(struct topology_build *b);
+int topology_add_switch(struct topology_build *b, const char *busid); /* finds or adds; index or -ENOMEM */
+
+/** topology_fail() - "NAME:LINE: ..." into why (without the line when it is 0). Return: -EINVAL. */
+int topology_fail(struct topology_build *b, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/** topology_build_end() - join the half links, check, order the GPUs, measure distances, name the platform.
+ * Return: 0 and *out; or an error, and everything is freed. */
+int topology_build_end(struct topology_build *b, struct capo_topology **out);
+void topology_build_drop(struct topology_build *b);
+
+/** topology_platform() - "dgx1v" and so on from the shape, "" for an unknown one; static. */
+const char *topology_platform(const struct capo_topology *t);
+
+int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
+                        size_t room); /* path NULL: this machine */
+int topology_read_smi(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
+                      size_t room);
+
+#endif

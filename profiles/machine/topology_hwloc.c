@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hwloc: this machine, or one that lstopo wrote to XML. hwloc has the PCI tree, and with its NVML or RSMI backend the
+ * link bandwidths as a distance matrix between GPUs (and NVSwitches): NVLinkBandwidth, XGMIBandwidth, in MB/s of the
+ * wire. Bricks are that divided by a brick's wire rate, and get NCCL's constant like everywhere else.
+ */
+#include <errno.h>
+#include <hwloc.h>
+#include <hwloc/distances.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "profiles/machine/topology_build.h"
+
+/* GPU models by a word in their name: the compute capability, and the wire rate of one link in MB/s. */
+static const struct model {
+        const char *word;
+        int sm;
+} models[] = {
+        {"P100", 60},  {"V100", 70},   {"T4", 75},    {"A100", 80},   {"A800", 80},  {"A10", 86},     {"RTX 30", 86},
+        {"A6000", 86}, {"A40", 86},    {"H100", 90},  {"H200", 90},   {"H800", 90},  {"H20", 90},     {"L40", 89},
+        {"L4", 89},    {"RTX 40", 89}, {"B200", 100}, {"GB200", 100}, {"B300", 103}, {"RTX 50", 120},
+};
+
+static int sm_of(const char *model)
+{
+        for (size_t i = 0; i < N_ELEMENTS(models); i++) {
+                if (strstr(model, models[i].word))
+                        return models[i].sm;
+        }
+        return 0;
+}
+
+/* Wire rate of a link, MB/s: NVIDIA's data sheets (P100 20, V100 to H100 25, B200 50 GB/s each way). */
+static double wire_mbs(int sm)
+{
+        return sm >= 100 ? 50000 : sm >= 70 ? 25000 : 20000;
+}
+
+static void busid(hwloc_obj_t o, char out[CAPO_BUSID_ROOM])
+{
+        snprintf(out, CAPO_BUSID_ROOM, "%04x:%02x:%02x.%x", o->attr->pcidev.domain, o->attr->pcidev.bus,
+                 o->attr->pcidev.dev, o->attr->pcidev.func);
+}
+
+/* PCI speeds are known to hwloc in GB/s of the whole link; NCCL's constants are 12 for gen 3 x16, 24 for gen 4. */
+static double pci_gbs(hwloc_obj_t o)
+{
+        double wire = o->attr->pcidev.linkspeed;
+
+        return wire > 0 ? wire * 12.0 / 15.753846 : 12.0;
+}
+
+static int cpu_of(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
+{
+        hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(h, o), node = NULL;
+        int numa = 0;
+        struct capo_topology_cpu *cpu;
+
+        while ((node = hwloc_get_next_obj_by_type(h, HWLOC_OBJ_NUMANODE, node))) {
+                if (place->nodeset && node->nodeset && hwloc_bitmap_intersects(place->nodeset, node->nodeset)) {
+                        numa = (int)node->os_index;
+                        break;
+                }
+        }
+        for (size_t i = 0; i < b->t->n_cpus; i++) {
+                if (b->t->cpus[i].numa == numa)
+                        return (int)i;
+        }
+        cpu = topology_add_cpu(b);
+        if (!cpu)
+                return -1;
+        cpu->numa = numa;
+        hwloc_obj_t package = hwloc_get_obj_by_type(h, HWLOC_OBJ_PACKAGE, 0);
+
+        if (package) {
+                const char *vendor = hwloc_obj_get_info_by_name(package, "CPUVendor"),
+                           *model = hwloc_obj_get_info_by_name(package, "CPUModelNumber");
+
+                snprintf(cpu->vendor, sizeof cpu->vendor, "%s", vendor ? vendor : "");
+                snprintf(cpu->arch, sizeof cpu->arch, "%s", vendor ? "x86_64" : "");
+                cpu->model = model ? atoi(model) : 0;
+        }
+        return (int)b->t->n_cpus - 1;
+}
+
+/* A PCI device and, first, the bridges above it. Return: index, or -1 without memory. */
+static int add_pci(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o, int cpu)
+{
+        struct capo_topology_pci *d;
+        char id[CAPO_BUSID_ROOM];
+        int parent = -1;
+        bool bridge = o->type == HWLOC_OBJ_BRIDGE;
+
+        busid(o, id);
+        for (size_t i = 0; i < b->t->n_pcis; i++) {
+                if (!strcmp(b->t->pcis[i].busid, id))
+                        return (int)i;
+        }
+        if (o->parent && o->parent->type == HWLOC_OBJ_BRIDGE &&
+            o->parent->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI) {
+                parent = add_pci(b, h, o->parent, cpu);
+                if (parent < 0)
+                        return -1;
+        }
+        d = topology_add_pci(b);
+        if (!d)
+                return -1;
+        memcpy(d->busid, id, sizeof id);
+        d->class = (uint32_t)(bridge ? 0x0604 : o->attr->pcidev.class_id) << 8;
+        d->parent = parent;
+        d->cpu = cpu;
+        d->gbs = pci_gbs(o);
+        return (int)b->t->n_pcis - 1;
+}
+
+static int add_gpu(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
+{
+        int cpu = cpu_of(b, h, o), pci = cpu < 0 ? -1 : add_pci(b, h, o, cpu);
+        struct capo_topology_gpu *g = pci < 0 ? NULL : topology_add_gpu(b);
+
+        if (!g)
+                return -ENOMEM;
+        g->cpu = cpu;
+        g->pci = pci;
+        busid(o, g->busid);
+        for (hwloc_obj_t os = o->io_first_child; os; os = os->next_sibling) {
+                const char *model = hwloc_obj_get_info_by_name(os, "GPUModel"),
+                           *uuid = hwloc_obj_get_info_by_name(os, "NVIDIAUUID");
+
+                if (model)
+                        snprintf(g->model, sizeof g->model, "%s", model);
+                if (uuid)
+                        snprintf(g->uuid, sizeof g->uuid, "%s", uuid);
+        }
+        g->sm = sm_of(*g->model ? g->model : o->name ? o->name : "");
+        return 0;
+}
+
+/* A verbs device. hwloc 3 counts the types of OS devices otherwise, so in its files names decide. */
+static bool is_verbs(hwloc_obj_t os)
+{
+        static const char *const names[] = {"mlx", "hfi", "rdmap", "efa", "irdma", "bnxt_re", "rocep", "ibp"};
+
+        if (os->type != HWLOC_OBJ_OS_DEVICE || !os->name)
+                return false;
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                if (!strncmp(os->name, names[i], strlen(names[i])))
+                        return true;
+        }
+        return os->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+}
+
+static int add_nic(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
+{
+        for (hwloc_obj_t os = o->io_first_child; os; os = os->next_sibling) {
+                struct capo_topology_nic *nic;
+                int cpu, pci;
+
+                if (!is_verbs(os))
+                        continue;
+                cpu = cpu_of(b, h, o);
+                pci = cpu < 0 ? -1 : add_pci(b, h, o, cpu);
+                nic = pci < 0 ? NULL : topology_add_nic(b);
+                if (!nic)
+                        return -ENOMEM;
+                nic->cpu = cpu;
+                nic->pci = pci;
+                nic->dev = (int)b->t->n_nics - 1;
+                nic->gbs = b->t->pcis[pci].gbs; /* hwloc knows no port speed: as much as its PCI link */
+                snprintf(nic->name, sizeof nic->name, "%s", os->name ? os->name : "");
+        }
+        return 0;
+}
+
+static bool is_switch(hwloc_obj_t o)
+{
+        return (o->subtype && !strcmp(o->subtype, "NVSwitch")) ||
+               (o->attr->pcidev.class_id == 0x0680 && o->attr->pcidev.vendor_id == 0x10de);
+}
+
+/* The PCI function of an object of the distance matrix, which may be an NVML device below it. */
+static hwloc_obj_t device_of(hwloc_obj_t o)
+{
+        while (o && o->type != HWLOC_OBJ_PCI_DEVICE)
+                o = o->parent;
+        return o;
+}
+
+static int add_links(struct topology_build *b, hwloc_topology_t h, const char *name, enum capo_wire kind)
+{
+        struct hwloc_distances_s *d = NULL;
+        unsigned one = 1;
+
+        if (hwloc_distances_get_by_name(h, name, &one, &d, 0) < 0 || !one || !d)
+                return 0;
+        for (unsigned i = 0; i < d->nbobjs; i++) {
+                hwloc_obj_t from = device_of(d->objs[i]);
+                char from_id[CAPO_BUSID_ROOM], to_id[CAPO_BUSID_ROOM];
+                int gpu = -1;
+
+                if (!from)
+                        continue;
+                busid(from, from_id);
+                for (size_t g = 0; g < b->t->n_gpus; g++) {
+                        if (!strcmp(b->t->gpus[g].busid, from_id))
+                                gpu = (int)g;
+                }
+                for (unsigned j = 0; gpu >= 0 && j < d->nbobjs; j++) {
+                        hwloc_obj_t to = device_of(d->objs[j]);
+                        double mbs = (double)d->values[i * d->nbobjs + j];
+                        struct half_link *half;
+
+                        if (!to || i == j || mbs < 1000)
+                                continue;
+                        busid(to, to_id);
+                        half = topology_add_half(b);
+                        if (!half) {
+                                hwloc_distances_release(h, d);
+                                return -ENOMEM;
+                        }
+                        half->kind = kind;
+                        half->from = gpu;
+                        half->count = (int)(mbs / wire_mbs(b->t->gpus[gpu].sm) + 0.5);
+                        if (half->count < 1)
+                                half->count = 1;
+                        memcpy(half->to, to_id, sizeof to_id);
+                        if (is_switch(to))
+                                snprintf(half->class_text, sizeof half->class_text, "0x068000");
+                }
+        }
+        hwloc_distances_release(h, d);
+        return 0;
+}
+
+static int build(struct topology_build *b, hwloc_topology_t h)
+{
+        hwloc_obj_t o = NULL;
+        int r = 0;
+
+        while (!r && (o = hwloc_get_next_pcidev(h, o))) {
+                unsigned class = o->attr->pcidev.class_id, vendor = o->attr->pcidev.vendor_id;
+                char id[CAPO_BUSID_ROOM];
+
+                if (class >> 8 == 0x03 && (vendor == 0x10de || vendor == 0x1002))
+                        r = add_gpu(b, h, o);
+                else if (class >> 8 == 0x12 && vendor == 0x1002) /* AMD Instinct: processing accelerator */
+                        r = add_gpu(b, h, o);
+                else if (class >> 8 == 0x02)
+                        r = add_nic(b, h, o);
+                else if (is_switch(o)) {
+                        busid(o, id);
+                        r = topology_add_switch(b, id) < 0 ? -ENOMEM : 0;
+                }
+        }
+        if (!r)
+                r = add_links(b, h, "NVLinkBandwidth", CAPO_WIRE_NVLINK);
+        if (!r)
+                r = add_links(b, h, "XGMIBandwidth", CAPO_WIRE_XGMI);
+        return r;
+}
+
+/*
+ * hwloc 2 refuses files of hwloc 3 by their version number alone; what is read here did not change between them.
+ * Return: 0 with *out the text, ended by a zero; -errno.
+ */
+static int read_xml(const char *path, char **out, size_t *size)
+{
+        static const char three[] = "<topology version=\"3.";
+        _cleanup_fclose_ FILE *f = fopen(path, "re");
+        _cleanup_free_ char *text = NULL;
+        long n;
+        char *at;
+
+        if (!f || fseek(f, 0, SEEK_END) < 0 || (n = ftell(f)) < 0 || n > 64 << 20)
+                return f ? -EINVAL : -errno;
+        rewind(f);
+        text = malloc((size_t)n + 1);
+        if (!text)
+                return -ENOMEM;
+        n = (long)fread(text, 1, (size_t)n, f);
+        text[n] = 0;
+        at = strstr(text, three);
+        if (at)
+                at[sizeof three - 3] = '2';
+        *out = steal(&text);
+        *size = (size_t)n + 1;
+        return 0;
+}
+
+int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
+                        size_t room)
+{
+        const char *name = path ? path : "this machine";
+        _cleanup_free_ char *text = NULL;
+        struct topology_build b;
+        hwloc_topology_t h;
+        size_t size = 0;
+        int r;
+
+        if (path && (r = read_xml(path, &text, &size)) < 0) {
+                snprintf(why, room, "%s: %s", path, strerror(-r));
+                return r;
+        }
+        r = topology_build_begin(&b, name, flags, brick_gbs, why, room);
+        if (r < 0)
+                return r;
+        if (hwloc_topology_init(&h) < 0) {
+                snprintf(why, room, "%s: out of memory", name);
+                topology_build_drop(&b);
+                return -ENOMEM;
+        }
+        hwloc_topology_set_io_types_filter(h, HWLOC_TYPE_FILTER_KEEP_ALL);
+        if ((text && hwloc_topology_set_xmlbuffer(h, text, (int)size) < 0) || hwloc_topology_load(h) < 0) {
+                r = topology_fail(&b, 0, "hwloc does not read it (expected the XML of lstopo)");
+        } else {
+                b.t->pci_known = true;
+                r = build(&b, h);
+                if (r == -ENOMEM)
+                        snprintf(why, room, "%s: out of memory", name);
+        }
+        hwloc_topology_destroy(h);
+        if (r < 0) {
+                topology_build_drop(&b);
+                return r;
+        }
+        return topology_build_end(&b, out);
+}

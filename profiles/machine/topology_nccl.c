@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL's topology file: <system> of <cpu>, of <pci> in <pci>, with <gpu>, <nic> and <net> at the leaves, and the links
+ * of a GPU inside it. RCCL writes the same with <xgmi> and version 2. Attributes that are absent or empty are ones NCCL
+ * fills in on the machine itself; here they get what NCCL assumes for them (src/graph/topo.cc, 2.28).
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "profiles/machine/topology_build.h"
+
+/* Speed of one PCI lane in units of 100 Mb/s after encoding, as NCCL's kvDictPciGen rounds it; absent or unknown: 60.
+ */
+static double lane_speed(const char *text)
+{
+        static const struct {
+                double gts;
+                int speed;
+        } generations[] = {{2.5, 15}, {5, 30}, {8, 60}, {16, 120}, {32, 240}, {64, 480}};
+        double gts = text ? strtod(text, NULL) : 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(generations); i++) {
+                if (gts == generations[i].gts)
+                        return generations[i].speed;
+        }
+        return 60;
+}
+
+static double pci_gbs(const struct capo_xml *e)
+{
+        const char *width = capo_xml_get(e, "link_width");
+        int lanes = width ? atoi(width) : 0;
+
+        return lane_speed(capo_xml_get(e, "link_speed")) * (lanes > 0 ? lanes : 16) / 80.0;
+}
+
+/* A whole number; absent or empty gives `otherwise`. */
+static int number(struct topology_build *b, const struct capo_xml *e, const char *attr, long low, long high,
+                  int otherwise, int *out)
+{
+        const char *text = capo_xml_get(e, attr);
+        char *end;
+        long v;
+
+        if (!text || !*text) {
+                *out = otherwise;
+                return 0;
+        }
+        errno = 0;
+        v = strtol(text, &end, 0);
+        if (*end || errno || v < low || v > high)
+                return topology_fail(b, e->line, "expected %s of <%s> between %ld and %ld, found \"%s\"", attr, e->name,
+                                     low, high, text);
+        *out = (int)v;
+        return 0;
+}
+
+static void copy(char *out, size_t room, const struct capo_xml *e, const char *attr)
+{
+        const char *text = capo_xml_get(e, attr);
+
+        snprintf(out, room, "%s", text ? text : "");
+}
+
+static int read_links(struct topology_build *b, const struct capo_xml *gpu_xml, int gpu)
+{
+        for (const struct capo_xml *e = gpu_xml->child; e; e = e->next) {
+                struct half_link *h;
+                const char *target = capo_xml_get(e, "target");
+                bool c2c = !strcmp(e->name, "c2c"), xgmi = !strcmp(e->name, "xgmi");
+                int r;
+
+                if (!c2c && !xgmi && strcmp(e->name, "nvlink") != 0)
+                        continue;
+                h = topology_add_half(b);
+                if (!h)
+                        return -ENOMEM;
+                h->kind = c2c ? CAPO_WIRE_C2C : xgmi ? CAPO_WIRE_XGMI : CAPO_WIRE_NVLINK;
+                h->from = gpu;
+                h->line = e->line;
+                copy(h->class_text, sizeof h->class_text, e, "tclass");
+                r = number(b, e, "count", 1, 1000, 1, &h->count);
+                if (r < 0)
+                        return r;
+                if (c2c) {
+                        const char *bw = capo_xml_get(e, "bw");
+
+                        /* MB/s per link; src/graph/topo.cc ncclTopoAddC2c */
+                        h->gbs = bw ? strtod(bw, NULL) / 1000.0 * h->count : 0;
+                } else if (!target) {
+                        return topology_fail(b, e->line, "expected <%s> to have a target, found none", e->name);
+                } else if (!strncmp(target, "fffffff", 7)) {
+                        snprintf(h->to, sizeof h->to, "nvswitch"); /* one that the operating system does not see */
+                        snprintf(h->class_text, sizeof h->class_text, "0x068000");
+                } else if (capo_busid_canonical(target, h->to) < 0) {
+                        return topology_fail(b, e->line, "expected a PCI bus id such as 0000:06:00.0, found \"%s\"",
+                                             target);
+                }
+        }
+        return 0;
+}
+
+static int read_gpu(struct topology_build *b, const struct capo_xml *e, int cpu, int pci)
+{
+        struct capo_topology_gpu *gpu = topology_add_gpu(b);
+        int index = (int)b->t->n_gpus - 1, gdr = 0, r;
+
+        if (!gpu)
+                return -ENOMEM;
+        gpu->cpu = cpu;
+        gpu->pci = pci;
+        gpu->xml = e;
+        if (pci >= 0)
+                snprintf(gpu->busid, sizeof gpu->busid, "%s", b->t->pcis[pci].busid);
+        if (strcmp(e->name, "gpu") != 0) /* a bare <pci> of a GPU's class */
+                return 0;
+        if ((r = number(b, e, "dev", 0, 4095, -1, &gpu->dev)) < 0 ||
+            (r = number(b, e, "sm", 0, 999, 0, &gpu->sm)) < 0 ||
+            (r = number(b, e, "gcn", 0, 99999, 0, &gpu->gcn)) < 0 ||
+            (r = number(b, e, "rank", -1, 1 << 24, -1, &gpu->rank)) < 0 || (r = number(b, e, "gdr", 0, 1, 0, &gdr)) < 0)
+                return r;
+        gpu->gdr = gdr;
+        if (gpu->gcn)
+                gpu->sm = 0; /* RCCL writes the number of compute units there */
+        return read_links(b, e, index);
+}
+
+static int read_nic(struct topology_build *b, const struct capo_xml *e, int cpu, int pci)
+{
+        for (const struct capo_xml *n = e->child; n; n = n->next) {
+                struct capo_topology_nic *nic;
+                int speed, gdr = 0, r;
+
+                if (strcmp(n->name, "net") != 0)
+                        continue;
+                nic = topology_add_nic(b);
+                if (!nic)
+                        return -ENOMEM;
+                nic->cpu = cpu;
+                nic->pci = pci;
+                nic->xml = n;
+                copy(nic->name, sizeof nic->name, n, "name");
+                copy(nic->guid, sizeof nic->guid, n, "guid");
+                if ((r = number(b, n, "dev", 0, 4095, (int)b->t->n_nics - 1, &nic->dev)) < 0 ||
+                    (r = number(b, n, "port", 0, 255, 0, &nic->port)) < 0 ||
+                    (r = number(b, n, "gdr", 0, 1, 0, &gdr)) < 0 ||
+                    (r = number(b, n, "speed", 0, 1 << 30, 10000, &speed)) < 0)
+                        return r;
+                nic->gdr = gdr;
+                nic->gbs = (speed > 0 ? speed : 10000) / 8000.0; /* Mb/s; 10 Gb/s when not given, as NCCL takes it */
+        }
+        return 0;
+}
+
+/* Everything below one <cpu> or <pci>. The XML reader limits the depth. */
+static int read_devices(struct topology_build *b, const struct capo_xml *parent, int cpu, int parent_pci)
+{
+        for (const struct capo_xml *e = parent->child; e; e = e->next) {
+                int r = 0;
+
+                if (!strcmp(e->name, "pci")) {
+                        const char *busid = capo_xml_get(e, "busid"), *class = capo_xml_get(e, "class");
+                        struct capo_topology_pci *pci = topology_add_pci(b);
+                        int index = (int)b->t->n_pcis - 1;
+                        size_t gpus_before = b->t->n_gpus;
+
+                        if (!pci)
+                                return -ENOMEM;
+                        *pci = (struct capo_topology_pci){.class = class ? (uint32_t)strtoul(class, NULL, 16) : 0,
+                                                          .parent = parent_pci,
+                                                          .cpu = cpu,
+                                                          .gbs = pci_gbs(e),
+                                                          .xml = e};
+                        if (!busid)
+                                return topology_fail(b, e->line, "expected <pci> to have a busid, found none");
+                        if (capo_busid_canonical(busid, pci->busid) < 0)
+                                return topology_fail(b, e->line,
+                                                     "expected a PCI bus id such as 0000:06:00.0, found \"%s\"", busid);
+                        r = read_devices(b, e, cpu, index);
+                        if (!r && b->t->n_gpus == gpus_before && b->t->pcis[index].class >> 16 == 0x03)
+                                r = read_gpu(b, e, cpu, index);
+                        if (!r && b->t->pcis[index].class >> 8 == 0x0680)
+                                r = topology_add_switch(b, b->t->pcis[index].busid) < 0 ? -ENOMEM : 0;
+                } else if (!strcmp(e->name, "gpu")) {
+                        if (parent_pci < 0)
+                                return topology_fail(b, e->line, "expected <gpu> inside a <pci>, found it in <%s>",
+                                                     parent->name);
+                        r = read_gpu(b, e, cpu, parent_pci);
+                } else if (!strcmp(e->name, "nic")) {
+                        r = read_nic(b, e, cpu, parent_pci);
+                } /* <pcilink> and what later releases add is left to those who know it: the XML stays at hand */
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int read_system(struct topology_build *b, const struct capo_xml *root)
+{
+        if (strcmp(root->name, "system") != 0)
+                return topology_fail(b, root->line, "expected <system> of an NCCL topology, found <%s>%s", root->name,
+                                     !strcmp(root->name, "graphs") ? " (this is an NCCL graph file)" : "");
+        for (const struct capo_xml *e = root->child; e; e = e->next) {
+                struct capo_topology_cpu *cpu;
+                int r;
+
+                if (strcmp(e->name, "cpu") != 0)
+                        continue;
+                cpu = topology_add_cpu(b);
+                if (!cpu)
+                        return -ENOMEM;
+                cpu->xml = e;
+                copy(cpu->host_hash, sizeof cpu->host_hash, e, "host_hash");
+                copy(cpu->arch, sizeof cpu->arch, e, "arch");
+                copy(cpu->vendor, sizeof cpu->vendor, e, "vendor");
+                if ((r = number(b, e, "numaid", -1, 65535, (int)b->t->n_cpus - 1, &cpu->numa)) < 0 ||
+                    (r = number(b, e, "familyid", 0, 65535, 0, &cpu->family)) < 0 ||
+                    (r = number(b, e, "modelid", 0, 65535, 0, &cpu->model)) < 0)
+                        return r;
+                r = read_devices(b, e, (int)b->t->n_cpus - 1, -1);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
+                            size_t room)
+{
+        struct topology_build b;
+        int r = topology_build_begin(&b, path, flags, brick_gbs, why, room);
+
+        if (r < 0)
+                return r;
+        r = capo_xml_read(path, &b.t->xml, why, room);
+        if (!r) {
+                b.t->pci_known = true;
+                r = read_system(&b, b.t->xml);
+                if (r == -ENOMEM)
+                        snprintf(why, room, "%s: out of memory", path);
+        }
+        if (r < 0) {
+                topology_build_drop(&b);
+                return r;
+        }
+        return topology_build_end(&b, out);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Three lists meet here: what is on the bus (hwloc), what the driver opens to this process (NVML; in a container that
+ * is what the container was given), and what the user asks for. CUDA counts in the second, so does this.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/util.h"
+#include "profiles/machine/visible.h"
+
+/* A device that can be asked for. */
+struct candidate {
+        int gpu; /* index in the topology */
+        bool mig, slice, taken;
+        char uuid[CAPO_UUID_ROOM], old_name[CAPO_UUID_ROOM + 32]; /* "" none */
+};
+
+struct finder {
+        const struct capo_topology *t;
+        struct candidate gpus[CAPO_NVML_GPUS], slices[CAPO_NVML_SLICES]; /* open ones, in CUDA's order of equal GPUs */
+        int n_gpus, n_slices;
+        bool taken_twice;
+        struct capo_visible *out;
+};
+
+static void say(struct capo_visible *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct capo_visible *v, const char *format, ...)
+{
+        size_t used = strlen(v->said);
+        va_list args;
+
+        if (used && used + 1 < sizeof v->said) {
+                v->said[used++] = '\n';
+                v->said[used] = 0;
+        }
+        va_start(args, format);
+        vsnprintf(v->said + used, sizeof v->said - used, format, args);
+        va_end(args);
+}
+
+static int by_busid(const struct capo_topology *t, const char *busid)
+{
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                if (!strcasecmp(t->gpus[i].busid, busid))
+                        return (int)i;
+        }
+        return -1;
+}
+
+static void collect(struct finder *f, const struct capo_nvml *nvml)
+{
+        int at[CAPO_NVML_GPUS], unknown = 0;
+
+        if (!nvml) {
+                for (size_t i = 0; i < f->t->n_gpus && f->n_gpus < CAPO_NVML_GPUS; i++) {
+                        struct candidate *c = &f->gpus[f->n_gpus++];
+
+                        *c = (struct candidate){.gpu = (int)i};
+                        snprintf(c->uuid, sizeof c->uuid, "%s", f->t->gpus[i].uuid);
+                }
+                return;
+        }
+        for (int i = 0; i < nvml->n_gpus; i++) {
+                struct candidate *c = &f->gpus[f->n_gpus];
+
+                at[i] = by_busid(f->t, nvml->gpus[i].busid);
+                if (at[i] < 0) {
+                        unknown++;
+                        continue;
+                }
+                *c = (struct candidate){.gpu = at[i], .mig = nvml->gpus[i].mig};
+                snprintf(c->uuid, sizeof c->uuid, "%s", nvml->gpus[i].uuid);
+                f->n_gpus++;
+        }
+        for (int i = 0; i < nvml->n_slices; i++) {
+                const struct capo_nvml_slice *s = &nvml->slices[i];
+                struct candidate *c = &f->slices[f->n_slices];
+
+                if (at[s->gpu] < 0)
+                        continue;
+                *c = (struct candidate){.gpu = at[s->gpu], .mig = true, .slice = true};
+                snprintf(c->uuid, sizeof c->uuid, "%s", s->uuid);
+                snprintf(c->old_name, sizeof c->old_name, "MIG-%s/%u/%u", nvml->gpus[s->gpu].uuid, s->gi, s->ci);
+                f->n_slices++;
+        }
+        if (unknown)
+                say(f->out,
+                    "%d of the driver's %d GPUs are not among those on the PCI bus here (a container without /sys?) "
+                    "and "
+                    "are left out",
+                    unknown, nvml->n_gpus);
+        if (f->n_gpus + unknown < (int)f->t->n_gpus)
+                say(f->out, "%zu GPUs are on the PCI bus, %d of them are open to this process, as in a container",
+                    f->t->n_gpus, f->n_gpus);
+}
+
+/* The device whose UUID begins with @word; -1 none, -2 several. A whole name goes before the beginnings of others. */
+static int match(const struct candidate *list, int n, const char *word)
+{
+        size_t length = strlen(word);
+        int found = -1;
+
+        for (int i = 0; i < n; i++) {
+                if (!strcasecmp(list[i].uuid, word) || !strcasecmp(list[i].old_name, word))
+                        return i;
+                if (*list[i].uuid && !strncasecmp(list[i].uuid, word, length))
+                        found = found == -1 ? i : -2;
+        }
+        return found;
+}
+
+static bool models_differ(const struct finder *f)
+{
+        for (int i = 1; i < f->n_gpus; i++) {
+                const struct capo_topology_gpu *a = &f->t->gpus[f->gpus[0].gpu], *b = &f->t->gpus[f->gpus[i].gpu];
+
+                if (a->sm != b->sm || strcmp(a->model, b->model) != 0)
+                        return true;
+        }
+        return false;
+}
+
+static void take(struct finder *f, struct candidate *c, const char *name)
+{
+        struct capo_visible *v = f->out;
+        bool shared = false;
+
+        if (v->n == (int)N_ELEMENTS(v->devices))
+                return;
+        f->taken_twice |= c->taken;
+        c->taken = true;
+        for (int i = 0; i < v->n && c->slice; i++)
+                shared |= v->devices[i].gpu == c->gpu;
+        v->n_shared += shared;
+        v->devices[v->n].gpu = c->gpu;
+        v->devices[v->n].slice = c->slice || c->mig;
+        snprintf(v->devices[v->n++].name, sizeof v->devices[0].name, "%s", name);
+}
+
+/* One entry. 1: taken, 0: it ends the list, -EINVAL: it cannot be resolved here. */
+static int entry(struct finder *f, const char *word, bool by_bus, char *why, size_t room)
+{
+        bool slice = !strncasecmp(word, "MIG", 3), gpu = !strncasecmp(word, "GPU", 3);
+        struct candidate *list = slice ? f->slices : f->gpus;
+        int n = slice ? f->n_slices : f->n_gpus, i;
+        char *end;
+        long dev;
+
+        if (slice || gpu) {
+                bool uuids = false;
+
+                for (int k = 0; k < n; k++)
+                        uuids |= *list[k].uuid;
+                i = match(list, n, word);
+                if (i < 0 && !uuids) {
+                        snprintf(why, room,
+                                 "CUDA_VISIBLE_DEVICES names %.80s, but the %s of this machine are not known here: %s",
+                                 word, slice ? "MIG slices" : "UUIDs of the GPUs",
+                                 slice ? "MIG is off, or libnvidia-ml.so.1 is missing; name GPUs with --gpus"
+                                       : "libnvidia-ml.so.1 is missing; name GPUs with --gpus");
+                        return -EINVAL;
+                }
+                if (i == -2)
+                        say(f->out, "%.80s is the beginning of several UUIDs: CUDA ends its list there", word);
+                else if (i < 0)
+                        say(f->out, "%.80s is no device of this machine: CUDA ends its list there", word);
+                if (i < 0)
+                        return 0;
+                take(f, &list[i], word);
+                return 1;
+        }
+        dev = strtol(word, &end, 10);
+        if (end == word || *end || dev < 0 || dev >= n) {
+                if (strcmp(word, "-1") != 0)
+                        say(f->out, "\"%.80s\" is no GPU here: CUDA ends its list there", word);
+                return 0;
+        }
+        if (!by_bus && models_differ(f)) {
+                snprintf(why, room,
+                         "CUDA_VISIBLE_DEVICES=%.40s counts GPUs the fastest first, and they differ here: set "
+                         "CUDA_DEVICE_ORDER=PCI_BUS_ID, use UUIDs, or name GPUs with --gpus",
+                         word);
+                return -EINVAL;
+        }
+        take(f, &list[dev], word);
+        return 1;
+}
+
+static int finish(const struct finder *f, const char *list, char *why, size_t room)
+{
+        struct capo_visible *v = f->out;
+        int slices = 0;
+
+        if (!v->n) {
+                snprintf(why, room,
+                         "CUDA_VISIBLE_DEVICES=%.80s leaves no GPU of this machine; name GPUs with --gpus%s%s", list,
+                         *v->said ? "; " : "", v->said);
+                return -EINVAL;
+        }
+        if (f->taken_twice) {
+                snprintf(why, room, "CUDA_VISIBLE_DEVICES=%.80s names a device twice: CUDA shows none then", list);
+                return -EINVAL;
+        }
+        for (int i = 0; i < v->n; i++)
+                slices += v->devices[i].slice;
+        if (slices)
+                say(v,
+                    "%d of %d devices are MIG slices: neither NVLink nor P2P reaches a slice, data goes through the "
+                    "host's memory",
+                    slices, v->n);
+        if (v->n_shared)
+                say(v,
+                    "%d of the slices are of a GPU that another has too: NCCL before 2.30 refuses two ranks on one GPU "
+                    "(\"Duplicate GPU detected\"), later ones unless NCCL_MULTI_RANK_GPU_ENABLE=1",
+                    v->n_shared);
+        return 0;
+}
+
+int capo_visible_find(const struct capo_topology *t, const struct capo_nvml *nvml, capo_visible_getenv get, void *user,
+                      struct capo_visible *out, char *why, size_t room)
+{
+        const char *list = get("CUDA_VISIBLE_DEVICES", user), *order = get("CUDA_DEVICE_ORDER", user),
+                   *container = get("NVIDIA_VISIBLE_DEVICES", user);
+        bool by_bus = order && !strcmp(order, "PCI_BUS_ID");
+        _cleanup_free_ struct finder *f = calloc(1, sizeof *f);
+        _cleanup_free_ char *copy = list ? strdup(list) : NULL;
+        char *save = NULL;
+        int r = 1;
+
+        memset(out, 0, sizeof *out);
+        if (!f || (list && !copy)) {
+                snprintf(why, room, "out of memory");
+                return -EINVAL;
+        }
+        f->t = t;
+        f->out = out;
+        collect(f, nvml);
+        if (nvml && !f->n_gpus) {
+                snprintf(why, room, "the driver shows this process no GPU%s%.80s",
+                         container ? "; NVIDIA_VISIBLE_DEVICES=" : "", container ? container : "");
+                return -EINVAL;
+        }
+        for (int i = 0; !list && i < f->n_gpus; i++) {
+                char name[16];
+
+                snprintf(name, sizeof name, "%d", i);
+                take(f, &f->gpus[i], name);
+        }
+        for (char *w = copy ? strtok_r(copy, ", ", &save) : NULL; w && r == 1; w = strtok_r(NULL, ", ", &save))
+                r = entry(f, w, by_bus, why, room);
+        return r < 0 ? r : finish(f, list ? list : "", why, room);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * expat makes events, this makes a tree of them. The files are small (NCCL itself stops at a few hundred elements), so
+ * each element is one allocation with its attributes, freed by walking the tree without recursion.
+ */
+#include <errno.h>
+#include <expat.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "profiles/machine/xml.h"
+
+#define SIZE_MAX_BYTES (64u << 20)
+#define DEPTH_MAX      200
+
+struct builder {
+        XML_Parser parser;
+        struct capo_xml *root, *open, *last; /* last: the latest child of `open` */
+        int depth, error;
+};
+
+static void element_free(struct capo_xml *e)
+{
+        for (size_t i = 0; i < e->n_attrs; i++) {
+                free((char *)e->attrs[i].name);
+                free((char *)e->attrs[i].value);
+        }
+        free(e->attrs);
+        free((char *)e->name);
+        free(e);
+}
+
+void capo_xml_free(struct capo_xml *root)
+{
+        struct capo_xml *e = root;
+
+        while (e) {
+                struct capo_xml *up = e->parent;
+
+                if (e->child) { /* go down, and unhook on the way so that we come back only once */
+                        struct capo_xml *down = e->child;
+
+                        e->child = NULL;
+                        e = down;
+                        continue;
+                }
+                if (e == root) {
+                        element_free(e);
+                        return;
+                }
+                struct capo_xml *next = e->next ? e->next : up;
+
+                element_free(e);
+                e = next;
+        }
+}
+
+const char *capo_xml_get(const struct capo_xml *e, const char *attr)
+{
+        for (size_t i = 0; i < e->n_attrs; i++) {
+                if (!strcmp(e->attrs[i].name, attr))
+                        return e->attrs[i].value;
+        }
+        return NULL;
+}
+
+int capo_xml_set(struct capo_xml *e, const char *attr, const char *value)
+{
+        char *copy = strdup(value);
+        struct capo_xml_attr *more;
+        char *name;
+
+        if (!copy)
+                return -ENOMEM;
+        for (size_t i = 0; i < e->n_attrs; i++) {
+                if (!strcmp(e->attrs[i].name, attr)) {
+                        free((char *)e->attrs[i].value);
+                        e->attrs[i].value = copy;
+                        return 0;
+                }
+        }
+        name = strdup(attr);
+        more = realloc(e->attrs, (e->n_attrs + 1) * sizeof *more);
+        if (more)
+                e->attrs = more;
+        if (!name || !more) {
+                free(name);
+                free(copy);
+                return -ENOMEM;
+        }
+        e->attrs[e->n_attrs++] = (struct capo_xml_attr){name, copy};
+        return 0;
+}
+
+static void stop(struct builder *b, int error)
+{
+        b->error = error;
+        XML_StopParser(b->parser, XML_FALSE);
+}
+
+static void on_start(void *user, const char *name, const char **attrs)
+{
+        struct builder *b = user;
+        struct capo_xml *e;
+
+        if (++b->depth > DEPTH_MAX) {
+                stop(b, -E2BIG);
+                return;
+        }
+        e = calloc(1, sizeof *e);
+        if (!e || !(e->name = strdup(name))) {
+                free(e);
+                stop(b, -ENOMEM);
+                return;
+        }
+        e->line = (int)XML_GetCurrentLineNumber(b->parser);
+        e->parent = b->open;
+        if (!b->open)
+                b->root = e;
+        else if (b->last)
+                b->last->next = e;
+        else
+                b->open->child = e;
+        b->open = e;
+        b->last = NULL;
+        for (; *attrs; attrs += 2) {
+                if (capo_xml_set(e, attrs[0], attrs[1]) < 0) {
+                        stop(b, -ENOMEM);
+                        return;
+                }
+        }
+}
+
+static void on_end(void *user, const char *name)
+{
+        struct builder *b = user;
+
+        (void)name;
+        b->depth--;
+        b->last = b->open;
+        b->open = b->open->parent;
+}
+
+/* Entities are of no use here, and nested ones are how a small file becomes a large one. */
+static void on_entity(void *user, const char *name, int is_parameter, const char *value, int size, const char *base,
+                      const char *system, const char *public, const char *notation)
+{
+        (void)name, (void)is_parameter, (void)value, (void)size, (void)base, (void)system, (void)public, (void)notation;
+        stop(user, -EINVAL);
+}
+
+int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_xml **out, char *why, size_t room)
+{
+        struct builder b = {.parser = XML_ParserCreate(NULL)};
+        size_t blank = 0;
+
+        if (!b.parser) {
+                snprintf(why, room, "%s: out of memory", name);
+                return -ENOMEM;
+        }
+        if (size > SIZE_MAX_BYTES) {
+                snprintf(why, room, "%s: %zu bytes is more than a topology can have (64 MiB)", name, size);
+                XML_ParserFree(b.parser);
+                return -E2BIG;
+        }
+        /* Blank lines before <?xml are a fault in XML, but occur in dumps: turn them into spaces of the prolog. */
+        while (blank < size && strchr(" \t\r\n", text[blank]))
+                blank++;
+        if (size - blank < 5 || memcmp(text + blank, "<?xml", 5) != 0)
+                blank = 0; /* white space before an element is legal, and keeps the line numbers right */
+        XML_SetUserData(b.parser, &b);
+        XML_SetElementHandler(b.parser, on_start, on_end);
+        XML_SetEntityDeclHandler(b.parser, on_entity);
+        if (XML_Parse(b.parser, text + blank, (int)(size - blank), XML_TRUE) != XML_STATUS_OK) {
+                int r = b.error ? b.error : -EINVAL;
+                const char *what = b.error == -E2BIG    ? "nested too deeply"
+                                   : b.error == -ENOMEM ? "out of memory"
+                                   : b.error == -EINVAL ? "entity declarations are not accepted"
+                                                        : XML_ErrorString(XML_GetErrorCode(b.parser));
+
+                snprintf(why, room, "%s:%lu:%lu: not well-formed XML: %s", name,
+                         (unsigned long)XML_GetCurrentLineNumber(b.parser),
+                         (unsigned long)XML_GetCurrentColumnNumber(b.parser) + 1, what);
+                XML_ParserFree(b.parser);
+                capo_xml_free(b.root);
+                return r;
+        }
+        XML_ParserFree(b.parser);
+        *out = b.root;
+        return 0;
+}
+
+int capo_xml_read(const char *path, struct capo_xml **out, char *why, size_t room)
+{
+        _cleanup_free_ char *text = NULL;
+        bool is_stdin = !strcmp(path, "-");
+        FILE *f = is_stdin ? stdin : fopen(path, "re");
+        size_t used = 0, have = 0;
+        int r = 0;
+
+        if (!f) {
+                r = -errno;
+                snprintf(why, room, "%s: %s", path, strerror(-r));
+                return r;
+        }
+        for (;;) {
+                if (used == have) {
+                        char *more = realloc(text, have = have ? 2 * have : 65536);
+
+                        if (!more || have > 2 * (size_t)SIZE_MAX_BYTES) {
+                                r = more ? -E2BIG : -ENOMEM;
+                                text = more ? more : text;
+                                snprintf(why, room, "%s: too large", path);
+                                break;
+                        }
+                        text = more;
+                }
+                size_t n = fread(text + used, 1, have - used, f);
+
+                if (!n) {
+                        if (ferror(f)) {
+                                r = errno ? -errno : -EIO;
+                                snprintf(why, room, "%s: %s", path, strerror(-r));
+                        }
+                        break;
+                }
+                used += n;
+        }
+        if (!is_stdin)
+                fclose(f);
+        return r < 0 ? r : capo_xml_parse(is_stdin ? "standard input" : path, text, used, out, why, room);
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver functions that NCCL asks the runtime for (cudaGetDriverEntryPoint). Virtual memory management is real
+ * enough for NCCL's bookkeeping: a handle is a size and a count, mapping it gives fresh anonymous memory, exporting it
+ * makes a file descriptor that names the handle. Two mappings of one handle do not share contents; only kernels would
+ * notice.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <pthread.h>
+
+#include "core/base/util.h"
+#include "profiles/plan/virtual/cuda_virtual.h"
+#include "profiles/plan/virtual/virtual.h"
+
+#define GRANULARITY (2ull << 20)
+
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_SUPPORTED = 801 };
+
+struct handle {
+        uint64_t bytes;
+        _Atomic int count;
+        int pid;
+};
+
+/* Mappings of handles, for cuMemRetainAllocationHandle. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mapping {
+        char *base;
+        size_t bytes;
+        struct handle *handle;
+} * mappings;
+static size_t n_mappings, room;
+
+static struct handle *handle_new(uint64_t bytes)
+{
+        struct handle *h = calloc(1, sizeof *h);
+
+        if (h) {
+                h->bytes = bytes;
+                h->count = 1;
+                h->pid = getpid();
+        }
+        return h;
+}
+
+static void handle_put(struct handle *h)
+{
+        if (h && --h->count == 0)
+                free(h);
+}
+
+/* devices and contexts */
+
+static int cuInit(unsigned flags)
+{
+        return 0;
+}
+
+static int cuDriverGetVersion(int *v)
+{
+        *v = PLAN_DRIVER_VERSION;
+        return 0;
+}
+
+static int cuDeviceGet(int *dev, int ordinal)
+{
+        *dev = ordinal;
+        return 0;
+}
+
+static int cuDeviceGetCount(int *n)
+{
+        *n = (int)plan_machine->n_gpus;
+        return 0;
+}
+
+static int cuDeviceGetUuid(unsigned char *uuid, int dev)
+{
+        memset(uuid, 0, 16);
+        snprintf((char *)uuid, 16, "capo%d", dev);
+        return 0;
+}
+
+static int cuCtxCreate(void **ctx)
+{
+        *ctx = (void *)(uintptr_t)(plan_device + 1);
+        return 0;
+}
+
+static int cuCtxDestroy(void *ctx)
+{
+        return 0;
+}
+
+static int cuCtxSetCurrent(void *ctx)
+{
+        if (ctx)
+                plan_device = (int)(uintptr_t)ctx - 1;
+        return 0;
+}
+
+static int cuCtxGetDevice(int *dev)
+{
+        *dev = plan_device;
+        return 0;
+}
+
+static int cuGetErrorString(int e, const char **text)
+{
+        *text = e ? "an error of capo's virtual driver" : "no error";
+        return 0;
+}
+
+/* virtual memory management */
+
+static int cuMemGetAllocationGranularity(size_t *bytes, const void *prop, int option)
+{
+        *bytes = GRANULARITY;
+        return 0;
+}
+
+static int cuMemCreate(struct handle **h, size_t bytes, const void *prop, unsigned long long flags)
+{
+        *h = handle_new(bytes);
+        return *h ? 0 : OUT_OF_MEMORY;
+}
+
+static int cuMemRelease(struct handle *h)
+{
+        handle_put(h);
+        return 0;
+}
+
+static int cuMemAddressReserve(void **p, size_t bytes, size_t align, void *hint, unsigned long long flags)
+{
+        char *q = mmap(NULL, bytes + GRANULARITY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        if (q == MAP_FAILED)
+                return OUT_OF_MEMORY;
+
+        char *aligned = (char *)(((uintptr_t)q + GRANULARITY - 1) & ~(GRANULARITY - 1));
+
+        if (aligned > q)
+                munmap(q, (size_t)(aligned - q));
+        munmap(aligned + bytes, (size_t)(q + GRANULARITY - aligned));
+        *p = aligned;
+        return 0;
+}
+
+static int cuMemAddressFree(void *p, size_t bytes)
+{
+        munmap(p, bytes);
+        return 0;
+}
+
+static int cuMemMap(void *p, size_t bytes, size_t offset, struct handle *h, unsigned long long flags)
+{
+        if (plan_memory_map_at(p, bytes) < 0)
+                return OUT_OF_MEMORY;
+        pthread_mutex_lock(&lock);
+        if (n_mappings == room) {
+                size_t more = room ? room * 2 : 256;
+                struct mapping *m = reallocarray(mappings, more, sizeof *m);
+
+                if (!m) {
+                        pthread_mutex_unlock(&lock);
+                        return OUT_OF_MEMORY;
+                }
+                mappings = m;
+                room = more;
+        }
+        h->count++;
+        mappings[n_mappings++] = (struct mapping){p, bytes, h};
+        pthread_mutex_unlock(&lock);
+        return 0;
+}
+
+static int cuMemUnmap(void *p, size_t bytes)
+{
+        struct handle *h = NULL;
+
+        pthread_mutex_lock(&lock);
+        for (size_t i = 0; i < n_mappings; i++) {
+                if (mappings[i].base == p) {
+                        h = mappings[i].handle;
+                        mappings[i] = mappings[--n_mappings];
+                        break;
+                }
+        }
+        pthread_mutex_unlock(&lock);
+        handle_put(h);
+        plan_memory_unmap(p);
+        mmap(p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        return 0;
+}
+
+static int cuMemSetAccess(void *p, size_t bytes, const void *desc, size_t n)
+{
+        return 0;
+}
+
+static int cuMemRetainAllocationHandle(struct handle **h, void *p)
+{
+        int rc = INVALID_VALUE;
+
+        pthread_mutex_lock(&lock);
+        for (size_t i = 0; i < n_mappings; i++) {
+                if ((char *)p >= mappings[i].base && (char *)p < mappings[i].base + mappings[i].bytes) {
+                        *h = mappings[i].handle;
+                        (*h)->count++;
+                        rc = 0;
+                        break;
+                }
+        }
+        pthread_mutex_unlock(&lock);
+        return rc;
+}
+
+static int cuMemGetAllocationPropertiesFromHandle(int *prop, struct handle *h)
+{
+        prop[0] = 1; /* pinned */
+        prop[1] = 1; /* exportable as a file descriptor */
+        prop[2] = 1; /* on a device */
+        prop[3] = plan_device;
+        return 0;
+}
+
+/* A shareable handle is a memory file that holds the handle's address and the process in which it means something. */
+static int cuMemExportToShareableHandle(int *fd, struct handle *h, int type, unsigned long long flags)
+{
+        struct {
+                struct handle *handle;
+                uint64_t bytes;
+                int pid;
+        } name = {h, h->bytes, h->pid};
+
+        if (type != 1)
+                return NOT_SUPPORTED;
+        *fd = memfd_create("capo-plan-handle", MFD_CLOEXEC);
+        if (*fd < 0 || pwrite(*fd, &name, sizeof name, 0) != (ssize_t)sizeof name)
+                return OUT_OF_MEMORY;
+        return 0;
+}
+
+static int cuMemImportFromShareableHandle(struct handle **h, void *os_handle, int type)
+{
+        struct {
+                struct handle *handle;
+                uint64_t bytes;
+                int pid;
+        } name;
+
+        if (type != 1 || pread((int)(intptr_t)os_handle, &name, sizeof name, 0) != (ssize_t)sizeof name)
+                return INVALID_VALUE;
+        if (name.pid == getpid()) {
+                *h = name.handle;
+                (*h)->count++;
+        } else {
+                *h = handle_new(name.bytes);
+        }
+        return *h ? 0 : OUT_OF_MEMORY;
+}
+
+static int cuMemGetAddressRange(void **base, size_t *bytes, void *p)
+{
+        void *b;
+        size_t n;
+
+        if (plan_memory_range(p, &b, &n) < 0)
+                return INVALID_VALUE;
+        if (base)
+                *base = b;
+        if (bytes)
+                *bytes = n;
+        return 0;
+}
+
+static int cuPointerGetAttribute(void *out, int attribute, void *p)
+{
+        switch (attribute) {
+        case 2: *(int *)out = 2; break;           /* memory type: device */
+        case 9: *(int *)out = plan_device; break; /* device ordinal */
+        default: *(int *)out = 0;
+        }
+        return 0;
+}
+
+/* multicast: the NVSwitch object that NVLS needs */
+
+static int cuMulticastGetGranularity(size_t *bytes, const void *prop, int option)
+{
+        *bytes = GRANULARITY;
+        return 0;
+}
+
+static int cuMulticastCreate(struct handle **h, const size_t *prop)
+{
+        *h = handle_new(prop[1]); /* CUmulticastObjectProp: unsigned numDevices; size_t size; ... */
+        return *h ? 0 : OUT_OF_MEMORY;
+}
+
+static int nothing(void)
+{
+        return 0;
+}
+
+/* kernels */
+
+static int cuLaunchKernel(const void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                          unsigned shared, void *stream, void **args, void **extra)
+{
+        return plan_cuda_launched(f, gx, bx, args);
+}
+
+static int cuLaunchKernelEx(const unsigned *config, const void *f, void **args, void **extra)
+{
+        return plan_cuda_launched(f, config[0], config[3], args); /* CUlaunchConfig: grid x y z, block x y z, ... */
+}
+
+static int cuGetProcAddress(const char *name, void **f, int version, uint64_t flags)
+{
+        *f = plan_cuda_driver_find(name);
+        return *f ? 0 : 500;
+}
+
+static const struct plan_symbol driver[] = {
+#define ROW(name)                   \
+        {                           \
+#name, (void *)name \
+        }
+        ROW(cuInit),
+        ROW(cuDriverGetVersion),
+        ROW(cuDeviceGet),
+        ROW(cuDeviceGetCount),
+        {"cuDeviceGetAttribute", (void *)plan_cuda_device_attribute},
+        ROW(cuDeviceGetUuid),
+        ROW(cuCtxCreate),
+        ROW(cuCtxDestroy),
+        {"cuCtxGetCurrent", (void *)cuCtxCreate},
+        ROW(cuCtxSetCurrent),
+        ROW(cuCtxGetDevice),
+        ROW(cuGetErrorString),
+        {"cuGetErrorName", (void *)cuGetErrorString},
+        ROW(cuMemGetAllocationGranularity),
+        ROW(cuMemCreate),
+        ROW(cuMemRelease),
+        ROW(cuMemAddressReserve),
+        ROW(cuMemAddressFree),
+        ROW(cuMemMap),
+        ROW(cuMemUnmap),
+        ROW(cuMemSetAccess),
+        ROW(cuMemRetainAllocationHandle),
+        ROW(cuMemGetAllocationPropertiesFromHandle),
+        ROW(cuMemExportToShareableHandle),
+        ROW(cuMemImportFromShareableHandle),
+        ROW(cuMemGetAddressRange),
+        ROW(cuPointerGetAttribute),
+        ROW(cuMulticastGetGranularity),
+        ROW(cuMulticastCreate),
+        {"cuMulticastAddDevice", (void *)nothing},
+        {"cuMulticastBindMem", (void *)nothing},
+        {"cuMulticastBindAddr", (void *)nothing},
+        {"cuMulticastUnbind", (void *)nothing},
+        {"cuStreamBatchMemOp", (void *)nothing},
+        {"cuStreamWaitValue32", (void *)nothing},
+        {"cuStreamWaitValue64", (void *)nothing},
+        {"cuStreamWriteValue32", (void *)nothing},
+        {"cuStreamWriteValue64", (void *)nothing},
+        ROW(cuLaunchKernel),
+        ROW(cuLaunchKernelEx),
+        ROW(cuGetProcAddress),
+#undef ROW
+};
+
+void *plan_cuda_driver_find(const char *name)
+{
+        for (size_t i = 0; i < N_ELEMENTS(driver); i++) {
+                if (!strcmp(driver[i].name, name))
+                        return driver[i].address;
+        }
+        return NULL;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Virtual device memory: anonymous pages that cost nothing until they are touched. NCCL clears what it allocates, so
+ * clearing is done by dropping the pages instead of touching them. A table of ranges, sorted by address, answers "what
+ * allocation is this pointer in"; there are some hundreds of them.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "profiles/plan/virtual/virtual.h"
+
+#define PAGE 4096ul
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct range {
+        char *base;
+        size_t bytes;
+} * ranges;
+static size_t n_ranges, room;
+
+/* First range whose base is above @address; call with the lock held. */
+static size_t above(const char *address)
+{
+        size_t lo = 0, hi = n_ranges;
+
+        while (lo < hi) {
+                size_t mid = (lo + hi) / 2;
+
+                if (ranges[mid].base <= address)
+                        lo = mid + 1;
+                else
+                        hi = mid;
+        }
+        return lo;
+}
+
+static struct range *find(const char *address)
+{
+        size_t i = above(address);
+
+        return i && address < ranges[i - 1].base + ranges[i - 1].bytes ? &ranges[i - 1] : NULL;
+}
+
+/* Map @bytes (whole pages) at @at, or anywhere when it is NULL, and note the range. */
+static char *map(char *at, size_t bytes)
+{
+        char *base = mmap(at, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
+
+        if (base == MAP_FAILED)
+                return NULL;
+        pthread_mutex_lock(&lock);
+        if (n_ranges == room) {
+                size_t more = room ? room * 2 : 256;
+                struct range *p = reallocarray(ranges, more, sizeof *p);
+
+                if (!p) {
+                        pthread_mutex_unlock(&lock);
+                        munmap(base, bytes);
+                        return NULL;
+                }
+                ranges = p;
+                room = more;
+        }
+
+        size_t i = above(base);
+
+        memmove(ranges + i + 1, ranges + i, (n_ranges - i) * sizeof *ranges);
+        ranges[i] = (struct range){base, bytes};
+        n_ranges++;
+        pthread_mutex_unlock(&lock);
+        return base;
+}
+
+void *plan_memory_map(size_t bytes)
+{
+        size_t size = (bytes + PAGE - 1) & ~(PAGE - 1);
+
+        return map(NULL, size ? size : PAGE);
+}
+
+int plan_memory_map_at(void *address, size_t bytes)
+{
+        return map(address, (bytes + PAGE - 1) & ~(PAGE - 1)) ? 0 : -ENOMEM;
+}
+
+void plan_memory_unmap(void *address)
+{
+        pthread_mutex_lock(&lock);
+
+        struct range *r = find(address);
+
+        if (r && r->base == address) {
+                munmap(r->base, r->bytes);
+                n_ranges--;
+                memmove(r, r + 1, (size_t)(ranges + n_ranges - r) * sizeof *r);
+        }
+        pthread_mutex_unlock(&lock);
+}
+
+bool plan_memory_zero(void *address, size_t bytes)
+{
+        bool ours;
+        char *first = (char *)(((uintptr_t)address + PAGE - 1) & ~(PAGE - 1));
+        char *last = (char *)(((uintptr_t)address + bytes) & ~(PAGE - 1));
+
+        if (bytes < 16 * PAGE)
+                return false;
+        pthread_mutex_lock(&lock);
+        struct range *r = find(address);
+
+        ours = r && (char *)address + bytes <= r->base + r->bytes;
+        pthread_mutex_unlock(&lock);
+        if (!ours || madvise(first, (size_t)(last - first), MADV_DONTNEED) < 0)
+                return false;
+        memset(address, 0, (size_t)(first - (char *)address));
+        memset(last, 0, (size_t)((char *)address + bytes - last));
+        return true;
+}
+
+int plan_memory_range(void *address, void **base, size_t *bytes)
+{
+        int rc = -ENOENT;
+
+        pthread_mutex_lock(&lock);
+        struct range *r = find(address);
+
+        if (r) {
+                *base = r->base;
+                *bytes = r->bytes;
+                rc = 0;
+        }
+        pthread_mutex_unlock(&lock);
+        return rc;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA runtime as seen by libnccl in a worker. cuda_runtime.def is the list; this file has the few answers that
+ * take more than a line. Nothing here computes: a virtual GPU is a bus id, a compute capability and some memory.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/util.h"
+#include "profiles/plan/virtual/cuda_virtual.h"
+#include "profiles/plan/virtual/virtual.h"
+
+#define MEMORY_BYTES (80ull << 30)
+
+_Thread_local int plan_device;
+_Thread_local struct plan_seen *plan_seen;
+
+/* Public layouts of cuda_runtime_api.h, in our own words (checked against CUDA 13.0's headers). */
+struct dim3 {
+        unsigned x, y, z;
+};
+struct launch_config {
+        struct dim3 grid, block; /* dynamic shared memory, stream, attributes follow */
+};
+struct ipc_handle {
+        char bytes[64];
+};
+struct pointer_attributes {
+        int type, device;
+        void *device_pointer, *host_pointer;
+};
+struct func_attributes {
+        size_t shared_bytes, const_bytes, local_bytes;
+        int max_threads, registers, ptx, binary;
+};
+
+static const struct plan_gpu *gpu_of(int dev)
+{
+        for (uint32_t i = 0; i < plan_machine->n_gpus; i++) {
+                if (plan_machine->gpus[i].dev == dev)
+                        return &plan_machine->gpus[i];
+        }
+        return NULL;
+}
+
+static int set_device(int dev)
+{
+        if (!gpu_of(dev))
+                return 101; /* cudaErrorInvalidDevice */
+        plan_device = dev;
+        return 0;
+}
+
+/* cudaDeviceAttr and CUdevice_attribute share their numbers (cuda.h, driver_types.h). */
+static int device_attribute(int *v, int attr, int dev)
+{
+        const struct plan_gpu *gpu = gpu_of(dev);
+
+        if (!gpu)
+                return 101;
+        switch (attr) {
+        case 75: *v = gpu->sm / 10; break; /* compute capability, major */
+        case 76: *v = gpu->sm % 10; break; /* minor */
+        case 16: *v = 132; break;          /* multiprocessors */
+        case 97:
+                *v = gpu->sm >= 90 ? 232448 : gpu->sm >= 80 ? 166912 : gpu->sm >= 70 ? 98304 : 49152;
+                break;                                                  /* shared memory */
+        case 102: *v = gpu->sm >= 70; break;                            /* virtual memory management */
+        case 103: *v = 1; break;                                        /* its handles as file descriptors */
+        case 110:                                                       /* RDMA with VMM */
+        case 116: *v = gpu->gdr; break;                                 /* GPUDirect RDMA */
+        case 132: *v = plan_machine->multicast && gpu->sm >= 90; break; /* multicast (NVLS) */
+        case 134: *v = gpu->numa; break;                                /* host NUMA node */
+        default: *v = 0;                                                /* DMA-BUF 124, fabric handles 128, ... */
+        }
+        return 0;
+}
+
+/* cudaDeviceProp up to 13.0: name 0, totalGlobalMem 288, major 360, minor 364; the rest is left as the caller had it.
+ */
+static int device_properties(char *prop, int dev)
+{
+        const struct plan_gpu *gpu = gpu_of(dev);
+        size_t memory = MEMORY_BYTES;
+        int major, minor;
+
+        if (!gpu)
+                return 101;
+        major = gpu->sm / 10;
+        minor = gpu->sm % 10;
+        strcpy(prop, "capo virtual GPU");
+        memcpy(prop + 288, &memory, sizeof memory);
+        memcpy(prop + 360, &major, sizeof major);
+        memcpy(prop + 364, &minor, sizeof minor);
+        return 0;
+}
+
+static int device_busid(char *text, int room, int dev)
+{
+        const struct plan_gpu *gpu = gpu_of(dev);
+
+        if (!gpu || room <= 0)
+                return 101;
+        snprintf(text, (size_t)room, "%s", gpu->busid);
+        return 0;
+}
+
+static int device_by_busid(int *dev, const char *text)
+{
+        for (uint32_t i = 0; i < plan_machine->n_gpus; i++) {
+                if (!strcasecmp(plan_machine->gpus[i].busid, text)) {
+                        *dev = plan_machine->gpus[i].dev;
+                        return 0;
+                }
+        }
+        return 101;
+}
+
+static int allocate(void **p, size_t n)
+{
+        *p = plan_memory_map(n);
+        return *p ? 0 : 2; /* cudaErrorMemoryAllocation */
+}
+
+static int fill(void *p, int v, size_t n)
+{
+        if (v || !plan_memory_zero(p, n))
+                memset(p, v, n);
+        return 0;
+}
+
+static int pointer_attributes(struct pointer_attributes *a, const void *p)
+{
+        a->type = 2; /* device */
+        a->device = plan_device;
+        a->device_pointer = a->host_pointer = (void *)(uintptr_t)p;
+        return 0;
+}
+
+static int func_attributes(struct func_attributes *a)
+{
+        memset(a, 0, sizeof *a);
+        a->max_threads = 1024;
+        a->registers = 96;
+        a->ptx = a->binary = plan_machine->gpus[0].sm;
+        return 0;
+}
+
+static void *handle(void)
+{
+        static _Atomic uintptr_t next = 0x1000;
+
+        return (void *)(atomic_fetch_add(&next, 16) + 16);
+}
+
+static const char *error_text(int e)
+{
+        return e ? "an error of capo's virtual CUDA" : "no error";
+}
+
+static int launched(const void *f, unsigned grid, unsigned block, void **args)
+{
+        if (plan_seen) {
+                plan_seen->launches++;
+                plan_seen->grid = grid;
+                plan_seen->block = block;
+                plan_seen->func_index = plan_kernel_work(args);
+        }
+        return 0;
+}
+
+/* @status is NULL with CUDA 11, whose callers pass three arguments; it is then whatever the register held, so it is
+ * only used where the library was built for CUDA 12 or later (plan_cuda_has_status). */
+bool plan_cuda_has_status = true;
+
+static int entry_point(const char *name, void **f, int *status)
+{
+        *f = plan_cuda_driver_find(name);
+        if (plan_cuda_has_status && status)
+                *status = *f ? 0 : 1;                /* cudaDriverEntryPointSuccess, SymbolNotFound */
+        return *f || plan_cuda_has_status ? 0 : 500; /* cudaErrorSymbolNotFound */
+}
+
+#define CUDA(name, params, ...)      static int virtual_##name params __VA_ARGS__
+#define CUDA_TEXT(name, params, ...) static const char *virtual_##name params __VA_ARGS__
+#include "profiles/plan/virtual/cuda_runtime.def"
+
+static const struct plan_symbol runtime[] = {
+#define CUDA(name, params, ...)      {#name, (void *)virtual_##name},
+#define CUDA_TEXT(name, params, ...) {#name, (void *)virtual_##name},
+#include "profiles/plan/virtual/cuda_runtime.def"
+};
+
+void *plan_cuda_runtime_find(const char *name)
+{
+        for (size_t i = 0; i < N_ELEMENTS(runtime); i++) {
+                if (!strcmp(runtime[i].name, name))
+                        return runtime[i].address;
+        }
+        return NULL;
+}
+
+int plan_cuda_launched(const void *f, unsigned grid, unsigned block, void **args)
+{
+        return launched(f, grid, block, args);
+}
+
+int plan_cuda_device_attribute(int *v, int attr, int dev)
+{
+        return device_attribute(v, attr, dev);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVML as NCCL sees it. This object is linked with SONAME libnvidia-ml.so.1 and loaded by path before libnccl, so
+ * NCCL's dlopen of that name finds it. NVLinks come from the topology file, so everything about links is "not
+ * supported".
+ */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/util.h"
+#include "profiles/plan/virtual/virtual.h"
+
+enum { INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6 };
+
+/* nvmlPciInfo_t (nvml.h): the legacy id has 16 characters, the extended one 32. */
+struct pci_info {
+        char legacy[16];
+        unsigned domain, bus, device, device_id, subsystem_id;
+        char busid[32];
+};
+
+#define NVML CAPO_EXPORT int
+
+NVML nvmlInit(void);
+NVML nvmlInit_v2(void);
+NVML nvmlShutdown(void);
+CAPO_EXPORT const char *nvmlErrorString(int e);
+NVML nvmlDeviceGetCount(unsigned *n);
+NVML nvmlDeviceGetCount_v2(unsigned *n);
+NVML nvmlDeviceGetHandleByIndex(unsigned i, const struct plan_gpu **dev);
+NVML nvmlDeviceGetHandleByIndex_v2(unsigned i, const struct plan_gpu **dev);
+NVML nvmlDeviceGetHandleByPciBusId(const char *busid, const struct plan_gpu **dev);
+NVML nvmlDeviceGetHandleByPciBusId_v2(const char *busid, const struct plan_gpu **dev);
+NVML nvmlDeviceGetIndex(const struct plan_gpu *dev, unsigned *i);
+NVML nvmlDeviceGetCudaComputeCapability(const struct plan_gpu *dev, int *major, int *minor);
+NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, int index, int *status);
+NVML nvmlDeviceGetNvLinkState(const struct plan_gpu *dev, unsigned link, int *active);
+NVML nvmlDeviceGetNvLinkRemotePciInfo(const struct plan_gpu *dev, unsigned link, void *pci);
+NVML nvmlDeviceGetNvLinkCapability(const struct plan_gpu *dev, unsigned link, int capability, unsigned *result);
+NVML nvmlDeviceGetFieldValues(const struct plan_gpu *dev, int n, void *values);
+NVML nvmlDeviceGetGpuFabricInfoV(const struct plan_gpu *dev, void *info);
+NVML nvmlDeviceGetPlatformInfo(const struct plan_gpu *dev, void *info);
+NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci);
+NVML nvmlDeviceGetCurrPcieLinkWidth(const struct plan_gpu *dev, unsigned *v);
+NVML nvmlDeviceGetCurrPcieLinkGeneration(const struct plan_gpu *dev, unsigned *v);
+NVML nvmlDeviceGetPcieLinkMaxSpeed(const struct plan_gpu *dev, unsigned *v);
+NVML nvmlSystemGetConfComputeState(void *state);
+NVML nvmlSystemGetConfComputeSettings(void *settings);
+
+NVML nvmlInit(void)
+{
+        return 0;
+}
+
+NVML nvmlInit_v2(void)
+{
+        return 0;
+}
+
+NVML nvmlShutdown(void)
+{
+        return 0;
+}
+
+const char *nvmlErrorString(int e)
+{
+        return e == NOT_SUPPORTED ? "not supported by capo's virtual NVML"
+               : e                ? "an error of capo's virtual NVML"
+                                  : "success";
+}
+
+NVML nvmlDeviceGetCount_v2(unsigned *n)
+{
+        *n = plan_machine->n_gpus;
+        return 0;
+}
+
+NVML nvmlDeviceGetCount(unsigned *n)
+{
+        return nvmlDeviceGetCount_v2(n);
+}
+
+NVML nvmlDeviceGetHandleByIndex_v2(unsigned i, const struct plan_gpu **dev)
+{
+        if (i >= plan_machine->n_gpus)
+                return INVALID_ARGUMENT;
+        *dev = &plan_machine->gpus[i];
+        return 0;
+}
+
+NVML nvmlDeviceGetHandleByIndex(unsigned i, const struct plan_gpu **dev)
+{
+        return nvmlDeviceGetHandleByIndex_v2(i, dev);
+}
+
+NVML nvmlDeviceGetHandleByPciBusId_v2(const char *busid, const struct plan_gpu **dev)
+{
+        for (uint32_t i = 0; i < plan_machine->n_gpus; i++) {
+                if (!strcasecmp(plan_machine->gpus[i].busid, busid)) {
+                        *dev = &plan_machine->gpus[i];
+                        return 0;
+                }
+        }
+        return NOT_FOUND;
+}
+
+NVML nvmlDeviceGetHandleByPciBusId(const char *busid, const struct plan_gpu **dev)
+{
+        return nvmlDeviceGetHandleByPciBusId_v2(busid, dev);
+}
+
+NVML nvmlDeviceGetIndex(const struct plan_gpu *dev, unsigned *i)
+{
+        *i = (unsigned)dev->dev;
+        return 0;
+}
+
+NVML nvmlDeviceGetCudaComputeCapability(const struct plan_gpu *dev, int *major, int *minor)
+{
+        *major = dev->sm / 10;
+        *minor = dev->sm % 10;
+        return 0;
+}
+
+NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, int index, int *status)
+{
+        *status = 0;
+        return 0;
+}
+
+NVML nvmlDeviceGetNvLinkState(const struct plan_gpu *dev, unsigned link, int *active)
+{
+        return NOT_SUPPORTED;
+}
+
+NVML nvmlDeviceGetNvLinkRemotePciInfo(const struct plan_gpu *dev, unsigned link, void *pci)
+{
+        return NOT_SUPPORTED;
+}
+
+NVML nvmlDeviceGetNvLinkCapability(const struct plan_gpu *dev, unsigned link, int capability, unsigned *result)
+{
+        return NOT_SUPPORTED;
+}
+
+NVML nvmlDeviceGetFieldValues(const struct plan_gpu *dev, int n, void *values)
+{
+        return NOT_SUPPORTED;
+}
+
+NVML nvmlDeviceGetGpuFabricInfoV(const struct plan_gpu *dev, void *info)
+{
+        return NOT_SUPPORTED;
+}
+
+NVML nvmlDeviceGetPlatformInfo(const struct plan_gpu *dev, void *info)
+{
+        return NOT_SUPPORTED;
+}
+
+NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci)
+{
+        memset(pci, 0, sizeof *pci);
+        snprintf(pci->legacy, sizeof pci->legacy, "%.15s", dev->busid);
+        snprintf(pci->busid, sizeof pci->busid, "%s", dev->busid);
+        sscanf(dev->busid, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device);
+        return 0;
+}
+
+NVML nvmlDeviceGetCurrPcieLinkWidth(const struct plan_gpu *dev, unsigned *v)
+{
+        return NOT_SUPPORTED;
+}
+
+NVML nvmlDeviceGetCurrPcieLinkGeneration(const struct plan_gpu *dev, unsigned *v)
+{
+        return NOT_SUPPORTED;
+}
+
+NVML nvmlDeviceGetPcieLinkMaxSpeed(const struct plan_gpu *dev, unsigned *v)
+{
+        return NOT_SUPPORTED;
+}
+
+NVML nvmlSystemGetConfComputeState(void *state)
+{
+        return NOT_SUPPORTED;
+}
+
+NVML nvmlSystemGetConfComputeSettings(void *settings)
+{
+        return NOT_SUPPORTED;
+}

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One simulated node: loads the libnccl that was asked for, turns its CUDA runtime into ours, and plays the node's
+ * ranks, one thread each. Every rank makes every call of the question, as in a job; what NCCL decides is caught on the
+ * way (profiler, tuner, kernel launch). Kernels never finish, so nothing is waited for and the communicators are not
+ * destroyed: when all ranks of all nodes have made their last call, the process ends.
+ */
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/util.h"
+#include "profiles/plan/virtual/cuda_virtual.h"
+#include "profiles/plan/virtual/symtab.h"
+#include "profiles/plan/virtual/virtual.h"
+
+struct plan_job *plan_job;
+const struct plan_machine *plan_machine;
+
+enum { SUM = 0, INT8 = 0, FLOAT32 = 7 }; /* nccl.h */
+
+struct unique_id {
+        char bytes[128];
+};
+struct sim_info { /* ncclSimInfo_t, 2.22 and later */
+        size_t size;
+        unsigned magic, version;
+        float us;
+};
+
+static struct {
+        int (*GetVersion)(int *version);
+        int (*GetUniqueId)(struct unique_id *id);
+        int (*CommInitRank)(void **comm, int n_ranks, struct unique_id id, int rank);
+        const char *(*GetErrorString)(int rc);
+        const char *(*GetLastError)(void *comm);
+        int (*AllReduce)(const void *src, void *dst, size_t count, int type, int op, void *comm, void *stream);
+        int (*Broadcast)(const void *src, void *dst, size_t count, int type, int root, void *comm, void *stream);
+        int (*Reduce)(const void *src, void *dst, size_t count, int type, int op, int root, void *comm, void *stream);
+        int (*AllGather)(const void *src, void *dst, size_t count, int type, void *comm, void *stream);
+        int (*ReduceScatter)(const void *src, void *dst, size_t count, int type, int op, void *comm, void *stream);
+        int (*GroupStart)(void);
+        int (*GroupSimulateEnd)(struct sim_info *info); /* NULL before 2.22 */
+} nccl;
+
+static const struct {
+        const char *name;
+        void **to;
+        bool optional;
+} functions[] = {
+#define FUNCTION(name, optional)                            \
+        {                                                   \
+                "nccl" #name, (void **)&nccl.name, optional \
+        }
+        FUNCTION(GetVersion, false),     FUNCTION(GetUniqueId, false), FUNCTION(CommInitRank, false),
+        FUNCTION(GetErrorString, false), FUNCTION(GetLastError, true), FUNCTION(AllReduce, false),
+        FUNCTION(Broadcast, false),      FUNCTION(Reduce, false),      FUNCTION(AllGather, false),
+        FUNCTION(ReduceScatter, false),  FUNCTION(GroupStart, false),  FUNCTION(GroupSimulateEnd, true),
+#undef FUNCTION
+};
+
+void plan_fail(const char *format, ...)
+{
+        uint32_t first = 0;
+        va_list args;
+
+        if (!atomic_compare_exchange_strong(&plan_job->failed, &first, 2))
+                return;
+        va_start(args, format);
+        vsnprintf(plan_job->error, sizeof plan_job->error, format, args);
+        va_end(args);
+        atomic_store(&plan_job->failed, 1);
+}
+
+int plan_gap(const char *name)
+{
+        uint32_t n = atomic_load(&plan_job->n_gaps);
+
+        for (uint32_t i = 0; i < n && i < N_ELEMENTS(plan_job->gaps); i++) {
+                if (!strcmp(plan_job->gaps[i], name))
+                        return 801;
+        }
+        n = atomic_fetch_add(&plan_job->n_gaps, 1);
+        if (n < N_ELEMENTS(plan_job->gaps))
+                snprintf(plan_job->gaps[n], sizeof plan_job->gaps[n], "%s", name);
+        return 801;
+}
+
+static int name_find(const char *const *names, int n, const char *name)
+{
+        for (int i = 0; name && i < n; i++) {
+                if (!strcasecmp(names[i], name))
+                        return i;
+        }
+        return -1;
+}
+
+int plan_algo_find(const char *name)
+{
+        static const char *const names[] = {"TREE",      "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS",
+                                            "NVLS_TREE", "PAT"};
+        static const char *const others[] = {"TREE",     "RING", "COLLNETDIRECT", "COLLNETCHAIN", "NVLS",
+                                             "NVLSTREE", "PAT"};
+        int i = name_find(names, N_ELEMENTS(names), name);
+
+        return i >= 0 ? i : name_find(others, N_ELEMENTS(others), name);
+}
+
+int plan_proto_find(const char *name)
+{
+        static const char *const names[] = {"LL", "LL128", "SIMPLE"};
+
+        return name_find(names, N_ELEMENTS(names), name);
+}
+
+static double now_ms(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* Redirecting the runtime. */
+
+struct patching {
+        char *base;          /* load address */
+        unsigned char *stub; /* next free place for a thunk */
+        unsigned char *stub_end;
+        unsigned patched;
+};
+
+/* mov $name, %rdi; mov $plan_gap, %rax; jmp *%rax */
+static void *stub_make(struct patching *p, const char *name)
+{
+        static const unsigned char rdi[2] = {0x48, 0xbf}, rax[2] = {0x48, 0xb8}, jump[2] = {0xff, 0xe0};
+        const char *kept = strdup(name);
+        void *gap = (void *)plan_gap;
+        unsigned char *at = p->stub;
+
+        if (!kept || p->stub_end - p->stub < 24)
+                return gap;
+        memcpy(at, rdi, 2);
+        memcpy(at + 2, &kept, 8);
+        memcpy(at + 10, rax, 2);
+        memcpy(at + 12, &gap, 8);
+        memcpy(at + 20, jump, 2);
+        p->stub += 24;
+        return at;
+}
+
+static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
+{
+        struct patching *p = arg;
+        void *to;
+
+        if (strncmp(name, "cuda", 4) || name[4] < 'A' || name[4] > 'Z' || !strcmp(name, "cudaRuntimeGetVersion"))
+                return 0;
+        to = plan_cuda_runtime_find(name);
+
+        int r = capo_patch_jump(p->base + value, to ? to : stub_make(p, name));
+
+        if (r == 0)
+                p->patched++;
+        return r;
+}
+
+static int redirect(void *handle)
+{
+        struct link_map *map;
+        char why[256] = "";
+        size_t room = 1 << 16;
+        struct patching p = {0};
+
+        if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
+                return -EINVAL;
+        p.base = (char *)map->l_addr;
+        p.stub = mmap(NULL, room, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p.stub == MAP_FAILED)
+                return -errno;
+        p.stub_end = p.stub + room;
+
+        int r = capo_elf_symbols(plan_job->libnccl, STT_FUNC, patch_one, &p, why, sizeof why);
+
+        if (r == -ENOTSUP)
+                plan_fail("the CUDA runtime inside libnccl can only be redirected on x86-64");
+        else if (r < 0)
+                plan_fail("%s: %s", plan_job->libnccl, why[0] ? why : strerror(-r));
+        else if (p.patched < 50)
+                plan_fail("%s: only %u CUDA runtime functions found in its .symtab: not a libnccl with a static CUDA "
+                          "runtime",
+                          plan_job->libnccl, p.patched);
+        if (r < 0 || p.patched < 50)
+                return -ENOEXEC;
+        if (plan_job->version < 22200)
+                capo_elf_symbols(plan_job->libnccl, STT_OBJECT, plan_kernel_table, p.base, why, sizeof why);
+        return 0;
+}
+
+static int load(void)
+{
+        void *handle = dlopen(plan_job->libnccl, RTLD_NOW | RTLD_LOCAL);
+
+        if (!handle) {
+                plan_fail("%s cannot be loaded: %s", plan_job->libnccl, dlerror());
+                return -ENOENT;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
+                *functions[i].to = dlsym(handle, functions[i].name);
+                if (!*functions[i].to && !functions[i].optional) {
+                        plan_fail("%s is not a libnccl of 2.19 or later: it has no %s", plan_job->libnccl,
+                                  functions[i].name);
+                        return -ENOENT;
+                }
+        }
+        nccl.GetVersion(&plan_job->version);
+        if (plan_job->version < 21900) {
+                plan_fail("%s is NCCL %d.%d.%d; plan needs 2.19 or later", plan_job->libnccl, plan_job->version / 10000,
+                          plan_job->version / 100 % 100, plan_job->version % 100);
+                return -EINVAL;
+        }
+        return redirect(handle);
+}
+
+/* The ranks. */
+
+struct rank {
+        pthread_t thread;
+        uint32_t rank;
+        int dev;
+        void *comm;
+        int rc;
+};
+
+static char *buffer; /* address space only; no kernel ever reads it */
+
+static int call(void *comm, uint32_t n_ranks, const struct plan_row *row)
+{
+        uint64_t share = row->func == 2 || row->func == 3 ? row->bytes / n_ranks : row->bytes;
+        int type = share % 4 == 0 || share > (1 << 20) ? FLOAT32 : INT8;
+        size_t count = type == FLOAT32 ? share / 4 : share;
+
+        switch (row->func) {
+        case 0: return nccl.Broadcast(buffer, buffer, count, type, 0, comm, NULL);
+        case 1: return nccl.Reduce(buffer, buffer, count, type, SUM, 0, comm, NULL);
+        case 2: return nccl.AllGather(buffer, buffer, count, type, comm, NULL);
+        case 3: return nccl.ReduceScatter(buffer, buffer, count, type, SUM, comm, NULL);
+        default: return nccl.AllReduce(buffer, buffer, count, type, SUM, comm, NULL);
+        }
+}
+
+static float simulate(void *comm, uint32_t n_ranks, const struct plan_row *row)
+{
+        struct sim_info info = {
+                .size = sizeof info, .magic = 0x74685283, .version = (unsigned)plan_job->version, .us = -1};
+
+        if (!nccl.GroupSimulateEnd || nccl.GroupStart() != 0)
+                return -1;
+        if (call(comm, n_ranks, row) != 0 || nccl.GroupSimulateEnd(&info) != 0)
+                return -1;
+        return info.us;
+}
+
+/* NCCL writes whole lines to NCCL_DEBUG_FILE at once: what it printed so far belongs to the calls so far. */
+static uint64_t log_size(void)
+{
+        const char *path = getenv("NCCL_DEBUG_FILE");
+        struct stat st;
+
+        return path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+static void *play(void *arg)
+{
+        struct rank *me = arg;
+        struct plan_agree *agree = plan_job_agree(plan_job, me->rank);
+        struct unique_id id;
+        double t0 = now_ms(), t1;
+
+        memcpy(&id, plan_job->id, sizeof id);
+        plan_device = me->dev;
+        me->rc = nccl.CommInitRank(&me->comm, (int)plan_job->n_ranks, id, (int)me->rank);
+        if (me->rc != 0) {
+                const char *last = nccl.GetLastError ? nccl.GetLastError(NULL) : NULL;
+
+                plan_fail("ncclCommInitRank of rank %u: %s%s%.200s", me->rank, nccl.GetErrorString(me->rc),
+                          last && *last ? ": " : "", last ? last : "");
+                return NULL;
+        }
+        t1 = now_ms();
+        for (uint32_t i = 0; i < plan_job->n_rows && !atomic_load(&plan_job->failed); i++) {
+                struct plan_row *row = &plan_job->rows[i];
+                struct plan_seen seen = {.row = me->rank == 0 ? row : NULL, .algo = -1, .proto = -1, .func_index = -1};
+
+                plan_seen = &seen;
+                me->rc = call(me->comm, plan_job->n_ranks, row);
+                plan_seen = NULL;
+                if (seen.algo < 0)
+                        plan_kernel_decode(&seen, row->func);
+                agree[i] = (struct plan_agree){(int8_t)seen.algo, (int8_t)seen.proto,
+                                               (uint8_t)(seen.channels ? seen.channels : (int)seen.grid), 1};
+                if (me->rank == 0) {
+                        row->algo = (int8_t)seen.algo;
+                        row->proto = (int8_t)seen.proto;
+                        row->channels = (uint8_t)seen.grid;
+                        row->warps = (uint8_t)(seen.block / 32);
+                        row->result = (uint8_t)me->rc;
+                        row->log_end = log_size();
+                        row->sim_us =
+                                plan_job->want_sim && me->rc == 0 ? simulate(me->comm, plan_job->n_ranks, row) : -1;
+                        atomic_fetch_add(&plan_job->rows_done, 1);
+                }
+                if (me->rc != 0) {
+                        plan_fail("rank %u, row %u: %s", me->rank, i, nccl.GetErrorString(me->rc));
+                        return NULL;
+                }
+        }
+        if (me->rank == 0) {
+                plan_job->t_init_ms = t1 - t0;
+                plan_job->t_rows_ms = now_ms() - t1;
+        }
+        atomic_fetch_add(&plan_job->ranks_ready, 1);
+        return NULL;
+}
+
+static bool wait_for(_Atomic uint32_t *word, uint32_t at_least)
+{
+        while (atomic_load(word) < at_least) {
+                if (atomic_load(&plan_job->failed))
+                        return false;
+                usleep(300);
+        }
+        return true;
+}
+
+/*
+ * Up to 2.21 threads that load the tuner at the same moment may be told that there is none (misc/tuner.cc reads its
+ * state without the lock). Jobs with a process per rank cannot meet this; our threads do. So one communicator of one
+ * rank comes first, without the graph file, which is another one's.
+ */
+static int load_tuner_alone(uint32_t node)
+{
+        const char *file = getenv("NCCL_GRAPH_FILE");
+        _cleanup_free_ char *kept = file ? strdup(file) : NULL;
+        struct unique_id id;
+        int r = -ENOENT;
+        void *comm;
+
+        unsetenv("NCCL_GRAPH_FILE"); /* no other thread is there yet */
+        for (uint32_t i = 0; i < plan_job->n_ranks && r == -ENOENT; i++) {
+                if (plan_job->ranks[i].node != node)
+                        continue;
+                plan_device = plan_job->ranks[i].dev;
+                r = nccl.GetUniqueId(&id) == 0 && nccl.CommInitRank(&comm, 1, id, 0) == 0 ? 0 : -EIO;
+        }
+        if (kept)
+                setenv("NCCL_GRAPH_FILE", kept, 1);
+        return r;
+}
+
+static int play_node(uint32_t node)
+{
+        struct rank *ranks = calloc(plan_job->n_ranks, sizeof *ranks);
+        uint32_t n = 0;
+        uint64_t most = 4096;
+        pthread_attr_t attr;
+
+        if (!ranks)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < plan_job->n_rows; i++)
+                most = plan_job->rows[i].bytes > most ? plan_job->rows[i].bytes : most;
+        buffer = mmap(NULL, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (buffer == MAP_FAILED) {
+                plan_fail("no address space for buffers of %llu bytes", (unsigned long long)most);
+                return -ENOMEM;
+        }
+        if (plan_job->version < 22200 && load_tuner_alone(node) < 0) {
+                plan_fail("a communicator of one rank could not be made");
+                return -EIO;
+        }
+        if (plan_job->ranks[0].node == node) {
+                struct unique_id id;
+
+                if (nccl.GetUniqueId(&id) != 0) {
+                        plan_fail("ncclGetUniqueId failed: NCCL found no loopback interface to meet on");
+                        return -EIO;
+                }
+                memcpy(plan_job->id, &id, sizeof id);
+                atomic_store(&plan_job->id_ready, 1);
+        } else if (!wait_for(&plan_job->id_ready, 1)) {
+                return -EIO;
+        }
+        pthread_attr_init(&attr);
+        pthread_attr_setstacksize(&attr, 2 << 20);
+        for (uint32_t r = 0; r < plan_job->n_ranks; r++) {
+                if (plan_job->ranks[r].node != node)
+                        continue;
+                ranks[n].rank = r;
+                ranks[n].dev = plan_job->ranks[r].dev;
+                if (pthread_create(&ranks[n].thread, &attr, play, &ranks[n]) != 0) {
+                        plan_fail("cannot start a thread for rank %u", r);
+                        return -EAGAIN;
+                }
+                n++;
+        }
+        return wait_for(&plan_job->ranks_ready, plan_job->n_ranks) ? 0 : -EIO;
+}
+
+CAPO_EXPORT int capo_plan_node(struct plan_job *job, uint32_t node);
+
+int capo_plan_node(struct plan_job *job, uint32_t node)
+{
+        struct rlimit files;
+        struct rusage usage;
+        double t0 = now_ms();
+
+        plan_job = job;
+        plan_machine = &job->machines[job->node_machine[node]];
+        if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+                files.rlim_cur = files.rlim_max;
+                setrlimit(RLIMIT_NOFILE, &files);
+        }
+        if (load() < 0) {
+                job->error_code = -ENOEXEC;
+                return 1;
+        }
+        if (node == job->ranks[0].node)
+                job->t_load_ms = now_ms() - t0;
+        if (play_node(node) < 0)
+                return 1;
+        getrusage(RUSAGE_SELF, &usage);
+        if (node == job->ranks[0].node)
+                job->max_rss_kb = (int)usage.ru_maxrss;
+        return 0;
+}

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The schema is a list of steps, each bringing a store of one version to the next; a new store takes all of them. What
+ * a trial has in common is kept once (table trial); a sample is a row of numbers. Codes (collective, algorithm,
+ * protocol) are stored as numbers of the log format, which never change, and the view `samples` spells them.
+ *
+ * SQLite's own words for trouble are turned into ours in one place.
+ */
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "profiles/store/store.h"
+
+enum { APPLICATION_ID = 0x6361706f /* "capo" */ };
+
+static unsigned wait_s = 30;
+
+void capo_store_wait(unsigned seconds)
+{
+        wait_s = seconds;
+}
+
+struct capo_store {
+        sqlite3 *db;
+        bool write;
+};
+
+/* steps[v]: from version v to v + 1. */
+static const char *const steps[CAPO_STORE_VERSION] = {
+        "CREATE TABLE import (id INTEGER PRIMARY KEY, time TEXT NOT NULL, cluster TEXT NOT NULL DEFAULT '',"
+        " source TEXT NOT NULL);"
+        "CREATE TABLE trial (id INTEGER PRIMARY KEY, import INTEGER NOT NULL REFERENCES import(id) ON DELETE CASCADE,"
+        " source TEXT NOT NULL, line INTEGER NOT NULL, gpu TEXT NOT NULL, nccl INTEGER NOT NULL, layout TEXT NOT NULL,"
+        " nodes INTEGER NOT NULL, ranks INTEGER NOT NULL, iterations INTEGER NOT NULL);"
+        "CREATE TABLE sample (trial INTEGER NOT NULL REFERENCES trial(id) ON DELETE CASCADE, seq INTEGER NOT NULL,"
+        " coll INTEGER NOT NULL, bytes INTEGER NOT NULL, us REAL NOT NULL, clock INTEGER NOT NULL, place INTEGER NOT "
+        "NULL,"
+        " type INTEGER NOT NULL, op INTEGER NOT NULL, want INTEGER NOT NULL, want_channels INTEGER NOT NULL,"
+        " ran INTEGER NOT NULL, ran_channels INTEGER NOT NULL);"
+        "CREATE INDEX trial_import ON trial(import);"
+        "CREATE INDEX sample_trial ON sample(trial);",
+        /* what the fingerprint of a platform lacked, and names for the codes */
+        "ALTER TABLE import ADD COLUMN link TEXT NOT NULL DEFAULT '';"
+        "ALTER TABLE import ADD COLUMN nic TEXT NOT NULL DEFAULT '';"
+        "ALTER TABLE import ADD COLUMN driver TEXT NOT NULL DEFAULT '';"
+        "CREATE TABLE name (kind TEXT NOT NULL, code INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (kind, code))"
+        " WITHOUT ROWID;"
+        "CREATE VIEW samples AS SELECT i.id AS import, i.time, i.cluster, i.link, i.nic, i.driver, t.source, t.gpu, "
+        "t.nccl,"
+        " t.layout, t.nodes, t.ranks, c.name AS collective, s.bytes, s.us, k.name AS clock, s.place, a.name AS "
+        "forced_algo,"
+        " p.name AS forced_proto, s.want_channels AS forced_channels, ra.name AS algo, rp.name AS proto,"
+        " s.ran_channels AS channels, s.seq AS sequence"
+        " FROM sample s JOIN trial t ON t.id = s.trial JOIN import i ON i.id = t.import"
+        " LEFT JOIN name c ON c.kind = 'collective' AND c.code = s.coll"
+        " LEFT JOIN name k ON k.kind = 'clock' AND k.code = s.clock"
+        " LEFT JOIN name a ON a.kind = 'algo' AND a.code = s.want >> 4"
+        " LEFT JOIN name p ON p.kind = 'proto' AND p.code = s.want & 15"
+        " LEFT JOIN name ra ON ra.kind = 'algo' AND ra.code = s.ran >> 4"
+        " LEFT JOIN name rp ON rp.kind = 'proto' AND rp.code = s.ran & 15;",
+};
+
+static int trouble(sqlite3 *db, int rc, const char *path, char *why, size_t room)
+{
+        switch (rc & 0xff) {
+        case SQLITE_OK:
+        case SQLITE_ROW:
+        case SQLITE_DONE: return 0;
+        case SQLITE_BUSY:
+        case SQLITE_LOCKED:
+                snprintf(why, room, "%s: locked by another process for more than %u s; try again when it is done", path,
+                         wait_s);
+                return -EBUSY;
+        case SQLITE_NOTADB: snprintf(why, room, "%s: is not a store", path); return -EBADMSG;
+        case SQLITE_CORRUPT:
+                snprintf(why, room, "%s: the store is damaged (%s); sqlite3 FILE .recover may save what is left", path,
+                         sqlite3_errmsg(db));
+                return -EBADMSG;
+        case SQLITE_CANTOPEN: snprintf(why, room, "%s: cannot be opened: %s", path, strerror(errno)); return -ENOENT;
+        case SQLITE_READONLY:
+        case SQLITE_PERM: snprintf(why, room, "%s: cannot be written", path); return -EACCES;
+        case SQLITE_FULL: snprintf(why, room, "%s: no room left on the device", path); return -ENOSPC;
+        case SQLITE_NOMEM: snprintf(why, room, "no memory"); return -ENOMEM;
+        default: snprintf(why, room, "%s: %s", path, db ? sqlite3_errmsg(db) : sqlite3_errstr(rc)); return -EIO;
+        }
+}
+
+static const char *file_of(const struct capo_store *s)
+{
+        const char *name = sqlite3_db_filename(s->db, "main");
+
+        return name && *name ? name : "store";
+}
+
+static int failed(struct capo_store *s, int rc, char *why, size_t room)
+{
+        return trouble(s->db, rc, file_of(s), why, room);
+}
+
+static int integer(sqlite3 *db, const char *sql, int64_t *out)
+{
+        sqlite3_stmt *q = NULL;
+        int rc = sqlite3_prepare_v2(db, sql, -1, &q, NULL);
+
+        if (rc == SQLITE_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+                *out = sqlite3_column_int64(q, 0);
+                rc = SQLITE_OK;
+        }
+        sqlite3_finalize(q);
+        return rc;
+}
+
+static int put_name(sqlite3_stmt *q, const char *kind, unsigned code, const char *name)
+{
+        sqlite3_bind_text(q, 1, kind, -1, SQLITE_STATIC);
+        sqlite3_bind_int(q, 2, (int)code);
+        sqlite3_bind_text(q, 3, name, -1, SQLITE_STATIC);
+        if (sqlite3_step(q) != SQLITE_DONE)
+                return SQLITE_ERROR;
+        return sqlite3_reset(q);
+}
+
+static int put_names(sqlite3 *db)
+{
+        sqlite3_stmt *q = NULL;
+        int rc = sqlite3_prepare_v2(db, "INSERT OR REPLACE INTO name VALUES (?, ?, ?)", -1, &q, NULL);
+
+        for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_CALLS; i++)
+                rc = put_name(q, "collective", i, capo_call_name(i));
+        for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_ALGOS; i++)
+                rc = put_name(q, "algo", i, capo_algo_name(i));
+        for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_PROTOS; i++)
+                rc = put_name(q, "proto", i, capo_proto_name(i));
+        for (unsigned i = 0; rc == SQLITE_OK && i < CAPO_MAKES; i++)
+                rc = put_name(q, "clock", i, capo_make_name(i));
+        sqlite3_finalize(q);
+        return rc;
+}
+
+/* Inside an exclusive transaction, because another process may be doing the same at this moment. */
+static int migrate(sqlite3 *db)
+{
+        int64_t version = 0, application = 0;
+        char set[64];
+        int rc = sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL);
+
+        if (rc != SQLITE_OK)
+                return rc;
+        rc = integer(db, "PRAGMA user_version", &version);
+        for (int64_t v = version; rc == SQLITE_OK && v < CAPO_STORE_VERSION; v++)
+                rc = sqlite3_exec(db, steps[v], NULL, NULL, NULL);
+        if (rc == SQLITE_OK && version < CAPO_STORE_VERSION)
+                rc = put_names(db);
+        snprintf(set, sizeof set, "PRAGMA user_version = %d", CAPO_STORE_VERSION);
+        if (rc == SQLITE_OK && version < CAPO_STORE_VERSION)
+                rc = sqlite3_exec(db, set, NULL, NULL, NULL);
+        snprintf(set, sizeof set, "PRAGMA application_id = %d", APPLICATION_ID);
+        if (rc == SQLITE_OK && integer(db, "PRAGMA application_id", &application) == SQLITE_OK && application == 0)
+                rc = sqlite3_exec(db, set, NULL, NULL, NULL);
+        sqlite3_exec(db, rc == SQLITE_OK ? "COMMIT" : "ROLLBACK", NULL, NULL, NULL);
+        return rc;
+}
+
+/* In one transaction: what is read must be of one moment, because another process may be making the store right now. */
+static int check(sqlite3 *db, const char *path, bool *old, char *why, size_t room)
+{
+        int64_t version = 0, application = 0, tables = 0;
+        int rc = sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
+
+        if (rc == SQLITE_OK)
+                rc = integer(db, "PRAGMA user_version", &version);
+        if (rc == SQLITE_OK)
+                rc = integer(db, "PRAGMA application_id", &application);
+        if (rc == SQLITE_OK)
+                rc = integer(db, "SELECT count(*) FROM sqlite_master", &tables);
+        if (rc != SQLITE_OK) { /* in its words, before another statement has others */
+                rc = trouble(db, rc, path, why, room);
+                sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+                return rc;
+        }
+        sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+        if (tables > 0 && application != APPLICATION_ID) {
+                snprintf(why, room, "%s: an SQLite file, but not a store of capo's", path);
+                return -EBADMSG;
+        }
+        if (version > CAPO_STORE_VERSION) {
+                snprintf(why, room, "%s: the store has version %lld, this capo knows %d: a newer capo wrote it", path,
+                         (long long)version, CAPO_STORE_VERSION);
+                return -EPROTO;
+        }
+        *old = version < CAPO_STORE_VERSION;
+        return 0;
+}
+
+int capo_store_open(const char *path, bool write, struct capo_store **out, char *why, size_t room)
+{
+        struct capo_store *s = calloc(1, sizeof *s);
+        bool old = false;
+        int rc, e;
+
+        if (!s)
+                return -ENOMEM;
+        if (!write && access(path, F_OK) < 0) {
+                snprintf(why, room, "%s: %s", path, strerror(errno));
+                free(s);
+                return -ENOENT;
+        }
+        rc = sqlite3_open_v2(path, &s->db, write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE,
+                             NULL);
+        if (rc != SQLITE_OK && !write) { /* a store on a file system that cannot be written */
+                sqlite3_close(s->db);
+                rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, NULL);
+        }
+        s->write = write;
+        if (rc == SQLITE_OK) {
+                sqlite3_busy_timeout(s->db, (int)wait_s * 1000);
+                sqlite3_extended_result_codes(s->db, 0);
+        }
+        e = trouble(s->db, rc, path, why, room);
+        if (e == 0)
+                e = check(s->db, path, &old, why, room);
+        if (e == 0 && write) {
+                /* cells of a cluster's shared file system do not share memory: there WAL fails and stays off */
+                sqlite3_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;",
+                             NULL, NULL, NULL);
+                if (old)
+                        e = trouble(s->db, migrate(s->db), path, why, room);
+        } else if (e == 0 && old) {
+                snprintf(why, room, "%s: the store is of an older version; capo store add brings it up to date", path);
+                e = -EPROTO;
+        }
+        if (e == 0 && !write)
+                sqlite3_exec(s->db, "PRAGMA query_only = ON", NULL, NULL, NULL);
+        if (e < 0) {
+                capo_store_close(s);
+                return e;
+        }
+        *out = s;
+        return 0;
+}
+
+void capo_store_close(struct capo_store *s)
+{
+        if (!s)
+                return;
+        sqlite3_close(s->db);
+        free(s);
+}
+
+static int insert_import(struct capo_store *s, const struct capo_samples *set, const struct capo_store_about *about,
+                         int64_t *id)
+{
+        sqlite3_stmt *q = NULL;
+        time_t now = time(NULL);
+        struct tm tm;
+        char when[32] = "";
+        int rc = sqlite3_prepare_v2(
+                s->db, "INSERT INTO import (time, cluster, link, nic, driver, source) VALUES (?, ?, ?, ?, ?, ?)", -1,
+                &q, NULL);
+
+        if (rc != SQLITE_OK)
+                return rc;
+        gmtime_r(&now, &tm);
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm);
+        sqlite3_bind_text(q, 1, when, -1, SQLITE_STATIC);
+        sqlite3_bind_text(q, 2, about->cluster, -1, SQLITE_STATIC);
+        sqlite3_bind_text(q, 3, about->link, -1, SQLITE_STATIC);
+        sqlite3_bind_text(q, 4, about->nic, -1, SQLITE_STATIC);
+        sqlite3_bind_text(q, 5, about->driver, -1, SQLITE_STATIC);
+        sqlite3_bind_text(q, 6, set->n_runs ? set->runs[0].source : "", -1, SQLITE_STATIC);
+        rc = sqlite3_step(q);
+        sqlite3_finalize(q);
+        *id = sqlite3_last_insert_rowid(s->db);
+        return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int insert_trials(struct capo_store *s, const struct capo_samples *set, int64_t import, int64_t *ids)
+{
+        sqlite3_stmt *q = NULL;
+        int rc = sqlite3_prepare_v2(
+                s->db,
+                "INSERT INTO trial (import, source, line, gpu, nccl, layout, nodes, ranks, iterations)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                -1, &q, NULL);
+
+        for (size_t i = 0; rc == SQLITE_OK && i < set->n_runs; i++) {
+                const struct capo_trial *t = &set->runs[i];
+
+                sqlite3_bind_int64(q, 1, import);
+                sqlite3_bind_text(q, 2, t->source, -1, SQLITE_STATIC);
+                sqlite3_bind_int64(q, 3, t->line);
+                sqlite3_bind_text(q, 4, t->gpu, -1, SQLITE_STATIC);
+                sqlite3_bind_int64(q, 5, t->nccl);
+                sqlite3_bind_text(q, 6, t->layout, -1, SQLITE_STATIC);
+                sqlite3_bind_int(q, 7, t->n_nodes);
+                sqlite3_bind_int(q, 8, t->n_ranks);
+                sqlite3_bind_int64(q, 9, t->iterations);
+                rc = sqlite3_step(q);
+                rc = rc == SQLITE_DONE ? sqlite3_reset(q) : rc;
+                ids[i] = sqlite3_last_insert_rowid(s->db);
+        }
+        sqlite3_finalize(q);
+        return rc;
+}
+
+static int insert_samples(struct capo_store *s, const struct capo_samples *set, const int64_t *ids)
+{
+        sqlite3_stmt *q = NULL;
+        int rc = sqlite3_prepare_v2(s->db, "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", -1, &q,
+                                    NULL);
+
+        for (size_t i = 0; rc == SQLITE_OK && i < set->n; i++) {
+                const struct capo_sample *v = &set->v[i];
+
+                sqlite3_bind_int64(q, 1, ids[v->run]);
+                sqlite3_bind_int64(q, 2, v->order);
+                sqlite3_bind_int(q, 3, v->call);
+                sqlite3_bind_int64(q, 4, (sqlite3_int64)v->bytes);
+                sqlite3_bind_double(q, 5, v->us);
+                sqlite3_bind_int(q, 6, v->make);
+                sqlite3_bind_int(q, 7, v->place);
+                sqlite3_bind_int(q, 8, v->type);
+                sqlite3_bind_int(q, 9, v->op);
+                sqlite3_bind_int(q, 10, v->want);
+                sqlite3_bind_int(q, 11, v->want_channels);
+                sqlite3_bind_int(q, 12, v->ran);
+                sqlite3_bind_int(q, 13, v->ran_channels);
+                rc = sqlite3_step(q);
+                rc = rc == SQLITE_DONE ? sqlite3_reset(q) : rc;
+        }
+        sqlite3_finalize(q);
+        return rc;
+}
+
+int capo_store_add(struct capo_store *s, const struct capo_samples *set, const struct capo_store_about *about,
+                   int64_t *id, char *why, size_t room)
+{
+        int64_t *ids = malloc((set->n_runs + 1) * sizeof *ids);
+        int rc;
+
+        if (!ids)
+                return -ENOMEM;
+        /* IMMEDIATE: take the writer's place now and wait for it, rather than fail half way */
+        rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+        if (rc == SQLITE_OK) {
+                rc = insert_import(s, set, about, id);
+                if (rc == SQLITE_OK)
+                        rc = insert_trials(s, set, *id, ids);
+                if (rc == SQLITE_OK)
+                        rc = insert_samples(s, set, ids);
+                if (rc == SQLITE_OK)
+                        rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
+        }
+        free(ids);
+        if (rc != SQLITE_OK) {
+                int e = failed(s, rc, why, room);
+
+                sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+                return e;
+        }
+        return 0;
+}
+
+int capo_store_read(struct capo_store *s, const struct capo_store_filter *f, struct capo_samples *set, char *why,
+                    size_t room)
+{
+        sqlite3_stmt *q = NULL;
+        int64_t last = -1;
+        uint32_t run = 0;
+        int rc = sqlite3_prepare_v2(
+                s->db,
+                "SELECT t.id, t.source, t.line, t.gpu, t.nccl, t.layout, t.nodes, t.ranks, t.iterations, s.seq, "
+                "s.coll, s.bytes,"
+                " s.us, s.clock, s.place, s.type, s.op, s.want, s.want_channels, s.ran, s.ran_channels"
+                " FROM trial t JOIN import i ON i.id = t.import JOIN sample s ON s.trial = t.id"
+                " WHERE (?1 = 0 OR i.id = ?1) AND (?2 = 0 OR s.coll = ?2) AND (?3 = 0 OR t.nccl = ?3)"
+                " AND (?4 = '' OR t.gpu LIKE ?4) AND (?5 = '' OR t.layout = ?5) AND (?6 = '' OR i.cluster LIKE ?6)"
+                " AND (?7 = 0 OR t.ranks = ?7) ORDER BY t.id, s.rowid",
+                -1, &q, NULL);
+
+        if (rc != SQLITE_OK)
+                return failed(s, rc, why, room);
+        sqlite3_bind_int64(q, 1, f->import);
+        sqlite3_bind_int(q, 2, f->call);
+        sqlite3_bind_int64(q, 3, f->nccl);
+        sqlite3_bind_text(q, 4, f->gpu ? f->gpu : "", -1, SQLITE_STATIC);
+        sqlite3_bind_text(q, 5, f->layout ? f->layout : "", -1, SQLITE_STATIC);
+        sqlite3_bind_text(q, 6, f->cluster ? f->cluster : "", -1, SQLITE_STATIC);
+        sqlite3_bind_int(q, 7, f->n_ranks);
+        while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
+                struct capo_sample v = {.order = (uint32_t)sqlite3_column_int64(q, 9),
+                                        .call = (uint8_t)sqlite3_column_int(q, 10),
+                                        .bytes = (uint64_t)sqlite3_column_int64(q, 11),
+                                        .us = sqlite3_column_double(q, 12),
+                                        .make = (uint8_t)sqlite3_column_int(q, 13),
+                                        .place = (uint8_t)sqlite3_column_int(q, 14),
+                                        .type = (uint8_t)sqlite3_column_int(q, 15),
+                                        .op = (uint8_t)sqlite3_column_int(q, 16),
+                                        .want = (uint8_t)sqlite3_column_int(q, 17),
+                                        .want_channels = (uint8_t)sqlite3_column_int(q, 18),
+                                        .ran = (uint8_t)sqlite3_column_int(q, 19),
+                                        .ran_channels = (uint8_t)sqlite3_column_int(q, 20)};
+
+                if (sqlite3_column_int64(q, 0) != last) {
+                        struct capo_trial t = {.source = (char *)sqlite3_column_text(q, 1),
+                                               .line = (unsigned)sqlite3_column_int64(q, 2),
+                                               .nccl = (uint32_t)sqlite3_column_int64(q, 4),
+                                               .n_nodes = sqlite3_column_int(q, 6),
+                                               .n_ranks = sqlite3_column_int(q, 7),
+                                               .iterations = (uint32_t)sqlite3_column_int64(q, 8)};
+
+                        snprintf(t.gpu, sizeof t.gpu, "%s", (const char *)sqlite3_column_text(q, 3));
+                        snprintf(t.layout, sizeof t.layout, "%s", (const char *)sqlite3_column_text(q, 5));
+                        last = sqlite3_column_int64(q, 0);
+                        run = capo_samples_run(set, &t);
+                }
+                v.run = run;
+                if (run == UINT32_MAX || !(v.us > 0) || v.call >= CAPO_CALLS || capo_samples_add(set, &v) < 0)
+                        break;
+        }
+        sqlite3_finalize(q);
+        if (rc == SQLITE_ROW) {
+                snprintf(why, room, "%s: a sample that no capo wrote, or no memory", file_of(s));
+                return -EBADMSG;
+        }
+        return failed(s, rc, why, room);
+}
+
+int capo_store_list(struct capo_store *s, void (*each)(const struct capo_store_import *, void *), void *user, char *why,
+                    size_t room)
+{
+        sqlite3_stmt *q = NULL;
+        int rc = sqlite3_prepare_v2(
+                s->db,
+                "SELECT i.id, i.time, i.cluster, i.link, i.nic, i.driver, i.source,"
+                " (SELECT count(*) FROM trial t WHERE t.import = i.id),"
+                " (SELECT count(*) FROM trial t JOIN sample s ON s.trial = t.id WHERE t.import = i.id)"
+                " FROM import i ORDER BY i.id",
+                -1, &q, NULL);
+
+        while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+                rc = sqlite3_step(q);
+                if (rc != SQLITE_ROW)
+                        break;
+                each(&(struct capo_store_import){sqlite3_column_int64(q, 0), (const char *)sqlite3_column_text(q, 1),
+                                                 (const char *)sqlite3_column_text(q, 2),
+                                                 (const char *)sqlite3_column_text(q, 3),
+                                                 (const char *)sqlite3_column_text(q, 4),
+                                                 (const char *)sqlite3_column_text(q, 5),
+                                                 (const char *)sqlite3_column_text(q, 6), sqlite3_column_int64(q, 7),
+                                                 sqlite3_column_int64(q, 8)},
+                     user);
+        }
+        sqlite3_finalize(q);
+        return failed(s, rc, why, room);
+}
+
+int capo_store_query(struct capo_store *s, const char *sql, FILE *out, char *why, size_t room)
+{
+        sqlite3_stmt *q = NULL;
+        int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL), n;
+
+        if (rc == SQLITE_ERROR || (rc == SQLITE_OK && (!q || !sqlite3_stmt_readonly(q)))) {
+                snprintf(why, room, "%s",
+                         rc == SQLITE_ERROR ? sqlite3_errmsg(s->db) : "expected a SELECT: a query only reads");
+                sqlite3_finalize(q);
+                return -EINVAL;
+        }
+        n = rc == SQLITE_OK ? sqlite3_column_count(q) : 0;
+        for (int i = 0; i < n; i++)
+                fprintf(out, "%s%s", i ? "," : "", sqlite3_column_name(q, i));
+        if (n)
+                putc('\n', out);
+        while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+                rc = sqlite3_step(q);
+                if (rc != SQLITE_ROW)
+                        break;
+                for (int i = 0; i < n; i++) {
+                        const char *t = (const char *)sqlite3_column_text(q, i);
+                        bool quote = t && t[strcspn(t, ",\"\n")];
+
+                        fprintf(out, "%s%s", i ? "," : "", quote ? "\"" : "");
+                        for (; t && *t; t++)
+                                fprintf(out, *t == '"' ? "\"\"" : "%c", *t);
+                        if (quote)
+                                putc('"', out);
+                }
+                putc('\n', out);
+        }
+        sqlite3_finalize(q);
+        return failed(s, rc, why, room);
+}
+
+int capo_store_remove(struct capo_store *s, int64_t id, char *why, size_t room)
+{
+        sqlite3_stmt *q = NULL;
+        int rc = sqlite3_prepare_v2(s->db, "DELETE FROM import WHERE id = ?", -1, &q, NULL);
+
+        if (rc == SQLITE_OK) {
+                sqlite3_bind_int64(q, 1, id);
+                rc = sqlite3_step(q);
+        }
+        sqlite3_finalize(q);
+        if (rc == SQLITE_DONE && sqlite3_changes(s->db) == 0) {
+                snprintf(why, room, "%s: no import %lld", file_of(s), (long long)id);
+                return -ENOENT;
+        }
+        return failed(s, rc, why, room);
+}

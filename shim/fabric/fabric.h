@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the libfabric half share: the shadow of one object, its counters, and how they are written.
+ *
+ * An object of libfabric (fabric, domain, endpoint, queue ...) is a struct whose first member is a fid and whose
+ * following members point to tables of functions; every hot call is an inline jump through such a table. capo keeps the
+ * object and puts a private copy of a table in its place, in which the entries it counts are its own. A private copy
+ * lives inside the object's shadow, so a wrapper that is handed the object finds the shadow by container_of() on the
+ * very pointer the caller jumped through: no look-up, no lock.
+ *
+ *      fid_ep                       struct fi_ep (the shadow)
+ *      .msg   ------------------->  .msg.ops      copy of the provider's table, our entries in it
+ *                                   .msg.real --> the provider's table
+ *                                   .set[]        counters, one writer each
+ *
+ * Table layouts: rdma/fi_endpoint.h, fi_domain.h, fi_eq.h of libfabric 1.17 and 2.7a1: entries are only ever added at
+ * the end, and `size` says how many bytes there are.
+ */
+#ifndef CAPO_FI_H
+#define CAPO_FI_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include "capo/log.h"
+#include "core/log/fabric_kinds.h"
+#include "core/base/util.h"
+
+/* ---- whose call is it -------------------------------------------------------------------------------------------- */
+
+/*
+ * What comes through our entries may be the provider's own work: EFA reads a queue through the queue's own table, the
+ * collectives of libfabric send through the endpoint they were given, layered providers open the fabric below. That
+ * passes uncounted.
+ *
+ * In the data path the caller is known by its return address: code of the library that made the object, or, when the
+ * provider jumped here in tail position, our own entry that called the provider. That is a comparison or two, and no
+ * store. Where objects are made and changed a flag of the thread says that a call of ours is under way.
+ *
+ * The address of the struct is also the identity of the thread for its counters. initial-exec: one load off the thread
+ * pointer instead of a call of __tls_get_addr(); fine in a library that is preloaded, 16 bytes of static TLS in one
+ * that is not.
+ */
+struct fi_thread {
+        bool inside;
+};
+extern __thread struct fi_thread capo_fi_me __attribute__((tls_model("initial-exec")));
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden"))); /* of libcapo.so, by the linker */
+extern const char etext[] __attribute__((visibility("hidden")));
+
+#define FI_PROVIDER_CALL(object) unlikely((uintptr_t)__builtin_return_address(0) - (object)->text < (object)->text_size)
+
+#define FI_OWN_CALL(object)                                                                                      \
+        (FI_PROVIDER_CALL(object) || unlikely((uintptr_t)__builtin_return_address(0) - (uintptr_t)__ehdr_start < \
+                                              (uintptr_t)etext - (uintptr_t)__ehdr_start))
+
+/* ---- a table and its stand-in ------------------------------------------------------------------------------------ */
+
+#define FI_TABLE_ROOM 256 /* bytes; the largest table so far (fi_ops_atomic) has 112 */
+
+/* `was`: what stood in our entries' places, by value: one load less on the way to it than through the provider's table.
+ */
+#define FI_TABLE(type)                                      \
+        struct {                                            \
+                const type *real; /* the provider's own */  \
+                union {                                     \
+                        type ops; /* what callers see */    \
+                        size_t word[FI_TABLE_ROOM / 8];     \
+                };                                          \
+                union {                                     \
+                        type was; /* a copy of *real */     \
+                        size_t was_word[FI_TABLE_ROOM / 8]; \
+                };                                          \
+        }
+
+/*
+ * An entry: FI_ENTRY(...) { ... } has the shadow @s at hand. For the usual caller the table in the object is ours, as
+ * he jumped through it. Where it is not - another thread is changing the object at this moment, or somebody above us
+ * has put a table of his own there that goes on to our entries - the list of all objects says whose call it is, and if
+ * it does not know, the call goes where the table says. @elsewhere: what is called then, as the body is.
+ */
+#define FI_ENTRY(result, name, shadow_type, object_type, object, table, field, entry, params, args, elsewhere) \
+        static inline __attribute__((always_inline)) result name##_body(shadow_type *s, FI_UNPACK params);     \
+        static result name params;                                                                             \
+        static __attribute__((noinline, cold)) result name##_elsewhere params                                  \
+        {                                                                                                      \
+                shadow_type *s = (shadow_type *)capo_fi_find(&object->fid, object_type);                       \
+                                                                                                               \
+                return s ? elsewhere(s, FI_UNPACK args) : object->table->entry args;                           \
+        }                                                                                                      \
+        static result name params                                                                              \
+        {                                                                                                      \
+                __typeof__(object->table) table_ = object->table;                                              \
+                                                                                                               \
+                if (unlikely(table_->entry != name))                                                           \
+                        return name##_elsewhere args;                                                          \
+                return name##_body(container_of(table_, shadow_type, field), FI_UNPACK args);                  \
+        }                                                                                                      \
+        static inline result name##_body(shadow_type *s, FI_UNPACK params)
+#define FI_UNPACK(...) __VA_ARGS__
+
+/*
+ * A value that is needed again after the call, should something have come: it waits in our frame. In a register that
+ * survives calls it would cost saving and restoring that register, each time, for the case that mostly does not happen.
+ */
+#define FI_KEEP(type, name, value) type volatile name = (value)
+
+/* ---- counters ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * Counters have one writer and are read by anybody: FI_SETS - 1 sets belong to the first threads that use the object,
+ * the last is everybody else's and is written with atomic additions. So counts are exact under every threading rule of
+ * libfabric, and cost a plain addition in programs as they are (a main thread and a progress thread).
+ */
+#define FI_SETS 3
+
+struct fi_post_set {
+        struct fi_thread *_Atomic owner;
+        int32_t until_sample; /* posts until the next one is timed; 0: timing is off */
+        uint32_t reserved;
+        uint64_t eagain;
+        uint64_t bytes[CAPO_FI_KINDS];
+        uint64_t sizes[CAPO_FI_KINDS][CAPO_FI_SIZES]; /* posted, by bits of the size; their sum is the count */
+};
+
+struct fi_cq_set {
+        struct fi_thread *_Atomic owner;
+        uint64_t reads;       /* reads that found something */
+        uint64_t completions; /* entries they returned */
+        uint64_t received;    /* of those, FI_RECV entries of known length */
+        uint64_t received_bytes;
+        uint64_t unposted; /* entries with flags of what nobody posted here: remote writes with data, used up buffers */
+        uint64_t reserved[2];
+};
+
+#define FI_ERRORS 6
+struct fi_errors {
+        struct {
+                _Atomic int code; /* positive FI_E...; 0 free */
+                _Atomic uint64_t count;
+        } row[FI_ERRORS];
+        _Atomic uint64_t other;
+};
+
+struct fi_hist {
+        _Atomic uint64_t sum_ns, max_ns;
+        _Atomic uint32_t bucket[CAPO_HIST_BUCKETS]; /* capo/log.h */
+};
+
+/* ---- shadows ----------------------------------------------------------------------------------------------------- */
+
+enum fi_object_type { FI_T_FABRIC, FI_T_DOMAIN, FI_T_EP, FI_T_PEP, FI_T_CQ, FI_T_CNTR, FI_T_EQ, FI_TYPES };
+
+struct fi_domain;
+
+/* First member of every shadow. Shadows are never freed: see fi_shadow.c on reuse. */
+struct fi_object {
+        struct fi_object *_Atomic next; /* all shadows, newest first */
+        struct fi_object *next_closed;  /* queue of the closed ones of a type */
+        struct fid *fid;                /* the object; NULL once closed */
+        struct fi_domain *domain;       /* NULL for fabric, eq, pep */
+        uint32_t id;                    /* 1, 2, ... in this process */
+        uint8_t type;                   /* enum fi_object_type */
+        uintptr_t text;                 /* the code of the library that made it */
+        size_t text_size;
+        FI_TABLE(struct fi_ops) base; /* fid.ops: close, bind, control */
+        struct fi_errors errors;
+};
+
+struct fi_fabric {
+        struct fi_object o;
+        FI_TABLE(struct fi_ops_fabric) ops;
+        uint32_t api_version;
+        char provider[64];
+        char name[64];
+};
+
+/* What is kept of endpoints and queues whose shadows were used again. */
+struct fi_folded {
+        uint64_t objects;
+        struct fi_post_set post;
+        struct fi_cq_set cq;
+        uint64_t empty;
+        struct fi_errors errors;
+};
+
+struct fi_domain {
+        struct fi_object o;
+        FI_TABLE(struct fi_ops_domain) ops;
+        FI_TABLE(struct fi_ops_mr) mr;
+        struct fi_fabric *fabric;
+        uint64_t caps;         /* of the fi_info it was opened with */
+        int opening;           /* calls in flight that must see the provider's own table; under fi_lock */
+        unsigned sample_every; /* one in so many posts is timed; 0 none */
+        char name[64];
+        char device[64];
+        char pci[16];       /* dddd:bb:dd.f, or "" */
+        int numa;           /* -1 not known */
+        uint64_t speed_bps; /* 0 not known */
+        _Atomic uint64_t mr_count, mr_bytes, mr_failed;
+        struct fi_hist mr_time;
+        struct fi_hist tx_time; /* post to completion of what was sent, read, written */
+        struct fi_hist rx_time; /* post to completion of receives: mostly waiting for the peer */
+        _Atomic uint64_t lost_samples;
+        struct fi_folded folded;
+        struct fi_folded rest; /* of the snapshot being written: folded, and what has no line of its own */
+};
+
+struct fi_cq;
+
+struct fi_ep {
+        struct fi_object o;
+        uint64_t caps;
+        struct fi_cq *tx_cq, *rx_cq;
+        uint8_t ep_type;       /* enum fi_ep_type */
+        uint8_t repeats[2];    /* tx, rx: a context was in use twice at once: not timed any more */
+        bool silent;           /* not every transmit makes an entry in tx_cq: FI_SELECTIVE_COMPLETION, no default */
+        bool completes;        /* FI_COMPLETION is the default of its transmits */
+        bool look_open;        /* this and the next: fi_look.c's */
+        uint64_t look_posts;   /* transmits that make an entry, at the last reading */
+        uint64_t look_injects; /* those that do not */
+        FI_TABLE(struct fi_ops_ep) ops;
+        FI_TABLE(struct fi_ops_cm) cm;
+        FI_TABLE(struct fi_ops_msg) msg;
+        FI_TABLE(struct fi_ops_rma) rma;
+        FI_TABLE(struct fi_ops_tagged) tagged;
+        FI_TABLE(struct fi_ops_atomic) atomic;
+        struct fi_post_set set[FI_SETS] __attribute__((aligned(64)));
+};
+
+/* One timed post that has not completed. */
+#define FI_SLOTS 16
+struct fi_slot {
+        void *_Atomic context; /* fi_key(); NULL: free */
+        uint64_t t0_ns;        /* CLOCK_MONOTONIC */
+        struct fi_ep *ep;
+        uint8_t rx;
+};
+
+struct fi_cq {
+        struct fi_object o;
+        FI_TABLE(struct fi_ops_cq) ops;
+        uint32_t stride;                                /* bytes per entry; 0 not known */
+        bool lengths;                                   /* entries have flags and len */
+        uint64_t empty;                                 /* reads that found nothing */
+        _Atomic int watched;                            /* slots in use */
+        struct {                                        /* fi_look.c's */
+                uint64_t completions, received, errors; /* at the last reading */
+                int64_t outstanding;                    /* transmits posted and not yet seen to complete */
+                uint64_t t_moved;                       /* when a reading last differed */
+                uint32_t open;                          /* endpoints that transmit to it */
+                bool receives;                          /* some endpoint receives to it */
+                bool unsure;                            /* outstanding may be off, until it has been quiet for long */
+        } look;
+        struct fi_cq_set set[FI_SETS] __attribute__((aligned(64)));
+        struct fi_slot slot[FI_SLOTS];
+};
+
+struct fi_cntr {
+        struct fi_object o;
+        FI_TABLE(struct fi_ops_cntr) ops;
+        _Atomic uint64_t reads, waits, last;
+        uint64_t look_last; /* fi_look.c's */
+};
+
+struct fi_eq {
+        struct fi_object o;
+        FI_TABLE(struct fi_ops_eq) ops;
+        _Atomic uint64_t events, empty;
+};
+
+struct fi_pep {
+        struct fi_object o;
+        FI_TABLE(struct fi_ops_cm) cm;
+        _Atomic uint64_t listens, rejects;
+};
+
+/* ---- fi_shadow.c ------------------------------------------------------------------------------------------------- */
+
+extern struct fi_object *_Atomic capo_fi_objects;
+
+/** capo_fi_shadow() - put @t in the place of the table *@slot
+ * @slot:   address of a table pointer inside an object
+ * @t:      a FI_TABLE of the object's shadow; refilled from the table that is there now
+ * @ours:   a table of our entries, NULL where the provider's stays; @size bytes
+ *
+ * Nothing happens when there is no table, when it already is a copy of ours, or when its size is none we can hold. An
+ * entry the provider lacks (NULL, or beyond its size) stays lacking.
+ */
+void capo_fi_shadow(void *slot, void *t, const void *ours, size_t size);
+#define fi_shadow(slot, t, ours) capo_fi_shadow(&(slot), &(t), &(ours), sizeof(ours))
+
+/** capo_fi_restore() - put the provider's table back if ours is still there. */
+void capo_fi_restore(void *slot, void *t);
+#define fi_restore(slot, t) capo_fi_restore(&(slot), &(t))
+
+/* Follow a new object. Each does nothing when memory is short or the object is followed already. */
+void capo_fi_fabric_opened(struct fid_fabric *fabric, const struct fi_fabric_attr *attr);
+void capo_fi_ep_patch(struct fi_ep *e);
+
+/** capo_fi_ep_of(), capo_fi_cq_of() - the shadow of a fid, or NULL when it is not followed. */
+struct fi_cq *capo_fi_cq_of(struct fid *fid);
+struct fi_ep *capo_fi_ep_of(struct fid *fid);
+
+/** capo_fi_find() - the open object with this fid, by the list of all: slow. NULL: none. */
+struct fi_object *capo_fi_find(const struct fid *fid, enum fi_object_type type);
+
+/** capo_fi_fold() - add the counts of endpoint or queue @o to @f. */
+void capo_fi_fold(struct fi_folded *f, const struct fi_object *o);
+
+/** capo_fi_forget() - in a new child process: zero what the parent counted. */
+void capo_fi_forget(void);
+
+/** capo_fi_error() - count @n errors of @code, either sign. */
+void capo_fi_error(struct fi_errors *e, int code, uint64_t n);
+
+/* ---- fi_post.c, fi_queue.c --------------------------------------------------------------------------------------- */
+
+struct fi_tables {
+        struct fi_ops_msg msg;
+        struct fi_ops_rma rma;
+        struct fi_ops_tagged tagged;
+        struct fi_ops_atomic atomic;
+};
+extern const struct fi_tables capo_fi_tables;
+extern const struct fi_ops_cntr capo_fi_cntr;
+extern const struct fi_ops_eq capo_fi_eq;
+
+/** capo_fi_cq_entries() - our entries for a queue whose provider's table is @real. */
+const struct fi_ops_cq *capo_fi_cq_entries(const struct fi_ops_cq *real);
+
+/* What was posted by threads that were inside an NCCL call of their own. 64 kinds of
+ * calls at most; the rest is in no row. */
+#define FI_INSIDE 64
+struct fi_inside {
+        _Atomic uint64_t key; /* 0: free */
+        uint64_t comm_uid;
+        uint8_t call;
+        _Atomic uint64_t ops, bytes; /* bytes that left, or were fetched */
+};
+extern struct fi_inside capo_fi_inside[FI_INSIDE];
+
+/** capo_fi_hist_add() - one more of @ns. */
+void capo_fi_hist_add(struct fi_hist *h, uint64_t ns);
+uint64_t capo_fi_now(void); /* CLOCK_MONOTONIC, ns */
+
+/** capo_fi_sample_done() - the op with @context (as in the entry) completed (@failed: with an error) on @cq. Only when
+ * cq->watched. */
+void capo_fi_sample_done(struct fi_cq *cq, void *context, bool failed);
+
+#define FI_NO_CONTEXT ((void *)-1) /* of a post that has no completion */
+
+/* A context as it stands in a slot: many programs post with NULL, one operation at a time. */
+static inline void *fi_key(void *context)
+{
+        return context ? context : (void *)1;
+}
+
+static inline unsigned fi_slot_of(const void *context)
+{
+        uintptr_t v = (uintptr_t)context;
+
+        return ((v >> 4) ^ (v >> 10) ^ (v >> 16)) % FI_SLOTS;
+}
+
+/* ---- fi_look.c --------------------------------------------------------------------------------------------------- */
+
+extern const bool capo_fi_transmits[CAPO_FI_KINDS]; /* fi_text.c: the bytes leave, or are fetched by, this side */
+
+#define FI_LOOKS        8192
+#define FI_LOOK_SLIT_NS 50000u /* between the two readings that tell whether anything moves */
+enum fi_look_state {
+        FI_LOOK_MOVING = 1,  /* nothing waited, but something was posted to leave, or completed, within the slit */
+        FI_LOOK_WAITING = 2, /* something posted to leave has not completed */
+        FI_LOOK_UNSURE = 4,  /* there may be more waiting than is known */
+};
+struct fi_look {
+        uint64_t t_us : 56; /* CLOCK_MONOTONIC */
+        uint64_t level : 5; /* it stands for capo_fi_look_every() << level of time */
+        uint64_t state : 3;
+};
+
+/** capo_fi_look() - look at the network if it is time; the drain thread's rounds call this. */
+void capo_fi_look(void);
+
+/**
+ * capo_fi_looks() - all looks that are kept, oldest first
+ * @taken: how many there ever were
+ * @late:  how many of those came so late that the job's threads may have decided when
+ * Return: how many are kept.
+ */
+unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late);
+
+/** capo_fi_look_every() - ns between looks of level 0, on average: a fourth of CAPO_FABRIC_LOOK; 0 there are none. */
+uint64_t capo_fi_look_every(void);
+
+/** capo_fi_look_start(), capo_fi_look_forget() - begin; in a new child process, forget the parent's. */
+void capo_fi_look_start(void);
+void capo_fi_look_forget(void);
+
+/* ---- fi_device.c, fi_text.c -------------------------------------------------------------------------------------- */
+
+/** capo_fi_device() - fill device, pci, numa and speed of @d from @info and sysfs. */
+void capo_fi_device(struct fi_domain *d, const struct fi_info *info, uint32_t api_version);
+
+/**
+ * capo_fi_in_passing() - what the drain thread does for counters, where there is none: keep a snapshot, in memory
+ *
+ * A program of one thread has no drain thread (capo_shim_thread() says why) and calls this from its timed posts, when
+ * CLOCK_MONOTONIC has passed capo_fi_in_passing_at; at most a thousandth of its time goes there. When the program has
+ * become one of several threads, this starts the drain thread.
+ */
+void capo_fi_in_passing(void);
+extern _Atomic uint64_t capo_fi_in_passing_at;
+
+/** capo_fi_text_start() - ask to be called at checkpoints. Return: true the first time in a process. */
+bool capo_fi_text_start(void);
+
+/** capo_fi_strerror() - libfabric's own words for a code; "" without a library. */
+const char *capo_fi_strerror(int code);
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Posting: the entries of an endpoint's data tables, made from fi_ops.def.
+ *
+ * What an entry does besides calling the provider: two additions in the counters of (thread, endpoint), a countdown,
+ * and a look whether any timed operation is outstanding. No lock, no allocation, no clock.
+ *
+ * One post in capo_env.fabric_sample is timed. The address of its operation context is noted in a slot of the
+ * completion queue it will complete on, with the time; when the queue returns that context, the difference is one
+ * sample. The context itself is never replaced or written: with FI_CONTEXT it is the provider's memory. A context that
+ * is posted again while its slot is open was not unique, so its completion cannot be told from another's: the slot is
+ * dropped and that direction of the endpoint is not timed any more. The very first post of an endpoint is a timed one,
+ * so a program that uses one context for a window of operations is found out while it fills its first window.
+ */
+#include "capo/msg.h"
+#include "core/base/clock.h"
+#include "shim/fabric/fabric.h"
+#include "shim/record/recorder.h"
+
+uint64_t capo_fi_now(void)
+{
+        return capo_clock_mono();
+}
+
+void capo_fi_hist_add(struct fi_hist *h, uint64_t ns)
+{
+        uint64_t max = h->max_ns;
+
+        h->sum_ns += ns;
+        h->bucket[capo_hist_bucket(ns)]++;
+        while (ns > max && !atomic_compare_exchange_weak(&h->max_ns, &max, ns))
+                ;
+}
+
+/* ---- timed posts ------------------------------------------------------------------------------------------------- */
+
+#define SAMPLE_OLD_NS 10000000000u /* a slot this old is taken for a completion that never comes */
+
+static void slot_free(struct fi_cq *cq, struct fi_slot *slot, void *context)
+{
+        if (atomic_compare_exchange_strong(&slot->context, &context, NULL))
+                cq->watched--;
+}
+
+static __attribute__((noinline)) void sample_begin(struct fi_ep *e, struct fi_post_set *set, struct fi_cq *cq, bool rx,
+                                                   void *context)
+{
+        struct fi_slot *slot = &cq->slot[fi_slot_of(context)];
+        uint64_t now = capo_fi_now();
+        void *held = slot->context;
+
+        /* not every Nth: a send and a receive that alternate would meet the same one for ever */
+        set->until_sample = (int32_t)(e->o.domain->sample_every / 2 + (now >> 3) % e->o.domain->sample_every + 1);
+        if (unlikely(now >= atomic_load_explicit(&capo_fi_in_passing_at, memory_order_relaxed)))
+                capo_fi_in_passing();
+        if (e->repeats[rx])
+                return;
+        if (held) {
+                if (held != context && now - slot->t0_ns < SAMPLE_OLD_NS)
+                        return; /* the slot is taken: this one is not timed */
+                if (held == context)
+                        e->repeats[rx] = 1;
+                e->o.domain->lost_samples++;
+                slot_free(cq, slot, held);
+                if (held == context)
+                        return;
+        }
+        slot->t0_ns = now;
+        slot->ep = e;
+        slot->rx = rx;
+        held = NULL;
+        if (atomic_compare_exchange_strong(&slot->context, &held, context))
+                cq->watched++;
+}
+
+static __attribute__((noinline)) void context_again(struct fi_ep *e, struct fi_cq *cq, bool rx, void *context)
+{
+        struct fi_slot *slot = &cq->slot[fi_slot_of(context)];
+
+        e->repeats[rx] = 1;
+        slot->ep->repeats[slot->rx] = 1;
+        e->o.domain->lost_samples++;
+        slot_free(cq, slot, context);
+}
+
+void capo_fi_sample_done(struct fi_cq *cq, void *context, bool failed)
+{
+        struct fi_slot *slot;
+        struct fi_domain *d;
+        uint64_t t0;
+        bool rx;
+
+        context = fi_key(context);
+        slot = &cq->slot[fi_slot_of(context)];
+        if (slot->context != context)
+                return;
+        t0 = slot->t0_ns;
+        rx = slot->rx;
+        d = slot->ep->o.domain;
+        slot_free(cq, slot, context);
+        if (!failed && d)
+                capo_fi_hist_add(rx ? &d->rx_time : &d->tx_time, capo_fi_now() - t0);
+}
+
+/* ---- counting ---------------------------------------------------------------------------------------------------- */
+
+static __attribute__((noinline)) struct fi_post_set *set_claim(struct fi_ep *e)
+{
+        struct fi_thread *self = &capo_fi_me;
+
+        for (int s = 0; s < FI_SETS - 1; s++) {
+                struct fi_thread *nobody = NULL;
+
+                if (e->set[s].owner == self || atomic_compare_exchange_strong(&e->set[s].owner, &nobody, self))
+                        return &e->set[s];
+        }
+        return &e->set[FI_SETS - 1];
+}
+
+static inline struct fi_post_set *set_of(struct fi_ep *e)
+{
+        if (likely(atomic_load_explicit(&e->set[0].owner, memory_order_relaxed) == &capo_fi_me))
+                return &e->set[0];
+        return set_claim(e);
+}
+
+/* An addition by the only writer, or by one of many; either way readers see whole numbers. */
+static inline void add(uint64_t *counter, uint64_t n, bool shared)
+{
+        if (shared)
+                __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+        else
+                __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+
+static inline unsigned size_class(size_t bytes)
+{
+        unsigned bits = bytes ? 64 - (unsigned)__builtin_clzll(bytes) : 0;
+
+        return bits < CAPO_FI_SIZES ? bits : CAPO_FI_SIZES - 1;
+}
+
+static inline void count_post(struct fi_post_set *set, enum capo_fi_kind kind, size_t bytes, bool shared)
+{
+        add(&set->sizes[kind][size_class(bytes)], 1, shared);
+        add(&set->bytes[kind], bytes, shared);
+}
+
+static __attribute__((noinline)) void refused(struct fi_ep *e, struct fi_post_set *set, bool shared, bool rx,
+                                              void *context, ssize_t r)
+{
+        struct fi_cq *cq = rx ? e->rx_cq : e->tx_cq;
+
+        if (r == -FI_EAGAIN)
+                add(&set->eagain, 1, shared);
+        else
+                capo_fi_error(&e->o.errors, (int)r, 1);
+        if (cq && cq->watched) /* if this was the timed one: it will not complete */
+                slot_free(cq, &cq->slot[fi_slot_of(context)], context);
+}
+
+static inline bool is_rx(enum capo_fi_kind kind)
+{
+        return kind == CAPO_FI_RECV || kind == CAPO_FI_TRECV;
+}
+
+static inline void before(struct fi_ep *e, struct fi_post_set *set, bool rx, void *context)
+{
+        struct fi_cq *cq = rx ? e->rx_cq : e->tx_cq;
+
+        if (unlikely(set->until_sample && --set->until_sample == 0)) {
+                set->until_sample = 1; /* stays due until it can be taken */
+                if (cq && context != FI_NO_CONTEXT)
+                        sample_begin(e, set, cq, rx, context);
+        } else if (cq && unlikely(atomic_load_explicit(&cq->watched, memory_order_relaxed)) &&
+                   unlikely(cq->slot[fi_slot_of(context)].context == context)) {
+                context_again(e, cq, rx, context);
+        }
+}
+
+struct fi_inside capo_fi_inside[FI_INSIDE];
+
+/* The calling thread is inside an NCCL call: this operation serves that call. */
+static __attribute__((noinline)) void inside_call(size_t bytes, bool rx)
+{
+        struct capo_shim_outer outer;
+        uint64_t key;
+
+        if (!capo_shim_current(&outer))
+                return;
+        key = (outer.comm_uid ^ (uint64_t)outer.call << 56) | 1;
+        for (unsigned i = 0; i < FI_INSIDE; i++) {
+                struct fi_inside *in = &capo_fi_inside[(key + i) % FI_INSIDE];
+                uint64_t held = 0;
+
+                if (in->key != key && !atomic_compare_exchange_strong(&in->key, &held, key) && held != key)
+                        continue;
+                in->comm_uid = outer.comm_uid; /* everybody who gets here writes the same */
+                in->call = outer.call;
+                in->ops++;
+                if (!rx)
+                        in->bytes += bytes;
+                return;
+        }
+}
+
+static inline void after(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind, size_t bytes, void *context,
+                         ssize_t r)
+{
+        bool shared = set == &e->set[FI_SETS - 1];
+
+        if (unlikely(r)) {
+                refused(e, set, shared, is_rx(kind), context, r);
+                return;
+        }
+        if (unlikely(capo_tls.depth))
+                inside_call(bytes, is_rx(kind));
+        if (unlikely(shared))
+                count_post(set, kind, bytes, true);
+        else
+                count_post(set, kind, bytes, false);
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+
+static inline size_t iov_bytes(const struct iovec *iov, size_t n)
+{
+        size_t bytes = 0;
+
+        while (n--)
+                bytes += iov[n].iov_len;
+        return bytes;
+}
+
+static size_t type_bytes(enum fi_datatype type)
+{
+        static const uint8_t bytes[] = {
+                [FI_INT8] = 1,
+                [FI_UINT8] = 1,
+                [FI_INT16] = 2,
+                [FI_UINT16] = 2,
+                [FI_INT32] = 4,
+                [FI_UINT32] = 4,
+                [FI_INT64] = 8,
+                [FI_UINT64] = 8,
+                [FI_FLOAT] = 4,
+                [FI_DOUBLE] = 8,
+                [FI_FLOAT_COMPLEX] = 8,
+                [FI_DOUBLE_COMPLEX] = 16,
+                [FI_LONG_DOUBLE] = sizeof(long double),
+                [FI_LONG_DOUBLE_COMPLEX] = 2 * sizeof(long double),
+                [FI_INT128] = 16,
+                [FI_UINT128] = 16,
+                [FI_UINT128 + 1] = 2, /* 2.x: FI_FLOAT16, FI_BFLOAT16, then two of 1 byte */
+                [FI_UINT128 + 2] = 2,
+                [FI_UINT128 + 3] = 1,
+                [FI_UINT128 + 4] = 1,
+        };
+
+        return (unsigned)type < N_ELEMENTS(bytes) ? bytes[type] : 0;
+}
+
+static size_t ioc_bytes(const struct fi_ioc *ioc, size_t n, enum fi_datatype type)
+{
+        size_t elements = 0;
+
+        while (n--)
+                elements += ioc[n].count;
+        return elements * type_bytes(type);
+}
+
+/*
+ * The way of nearly all posts: by the thread that owns the first set, outside NCCL's calls, not to be timed, and with
+ * no timed one outstanding that this could turn out to be.
+ */
+static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, bool rx)
+{
+        struct fi_cq *cq = rx ? e->rx_cq : e->tx_cq;
+
+        return atomic_load_explicit(&set->owner, memory_order_relaxed) == &capo_fi_me && set->until_sample != 1 &&
+               !capo_tls.depth && !(cq && atomic_load_explicit(&cq->watched, memory_order_relaxed));
+}
+
+/* ---- the entries ------------------------------------------------------------------------------------------------- */
+
+#define POST(table, op, kind, params, args, bytes_of, context_of)                                             \
+        static __attribute__((noinline)) ssize_t table##_##op##_with_care(struct fi_ep *s, FI_UNPACK params)  \
+        {                                                                                                     \
+                /* the context now: when the call returns, the operation may have completed and been freed */ \
+                void *at = fi_key(context_of);                                                                \
+                struct fi_post_set *set = set_of(s);                                                          \
+                size_t bytes = bytes_of;                                                                      \
+                ssize_t r;                                                                                    \
+                                                                                                              \
+                before(s, set, is_rx(kind), at);                                                              \
+                r = s->table.was.op args;                                                                     \
+                after(s, set, kind, bytes, at, r);                                                            \
+                return r;                                                                                     \
+        }                                                                                                     \
+        FI_ENTRY(ssize_t, table##_##op, struct fi_ep, FI_T_EP, ep, table, table.ops, op, params, args,        \
+                 table##_##op##_with_care)                                                                    \
+        {                                                                                                     \
+                struct fi_post_set *set = &s->set[0];                                                         \
+                FI_KEEP(struct fi_ep *, kept, s);                                                             \
+                FI_KEEP(size_t, kept_bytes, bytes_of);                                                        \
+                ssize_t r;                                                                                    \
+                                                                                                              \
+                if (FI_OWN_CALL(&s->o))                                                                       \
+                        return s->table.was.op args;                                                          \
+                if (unlikely(!nothing_special(s, set, is_rx(kind))))                                          \
+                        return table##_##op##_with_care(s, FI_UNPACK args);                                   \
+                set->until_sample -= set->until_sample > 0;                                                   \
+                r = s->table.was.op args;                                                                     \
+                s = kept;                                                                                     \
+                if (likely(r == 0))                                                                           \
+                        count_post(&s->set[0], kind, kept_bytes, false);                                      \
+                else                                                                                          \
+                        refused(s, &s->set[0], false, is_rx(kind), FI_NO_CONTEXT, r);                         \
+                return r;                                                                                     \
+        }
+#include "shim/fabric/ops.def"
+
+const struct fi_tables capo_fi_tables = {
+#define POST(table, entry, ...) .table.entry = table##_##entry,
+#include "shim/fabric/ops.def"
+};

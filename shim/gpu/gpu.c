@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GPU time of a call: an event before it and one after it on its own stream. The driver is taken as it is found in the
+ * process (RTLD_NOLOAD; never linked, never loaded), so a job without CUDA pays nothing.
+ *
+ * What the pair measures: from "what was on the stream before is done" to "NCCL's kernel is done"; waiting for slow
+ * peers is in it. In a group the kernel goes to the stream of the first member, so the pair is around the group there.
+ *
+ * The rules, each of which keeps a job from harm (CUDA 13.0 driver API documentation):
+ *   - ask the stream first whether it is being captured; into a capture nothing is recorded, and the call's record says
+ *     so. While another stream captures, asking about the legacy stream says 906: treated alike.
+ *   - an event belongs to a context: events are pooled per context and made with that context current.
+ *   - the handles 0, 1, 2 are default streams, which belong to the current context: timed only when that is on the
+ *     communicator's device.
+ *   - nothing ever waits. cuEventQuery is called on the drain thread alone, in relaxed capture mode: in the default
+ *     modes it would invalidate a capture another thread is making.
+ *   - a non-blocking communicator launches later, on another thread: an event now would come too early; not timed.
+ *   - events are never destroyed: at exit the driver may be gone before us.
+ */
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "shim/record/recorder.h"
+#include "shim/record/start.h"
+
+typedef int cu_result;
+enum { CU_OK = 0, CU_DEINITIALIZED = 4, CU_NOT_READY = 600, CU_CAPTURE_IMPLICIT = 906 };
+enum { CU_CAPTURE_MODE_RELAXED = 2 };
+enum { CU_EVENT_DEFAULT = 0 };
+
+static struct {
+        cu_result (*DriverGetVersion)(int *version);
+        cu_result (*StreamIsCapturing)(void *stream, int *status);
+        cu_result (*StreamGetCtx)(void *stream, void **ctx);
+        cu_result (*CtxGetCurrent)(void **ctx);
+        cu_result (*CtxGetDevice)(int *device);
+        cu_result (*CtxPushCurrent)(void *ctx);
+        cu_result (*CtxPopCurrent)(void **ctx);
+        cu_result (*EventCreate)(void **event, unsigned flags);
+        cu_result (*EventRecord)(void *event, void *stream);
+        cu_result (*EventQuery)(void *event);
+        cu_result (*EventElapsedTime)(float *ms, void *begin, void *end);
+        cu_result (*ThreadExchangeStreamCaptureMode)(int *mode);
+        /* may be missing, nothing is timed by them: of the second UUID only that it is another one counts, because with
+         * MIG the newer function tells the slice's and the older the GPU's (cuda.h, cuDeviceGetUuid) */
+        cu_result (*DeviceGetPCIBusId)(char *text, int room, int device);
+        cu_result (*DeviceGetUuid)(void *uuid, int device), (*DeviceGetUuid_v2)(void *uuid, int device);
+} cu;
+static const struct {
+        void *where;
+        const char *name, *export;
+} functions[] = {
+        {&cu.DriverGetVersion, "cuDriverGetVersion", "cuDriverGetVersion"},
+        {&cu.StreamIsCapturing, "cuStreamIsCapturing", "cuStreamIsCapturing"},
+        {&cu.StreamGetCtx, "cuStreamGetCtx", "cuStreamGetCtx"},
+        {&cu.CtxGetCurrent, "cuCtxGetCurrent", "cuCtxGetCurrent"},
+        {&cu.CtxGetDevice, "cuCtxGetDevice", "cuCtxGetDevice"},
+        {&cu.CtxPushCurrent, "cuCtxPushCurrent", "cuCtxPushCurrent_v2"},
+        {&cu.CtxPopCurrent, "cuCtxPopCurrent", "cuCtxPopCurrent_v2"},
+        {&cu.EventCreate, "cuEventCreate", "cuEventCreate"},
+        {&cu.EventRecord, "cuEventRecord", "cuEventRecord"},
+        {&cu.EventQuery, "cuEventQuery", "cuEventQuery"},
+        {&cu.EventElapsedTime, "cuEventElapsedTime", "cuEventElapsedTime"},
+        {&cu.ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode"},
+};
+
+#define SLOTS  1024u
+#define PROBES 64u
+
+/* The events of slot i; made once, for one context. */
+static struct {
+        void *context, *begin, *end;
+} events[SLOTS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool looked_for_good; /* found, or timing is off */
+static uint32_t sample;
+static _Atomic uint32_t n_slots; /* made so far: the first ones of the area; the rest of it is kernel.c's */
+
+void capo_gpu_look(void)
+{
+        void *driver;
+        cu_result (*get)(const char *, void **, int, uint64_t) = NULL;
+        cu_result (*get2)(const char *, void **, int, uint64_t, int *) = NULL;
+        int version = 0, saved = errno;
+
+        if (looked_for_good)
+                return;
+        pthread_mutex_lock(&lock);
+        if (looked_for_good)
+                goto out;
+        driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+        if (!driver)
+                goto out; /* not yet */
+        looked_for_good = true;
+        *(void **)&cu.DeviceGetPCIBusId = capo_real_dlsym(driver, "cuDeviceGetPCIBusId");
+        *(void **)&cu.DeviceGetUuid = capo_real_dlsym(driver, "cuDeviceGetUuid");
+        *(void **)&cu.DeviceGetUuid_v2 = capo_real_dlsym(driver, "cuDeviceGetUuid_v2");
+        if (capo_shim_env()->gpu_sample <= 0 || capo_shim_env()->gpu_sample > UINT32_MAX)
+                goto out; /* which GPU a rank has is told all the same */
+        *(void **)&get2 = capo_real_dlsym(driver, "cuGetProcAddress_v2");
+        *(void **)&get = capo_real_dlsym(driver, "cuGetProcAddress");
+        for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
+                void *p = NULL;
+
+                /* legacy default stream (flag 1), as NCCL's own runtime has it; the forms of CUDA 11.3 */
+                if (get2)
+                        get2(functions[i].name, &p, 11030, 1, NULL);
+                else if (get)
+                        get(functions[i].name, &p, 11030, 1);
+                if (!p)
+                        p = capo_real_dlsym(driver, functions[i].export);
+                if (!p) {
+                        capo_warn("no GPU times: the CUDA driver has no %s", functions[i].export);
+                        goto out;
+                }
+                *(void **)functions[i].where = p;
+        }
+        pthread_mutex_lock(&capo_seg.lock);
+        if (capo_area_commit(&capo_seg, CAPO_AREA_SLOTS, SLOTS) == 0) {
+                sample = (uint32_t)capo_shim_env()->gpu_sample;
+                atomic_store(&capo_gpu_on, true);
+        }
+        pthread_mutex_unlock(&capo_seg.lock);
+        cu.DriverGetVersion(&version);
+        capo_shim_info("cuda.driver", "%d.%d", version / 1000, version % 1000 / 10);
+out:
+        pthread_mutex_unlock(&lock);
+        errno = saved;
+}
+
+static bool is_slice(int device)
+{
+        char gpu[16] = {0}, slice[16] = {0};
+
+        return cu.DeviceGetUuid && cu.DeviceGetUuid_v2 && cu.DeviceGetUuid(gpu, device) == CU_OK &&
+               cu.DeviceGetUuid_v2(slice, device) == CU_OK && memcmp(gpu, slice, sizeof gpu) != 0;
+}
+
+void capo_gpu_describe(int device)
+{
+        static _Atomic uint64_t done; /* devices said already */
+        int saved = errno;
+        char text[32] = "";
+
+        if (device < 0 || device > 63 || !cu.DeviceGetPCIBusId || atomic_fetch_or(&done, 1ull << device) >> device & 1)
+                return;
+        if (cu.DeviceGetPCIBusId(text, sizeof text - 1, device) == CU_OK && *text) {
+                char key[32];
+                long numa;
+
+                snprintf(key, sizeof key, "gpu.busid.%d", device);
+                capo_shim_info(key, "%s", text);
+                if (is_slice(device)) {
+                        snprintf(key, sizeof key, "gpu.mig.%d", device);
+                        capo_shim_info(key, "1");
+                }
+                for (char *c = text; *c; c++) /* the kernel writes the hexadecimal digits small, the driver large */
+                        *c = (char)tolower((unsigned char)*c);
+                numa = capo_shim_sysfs("bus/pci/devices", text, "numa_node", -1);
+                if (numa >= 0) {
+                        snprintf(key, sizeof key, "gpu.numa.%d", device);
+                        capo_shim_info(key, "%ld", numa);
+                }
+        }
+        errno = saved;
+}
+
+static struct capo_slot *slot_at(uint32_t i)
+{
+        return capo_area_at(&capo_seg, CAPO_AREA_SLOTS, i);
+}
+
+static bool take(uint32_t i)
+{
+        uint32_t free = CAPO_SLOT_FREE;
+
+        return atomic_compare_exchange_strong_explicit(&slot_at(i)->state, &free, CAPO_SLOT_TAKEN, memory_order_acquire,
+                                                       memory_order_relaxed);
+}
+
+/* A new slot for @context; -1 when the pool is at its largest or the driver says no. */
+static int32_t slot_new(void *context)
+{
+        struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_SLOTS];
+        void *current = NULL, *popped;
+        int32_t i = -1;
+        cu_result r;
+
+        if (atomic_load_explicit(&n_slots, memory_order_relaxed) >= SLOTS || pthread_mutex_trylock(&lock))
+                return -1;
+        if (n_slots < SLOTS && cu.CtxGetCurrent(&current) == CU_OK &&
+            (current == context || cu.CtxPushCurrent(context) == CU_OK)) {
+                i = (int32_t)n_slots;
+                r = cu.EventCreate(&events[i].begin, CU_EVENT_DEFAULT);
+                if (r == CU_OK)
+                        r = cu.EventCreate(&events[i].end, CU_EVENT_DEFAULT);
+                if (current != context)
+                        cu.CtxPopCurrent(&popped);
+                if (r == CU_OK) {
+                        events[i].context = context;
+                        atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_TAKEN, memory_order_relaxed);
+                        atomic_store_explicit(&n_slots, (uint32_t)i + 1, memory_order_release);
+                        pthread_mutex_lock(&capo_seg.lock);
+                        if (area->used <= (uint32_t)i)
+                                atomic_store_explicit(&area->used, (uint32_t)i + 1, memory_order_release);
+                        pthread_mutex_unlock(&capo_seg.lock);
+                } else {
+                        i = -1;
+                }
+        }
+        pthread_mutex_unlock(&lock);
+        return i;
+}
+
+static int32_t slot_take(void *context)
+{
+        static __thread uint32_t last __attribute__((tls_model("initial-exec")));
+        uint32_t used = atomic_load_explicit(&n_slots, memory_order_acquire);
+
+        for (uint32_t k = 0; k < used && k < PROBES; k++) {
+                uint32_t i = (last + k) % used;
+
+                if (events[i].context == context && take(i)) {
+                        last = i + 1;
+                        return (int32_t)i;
+                }
+        }
+        return slot_new(context);
+}
+
+/*
+ * Calls to the next one that is timed: 1 .. 2 * sample - 1, `sample` on average. Not always `sample`: a training step
+ * with, say, 38 calls would then have some that are never timed. The same on all ranks, so that every rank times the
+ * same calls of a communicator. (The generator is the linear congruential one of Numerical Recipes, its upper bits.)
+ */
+static uint32_t next_wait(struct capo_comm *comm)
+{
+        uint64_t span = 2 * (uint64_t)sample - 1;
+
+        comm->gpu_turn = comm->gpu_turn * 1664525u + 1013904223u;
+        span = span < UINT32_MAX ? span : UINT32_MAX;
+        return 1 + (uint32_t)(comm->gpu_turn * span >> 32);
+}
+
+void capo_gpu_begin(struct capo_comm *comm, void *stream, struct capo_gpu_call *out)
+{
+        int status = 0, device = -1, saved = errno;
+        void *context = NULL;
+        cu_result r;
+        int32_t i;
+
+        r = cu.StreamIsCapturing(stream, &status);
+        if (r != CU_OK || status != 0) {
+                out->captured = r == CU_OK || r == CU_CAPTURE_IMPLICIT;
+                goto out;
+        }
+        if (--comm->gpu_wait)
+                goto out;
+        comm->gpu_wait = next_wait(comm);
+        if (comm->pending)
+                goto out;
+        if ((uintptr_t)stream <= 2) {
+                if (cu.CtxGetCurrent(&context) != CU_OK || !context || cu.CtxGetDevice(&device) != CU_OK ||
+                    device != comm->device)
+                        goto out;
+        } else if (cu.StreamGetCtx(stream, &context) != CU_OK || !context) {
+                goto out;
+        }
+        i = slot_take(context);
+        if (i < 0) {
+                atomic_fetch_add_explicit(&capo_seg.header->gpu_dropped, 1, memory_order_relaxed);
+        } else if (cu.EventRecord(events[i].begin, stream) != CU_OK) {
+                atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_FREE, memory_order_release);
+        } else {
+                out->slot = i;
+        }
+out:
+        errno = saved;
+}
+
+void capo_gpu_end(struct capo_tls *t, struct capo_gpu_call *gpu, void *stream, ncclResult_t result,
+                  const struct capo_record *r)
+{
+        struct capo_slot *slot = slot_at((uint32_t)gpu->slot);
+        int saved = errno;
+
+        if (result == ncclSuccess && cu.EventRecord(events[gpu->slot].end, stream) == CU_OK) {
+                slot->record = *r;
+                slot->thread = t->thread;
+                atomic_store_explicit(&slot->state, CAPO_SLOT_ARMED, memory_order_release);
+        } else {
+                atomic_store_explicit(&slot->state, CAPO_SLOT_FREE, memory_order_release);
+                capo_record_put(t, r);
+        }
+        errno = saved;
+}
+
+/* The GPU time of an armed slot, if it is there. */
+static void slot_poll(uint32_t i)
+{
+        struct capo_slot *slot = slot_at(i);
+        cu_result r = cu.EventQuery(events[i].end);
+        float ms = 0;
+
+        if (r == CU_NOT_READY)
+                return;
+        if (r == CU_OK && cu.EventElapsedTime(&ms, events[i].begin, events[i].end) == CU_OK) {
+                double ns = (double)ms * 1e6;
+
+                slot->record.clock = CAPO_CLOCK_EVENT;
+                slot->record.gpu_ns = ns < UINT32_MAX ? (uint32_t)(ns + 0.5) : UINT32_MAX;
+        } else if (r == CU_DEINITIALIZED) {
+                atomic_store(&capo_gpu_on, false);
+        }
+        atomic_store_explicit(&slot->state, CAPO_SLOT_DONE, memory_order_release);
+}
+
+void capo_gpu_poll(void)
+{
+        uint32_t used, waiting = 0;
+        int mode = CU_CAPTURE_MODE_RELAXED;
+        bool relaxed = false;
+
+        if (!atomic_load(&capo_gpu_on))
+                return;
+        used = atomic_load_explicit(&n_slots, memory_order_acquire);
+        for (uint32_t i = 0; i < used && waiting < 256; i++) {
+                if (atomic_load_explicit(&slot_at(i)->state, memory_order_acquire) != CAPO_SLOT_ARMED)
+                        continue;
+                if (!relaxed && cu.ThreadExchangeStreamCaptureMode(&mode) != CU_OK)
+                        return;
+                relaxed = true;
+                slot_poll(i);
+                waiting += atomic_load_explicit(&slot_at(i)->state, memory_order_relaxed) == CAPO_SLOT_ARMED;
+        }
+        if (relaxed)
+                cu.ThreadExchangeStreamCaptureMode(&mode);
+}
+
+void capo_gpu_stop(void)
+{
+        uint32_t used = atomic_load_explicit(&n_slots, memory_order_acquire);
+
+        atomic_store(&capo_gpu_on, false);
+        for (uint32_t i = 0; i < used; i++) {
+                uint32_t armed = CAPO_SLOT_ARMED; /* its host time stands */
+
+                atomic_compare_exchange_strong(&slot_at(i)->state, &armed, CAPO_SLOT_DONE);
+        }
+}
+
+void capo_gpu_fork(void)
+{
+        pthread_mutex_init(&lock, NULL);
+        memset(events, 0, sizeof events);
+        looked_for_good = false;
+        n_slots = 0;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GPU time of a call by the GPU's own timer (CAPO_KERNEL_TIME=1): NCCL's kernel stamps its begin and end, and the
+ * profiler plugin hands the stamps over when NCCL's proxy thread has collected them, mostly long after the call
+ * returned. So the record waits in a slot of the segment (where a kill finds it), named by NCCL's number of the
+ * communicator and by the how-manieth collective it was there. Stamps that come before the call has returned wait in a
+ * small list instead.
+ *
+ * NCCL loses stamps under load: a record that has waited WAIT_NS goes on with its host time.
+ *
+ * Ranks of one communicator that share a process share its number, and the plugin's stamps do not name the rank: there
+ * a rank may get the stamps of its neighbour in the same collective.
+ *
+ * One lock, taken by recorded calls too: this mode costs NCCL more than that, and is off unless asked for.
+ */
+#include <string.h>
+
+#include "shim/nccl/comm.h"
+#include "shim/record/recorder.h"
+#include "shim/record/start.h"
+
+#define FIRST   1024u /* slots before this one are gpu.c's */
+#define COUNT   1024u
+#define EARLY   64u
+#define WAIT_NS 2000000000u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct wait {
+        uint64_t comm_hash, since_ns;
+        uint32_t nth;
+        bool armed;
+} waits[COUNT];
+static struct {
+        uint64_t comm_hash;
+        uint32_t nth, ns;
+} early[EARLY];
+static uint32_t n_early, n_armed, next;
+static bool ready, refused;
+
+static struct capo_slot *slot_at(uint32_t i)
+{
+        return capo_area_at(&capo_seg, CAPO_AREA_SLOTS, FIRST + i);
+}
+
+static bool get_ready(void)
+{
+        struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_SLOTS];
+
+        pthread_mutex_lock(&capo_seg.lock);
+        ready = capo_area_commit(&capo_seg, CAPO_AREA_SLOTS, FIRST + COUNT) == 0;
+        refused = !ready;
+        if (ready)
+                atomic_store_explicit(&area->used, FIRST + COUNT, memory_order_release);
+        pthread_mutex_unlock(&capo_seg.lock);
+        return ready;
+}
+
+static void stamp(struct capo_record *r, uint32_t ns)
+{
+        r->clock = CAPO_CLOCK_KERNEL;
+        r->gpu_ns = ns;
+}
+
+bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r)
+{
+        bool waiting = false;
+
+        pthread_mutex_lock(&lock);
+        for (uint32_t i = 0; i < EARLY; i++) {
+                if (early[i].nth == nth && early[i].comm_hash == comm_hash) {
+                        stamp(r, early[i].ns);
+                        early[i].nth = 0;
+                        goto out;
+                }
+        }
+        if (!ready && (refused || !get_ready()))
+                goto out;
+        for (uint32_t k = 0; k < 64 && !waiting; k++) {
+                uint32_t i = next++ % COUNT;
+                struct capo_slot *slot = slot_at(i);
+
+                if (atomic_load_explicit(&slot->state, memory_order_acquire) != CAPO_SLOT_FREE)
+                        continue;
+                waits[i] = (struct wait){comm_hash, capo_clock_mono(), nth, true};
+                slot->record = *r;
+                atomic_store_explicit(&slot->state, CAPO_SLOT_ARMED, memory_order_release);
+                n_armed++;
+                waiting = true;
+        }
+        if (!waiting)
+                atomic_fetch_add_explicit(&capo_seg.header->gpu_dropped, 1, memory_order_relaxed);
+out:
+        pthread_mutex_unlock(&lock);
+        return waiting;
+}
+
+/* Caller holds the lock. */
+static void let_go(uint32_t i)
+{
+        waits[i].armed = false;
+        n_armed--;
+        atomic_store_explicit(&slot_at(i)->state, CAPO_SLOT_DONE, memory_order_release);
+}
+
+/* struct capo_seam: from NCCL's proxy thread. */
+void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint64_t end_ns)
+{
+        uint64_t ns = end_ns > begin_ns ? end_ns - begin_ns : 0;
+        bool found = false;
+
+        if (atomic_load(&capo_shim_state) != CAPO_SHIM_ON)
+                return;
+        ns = ns > UINT32_MAX ? UINT32_MAX : ns;
+        pthread_mutex_lock(&lock);
+        for (uint32_t i = 0; i < COUNT && n_armed && !found; i++) {
+                if (waits[i].armed && waits[i].nth == nth && waits[i].comm_hash == comm_hash) {
+                        stamp(&slot_at(i)->record, (uint32_t)ns);
+                        let_go(i);
+                        found = true;
+                }
+        }
+        if (!found) {
+                early[n_early % EARLY].comm_hash = comm_hash;
+                early[n_early % EARLY].nth = nth;
+                early[n_early % EARLY].ns = (uint32_t)ns;
+                n_early++;
+        }
+        pthread_mutex_unlock(&lock);
+}
+
+void capo_kernel_poll(bool all)
+{
+        uint64_t now = capo_clock_mono();
+
+        pthread_mutex_lock(&lock);
+        for (uint32_t i = 0; i < COUNT && n_armed; i++) {
+                if (waits[i].armed && (all || now - waits[i].since_ns > WAIT_NS))
+                        let_go(i); /* its host time stands */
+        }
+        pthread_mutex_unlock(&lock);
+}
+
+void capo_kernel_fork(void)
+{
+        pthread_mutex_init(&lock, NULL);
+        memset(waits, 0, sizeof waits);
+        memset(early, 0, sizeof early);
+        n_armed = 0;
+        ready = refused = false;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding the real functions. What ld.so does, tested with glibc 2.36:
+ *
+ *  1. The library was opened by dlopen with local scope (a Python extension that is linked to NCCL): our symbol is
+ *     taken, because the global scope is searched first, but RTLD_NEXT finds nothing, because the real library is not
+ * in the global scope. This is the usual case.
+ *  2. RTLD_NEXT works when the program itself is linked to NCCL.
+ *  3. dlopen + dlsym(handle) passes by every preload; dlsym.c catches it.
+ *  4. dlopen with RTLD_DEEPBIND and static linking with hidden symbols pass us by for good. A static NCCL with visible
+ *     symbols does not, but has no libnccl.so.2 to ask for: only a walk finds it.
+ *
+ * So for code that called our wrapper, the copy it would have been bound to is looked for
+ *      next     in the global scope behind us, as ld.so would
+ *      caller   in the caller's own object and what that depends on, in ld.so's order
+ *      noload   as libnccl.so.2, if somebody has loaded that
+ *      walk     in any loaded object that defines ncclCommInitRank
+ *      dlopen   by loading libnccl.so.2: only a program with a weak reference, bound to us although NCCL is not loaded,
+ *               gets here
+ * and remembered per caller. Copies are told apart by where they lie. Handles are never given back.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "core/base/util.h"
+#include "shim/site/object.h"
+#include "shim/nccl/real.h"
+#include "shim/record/recorder.h"
+
+struct capo_nccl capo_nccl_copies[CAPO_NCCL_COPIES];
+_Atomic int capo_nccl_n;
+
+/* libcapo.so itself, from ld's own symbols. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct capo_nccl absent; /* answers for an NCCL that is not there */
+static struct {
+        const void *caller;
+        struct capo_nccl *copy;
+} callers[256];
+
+/* What answers where a copy lacks a function. */
+#define CALL(name, params, args, id, comm, stream, ...) \
+        static ncclResult_t missing_##name params       \
+        {                                               \
+                return ncclInvalidUsage;                \
+        }
+#define HAND(name, params, args) CALL(name, params, args, , , )
+#define PASS(type, name, params, args, missing) \
+        static type missing_##name params       \
+        {                                       \
+                return missing;                 \
+        }
+#include "shim/nccl/nccl_calls.def"
+
+CAPO_UNSANITIZED bool capo_own(const void *address)
+{
+        return (const char *)address >= __ehdr_start && (const char *)address < _end;
+}
+
+/* We export dlvsym, too; the one behind us is found without it. */
+CAPO_UNSANITIZED void *(*capo_real_dlvsym_address(void))(void *, const char *, const char *)
+{
+        static void *(*_Atomic real)(void *, const char *, const char *);
+        void *(*f)(void *, const char *, const char *) = atomic_load_explicit(&real, memory_order_relaxed);
+
+        if (!f) {
+                f = (void *(*)(void *, const char *, const char *))capo_object_next_function("dlvsym");
+                atomic_store_explicit(&real, f, memory_order_relaxed);
+        }
+        return f;
+}
+
+CAPO_UNSANITIZED void *capo_real_dlvsym(void *handle, const char *name, const char *version)
+{
+        void *(*f)(void *, const char *, const char *) = capo_real_dlvsym_address();
+
+        return f ? f(handle, name, version) : NULL;
+}
+
+CAPO_UNSANITIZED void *(*capo_real_dlsym_address(void))(void *, const char *)
+{
+        /* the versions libc has had: 2.34 merged libdl; before, the base version of the architecture */
+        static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
+        static void *(*_Atomic real)(void *, const char *);
+        void *(*f)(void *, const char *) = atomic_load_explicit(&real, memory_order_relaxed);
+
+        if (!f) {
+                for (size_t i = 0; i < N_ELEMENTS(versions) && !f; i++)
+                        f = (void *(*)(void *, const char *))capo_real_dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+                atomic_store_explicit(&real, f, memory_order_relaxed);
+        }
+        return f;
+}
+
+void *capo_real_dlsym(void *handle, const char *name)
+{
+        void *(*f)(void *, const char *) = capo_real_dlsym_address();
+
+        return f ? f(handle, name) : NULL;
+}
+
+/* ---- objects ---- */
+
+/* The next loaded object whose handle answers ncclCommInitRank from itself. */
+struct walk {
+        unsigned skip, at;
+        char path[512];
+};
+
+static int walk_step(struct dl_phdr_info *info, size_t size, void *cookie)
+{
+        struct walk *w = cookie;
+
+        if (w->at++ < w->skip || !info->dlpi_name || !*info->dlpi_name || capo_own((const void *)info->dlpi_phdr))
+                return 0;
+        snprintf(w->path, sizeof w->path, "%s", info->dlpi_name);
+        return 1;
+}
+
+static void *walk_objects(void)
+{
+        struct walk w = {0};
+
+        for (; dl_iterate_phdr(walk_step, &w) == 1; w.skip = w.at, w.at = 0) {
+                void *handle = dlopen(w.path, RTLD_LAZY | RTLD_NOLOAD);
+                void *symbol = handle ? capo_real_dlsym(handle, "ncclCommInitRank") : NULL;
+
+                if (symbol && !capo_own(symbol))
+                        return symbol; /* the handle is kept */
+                if (handle)
+                        dlclose(handle);
+        }
+        return NULL;
+}
+
+/* ---- copies ---- */
+
+/* Fill in the pointers: what @handle knows, else what answers for it. The handle's own order of search finds the copy
+ * itself first; the pncclX twin serves where somebody removed the plain name. */
+static void resolve(struct capo_nccl *copy, void *handle)
+{
+        char twin[64];
+        void *p;
+
+#define FIND(name)                                          \
+        p = handle ? capo_real_dlsym(handle, #name) : NULL; \
+        if (handle && (!p || capo_own(p))) {                \
+                snprintf(twin, sizeof twin, "p%s", #name);  \
+                p = capo_real_dlsym(handle, twin);          \
+        }                                                   \
+        copy->name = p && !capo_own(p) ? (__typeof__(copy->name))p : missing_##name;
+#define CALL(name, params, args, id, comm, stream, ...) FIND(name)
+#define HAND(name, params, args)                        FIND(name)
+#define PASS(type, name, params, args, missing)         FIND(name)
+#include "shim/nccl/nccl_calls.def"
+#undef FIND
+}
+
+static int told; /* copies the log knows of */
+
+void capo_nccl_tell(void)
+{
+        for (; told < atomic_load_explicit(&capo_nccl_n, memory_order_acquire); told++) {
+                struct capo_nccl *copy = &capo_nccl_copies[told];
+                char path[32], how[32], version[32], suffix[16] = "";
+                int v;
+
+                if (told)
+                        snprintf(suffix, sizeof suffix, ".%d", told);
+                snprintf(path, sizeof path, "nccl.path%s", suffix);
+                snprintf(how, sizeof how, "nccl.how%s", suffix);
+                snprintf(version, sizeof version, "nccl.version%s", suffix);
+                capo_shim_info(path, "%s", copy->path);
+                capo_shim_info(how, "%s", copy->how);
+                if (copy->ncclGetVersion(&v) == ncclSuccess) { /* X*10000+Y*100+Z from 2.9 on */
+                        copy->version = v;
+                        capo_shim_info(version, "%d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
+                }
+        }
+}
+
+struct capo_nccl *capo_nccl_at(const void *symbol, const char *how)
+{
+        struct capo_nccl *copy = NULL;
+        struct capo_object o;
+        int n;
+
+        if (!symbol || capo_own(symbol) || !capo_object_of(symbol, &o))
+                return NULL;
+        n = atomic_load_explicit(&capo_nccl_n, memory_order_acquire);
+        for (int i = 0; i < n; i++) {
+                if (capo_nccl_copies[i].base == o.base)
+                        return &capo_nccl_copies[i];
+        }
+        pthread_mutex_lock(&lock);
+        n = atomic_load_explicit(&capo_nccl_n, memory_order_relaxed);
+        for (int i = 0; i < n && !copy; i++) {
+                if (capo_nccl_copies[i].base == o.base)
+                        copy = &capo_nccl_copies[i];
+        }
+        if (!copy && n < CAPO_NCCL_COPIES) {
+                void *handle = *o.path ? dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD) : RTLD_NEXT;
+
+                if (handle && capo_real_dlsym(handle, "ncclCommInitRank")) {
+                        copy = &capo_nccl_copies[n];
+                        copy->base = o.base;
+                        copy->number = n;
+                        copy->how = how;
+                        memcpy(copy->path, o.path, sizeof copy->path);
+                        resolve(copy, handle);
+                        atomic_store_explicit(&capo_nccl_n, n + 1, memory_order_release);
+                }
+        }
+        pthread_mutex_unlock(&lock);
+        return copy;
+}
+
+static struct capo_nccl *look_up(const void *caller)
+{
+        struct capo_nccl *copy;
+        struct capo_object o;
+        void *handle, *symbol;
+
+        copy = capo_nccl_at(capo_real_dlsym(RTLD_NEXT, "ncclCommInitRank"), "next");
+        if (!copy && capo_object_of(caller, &o) && *o.path && (handle = dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD))) {
+                copy = capo_nccl_at(capo_real_dlsym(handle, "ncclCommInitRank"), "caller");
+                if (!copy)
+                        dlclose(handle);
+        }
+        if (!copy && (handle = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD)))
+                copy = capo_nccl_at(capo_real_dlsym(handle, "ncclCommInitRank"), "noload");
+        if (!copy && (symbol = walk_objects()))
+                copy = capo_nccl_at(symbol, "walk");
+        if (!copy && (handle = dlopen("libnccl.so.2", RTLD_LAZY)))
+                copy = capo_nccl_at(capo_real_dlsym(handle, "ncclCommInitRank"), "dlopen");
+        return copy;
+}
+
+struct capo_nccl *capo_nccl_of(const void *caller)
+{
+        unsigned at = (unsigned)((uintptr_t)caller ^ (uintptr_t)caller >> 9) % N_ELEMENTS(callers);
+        struct capo_nccl *copy = NULL;
+        int saved = errno;
+
+        pthread_mutex_lock(&lock);
+        if (callers[at].caller == caller)
+                copy = callers[at].copy;
+        pthread_mutex_unlock(&lock);
+        if (copy)
+                return copy;
+        copy = look_up(caller);
+        if (copy) {
+                pthread_mutex_lock(&lock);
+                callers[at].caller = caller;
+                callers[at].copy = copy;
+                pthread_mutex_unlock(&lock);
+        } else {
+                capo_warn_once("no libnccl.so.2 to be found behind a call of NCCL; it gets ncclInvalidUsage");
+                pthread_mutex_lock(&lock);
+                if (!absent.ncclGetVersion)
+                        resolve(&absent, NULL);
+                pthread_mutex_unlock(&lock);
+                copy = &absent;
+        }
+        errno = saved;
+        return copy;
+}
+
+void capo_nccl_fork(void)
+{
+        pthread_mutex_init(&lock, NULL);
+        told = 0;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The wrappers. wrap_set.h makes one function per row of nccl_calls.def; it is included once for the names the dynamic
+ * linker binds (which NCCL they lead to is decided per caller), and once per copy of NCCL for callers that asked dlsym
+ * for a function of exactly that copy. Written by hand here is only what gives birth to a communicator, ends one, or
+ * opens and closes groups.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/record.h"
+#include "shim/nccl/comm.h"
+#include "shim/nccl/graph_file.h"
+#include "shim/record/recorder.h"
+
+#define NESTED(t) (unlikely((t)->depth) || !capo_recording(t))
+
+/* A call that makes a communicator: with a graph file where that is the one of all ranks. */
+#define MAKE(lib, n_ranks, config, call)                               \
+        ({                                                             \
+                const struct capo_nccl *lib_ = (lib);                  \
+                bool graph_ = capo_graph_enter(n_ranks, config, lib_); \
+                ncclResult_t made_ = lib_->call;                       \
+                                                                       \
+                if (unlikely(graph_))                                  \
+                        capo_graph_leave();                            \
+                made_;                                                 \
+        })
+
+/* The record of a call that is neither a collective nor p2p, made by hand. */
+static void put(struct capo_tls *t, unsigned id, const struct capo_comm *comm, uint64_t begin, ncclResult_t result,
+                const void *caller, const void *frame)
+{
+        struct capo_record r = {
+                .t_begin = begin,
+                .t_end = capo_clock_ticks(),
+                .peer = -1,
+                .comm = comm ? comm->id : 0,
+                .site = (uint16_t)capo_site_here(t, caller, frame),
+                .call = (uint8_t)id,
+                .type = NO_TYPE,
+                .op = NO_OP,
+                .result = (int8_t)result,
+                .clock = CAPO_CLOCK_HOST,
+                .flags = result == ncclInProgress ? CAPO_RECORD_ASYNC : 0,
+                .thread = (uint16_t)t->thread,
+        };
+
+        capo_record_put(t, &r);
+}
+
+/* Into the real library and out: between these two nothing is recorded on this thread. */
+static uint64_t enter(struct capo_tls *t, struct capo_nccl *lib, struct capo_comm *comm, unsigned id)
+{
+        t->depth = 1;
+        t->under = lib;
+        t->current = comm ? comm : capo_comm_none();
+        t->current_call = (uint8_t)id;
+        t->current_other = true;
+        t->call_begin = capo_clock_ticks();
+        return t->call_begin;
+}
+
+static void leave(struct capo_tls *t)
+{
+        t->depth = 0;
+        t->algo_proto = t->channels = 0;
+        if (!t->group_depth)
+                t->rule = 0;
+}
+
+static struct capo_birth birth_of(ncclComm_t *where, struct capo_nccl *lib)
+{
+        return (struct capo_birth){.where = where, .lib = lib, .rank = -1, .n_ranks = -1, .device = -1, .color = -1};
+}
+
+static ncclResult_t hand_ncclGetUniqueId(int which, const void *caller, const void *frame, ncclUniqueId *uniqueId)
+{
+        struct capo_tls *t = &capo_tls;
+        ncclResult_t rc = capo_lib(t, which, caller)->ncclGetUniqueId(uniqueId);
+
+        if (rc == ncclSuccess && uniqueId)
+                t->unique_hash = capo_uid_of(uniqueId); /* ncclCommInitAll makes its id through here */
+        return rc;
+}
+
+/* The common end of everything that makes a communicator. */
+static ncclResult_t born(struct capo_tls *t, const struct capo_birth *birth, unsigned id, uint64_t begin,
+                         ncclResult_t rc, const void *caller, const void *frame)
+{
+        struct capo_comm *comm;
+
+        leave(t);
+        comm = capo_comm_born(t, birth, rc);
+        put(t, id, comm ? comm : birth->parent, begin, rc, caller, frame);
+        return rc;
+}
+
+static ncclResult_t hand_ncclCommInitRank(int which, const void *caller, const void *frame, ncclComm_t *comm,
+                                          int nranks, ncclUniqueId commId, int rank)
+{
+        struct capo_tls *t = &capo_tls;
+        struct capo_nccl *lib = capo_lib(t, which, caller);
+        struct capo_birth birth = birth_of(comm, lib);
+        uint64_t begin;
+
+        if (NESTED(t))
+                return MAKE(lib, nranks, NULL, ncclCommInitRank(comm, nranks, commId, rank));
+        birth.uid = capo_uid_of(&commId);
+        birth.n_ranks = nranks;
+        birth.rank = rank;
+        begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
+        return born(t, &birth, CAPO_CALL_COMMINIT, begin,
+                    MAKE(lib, nranks, NULL, ncclCommInitRank(comm, nranks, commId, rank)), caller, frame);
+}
+
+static ncclResult_t hand_ncclCommInitRankConfig(int which, const void *caller, const void *frame, ncclComm_t *comm,
+                                                int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config)
+{
+        struct capo_tls *t = &capo_tls;
+        struct capo_nccl *lib = capo_lib(t, which, caller);
+        struct capo_birth birth = birth_of(comm, lib);
+        uint64_t begin;
+
+        if (NESTED(t))
+                return MAKE(lib, nranks, config, ncclCommInitRankConfig(comm, nranks, commId, rank, config));
+        birth.uid = capo_uid_of(&commId);
+        birth.n_ranks = nranks;
+        birth.rank = rank;
+        capo_comm_config(&birth, config);
+        begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
+        return born(t, &birth, CAPO_CALL_COMMINIT, begin,
+                    MAKE(lib, nranks, config, ncclCommInitRankConfig(comm, nranks, commId, rank, config)), caller,
+                    frame);
+}
+
+static ncclResult_t hand_ncclCommInitRankScalable(int which, const void *caller, const void *frame, ncclComm_t *newcomm,
+                                                  int nranks, int myrank, int nId, ncclUniqueId *commIds,
+                                                  ncclConfig_t *config)
+{
+        struct capo_tls *t = &capo_tls;
+        struct capo_nccl *lib = capo_lib(t, which, caller);
+        struct capo_birth birth = birth_of(newcomm, lib);
+        uint64_t begin;
+
+        if (NESTED(t))
+                return MAKE(lib, nranks, config,
+                            ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config));
+        if (commIds && nId > 0)
+                birth.uid = capo_uid_of(&commIds[0]); /* the same ids in the same order on every rank */
+        birth.n_ranks = nranks;
+        birth.rank = myrank;
+        capo_comm_config(&birth, config);
+        begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
+        return born(t, &birth, CAPO_CALL_COMMINIT, begin,
+                    MAKE(lib, nranks, config, ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config)),
+                    caller, frame);
+}
+
+static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const void *frame, ncclComm_t *comm, int ndev,
+                                         const int *devlist)
+{
+        struct capo_tls *t = &capo_tls;
+        struct capo_nccl *lib = capo_lib(t, which, caller);
+        struct capo_birth birth = birth_of(comm, lib);
+        struct capo_comm *first = NULL;
+        ncclResult_t rc;
+        uint64_t begin;
+
+        if (NESTED(t))
+                return MAKE(lib, ndev, NULL, ncclCommInitAll(comm, ndev, devlist));
+        t->unique_hash = 0;
+        begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
+        rc = MAKE(lib, ndev, NULL, ncclCommInitAll(comm, ndev, devlist));
+        leave(t);
+        birth.uid = t->unique_hash ? t->unique_hash : capo_uid_child((uintptr_t)comm ^ begin, (uint32_t)getpid(), ndev);
+        birth.n_ranks = ndev;
+        for (int i = 0; i < ndev && comm && rc == ncclSuccess; i++) {
+                struct capo_comm *c;
+
+                birth.where = &comm[i];
+                birth.rank = i;
+                birth.device = devlist ? devlist[i] : i;
+                c = capo_comm_born(t, &birth, rc);
+                if (i == 0)
+                        first = c;
+        }
+        put(t, CAPO_CALL_COMMINIT, first, begin, rc, caller, frame);
+        return rc;
+}
+
+/* Split, Shrink and Grow: a child of @handle. */
+static struct capo_birth child_of(struct capo_tls *t, ncclComm_t handle, int color, ncclComm_t *where,
+                                  ncclConfig_t *config, int which, const void *caller)
+{
+        struct capo_comm *parent = capo_comm_find(t, handle, which, caller);
+        struct capo_birth birth = birth_of(where, parent->lib);
+
+        birth.parent = parent;
+        birth.uid = capo_uid_child(parent->uid, parent->children++, color);
+        capo_comm_config(&birth, config);
+        return birth;
+}
+
+enum { COLOR_SHRINK = -1000001, COLOR_GROW = -1000002 }; /* no colour of a split: those are not negative */
+
+static ncclResult_t hand_ncclCommSplit(int which, const void *caller, const void *frame, ncclComm_t comm, int color,
+                                       int key, ncclComm_t *newcomm, ncclConfig_t *config)
+{
+        struct capo_tls *t = &capo_tls;
+        struct capo_birth birth;
+        uint64_t begin;
+
+        if (NESTED(t) || !comm)
+                return MAKE(capo_lib(t, which, caller), -1, NULL, ncclCommSplit(comm, color, key, newcomm, config));
+        birth = child_of(t, comm, color, newcomm, config, which, caller);
+        birth.color = color;
+        begin = enter(t, birth.lib, birth.parent, CAPO_CALL_COMMSPLIT);
+        return born(t, &birth, CAPO_CALL_COMMSPLIT, begin,
+                    MAKE(birth.lib, -1, NULL, ncclCommSplit(comm, color, key, newcomm, config)), caller, frame);
+}
+
+static ncclResult_t hand_ncclCommShrink(int which, const void *caller, const void *frame, ncclComm_t comm,
+                                        int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
+                                        ncclConfig_t *config, int shrinkFlags)
+{
+        struct capo_tls *t = &capo_tls;
+        struct capo_birth birth;
+        uint64_t begin;
+
+        if (NESTED(t) || !comm)
+                return MAKE(capo_lib(t, which, caller), -1, NULL,
+                            ncclCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags));
+        birth = child_of(t, comm, COLOR_SHRINK, newcomm, config, which, caller);
+        begin = enter(t, birth.lib, birth.parent, CAPO_CALL_COMMSHRINK);
+        return born(t, &birth, CAPO_CALL_COMMSHRINK, begin,
+                    MAKE(birth.lib, -1, NULL,
+                         ncclCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags)),
+                    caller, frame);
+}
+
+static ncclResult_t hand_ncclCommGrow(int which, const void *caller, const void *frame, ncclComm_t comm, int nRanks,
+                                      const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm, ncclConfig_t *config)
+{
+        struct capo_tls *t = &capo_tls;
+        struct capo_birth birth;
+        uint64_t begin;
+
+        if (NESTED(t))
+                return MAKE(capo_lib(t, which, caller), -1, NULL,
+                            ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config));
+        if (comm) {
+                birth = child_of(t, comm, COLOR_GROW, newcomm, config, which, caller);
+        } else { /* a new rank: it has no parent */
+                birth = birth_of(newcomm, capo_lib(t, which, caller));
+                birth.uid = uniqueId ? capo_uid_of(uniqueId) : 0;
+                birth.rank = rank;
+                capo_comm_config(&birth, config);
+        }
+        birth.n_ranks = nRanks;
+        begin = enter(t, birth.lib, birth.parent, CAPO_CALL_COMMGROW);
+        return born(t, &birth, CAPO_CALL_COMMGROW, begin,
+                    MAKE(birth.lib, -1, NULL, ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config)), caller,
+                    frame);
+}
+
+/* The end of a communicator, or the beginning of it. */
+#define ENDING(name, id, dies, aborted)                                                                    \
+        static ncclResult_t hand_##name(int which, const void *caller, const void *frame, ncclComm_t comm) \
+        {                                                                                                  \
+                struct capo_tls *t = &capo_tls;                                                            \
+                struct capo_comm *c;                                                                       \
+                ncclResult_t rc;                                                                           \
+                uint64_t begin;                                                                            \
+                                                                                                           \
+                if (NESTED(t) || !comm || !(c = capo_comm_known(comm)))                                    \
+                        return capo_lib(t, which, caller)->name(comm);                                     \
+                begin = enter(t, c->lib, c, id);                                                           \
+                rc = c->lib->name(comm);                                                                   \
+                leave(t);                                                                                  \
+                put(t, id, c, begin, rc, caller, frame);                                                   \
+                if ((dies) && (rc == ncclSuccess || rc == ncclInProgress))                                 \
+                        capo_comm_died(c, aborted);                                                        \
+                return rc;                                                                                 \
+        }
+ENDING(ncclCommFinalize, CAPO_CALL_COMMFINALIZE, false, false)
+ENDING(ncclCommDestroy, CAPO_CALL_COMMDESTROY, true, false)
+ENDING(ncclCommAbort, CAPO_CALL_COMMABORT, true, true)
+
+/* Asked over and over for non-blocking communicators, by NCCL itself too. */
+static ncclResult_t hand_ncclCommGetAsyncError(int which, const void *caller, const void *frame, ncclComm_t comm,
+                                               ncclResult_t *asyncError)
+{
+        struct capo_tls *t = &capo_tls;
+        ncclResult_t rc = capo_lib(t, which, caller)->ncclCommGetAsyncError(comm, asyncError);
+
+        if (unlikely(atomic_load_explicit(&capo_comms_pending, memory_order_relaxed)) && rc == ncclSuccess &&
+            !t->depth && asyncError && *asyncError == ncclSuccess && capo_recording(t)) {
+                struct capo_comm *c = capo_comm_known(comm);
+
+                if (c && c->pending)
+                        capo_comm_settled(t, c);
+        }
+        return rc;
+}
+
+static ncclResult_t hand_ncclGroupStart(int which, const void *caller, const void *frame)
+{
+        struct capo_tls *t = &capo_tls;
+        struct capo_nccl *lib = capo_lib(t, which, caller);
+        uint64_t begin;
+        ncclResult_t rc;
+
+        if (!t->depth)
+                capo_graph_group_begin();
+        if (NESTED(t))
+                return lib->ncclGroupStart();
+        begin = enter(t, lib, NULL, CAPO_CALL_GROUP);
+        rc = lib->ncclGroupStart();
+        t->depth = 0;
+        if (rc == ncclSuccess && t->group_depth++ == 0)
+                capo_group_begin(t, begin, capo_site_here(t, caller, frame));
+        return rc;
+}
+
+static ncclResult_t group_end(int which, const void *caller, const void *frame)
+{
+        struct capo_tls *t = &capo_tls;
+        struct capo_nccl *lib = capo_lib(t, which, caller);
+        struct capo_gpu_call gpu = {.slot = -1};
+        uint64_t end;
+        ncclResult_t rc;
+
+        if (NESTED(t) || t->group_depth == 0)
+                return lib->ncclGroupEnd();
+        if (t->group_depth > 1) {
+                t->group_depth--;
+                enter(t, lib, NULL, CAPO_CALL_GROUP);
+                rc = lib->ncclGroupEnd();
+                t->depth = 0;
+                return rc;
+        }
+        if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_relaxed)) && t->group_members)
+                capo_gpu_begin(t->group_comm, t->group_stream, &gpu);
+        enter(t, lib, NULL, CAPO_CALL_GROUP);
+        rc = lib->ncclGroupEnd();
+        t->depth = 0;
+        end = capo_clock_ticks();
+        t->group_depth = 0;
+        capo_group_end(t, &gpu, rc, end);
+        if (unlikely(t->n_births))
+                capo_comm_group_over(t, rc);
+        return rc;
+}
+
+static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void *frame)
+{
+        bool graph = !capo_tls.depth && capo_graph_group_end();
+        ncclResult_t rc = group_end(which, caller, frame);
+
+        if (unlikely(graph))
+                capo_graph_leave();
+        return rc;
+}
+
+/* ---- the sets ---- */
+
+#define SET_LINKAGE    CAPO_EXPORT
+#define SET_NAME(name) name
+#define SET_WHICH      (-1)
+#include "shim/nccl/wrap_set.h"
+
+#define SET_LINKAGE    static
+#define SET_NAME(name) copy0_##name
+#define SET_WHICH      0
+#include "shim/nccl/wrap_set.h"
+
+#define SET_LINKAGE    static
+#define SET_NAME(name) copy1_##name
+#define SET_WHICH      1
+#include "shim/nccl/wrap_set.h"
+
+#define SET_LINKAGE    static
+#define SET_NAME(name) copy2_##name
+#define SET_WHICH      2
+#include "shim/nccl/wrap_set.h"
+
+#define SET_LINKAGE    static
+#define SET_NAME(name) copy3_##name
+#define SET_WHICH      3
+#include "shim/nccl/wrap_set.h"
+
+void *capo_wrapper_of(const char *name, int number)
+{
+        static const struct {
+                const char *name;
+                void *wrapper[CAPO_NCCL_COPIES];
+        } rows[] = {
+#define ROW(name)                                       {#name, {(void *)copy0_##name, (void *)copy1_##name, (void *)copy2_##name, (void *)copy3_##name}},
+#define CALL(name, params, args, id, comm, stream, ...) ROW(name)
+#define HAND(name, params, args)                        ROW(name)
+#define PASS(type, name, params, args, missing)         ROW(name)
+#include "shim/nccl/nccl_calls.def"
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                if (!strcmp(rows[i].name, name))
+                        return rows[i].wrapper[number];
+        }
+        return NULL;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* INFO: whose log this is. The keys are listed in docs/log-format.md. Launchers tell the rank each in its own words. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/util.h"
+#include "shim/record/start.h"
+
+#ifndef CAPO_VERSION
+#define CAPO_VERSION "unknown"
+#endif
+
+/* The first variable that is set, of those launchers use for the same thing. */
+static const struct {
+        const char *key;
+        const char *names[9];
+} launchers[] = {
+        {"rank",
+         {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
+          "FLUX_TASK_RANK"}},
+        {"world_size",
+         {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "FLUX_JOB_SIZE"}},
+        {"local_rank",
+         {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK"}},
+        {"job",
+         {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "FLUX_JOB_ID", "TORCHELASTIC_RUN_ID",
+          "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"}},
+        {"job.name", {"SLURM_JOB_NAME", "PBS_JOBNAME", "LSB_JOBNAME"}},
+        {"nccl.hostid", {"NCCL_HOSTID"}},
+        {"layout", {"CAPO_LAYOUT"}},
+        {"profile", {"CAPO_PROFILE"}},
+        {"profile.digest", {"CAPO_PROFILE_DIGEST"}},
+        {"profile.allow_modelled", {"CAPO_ALLOW_MODELLED"}},
+        {"nccl.algo", {"NCCL_ALGO"}},
+        {"nccl.proto", {"NCCL_PROTO"}},
+        {"nccl.tuner_plugin", {"NCCL_TUNER_PLUGIN"}},
+        {"nccl.profiler_plugin", {"NCCL_PROFILER_PLUGIN"}},
+        {"nccl.net_plugin", {"NCCL_NET_PLUGIN"}},
+        {"cuda.visible", {"CUDA_VISIBLE_DEVICES"}},
+};
+
+long capo_shim_sysfs(const char *dir, const char *name, const char *file, long missing)
+{
+        char path[PATH_MAX];
+        _cleanup_fclose_ FILE *f = NULL;
+        long v;
+
+        if (snprintf(path, sizeof path, "%s/%s/%s/%s", capo_shim_env()->sysfs, dir, name, file) >= (int)sizeof path)
+                return missing;
+        f = fopen(path, "re");
+        return f && fscanf(f, "%ld", &v) == 1 ? v : missing;
+}
+
+static void from_file(const char *key, const char *path)
+{
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        char text[3500];
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+        if (n <= 0)
+                return;
+        while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == 0))
+                n--;
+        text[n] = 0;
+        for (ssize_t i = 0; i < n; i++) {
+                if (!text[i]) /* cmdline has zeros between words */
+                        text[i] = ' ';
+        }
+        capo_shim_info(key, "%s", text);
+}
+
+static void from_link(const char *key, const char *path)
+{
+        char text[3500];
+        ssize_t n = readlink(path, text, sizeof text - 1);
+
+        if (n > 0) {
+                text[n] = 0;
+                capo_shim_info(key, "%s", text);
+        }
+}
+
+void capo_info_write(void)
+{
+        const struct capo_segment_header *h = capo_seg.header;
+        const struct capo_env *env = capo_shim_env();
+
+        capo_shim_info("capo.version", "%s", CAPO_VERSION);
+        capo_shim_info("host", "%s", h->host);
+        capo_shim_info("boot_id", "%s", h->boot_id);
+        capo_shim_info("pid", "%d", h->pid);
+        capo_shim_info("uid", "%u", h->uid);
+        from_link("exe", "/proc/self/exe");
+        from_file("cmdline", "/proc/self/cmdline");
+        from_link("cwd", "/proc/self/cwd");
+        for (size_t i = 0; i < N_ELEMENTS(launchers); i++) {
+                for (size_t k = 0; launchers[i].names[k]; k++) {
+                        const char *value = getenv(launchers[i].names[k]);
+
+                        if (value && *value) {
+                                capo_shim_info(launchers[i].key, "%s", value);
+                                if (i < 4) {
+                                        char from[32];
+
+                                        snprintf(from, sizeof from, "%s.from", launchers[i].key);
+                                        capo_shim_info(from, "%s", launchers[i].names[k]);
+                                }
+                                break;
+                        }
+                }
+        }
+        capo_shim_info("start", "%llu", (unsigned long long)h->clock.t0_real_ns); /* ns since 1970 */
+        capo_shim_info("clock", "%s", h->clock.counter ? "tsc" : "monotonic");
+        capo_shim_info("trace", "%s", h->trace_all ? "all" : "last");
+        capo_shim_info("flight", "%u", h->flight_keep);
+        capo_shim_info("gpu.sample", "%lld", (long long)env->gpu_sample);
+        capo_shim_info("recording.memory", "%s", capo_seg.fd >= 0 ? "shm" : "private");
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rare half of recording: what recorder.h calls when a thread, a group or a ring begins or ends, and the seam to
+ * the plugins. Nothing here runs per call in the steady state, so here there may be a lock, but still nothing that
+ * blocks on the disk or on another process.
+ *
+ * A group. Its members are written to the ring as they come but stay unpublished: NCCL decides and launches all of them
+ * at the outermost GroupEnd, and only then do the plugins hear what ran. ran() finds its member by call, communicator
+ * and size, in order. Then the group's own record, which has the time, follows its members. A group larger than half
+ * the ring is let go early: its first members then lack what the plugins know.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "capo/seam.h"
+#include "core/base/calls.h"
+#include "shim/nccl/comm.h"
+#include "shim/record/recorder.h"
+#include "shim/record/start.h"
+
+__thread struct capo_tls capo_tls __attribute__((tls_model("initial-exec")));
+struct capo_segment capo_seg = {.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
+_Atomic bool capo_gpu_on;
+
+static _Atomic uint32_t groups;
+
+/* ---- threads and their rings ---- */
+
+static struct capo_ring *ring_take(uint32_t *thread)
+{
+        struct capo_segment_header *h = capo_seg.header;
+        struct capo_area *area = &h->areas[CAPO_AREA_RINGS];
+        struct capo_ring *ring = NULL;
+
+        pthread_mutex_lock(&capo_seg.lock);
+        for (uint32_t i = 0; i < area->used && !ring; i++) {
+                struct capo_ring *r = capo_area_at(&capo_seg, CAPO_AREA_RINGS, i);
+
+                if (atomic_load_explicit(&r->state, memory_order_acquire) == CAPO_RING_FREE)
+                        ring = r;
+        }
+        if (!ring && capo_area_commit(&capo_seg, CAPO_AREA_RINGS, area->used + 1) == 0) {
+                ring = capo_area_at(&capo_seg, CAPO_AREA_RINGS, area->used);
+                atomic_store_explicit(&area->used, area->used + 1, memory_order_release);
+        }
+        if (ring) {
+                *thread = atomic_fetch_add(&h->threads, 1) + 1;
+                atomic_store_explicit(&ring->thread, *thread, memory_order_relaxed);
+                atomic_store_explicit(&ring->state, CAPO_RING_LIVE, memory_order_release);
+        }
+        pthread_mutex_unlock(&capo_seg.lock);
+        return ring;
+}
+
+bool capo_thread_start(struct capo_tls *t)
+{
+        int saved = errno;
+
+        if (!capo_shim_start())
+                return false;
+        capo_shim_thread();
+        if (t->no_ring) { /* asked lately; ask again now and then */
+                t->no_ring--;
+                atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
+                return false;
+        }
+        t->ring = ring_take(&t->thread);
+        if (t->ring) {
+                t->head = atomic_load_explicit(&t->ring->head, memory_order_relaxed);
+                t->mask = capo_seg.header->ring_records - 1;
+                t->limit = t->head;
+                t->ready = 1;
+                capo_thread_watch();
+        } else {
+                capo_warn_once("no memory for the calls of another thread; they are counted as dropped");
+                t->no_ring = 1024;
+                atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
+        }
+        errno = saved;
+        return t->ready;
+}
+
+void capo_thread_end(void)
+{
+        struct capo_tls *t = &capo_tls;
+
+        if (!t->ready)
+                return;
+        capo_publish(t);
+        atomic_store_explicit(&t->ring->state, CAPO_RING_LEFT, memory_order_release);
+        memset(t, 0, sizeof *t);
+}
+
+/* Room for one more? Looks at the tail, wakes the drain when half is full; a drop is counted here. */
+bool capo_ring_check(struct capo_tls *t)
+{
+        uint64_t used = t->head - atomic_load_explicit(&t->ring->tail, memory_order_acquire),
+                 size = (uint64_t)t->mask + 1;
+
+        if (used <= size / 2) {
+                t->limit = t->head + (size / 2 - used) + 1;
+                return true;
+        }
+        if (used < size) {
+                uint64_t left = size - used;
+
+                t->limit = t->head + (left < 64 ? left : 64); /* do not look at every call */
+                capo_wake_drain();
+                return true;
+        }
+        t->limit = t->head;
+        atomic_store_explicit(&t->ring->dropped, atomic_load_explicit(&t->ring->dropped, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+        return false;
+}
+
+void capo_publish(struct capo_tls *t)
+{
+        atomic_store_explicit(&t->ring->head, t->head, memory_order_release);
+}
+
+void capo_record_put(struct capo_tls *t, const struct capo_record *r)
+{
+        if (t->head >= t->limit && !capo_ring_check(t))
+                return;
+        t->ring->records[t->head++ & t->mask] = *r;
+        if (!t->group_depth)
+                capo_publish(t);
+}
+
+/* ---- groups ---- */
+
+void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site)
+{
+        t->group = atomic_fetch_add_explicit(&groups, 1, memory_order_relaxed) + 1;
+        t->group_begin = begin;
+        t->group_head = t->head;
+        t->group_bytes = 0;
+        t->group_comm = NULL;
+        t->group_members = 0;
+        t->group_stream = NULL;
+        t->group_site = (uint16_t)site;
+        t->group_call = CAPO_CALL_GROUP;
+        t->group_mixed = false;
+        t->rule = 0;
+        t->rules_differ = false;
+}
+
+void capo_group_note(struct capo_tls *t, struct capo_comm *comm, unsigned id, uint64_t bytes, uint32_t seq,
+                     void *stream, uint32_t site)
+{
+        if (t->group_members++ == 0) {
+                t->group_comm = comm;
+                t->group_call = (uint8_t)id;
+                t->group_seq = seq;
+                t->group_stream = stream;
+                if (!t->group_site)
+                        t->group_site = (uint16_t)site;
+        } else if (t->group_comm != comm) {
+                t->group_mixed = true;
+        }
+        t->group_bytes += bytes;
+        if (t->head - t->group_head > t->mask / 2) {
+                capo_publish(t);
+                t->group_head = t->head;
+        }
+}
+
+void capo_group_end(struct capo_tls *t, struct capo_gpu_call *gpu, ncclResult_t result, uint64_t end)
+{
+        struct capo_record r = {
+                .t_begin = t->group_begin,
+                .t_end = end,
+                .bytes = t->group_bytes,
+                .stream = capo_fold(t->group_stream),
+                .seq = t->group,
+                .group = t->group,
+                .peer = -1,
+                .comm = t->group_mixed || !t->group_comm ? 0 : t->group_comm->id,
+                .site = t->group_site,
+                .rule = t->rules_differ ? 0 : t->rule,
+                .call = CAPO_CALL_GROUP,
+                .type = NO_TYPE,
+                .op = NO_OP,
+                .result = (int8_t)result,
+                .clock = gpu->captured ? CAPO_CLOCK_NONE : CAPO_CLOCK_HOST,
+                .flags = (uint8_t)(CAPO_RECORD_GROUP | (gpu->captured ? CAPO_RECORD_CAPTURED : 0) |
+                                   (result == ncclInProgress ? CAPO_RECORD_ASYNC : 0)),
+                .thread = (uint16_t)t->thread,
+        };
+        const struct capo_record *only;
+
+        for (uint64_t i = t->group_head; i < t->head; i++) {
+                struct capo_record *m = &t->ring->records[i & t->mask];
+
+                if (!(m->flags & CAPO_RECORD_MEMBER))
+                        continue;
+                if (!m->rule)
+                        m->rule = r.rule;
+                if (gpu->captured)
+                        m->flags |= CAPO_RECORD_CAPTURED;
+                if (result == ncclInProgress)
+                        m->flags |= CAPO_RECORD_ASYNC;
+        }
+        t->rule = 0;
+        t->rules_differ = false;
+        only = &t->ring->records[t->group_head & t->mask];
+        if (t->group_members == 1 && t->head - t->group_head == 1 && only->flags & CAPO_RECORD_MEMBER) {
+                /* A group of one call is that call, and its time the call's: PyTorch puts each collective in a group.
+                 */
+                struct capo_record one = *only;
+
+                one.t_begin = r.t_begin;
+                one.t_end = r.t_end;
+                one.result = r.result;
+                one.clock = r.clock;
+                one.flags = (uint8_t)(r.flags & ~CAPO_RECORD_GROUP);
+                one.group = 0;
+                r = one;
+                t->head--; /* not published yet */
+        }
+        capo_publish(t);
+        if (gpu->slot >= 0)
+                capo_gpu_end(t, gpu, t->group_stream, result, &r);
+        else if (t->group_members || t->n_births)
+                capo_record_put(t, &r);
+}
+
+/* ---- who asks what this thread is doing ---- */
+
+bool capo_shim_current(struct capo_shim_outer *out)
+{
+        struct capo_tls *t = &capo_tls;
+
+        if (!t->ready)
+                return false;
+        if (t->group_depth) {
+                struct capo_comm *comm = t->group_comm;
+
+                *out = (struct capo_shim_outer){
+                        .comm_uid = comm && !t->group_mixed ? comm->uid : 0,
+                        .t_begin = t->group_begin,
+                        .seq = t->group_members ? t->group_seq : 0,
+                        .comm = comm && !t->group_mixed ? comm->id : 0,
+                        .call = t->group_call,
+                };
+                return true;
+        }
+        if (!t->depth || !t->current)
+                return false;
+        *out = (struct capo_shim_outer){
+                .comm_uid = t->current->uid,
+                .t_begin = t->t_begin,
+                .seq = capo_call_seq(t),
+                .comm = t->current->id,
+                .call = t->current_call,
+        };
+        return true;
+}
+
+static bool seam_current(struct capo_seam_call *out)
+{
+        struct capo_shim_outer outer;
+
+        if (!capo_shim_current(&outer))
+                return false;
+        *out = (struct capo_seam_call){
+                .comm_uid = outer.comm_uid,
+                .seq = outer.seq,
+                .n_members = capo_tls.group_depth ? capo_tls.group_members : 1,
+                .call = outer.call,
+        };
+        return true;
+}
+
+static void seam_decided(uint16_t rule)
+{
+        struct capo_tls *t = &capo_tls;
+
+        if (!t->ready || !(t->depth || t->group_depth))
+                return;
+        if (t->group_depth && t->rule && t->rule != rule)
+                t->rules_differ = true; /* which member each was for is not told */
+        t->rule = rule;
+}
+
+/* Does @ran speak of member @m? Counts as NCCL's Coll event has them: bytes for AllGather and Broadcast, else elements.
+ */
+static bool is_ran(const struct capo_record *m, const struct capo_comm *comm, const struct capo_seam_ran *ran)
+{
+        enum capo_call_kind kind = capo_call_kind(m->call);
+        uint64_t bytes = ran->count;
+
+        if (!(m->flags & CAPO_RECORD_MEMBER) || m->algo_proto || kind != capo_call_kind(ran->call) ||
+            (comm && m->comm != comm->id))
+                return false;
+        if (kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_BROADCAST)
+                bytes *= capo_type_size(m->type);
+        if (comm && (kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER))
+                bytes *= comm->n_ranks;
+        return m->bytes == bytes;
+}
+
+static void seam_ran(const struct capo_seam_ran *ran)
+{
+        struct capo_tls *t = &capo_tls;
+        bool kernels = capo_shim_env()->kernel_time;
+        struct capo_comm *comm = kernels || t->group_depth ? capo_comm_by_hash(ran->comm_hash) : NULL;
+        uint32_t nth = 0;
+
+        if (kernels && comm) /* counted whoever launches it: capo_seam.kernel will speak of the nth */
+                nth = __atomic_add_fetch(&comm->n_ran, 1, __ATOMIC_RELAXED);
+        if (!t->ready)
+                return;
+        if (t->group_depth) {
+                for (uint64_t i = t->group_head; i < t->head; i++) {
+                        struct capo_record *m = &t->ring->records[i & t->mask];
+
+                        if (is_ran(m, comm, ran)) {
+                                m->algo_proto = ran->algo_proto;
+                                m->channels = ran->channels;
+                                return;
+                        }
+                }
+        } else if (t->depth && t->current && !t->algo_proto &&
+                   capo_call_kind(ran->call) == capo_call_kind(t->current_call)) {
+                t->algo_proto = ran->algo_proto;
+                t->channels = ran->channels;
+                if (kernels) {
+                        t->kernel_nth = nth;
+                        t->kernel_hash = ran->comm_hash;
+                }
+        }
+}
+
+static void seam_rules(const char *text)
+{
+        if (capo_shim_start()) {
+                capo_shim_thread();
+                capo_shim_text(CAPO_FRAME_RULES, text, strlen(text));
+        }
+}
+
+static const struct capo_seam seam = {
+        .current = seam_current,
+        .comm = capo_comm_told,
+        .decided = seam_decided,
+        .ran = seam_ran,
+        .kernel = capo_comm_kernel,
+        .rules = seam_rules,
+};
+const struct capo_seam *capo_seam = &seam;
+
+void capo_record_fork(void)
+{
+        memset(&capo_tls, 0, sizeof capo_tls);
+        atomic_store(&groups, 0);
+        atomic_store(&capo_gpu_on, false);
+}

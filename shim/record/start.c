@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of the recorder in this process.
+ *
+ *      first wrapped call   settings, segment                                  on the job's thread, well under a ms
+ *                           and the drain thread: at the first NCCL call; a program of one thread that only uses
+ *                           libfabric keeps its one thread, because a second makes every lock of glibc a bus lock
+ *      drain thread         sleeps 1 to 50 ms, takes what is finished, writes; makes the log after its first nap,
+ *                           because by then the clock is calibrated
+ *      exit()               an atexit handler, which runs before those of CUDA, collects GPU times a last time; the
+ *                           library's destructor, which runs last, drains, writes END and removes the segment
+ *      fork()               the child forgets everything and is unborn; the parent goes on
+ *      anything else        (kill, _exit, exec, abort) leaves the segment behind for `capo recover` or the next report
+ *
+ * The drain thread has all signals blocked, allocates nothing from the job's allocator and never holds a lock that a
+ * recorded call can want in its steady state.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "core/log/drain.h"
+#include "shim/nccl/comm.h"
+#include "shim/record/start.h"
+
+#define NAP_LEAST_NS       1000000
+#define NAP_MOST_NS        50000000
+#define CALLBACKS          8
+#define TEXT_PIECE         32768u
+#define CHECKPOINT_NS      10000000000u /* the first; each next one twice as far, up to CHECKPOINT_MOST_NS */
+#define CHECKPOINT_MOST_NS 600000000000u
+
+_Atomic int capo_shim_state;
+_Atomic bool capo_shim_threaded;
+
+static struct capo_env env;
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t drain_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t thread_key;
+static bool hooks_set; /* atexit, atfork, key: once per program, forks included */
+static struct capo_drain *drain;
+static bool log_made, log_tried;
+static _Atomic uint32_t wake; /* futex: 1 when the drain should not sleep */
+static uint64_t poll_by;      /* CLOCK_MONOTONIC: somebody wants a round then; 0 nobody */
+static _Atomic bool stopping;
+static struct {
+        void (*checkpoint[CALLBACKS])(bool last);
+        void (*poll[CALLBACKS])(void);
+        void (*fork[CALLBACKS])(void);
+        _Atomic unsigned n_checkpoint, n_poll, n_fork;
+} callbacks;
+
+const struct capo_env *capo_shim_env(void)
+{
+        return &env;
+}
+
+uint64_t capo_shim_ns(uint64_t ticks)
+{
+        return capo_seg.header ? capo_clock_ns(&capo_seg.header->clock, ticks) : 0;
+}
+
+void *capo_shim_alloc(size_t size)
+{
+        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        return p == MAP_FAILED ? NULL : p;
+}
+
+/* ---- text into the segment ---- */
+
+static void text_put(uint64_t at, const void *from, size_t n)
+{
+        char *text = capo_area_at(&capo_seg, CAPO_AREA_TEXT, 0);
+        uint32_t size = capo_seg.header->areas[CAPO_AREA_TEXT].capacity;
+
+        for (size_t i = 0; i < n; i++)
+                text[(at + i) % size] = ((const char *)from)[i];
+}
+
+static bool piece_put(unsigned type, const char *text, uint32_t size)
+{
+        struct capo_segment_header *h = capo_seg.header;
+        struct capo_area *area = &h->areas[CAPO_AREA_TEXT];
+        uint32_t head[2] = {type, size};
+        bool room;
+
+        pthread_mutex_lock(&capo_seg.lock);
+        room = capo_area_commit(&capo_seg, CAPO_AREA_TEXT, area->capacity) == 0 &&
+               h->text_head + 8 + size + 8 - atomic_load_explicit(&h->text_tail, memory_order_acquire) <=
+                       area->capacity;
+        if (room) {
+                text_put(h->text_head, head, sizeof head);
+                text_put(h->text_head + sizeof head, text, size);
+                atomic_store_explicit(&h->text_head, h->text_head + 8 + ((size + 7) & ~7u), memory_order_release);
+        } else {
+                atomic_fetch_add(&h->text_lost, size);
+        }
+        pthread_mutex_unlock(&capo_seg.lock);
+        return room;
+}
+
+void capo_shim_text(unsigned type, const char *text, size_t size)
+{
+        if (atomic_load(&capo_shim_state) < CAPO_SHIM_ON || !capo_seg.header)
+                return;
+        while (size > 0) { /* large texts go in pieces of whole lines */
+                size_t n = size;
+
+                if (n > TEXT_PIECE) {
+                        const char *end = memrchr(text, '\n', TEXT_PIECE);
+
+                        n = end ? (size_t)(end + 1 - text) : TEXT_PIECE;
+                }
+                if (!piece_put(type, text, (uint32_t)n))
+                        return;
+                text += n;
+                size -= n;
+        }
+}
+
+/* ---- text that replaces itself ---- */
+
+static struct {
+        uint32_t half, size; /* half under construction: 1 or 2; 0 it did not fit */
+} keeping;
+
+void capo_shim_keep_begin(void)
+{
+        keeping.half = 0;
+        if (atomic_load(&capo_shim_state) < CAPO_SHIM_ON || !capo_seg.header)
+                return;
+        keeping.half = atomic_load_explicit(&capo_seg.header->kept_now, memory_order_relaxed) == 1 ? 2 : 1;
+        keeping.size = 0;
+}
+
+void capo_shim_keep(unsigned type, const char *text, size_t size)
+{
+        uint32_t head[2] = {type, (uint32_t)size};
+        size_t at = (keeping.half - 1) * CAPO_KEPT_HALF + keeping.size, whole = sizeof head + ((size + 7) & ~(size_t)7);
+        char *to;
+        int r;
+
+        if (!keeping.half)
+                return;
+        pthread_mutex_lock(&capo_seg.lock);
+        r = keeping.size + whole <= CAPO_KEPT_HALF ? capo_area_commit(&capo_seg, CAPO_AREA_KEPT, (uint32_t)(at + whole))
+                                                   : -ENOSPC;
+        pthread_mutex_unlock(&capo_seg.lock);
+        if (r < 0) {
+                keeping.half = 0;
+                return;
+        }
+        to = capo_area_at(&capo_seg, CAPO_AREA_KEPT, at);
+        memcpy(to, head, sizeof head);
+        memcpy(to + sizeof head, text, size);
+        keeping.size += (uint32_t)whole;
+}
+
+void capo_shim_keep_end(void)
+{
+        if (!keeping.half)
+                return;
+        capo_seg.header->kept_size[keeping.half - 1] = keeping.size;
+        atomic_store_explicit(&capo_seg.header->kept_now, keeping.half, memory_order_release);
+}
+
+void capo_shim_info(const char *key, const char *format, ...)
+{
+        char line[4096];
+        va_list args;
+        int n = snprintf(line, sizeof line, "%s\t", key), m;
+
+        va_start(args, format);
+        m = vsnprintf(line + n, sizeof line - 1 - (size_t)n, format, args);
+        va_end(args);
+        if (m < 0)
+                return;
+        if (n + m > (int)sizeof line - 2)
+                m = (int)sizeof line - 2 - n;
+        for (int i = n; i < n + m; i++) {
+                if ((unsigned char)line[i] < 32) /* one line is one line */
+                        line[i] = ' ';
+        }
+        line[n + m] = '\n';
+        capo_shim_text(CAPO_FRAME_INFO, line, (size_t)(n + m + 1));
+}
+
+/* ---- callbacks ---- */
+
+#define REGISTER(list, f)                                                  \
+        do {                                                               \
+                unsigned i = atomic_fetch_add(&callbacks.n_##list, 1);     \
+                                                                           \
+                if (i >= CALLBACKS) {                                      \
+                        atomic_fetch_sub(&callbacks.n_##list, 1);          \
+                        return false;                                      \
+                }                                                          \
+                __atomic_store_n(&callbacks.list[i], f, __ATOMIC_RELEASE); \
+                return true;                                               \
+        } while (0)
+#define CALL_ALL(list, ...)                                                                                      \
+        do {                                                                                                     \
+                for (unsigned i = 0; i < atomic_load(&callbacks.n_##list); i++) {                                \
+                        __typeof__(callbacks.list[0]) f = __atomic_load_n(&callbacks.list[i], __ATOMIC_ACQUIRE); \
+                        if (f)                                                                                   \
+                                f(__VA_ARGS__);                                                                  \
+                }                                                                                                \
+        } while (0)
+
+bool capo_shim_at_checkpoint(void (*write)(bool last))
+{
+        REGISTER(checkpoint, write);
+}
+
+bool capo_shim_at_poll(void (*poll)(void))
+{
+        REGISTER(poll, poll);
+}
+
+bool capo_shim_at_fork(void (*child)(void))
+{
+        REGISTER(fork, child);
+}
+
+/* ---- the drain thread ---- */
+
+void capo_wake_drain(void)
+{
+        if (atomic_exchange_explicit(&wake, 1, memory_order_relaxed) == 0)
+                syscall(SYS_futex, &wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void capo_shim_nap(uint64_t ns)
+{
+        struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+
+        syscall(SYS_futex, &wake, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0);
+        atomic_store_explicit(&wake, 0, memory_order_relaxed);
+}
+
+void capo_shim_poll_by(uint64_t mono_ns)
+{
+        poll_by = mono_ns;
+}
+
+static uint64_t interval_or_sooner(uint64_t interval)
+{
+        uint64_t now;
+
+        if (!poll_by)
+                return interval;
+        now = capo_clock_mono();
+        return poll_by <= now ? 1 : poll_by - now < interval ? poll_by - now : interval;
+}
+
+/* The log, as soon as the clock has a rate. Caller holds drain_lock. */
+static void make_log(void)
+{
+        int r;
+
+        if (log_tried)
+                return;
+        log_tried = true;
+        if (!capo_seg.header->log_path[0])
+                return; /* said why at start */
+        r = capo_drain_create_log(drain);
+        log_made = r == 0;
+        if (!log_made)
+                capo_warn("%s: cannot be made, calls are counted but not kept: %s", capo_seg.header->log_path,
+                          strerror(-r));
+        capo_info_write();
+        capo_drain_text(drain);
+}
+
+static unsigned round_once(void)
+{
+        capo_clock_update(&capo_seg.header->clock);
+        capo_gpu_poll();
+        capo_kernel_poll(false);
+        CALL_ALL(poll);
+        return capo_drain_round(drain);
+}
+
+static void checkpoint(void)
+{
+        capo_nccl_tell();
+        CALL_ALL(checkpoint, false);
+        capo_drain_checkpoint(drain);
+}
+
+/*
+ * This thread runs for microseconds at a time: a short slice, on kernels that take one (Linux 6.12 and later, EEVDF),
+ * lets it have them at once, also beside threads that spin. Elsewhere nothing changes.
+ */
+static void be_prompt(void)
+{
+        struct { /* struct sched_attr, linux/sched/types.h, first version */
+                uint32_t size, policy;
+                uint64_t flags;
+                int32_t nice;
+                uint32_t priority;
+                uint64_t runtime, deadline, period;
+        } attr = {.size = sizeof attr, .runtime = 100000};
+
+        if (syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0) || attr.policy != 0 /* SCHED_OTHER */)
+                return;
+        attr.runtime = 100000; /* ns */
+        syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+static void *drain_main(void *unused)
+{
+        uint64_t interval = NAP_LEAST_NS, distance = CHECKPOINT_NS, next;
+        bool early = true;
+
+        prctl(PR_SET_NAME, "capo-drain");
+        be_prompt();
+        prctl(PR_SET_TIMERSLACK, 1000); /* ns: a nap of 50 us is to be one */
+        capo_shim_nap(2 * NAP_LEAST_NS);
+        pthread_mutex_lock(&drain_lock);
+        if (!atomic_load(&stopping)) {
+                capo_clock_update(&capo_seg.header->clock);
+                capo_clock_ready(&capo_seg.header->clock);
+                capo_seg.header->cost_ns = capo_cost_measure();
+        }
+        pthread_mutex_unlock(&drain_lock);
+        next = capo_clock_mono() + distance;
+        while (!atomic_load(&stopping)) {
+                double full;
+
+                capo_shim_nap(interval_or_sooner(interval));
+                pthread_mutex_lock(&drain_lock);
+                if (atomic_load(&stopping)) {
+                        pthread_mutex_unlock(&drain_lock);
+                        break;
+                }
+                round_once();
+                full = capo_drain_fullest(drain);
+                if (!log_tried && capo_seg.header->clock.now_mono_ns - capo_seg.header->clock.t0_mono_ns > 20000000) {
+                        make_log();
+                } else if (early && log_made) { /* soon after the start, say which NCCL, and which communicators */
+                        early = false;
+                        checkpoint();
+                }
+                if (capo_seg.header->clock.now_mono_ns >= next) {
+                        checkpoint();
+                        distance = distance * 2 > CHECKPOINT_MOST_NS ? CHECKPOINT_MOST_NS : distance * 2;
+                        next = capo_clock_mono() + distance;
+                }
+                pthread_mutex_unlock(&drain_lock);
+                interval = full > 0.25 ? interval / 2 : interval + interval / 2;
+                interval = interval < NAP_LEAST_NS ? NAP_LEAST_NS : interval > NAP_MOST_NS ? NAP_MOST_NS : interval;
+        }
+        return NULL;
+}
+
+static int make_thread(void)
+{
+        pthread_attr_t attr;
+        sigset_t all, before;
+        pthread_t thread;
+        int r;
+
+        sigfillset(&all);
+        pthread_attr_init(&attr);
+        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+        pthread_attr_setstacksize(&attr, 256 << 10);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        r = pthread_create(&thread, &attr, drain_main, NULL);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attr);
+        return -r;
+}
+
+/* glibc's word on it (sys/single_threaded.h); an older one has none, and then nobody is alone. */
+extern char __libc_single_threaded __attribute__((weak));
+
+bool capo_shim_alone(void)
+{
+        return &__libc_single_threaded && __libc_single_threaded && !atomic_load(&capo_shim_threaded);
+}
+
+void capo_shim_thread_slow(void)
+{
+        int r = 0;
+
+        pthread_mutex_lock(&start_lock);
+        if (!atomic_exchange(&capo_shim_threaded, true))
+                r = make_thread();
+        pthread_mutex_unlock(&start_lock);
+        if (r < 0)
+                capo_warn("no thread to write logs with: %s; only the last calls will be kept", strerror(-r));
+}
+
+/* ---- birth ---- */
+
+/* mkdir -p. 0 or -errno. */
+static int make_folder(const char *dir)
+{
+        char path[PATH_MAX];
+        struct stat st;
+
+        if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
+                return -ENAMETOOLONG;
+        for (char *p = path + 1; *p; p++) {
+                if (*p == '/') {
+                        *p = 0;
+                        mkdir(path, 0777);
+                        *p = '/';
+                }
+        }
+        if (mkdir(path, 0777) && errno != EEXIST)
+                return -errno;
+        return stat(path, &st) ? -errno : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+}
+
+static void choose_log(struct capo_segment_header *h)
+{
+        char folder[PATH_MAX];
+        int r = make_folder(env.dir);
+
+        if (r == 0 && !realpath(env.dir, folder))
+                r = -errno;
+        if (r == 0 && snprintf(h->log_path, sizeof h->log_path, "%s/%s.%d.capo", folder, h->host, h->pid) >=
+                              (int)sizeof h->log_path - 8)
+                r = -ENAMETOOLONG;
+        if (r < 0) {
+                h->log_path[0] = 0;
+                capo_warn("%s: no logs there, calls are counted but not kept: %s", env.dir, strerror(-r));
+        }
+}
+
+static void at_exit(void)
+{
+        if (atomic_load(&capo_shim_state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
+                return;
+        pthread_mutex_lock(&drain_lock);
+        capo_gpu_poll();
+        capo_gpu_stop();
+        pthread_mutex_unlock(&drain_lock);
+}
+
+static void at_fork_child(void)
+{
+        int state = atomic_load(&capo_shim_state);
+
+        if (state == CAPO_SHIM_ON && capo_seg.header) {
+                munmap(capo_seg.header, capo_seg.header->size); /* the parent's; only this thread lives here */
+                capo_drain_free(drain);
+        }
+        drain = NULL;
+        log_made = log_tried = false;
+        atomic_store(&capo_shim_threaded, false);
+        atomic_store(&stopping, false);
+        atomic_store(&wake, 0);
+        poll_by = 0;
+        callbacks.n_checkpoint = callbacks.n_poll = 0;
+        pthread_mutex_init(&start_lock, NULL);
+        pthread_mutex_init(&drain_lock, NULL);
+        capo_segment_forget(&capo_seg);
+        pthread_mutex_init(&capo_seg.lock, NULL);
+        capo_record_fork();
+        capo_comm_fork();
+        capo_gpu_fork();
+        capo_kernel_fork();
+        capo_site_fork();
+        capo_nccl_fork();
+        atomic_store(&capo_shim_state, CAPO_SHIM_UNBORN);
+        CALL_ALL(fork);
+}
+
+static void thread_gone(void *unused)
+{
+        capo_thread_end();
+}
+
+void capo_thread_watch(void)
+{
+        pthread_setspecific(thread_key, (void *)1);
+}
+
+static bool start(void)
+{
+        struct capo_segment_config config;
+        int r;
+
+        capo_env_read(&env);
+        capo_msg_set_level(env.verbose > 0 ? CAPO_DEBUG : env.quiet ? CAPO_WARN : CAPO_INFO);
+        if (env.off || !*env.dir)
+                return false;
+        if (!hooks_set) {
+                hooks_set = true;
+                pthread_key_create(&thread_key, thread_gone);
+                pthread_atfork(NULL, NULL, at_fork_child);
+                atexit(at_exit);
+        }
+        config = (struct capo_segment_config){
+                .ring_bytes = env.ring,
+                .flight_records = env.flight > 0 ? (uint64_t)env.flight : 0,
+                .trace_all = !strcmp(env.trace, "all"),
+        };
+        if (*env.trace && !config.trace_all)
+                capo_warn("CAPO_TRACE=%s is not understood (all, or empty), keeping summaries and the last calls",
+                          env.trace);
+        r = capo_segment_create(&capo_seg, env.shm, &config);
+        if (r < 0) {
+                capo_warn("not recording: no memory: %s", strerror(-r));
+                return false;
+        }
+        capo_clock_init(&capo_seg.header->clock);
+        choose_log(capo_seg.header);
+        atomic_store_explicit(&capo_seg.header->born, 1, memory_order_release);
+        r = capo_drain_new(&capo_seg, &drain);
+        if (r < 0) {
+                capo_warn("not recording: no memory: %s", strerror(-r));
+                capo_segment_remove(&capo_seg);
+                return false;
+        }
+        capo_drain_resolve(drain, capo_site_text);
+        return true;
+}
+
+bool capo_shim_start_slow(void)
+{
+        int saved = errno, state;
+
+        pthread_mutex_lock(&start_lock);
+        state = atomic_load(&capo_shim_state);
+        if (state == CAPO_SHIM_UNBORN) {
+                state = start() ? CAPO_SHIM_ON : CAPO_SHIM_OFF;
+                atomic_store_explicit(&capo_shim_state, state, memory_order_release);
+        }
+        pthread_mutex_unlock(&start_lock);
+        errno = saved;
+        return state == CAPO_SHIM_ON;
+}
+
+/* ---- death ---- */
+
+__attribute__((destructor)) static void over(void)
+{
+        struct timespec until;
+
+        if (atomic_load(&capo_shim_state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
+                return;
+        atomic_store(&stopping, true);
+        capo_wake_drain();
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 5;
+        if (pthread_mutex_timedlock(&drain_lock, &until)) {
+                /* the drain hangs in a write: do not hang the job's exit too; the segment stays for `capo recover` */
+                capo_warn("%s: writing hangs; capo recover will finish the log", capo_seg.header->log_path);
+                atomic_store(&capo_shim_state, CAPO_SHIM_OVER);
+                return;
+        }
+        capo_clock_update(&capo_seg.header->clock);
+        capo_clock_ready(&capo_seg.header->clock);
+        if (capo_seg.header->cost_ns == 0) /* a short process: the drain thread did not come to it */
+                capo_seg.header->cost_ns = capo_cost_measure();
+        make_log();
+        CALL_ALL(checkpoint, true);
+        atomic_store(&capo_shim_state, CAPO_SHIM_OVER);
+        capo_gpu_stop();
+        capo_kernel_poll(true);
+        capo_nccl_tell();
+        capo_drain_round(drain);
+        capo_drain_finish(drain, 1);
+        capo_segment_remove(&capo_seg);
+        pthread_mutex_unlock(&drain_lock);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the files that make up the recorder's life. */
+#ifndef CAPO_START_H
+#define CAPO_START_H
+
+#include "shim/record/recorder.h"
+
+/** capo_thread_watch() - have capo_thread_end() called when this thread exits. */
+void capo_thread_watch(void);
+void capo_thread_end(void);
+
+/** capo_info_write() - the INFO lines about this process (info.c); on the drain thread, once. */
+void capo_info_write(void);
+
+/** capo_cost_measure() - what a recorded call costs here, ns (cost.c); on the drain thread, once, about 100 us. */
+double capo_cost_measure(void);
+
+/** capo_site_text() - pc[] to text (site.c); on the drain thread. */
+unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned room);
+
+/** capo_gpu_look() - is the CUDA driver here by now? Cheap once it is, or once GPU timing is off. */
+void capo_gpu_look(void);
+
+/** capo_gpu_describe() - INFO gpu.busid.<device>, gpu.numa.<device> and, for a MIG slice, gpu.mig.<device>, once per
+ * device and process; nothing without the driver. GPU timing need not be on. */
+void capo_gpu_describe(int device);
+/** capo_gpu_poll() - on the drain thread: times of calls that have ended. */
+void capo_gpu_poll(void);
+/** capo_gpu_stop() - no more driver calls; what is under way keeps its host time. */
+void capo_gpu_stop(void);
+
+/** capo_kernel_poll() - on the drain thread: let go of records whose GPU stamps never came; @all: of all of them. */
+void capo_kernel_poll(bool all);
+
+void capo_record_fork(void);
+void capo_kernel_fork(void);
+void capo_gpu_fork(void);
+void capo_site_fork(void);
+
+#endif

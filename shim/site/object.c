@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dl_iterate_phdr() rather than dladdr(): dladdr waits for whatever constructor another thread's dlopen is running. And
+ * the file's own tables rather than the loaded ones: programs are seldom linked with -rdynamic, so the functions that
+ * matter most are only in .symtab.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "core/base/util.h"
+#include "shim/site/object.h"
+#include "shim/nccl/real.h"
+
+struct search {
+        uintptr_t address;
+        struct capo_object *out;
+};
+
+static int look(struct dl_phdr_info *info, size_t size, void *cookie)
+{
+        struct search *s = cookie;
+
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+                if (p->p_type == PT_LOAD && s->address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz) {
+                        s->out->base = info->dlpi_addr;
+                        snprintf(s->out->path, sizeof s->out->path, "%s", info->dlpi_name ? info->dlpi_name : "");
+                        return 1;
+                }
+        }
+        return 0;
+}
+
+bool capo_object_of(const void *address, struct capo_object *out)
+{
+        struct search s = {(uintptr_t)address, out};
+
+        *out = (struct capo_object){0};
+        return dl_iterate_phdr(look, &s) == 1;
+}
+
+struct map {
+        const char *p;
+        size_t size;
+};
+
+static void unmap(struct map *m)
+{
+        if (m->p)
+                munmap((void *)m->p, m->size);
+}
+
+static bool inside(const struct map *m, uint64_t offset, uint64_t size)
+{
+        return offset <= m->size && size <= m->size - offset;
+}
+
+/* One symbol table of the file. */
+static int search_table(const struct map *m, const ElfW(Shdr) * table, const ElfW(Shdr) * strings, uint64_t offset,
+                        char *name, size_t room, uint64_t *into)
+{
+        if (!inside(m, table->sh_offset, table->sh_size) || !inside(m, strings->sh_offset, strings->sh_size) ||
+            table->sh_entsize != sizeof(ElfW(Sym)))
+                return -ENOENT;
+        for (uint64_t i = 0; i < table->sh_size / sizeof(ElfW(Sym)); i++) {
+                ElfW(Sym) sym;
+
+                memcpy(&sym, m->p + table->sh_offset + i * sizeof sym, sizeof sym);
+                if ((sym.st_info & 15) != STT_FUNC || sym.st_shndx == SHN_UNDEF ||
+                    offset - sym.st_value >= sym.st_size || sym.st_name >= strings->sh_size)
+                        continue;
+                snprintf(name, room, "%.*s",
+                         (int)(strings->sh_size - sym.st_name < 4096 ? strings->sh_size - sym.st_name : 4096),
+                         m->p + strings->sh_offset + sym.st_name);
+                *into = offset - sym.st_value;
+                return 0;
+        }
+        return -ENOENT;
+}
+
+int capo_object_symbol(const char *path, uint64_t offset, char *name, size_t room, uint64_t *into)
+{
+        static const uint32_t kinds[] = {SHT_SYMTAB, SHT_DYNSYM};
+        _cleanup_close_ int fd = open(*path ? path : "/proc/self/exe", O_RDONLY | O_CLOEXEC);
+        _cleanup_(unmap) struct map m = {0};
+        const ElfW(Ehdr) * header;
+        const ElfW(Shdr) * sections;
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st))
+                return -errno;
+        m.size = (size_t)st.st_size;
+        m.p = m.size < sizeof *header ? MAP_FAILED : mmap(NULL, m.size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (m.p == MAP_FAILED) {
+                m.p = NULL;
+                return -ENOENT;
+        }
+        header = (const ElfW(Ehdr) *)m.p;
+        if (memcmp(header->e_ident, ELFMAG, SELFMAG) || header->e_shentsize != sizeof *sections ||
+            header->e_shoff % 8 || !inside(&m, header->e_shoff, (uint64_t)header->e_shnum * sizeof *sections))
+                return -ENOENT;
+        sections = (const ElfW(Shdr) *)(m.p + header->e_shoff);
+        for (size_t k = 0; k < N_ELEMENTS(kinds); k++) {
+                for (unsigned i = 0; i < header->e_shnum; i++) {
+                        if (sections[i].sh_type == kinds[k] && sections[i].sh_link < header->e_shnum &&
+                            search_table(&m, &sections[i], &sections[sections[i].sh_link], offset, name, room, into) ==
+                                    0)
+                                return 0;
+                }
+        }
+        return -ENOENT;
+}
+
+/* ---- names ----
+ * ld.so's own look-up in one object, by the tables that it maps: glibc's <link.h> and the ELF specification, and for
+ * DT_GNU_HASH https://flapenguin.me/elf-dt-gnu-hash. Nothing is called, sanitizers' replacements included. */
+
+struct tables {
+        const ElfW(Sym) * symbols;
+        const char *strings;
+        const uint32_t *gnu, *sysv; /* hash tables; NULL where there is none */
+};
+
+CAPO_UNSANITIZED static bool same(const char *a, const char *b)
+{
+        while (*a && *a == *b)
+                a++, b++;
+        return *a == *b;
+}
+
+/* ld.so adds the load address to most of these pointers in place; the kernel's vdso keeps it apart. */
+CAPO_UNSANITIZED static const void *placed(uintptr_t base, ElfW(Addr) value)
+{
+        return (const void *)(value < base ? base + value : value);
+}
+
+CAPO_UNSANITIZED static struct tables tables_of(uintptr_t base, const ElfW(Dyn) * dynamic)
+{
+        struct tables t = {0};
+
+        for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+                const void *at = placed(base, dynamic->d_un.d_ptr);
+
+                if (dynamic->d_tag == DT_SYMTAB)
+                        t.symbols = at;
+                else if (dynamic->d_tag == DT_STRTAB)
+                        t.strings = at;
+                else if (dynamic->d_tag == DT_GNU_HASH)
+                        t.gnu = at;
+                else if (dynamic->d_tag == DT_HASH)
+                        t.sysv = at;
+        }
+        return t;
+}
+
+CAPO_UNSANITIZED static bool is_it(const struct tables *t, uint32_t i, const char *name)
+{
+        const ElfW(Sym) *s = &t->symbols[i];
+
+        return s->st_shndx != SHN_UNDEF && s->st_value && same(t->strings + s->st_name, name);
+}
+
+/* The number of the symbol @name that the object defines, 0 when it defines none. */
+CAPO_UNSANITIZED static uint32_t symbol_of(const struct tables *t, const char *name)
+{
+        if (!t->symbols || !t->strings)
+                return 0;
+        if (t->gnu) {
+                uint32_t n_buckets = t->gnu[0], first = t->gnu[1], bloom_words = t->gnu[2], hash = 5381, i;
+                const uint32_t *buckets = t->gnu + 4 + bloom_words * (sizeof(ElfW(Addr)) / 4),
+                               *chain = buckets + n_buckets;
+
+                for (const char *c = name; *c; c++)
+                        hash = hash * 33 + (unsigned char)*c;
+                i = n_buckets ? buckets[hash % n_buckets] : 0;
+                for (; i >= first && i; i++) {
+                        if ((chain[i - first] | 1) == (hash | 1) && is_it(t, i, name))
+                                return i;
+                        if (chain[i - first] & 1)
+                                break;
+                }
+        } else if (t->sysv) {
+                for (uint32_t i = 1; i < t->sysv[1]; i++) {
+                        if (is_it(t, i, name))
+                                return i;
+                }
+        }
+        return 0;
+}
+
+/* The first function @name in the list from @m on. */
+CAPO_UNSANITIZED static void *first_function(const struct link_map *m, const char *name)
+{
+        for (; m; m = m->l_next) {
+                struct tables t = tables_of(m->l_addr, m->l_ld);
+                uint32_t i = capo_own(m->l_ld) ? 0 : symbol_of(&t, name);
+
+                if (i && (t.symbols[i].st_info & 15) == STT_FUNC)
+                        return (void *)(m->l_addr + t.symbols[i].st_value);
+        }
+        return NULL;
+}
+
+CAPO_UNSANITIZED void *capo_object_next_function(const char *name)
+{
+        const struct link_map *us = _r_debug.r_map;
+        void *f;
+
+        while (us && !capo_own(us->l_ld))
+                us = us->l_next;
+        f = first_function(us, name);
+        return f ? f : first_function(_r_debug.r_map, name);
+}
+
+static int defines(struct dl_phdr_info *info, size_t size, void *name)
+{
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+                if (p->p_type == PT_DYNAMIC) {
+                        const ElfW(Dyn) *dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + p->p_vaddr);
+                        struct tables t = tables_of(info->dlpi_addr, dynamic);
+
+                        return !capo_own(dynamic) && symbol_of(&t, name);
+                }
+        }
+        return 0;
+}
+
+bool capo_object_defined(const char *name)
+{
+        return dl_iterate_phdr(defines, (void *)name) != 0;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Call sites. Walking a stack costs microseconds, so it is done once per place: recorder.h keeps, per thread, a small
+ * cache from (return address, stack depth) to the number of the site. Two ways to one wrapper call that have the same
+ * return address and the same depth pass for one site; ways that differ mostly differ in depth.
+ *
+ * The walk is libgcc's own unwinder (_Unwind_Backtrace, linked statically and hidden), because Debian's and Ubuntu's
+ * static libunwind is not position-independent and a preload library should bring no shared library along. It follows
+ * DWARF unwind tables, which everything NCCL is called from has.
+ *
+ * Names are found later, on the drain thread (object.c). Python frames are read here, and only when this thread holds
+ * the interpreter's lock already.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unwind.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "shim/site/object.h"
+#include "shim/site/python.h"
+#include "shim/record/recorder.h"
+#include "shim/record/start.h"
+
+#define TABLE       32768u
+#define MISSES_FREE 4096u /* per thread; after that a place that never repeats is walked only now and then */
+#define MISSES_RATE 256u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+        uint64_t hash;
+        uint32_t site;
+} table[TABLE];
+
+struct walk {
+        uint64_t *pc;
+        uint32_t n;
+};
+
+static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *cookie)
+{
+        struct walk *w = cookie;
+        uintptr_t pc = _Unwind_GetIP(context);
+
+        if (!pc || w->n == CAPO_SITE_FRAMES)
+                return _URC_END_OF_STACK;
+        if (!capo_own((const void *)pc))
+                w->pc[w->n++] = pc;
+        return _URC_NO_REASON;
+}
+
+static uint32_t add(uint64_t hash, const uint64_t *pc, uint32_t n, const char *py, unsigned py_size)
+{
+        struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_SITES];
+        uint32_t i = (uint32_t)hash % TABLE, site = 0;
+
+        pthread_mutex_lock(&lock);
+        for (; table[i].site && table[i].hash != hash; i = (i + 1) % TABLE)
+                ;
+        site = table[i].site;
+        if (!site) {
+                pthread_mutex_lock(&capo_seg.lock);
+                if (capo_area_commit(&capo_seg, CAPO_AREA_SITES, area->used + 1) == 0) {
+                        struct capo_seg_site *s = capo_area_at(&capo_seg, CAPO_AREA_SITES, area->used);
+
+                        memcpy(s->pc, pc, n * sizeof *pc);
+                        s->n_pc = n;
+                        memcpy(s->py, py, py_size);
+                        s->py_size = (uint16_t)py_size;
+                        atomic_store_explicit(&s->ready, 1, memory_order_release);
+                        atomic_store_explicit(&area->used, area->used + 1, memory_order_release);
+                        site = area->used;
+                        table[i].hash = hash;
+                        table[i].site = site;
+                }
+                pthread_mutex_unlock(&capo_seg.lock);
+        }
+        pthread_mutex_unlock(&lock);
+        return site;
+}
+
+uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *frame)
+{
+        struct capo_site_entry *e = capo_site_entry(t, caller, frame);
+        uint64_t pc[CAPO_SITE_FRAMES];
+        struct walk w = {pc, 0};
+        char py[sizeof((struct capo_seg_site *)0)->py];
+        unsigned py_size = 0;
+        uint64_t began = capo_clock_ticks();
+        int saved = errno;
+        uint32_t site = 0;
+
+        if (t->site_misses == UINT32_MAX) { /* measuring ourselves (cost.c) */
+                *e = (struct capo_site_entry){caller, frame, 0};
+                return 0;
+        }
+        if (t->site_misses++ > MISSES_FREE && t->site_misses % MISSES_RATE)
+                return e->caller == caller ? e->site : 0;
+        _Unwind_Backtrace(step, &w);
+        py_size = capo_python_frames(py, sizeof py);
+        if (w.n)
+                site = add(XXH3_64bits_withSeed(pc, w.n * sizeof *pc, XXH3_64bits(py, py_size)), pc, w.n, py, py_size);
+        *e = (struct capo_site_entry){caller, frame, site};
+        if (t->group_depth) /* this time is ours, not the open group's */
+                t->group_begin += capo_clock_ticks() - began;
+        errno = saved;
+        return site;
+}
+
+unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned room)
+{
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < site->n_pc; i++) {
+                uint64_t pc = site->pc[i] - 1, into; /* a return address may lie behind its function */
+                struct capo_object object;
+                char line[700], name[300];
+                const char *file;
+                int m;
+
+                if (!capo_object_of((const void *)(uintptr_t)pc, &object)) {
+                        m = snprintf(line, sizeof line, "0x%llx\n", (unsigned long long)site->pc[i]);
+                } else {
+                        file = strrchr(object.path, '/') ? strrchr(object.path, '/') + 1 : object.path;
+                        if (capo_object_symbol(object.path, pc - object.base, name, sizeof name, &into) == 0)
+                                m = snprintf(line, sizeof line, "%s+0x%llx %s+0x%llx\n", name,
+                                             (unsigned long long)into + 1, *file ? file : "(program)",
+                                             (unsigned long long)(site->pc[i] - object.base));
+                        else
+                                m = snprintf(line, sizeof line, "%s+0x%llx\n", *file ? file : "(program)",
+                                             (unsigned long long)(site->pc[i] - object.base));
+                }
+                if (m < 0 || n + (unsigned)m > room)
+                        break;
+                memcpy(text + n, line, (size_t)m);
+                n += (unsigned)m;
+        }
+        return n;
+}
+
+void capo_site_fork(void)
+{
+        pthread_mutex_init(&lock, NULL);
+        memset(table, 0, sizeof table);
+}

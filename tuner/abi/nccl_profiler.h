@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL's profiler plugin ABI in our own words, versions 1 to 6, as far as capo looks into it: the head of every event
+ * and the Coll and KernelCh events. Layouts: nccl src/include/plugin/profiler/profiler_v1.h .. profiler_v6.h of 2.30.7.
+ *
+ *   v1  2.23.4   codes            v3  2.26.2   KernelCh               v5  2.28.3   64-bit type, parentGroup
+ *   v2  2.24.3   strings          v4  2.27.3   names, GPU time stamps  v6  2.29.2   copy-engine events
+ */
+#ifndef CAPO_NCCL_PROFILER_H
+#define CAPO_NCCL_PROFILER_H
+
+#include "tuner/abi/nccl_plugin.h"
+
+enum { /* event types, also the bits of the mask */
+       CAPO_EVENT_GROUP = 1,
+       CAPO_EVENT_COLL = 2,
+       CAPO_EVENT_P2P = 4,
+       CAPO_EVENT_PROXY_OP = 8,
+       CAPO_EVENT_PROXY_STEP = 16,
+       CAPO_EVENT_PROXY_CTRL = 32,
+       CAPO_EVENT_KERNEL = 64,
+       CAPO_EVENT_NET = 128,
+       CAPO_EVENT_GROUP_API = 256,
+       CAPO_EVENT_COLL_API = 512,
+       CAPO_EVENT_P2P_API = 1024,
+       CAPO_EVENT_KERNEL_LAUNCH = 2048,
+};
+#define CAPO_STATE_KERNEL_STOP 22 /* ncclProfilerKernelChStop; its argument is the GPU time */
+
+struct capo_kernel_event { /* v4 on */
+        uint8_t channel;
+        uint64_t timer; /* GPU global timer, ns */
+};
+
+struct capo_event_v1 {
+        uint8_t type;
+        void *parent;
+        int rank;
+        union {
+                struct {
+                        const char *name;
+                        uint64_t comm_hash;
+                        uint64_t seq;
+                        uint8_t func;
+                        const void *send;
+                        void *recv;
+                        size_t count;
+                        int root;
+                        uint8_t datatype;
+                        uint32_t op;
+                        size_t traffic;
+                        uint8_t max_channels;
+                        uint8_t n_warps;
+                        uint8_t algo;
+                        uint8_t proto;
+                        int collnet, nvls;
+                } coll;
+        };
+};
+
+struct capo_event_v2 {
+        uint8_t type;
+        void *parent;
+        int rank;
+        union {
+                struct {
+                        const char *name;
+                        uint64_t comm_hash;
+                        uint64_t seq;
+                        const char *func;
+                        const void *send;
+                        void *recv;
+                        size_t count;
+                        int root;
+                        const char *datatype;
+                        size_t traffic;
+                        uint8_t max_channels;
+                        uint8_t n_warps;
+                        const char *algo;
+                        const char *proto;
+                } coll;
+        };
+};
+
+struct capo_event_v3 {
+        uint8_t type;
+        void *parent;
+        int rank;
+        union {
+                struct {
+                        const char *name;
+                        uint64_t comm_hash;
+                        uint64_t seq;
+                        const char *func;
+                        const void *send;
+                        void *recv;
+                        size_t count;
+                        int root;
+                        const char *datatype;
+                        uint8_t max_channels;
+                        uint8_t n_warps;
+                        const char *algo;
+                        const char *proto;
+                } coll;
+        };
+};
+
+struct capo_event_v4 {
+        uint8_t type;
+        void *parent;
+        int rank;
+        union {
+                struct {
+                        uint64_t seq;
+                        const char *func;
+                        const void *send;
+                        void *recv;
+                        size_t count;
+                        int root;
+                        const char *datatype;
+                        uint8_t n_channels;
+                        uint8_t n_warps;
+                        const char *algo;
+                        const char *proto;
+                } coll;
+                struct capo_kernel_event kernel;
+        };
+};
+
+struct capo_event_v5 { /* and v6 */
+        uint64_t type;
+        void *parent;
+        int rank;
+        union {
+                struct {
+                        uint64_t seq;
+                        const char *func;
+                        const void *send;
+                        void *recv;
+                        size_t count;
+                        int root;
+                        const char *datatype;
+                        uint8_t n_channels;
+                        uint8_t n_warps;
+                        const char *algo;
+                        const char *proto;
+                        void *parent_group;
+                } coll;
+                struct capo_kernel_event kernel;
+        };
+};
+static_assert(offsetof(struct capo_event_v1, coll) == 24 && offsetof(struct capo_event_v5, coll) == 24, "one head");
+static_assert(offsetof(struct capo_event_v1, coll.algo) == 24 + 82, "profiler_v1.h");
+static_assert(offsetof(struct capo_event_v2, coll.algo) == 24 + 88, "profiler_v2.h");
+static_assert(offsetof(struct capo_event_v3, coll.algo) == 24 + 80, "profiler_v3.h");
+static_assert(offsetof(struct capo_event_v4, coll.algo) == 24 + 64, "profiler_v4.h");
+static_assert(offsetof(struct capo_event_v5, coll.algo) == 24 + 64, "profiler_v5.h");
+
+/* All versions: name, init, startEvent, stopEvent, recordEventState, finalize; only init and the event differ. */
+#define CAPO_PROFILER(v, init_args)                                                          \
+        struct capo_profiler_v##v {                                                          \
+                const char *name;                                                            \
+                capo_nccl_result(*init) init_args;                                           \
+                capo_nccl_result (*start_event)(void *context, void **handle, void *event);  \
+                capo_nccl_result (*stop_event)(void *handle);                                \
+                capo_nccl_result (*record_state)(void *handle, int state, const void *args); \
+                capo_nccl_result (*finalize)(void *context);                                 \
+        };                                                                                   \
+        extern const struct capo_profiler_v##v ncclProfiler_v##v;
+CAPO_PROFILER(1, (void **context, int *mask))
+CAPO_PROFILER(2, (void **context, int *mask))
+CAPO_PROFILER(3, (void **context, int *mask))
+CAPO_PROFILER(4, (void **context, int *mask, const char *comm_name, uint64_t comm_hash, int n_nodes, int n_ranks,
+                  int rank, capo_nccl_log log))
+CAPO_PROFILER(5, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes, int n_ranks,
+                  int rank, capo_nccl_log log))
+CAPO_PROFILER(6, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes, int n_ranks,
+                  int rank, capo_nccl_log log))
+#undef CAPO_PROFILER
+
+#endif

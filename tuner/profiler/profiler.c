@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL's profiler interface tells, for every collective it puts on its way, which algorithm, protocol and channels it
+ * took. capo asks for these Coll events and for nothing else, hands each to the recorder in the call that is open on
+ * this thread, and gives NCCL no handle back, so that is all that happens per collective.
+ *
+ * Two things make it more. CAPO_KERNEL_TIME=1 asks for KernelCh events too: each channel of a kernel stamps its begin
+ * and end with the GPU's global timer, NCCL's proxy thread delivers the stamps late, and a slot per collective folds
+ * first begin and last end. And another profiler that the user had wanted gets its events through here; its handles
+ * are NCCL's handles, unless a slot has to stand in front of them.
+ *
+ * Releases from 2.31 on are known to slow jobs down merely by this path (NVIDIA/nccl#2355: 4 to 13 % for small
+ * all-reduces with 2.31.2 against 0.1 to 1.1 % with 2.29.7), so there nothing is asked for unless CAPO_PROFILER=on.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "tuner/chain.h"
+#include "tuner/comm_name.h"
+#include "tuner/profiler/profiler.h"
+#include "tuner/tuner_env.h"
+#include "tuner/version.h"
+
+#define SLOW_FROM 23100 /* NCCL_VERSION_CODE */
+
+/* ---- the chained profiler ---- */
+
+static const char *const symbols[] = {"ncclProfiler_v6",
+                                      "ncclProfiler_v5",
+                                      "ncclProfiler_v4",
+                                      "ncclProfiler_v3",
+                                      "ncclProfiler_v2",
+                                      "ncclProfiler_v1",
+                                      NULL};
+static const void *const own[] = {&ncclProfiler_v6, &ncclProfiler_v5, &ncclProfiler_v4,
+                                  &ncclProfiler_v3, &ncclProfiler_v2, &ncclProfiler_v1};
+
+static struct {
+        pthread_mutex_t lock;
+        bool looked;
+        const struct capo_profiler_v5 *plugin; /* but for init, all versions are alike */
+        int abi;
+} other = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Events of v5 and v6 that capo passes on are laid out alike; older ones are not, and NCCL's own adapters cannot be
+ * reached from here, so the other profiler must know the version that this NCCL speaks. */
+static void find(int abi)
+{
+        int which = 0;
+
+        other.looked = true;
+        other.plugin = capo_plugin_find("profiler", capo_tuner_env()->chain_profiler, symbols + 6 - abi, own + 6 - abi,
+                                        &which);
+        other.abi = abi - which;
+        if (other.plugin && other.abi != abi && !(abi == 6 && other.abi == 5)) {
+                capo_warn("the profiler plugin %s knows interface v%d at most, this NCCL speaks v%d: it is left out "
+                          "(CAPO_PROFILER=off gives it its place back)",
+                          other.plugin->name, other.abi, abi);
+                other.plugin = NULL;
+        }
+}
+
+/* Asking for an event brings its parents too (src/plugin/profiler.cc). */
+static int with_parents(int mask)
+{
+        if (mask & CAPO_EVENT_PROXY_STEP)
+                mask |= CAPO_EVENT_PROXY_OP;
+        if (mask & CAPO_EVENT_NET)
+                mask |= CAPO_EVENT_PROXY_STEP | CAPO_EVENT_PROXY_OP;
+        if (mask & (CAPO_EVENT_PROXY_OP | CAPO_EVENT_KERNEL))
+                mask |= CAPO_EVENT_COLL | CAPO_EVENT_P2P;
+        if (mask & (CAPO_EVENT_COLL | CAPO_EVENT_P2P))
+                mask |= CAPO_EVENT_GROUP | CAPO_EVENT_COLL_API | CAPO_EVENT_P2P_API;
+        if (mask & (CAPO_EVENT_COLL_API | CAPO_EVENT_P2P_API | CAPO_EVENT_KERNEL_LAUNCH))
+                mask |= CAPO_EVENT_GROUP_API;
+        return mask;
+}
+
+static int open_other(const struct capo_profiler_info *info, struct capo_profiler *p)
+{
+        int mask = 0, failed;
+
+        pthread_mutex_lock(&other.lock);
+        if (!other.looked)
+                find(info->abi);
+        pthread_mutex_unlock(&other.lock);
+        if (!other.plugin)
+                return 0;
+        if (other.abi < 4)
+                failed = ((const struct capo_profiler_v1 *)other.plugin)->init(&p->other_context, &mask);
+        else if (other.abi == 4)
+                failed = ((const struct capo_profiler_v4 *)other.plugin)
+                                 ->init(&p->other_context, &mask, info->comm_name, info->comm_hash, info->n_nodes,
+                                        info->n_ranks, info->rank, info->log);
+        else
+                failed = other.plugin->init(&p->other_context, info->comm_hash, &mask, info->comm_name, info->n_nodes,
+                                            info->n_ranks, info->rank, info->log);
+        if (failed)
+                return 0; /* as NCCL: a profiler that fails is left out */
+        p->other_mask = with_parents(mask);
+        return mask;
+}
+
+/* ---- kernel times ---- */
+
+struct slot {
+        uint64_t comm_hash;
+        uint64_t begin, end; /* GPU ns; 0 none yet */
+        uint32_t nth;        /* Coll event of its communicator, from 1 */
+        uint32_t serial;     /* of all collectives, when taken */
+        uint8_t channels;    /* stops to come */
+        uint8_t stops;
+        void *other; /* the chained profiler's handle of the Coll event */
+};
+enum { SLOTS = 4096, STALE = 1 << 20 };
+static struct slot slots[SLOTS];
+static _Atomic uint32_t serial;
+
+/* A handle inside `slots` is ours; odd ones are KernelCh events of the slot. */
+static struct slot *slot_of(const void *handle)
+{
+        uintptr_t at = (uintptr_t)handle - (uintptr_t)slots;
+
+        return at < sizeof slots ? &slots[at / sizeof *slots] : NULL;
+}
+
+static bool is_kernel(const void *handle)
+{
+        return ((uintptr_t)handle - (uintptr_t)slots) % sizeof(struct slot) == 1;
+}
+
+/* A slot whose stamps never all came (NCCL drops some under load) is taken again after a million collectives. */
+static struct slot *slot_take(const struct capo_seam_ran *ran, uint32_t nth)
+{
+        uint32_t now = serial++;
+        struct slot *s = &slots[now % SLOTS];
+
+        if (!ran->channels || (s->channels && now - s->serial < STALE))
+                return NULL;
+        *s = (struct slot){.comm_hash = ran->comm_hash, .nth = nth, .serial = now, .channels = ran->channels};
+        return s;
+}
+
+/* ---- events ---- */
+
+capo_nccl_result capo_profiler_start(struct capo_profiler *p, void **handle, struct capo_profiler_event *e)
+{
+        struct slot *parent = slot_of(*e->parent), *s = NULL;
+        void *given = NULL;
+
+        *handle = NULL;
+        if (e->type == CAPO_EVENT_COLL) {
+                if (p->ran)
+                        p->ran(&e->ran);
+                if (p->kernels)
+                        s = slot_take(&e->ran, __atomic_add_fetch(&p->n_ran, 1, __ATOMIC_RELAXED));
+        }
+        if (e->type == CAPO_EVENT_KERNEL && parent && e->kernel) {
+                if (!parent->begin || e->kernel->timer < parent->begin)
+                        parent->begin = e->kernel->timer;
+                *handle = (char *)parent + 1;
+                return CAPO_NCCL_SUCCESS;
+        }
+        if (p->other_mask & (int)e->type) {
+                void *keep = *e->parent;
+
+                if (parent)
+                        *e->parent = parent->other;
+                other.plugin->start_event(p->other_context, &given, e->event);
+                *e->parent = keep;
+        }
+        if (s)
+                s->other = given;
+        *handle = s ? (void *)s : given;
+        return CAPO_NCCL_SUCCESS;
+}
+
+capo_nccl_result capo_profiler_stop(void *handle)
+{
+        struct slot *s;
+
+        if (likely(!handle))
+                return CAPO_NCCL_SUCCESS;
+        s = slot_of(handle);
+        if (s && is_kernel(handle)) {
+                if (s->channels && ++s->stops >= s->channels) {
+                        if (capo_seam && capo_seam->kernel && s->begin && s->end >= s->begin)
+                                capo_seam->kernel(s->comm_hash, s->nth, s->begin, s->end);
+                        s->channels = 0;
+                }
+                return CAPO_NCCL_SUCCESS;
+        }
+        if (s)
+                handle = s->other;
+        if (handle && other.plugin)
+                other.plugin->stop_event(handle);
+        return CAPO_NCCL_SUCCESS;
+}
+
+capo_nccl_result capo_profiler_state(void *handle, int state, const void *args)
+{
+        struct slot *s = slot_of(handle);
+
+        if (s && is_kernel(handle)) {
+                if (state == CAPO_STATE_KERNEL_STOP && args && *(const uint64_t *)args > s->end)
+                        s->end = *(const uint64_t *)args;
+                return CAPO_NCCL_SUCCESS;
+        }
+        if (s)
+                handle = s->other;
+        if (handle && other.plugin)
+                other.plugin->record_state(handle, state, args);
+        return CAPO_NCCL_SUCCESS;
+}
+
+/* ---- life ---- */
+
+/* Does the recorder want Coll events from this NCCL? */
+static bool wanted(const struct capo_profiler_info *info)
+{
+        const char *setting = capo_tuner_env()->profiler;
+        int version;
+
+        if (!capo_seam || !capo_seam->ran || capo_tuner_env()->off || !strcmp(setting, "off"))
+                return false;
+        version = capo_nccl_version(info->log);
+        if (!strcmp(setting, "on") || version < SLOW_FROM)
+                return true;
+        capo_warn_once("not asking NCCL %d.%d what it runs: its profiler path slows jobs (NVIDIA/nccl#2355); "
+                       "CAPO_PROFILER=on asks "
+                       "all the same",
+                       version / 10000, version / 100 % 100);
+        return false;
+}
+
+capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info, struct capo_profiler **out, int *mask)
+{
+        struct capo_profiler *p = calloc(1, sizeof *p);
+        int theirs;
+
+        *mask = 0;
+        *out = p;
+        if (!p)
+                return CAPO_NCCL_SUCCESS;
+        p->comm_hash = info->comm_hash;
+        if (info->comm_name && *info->comm_name)
+                capo_comm_name_keep(info->comm_hash, info->comm_name);
+        if (wanted(info)) {
+                p->ran = capo_seam->ran;
+                *mask = CAPO_EVENT_COLL;
+                p->kernels = capo_tuner_env()->kernel_time && info->abi >= 4;
+        }
+        theirs = open_other(info, p);
+        if (p->kernels && theirs & CAPO_EVENT_KERNEL) {
+                capo_warn_once(
+                        "the chained profiler takes the kernel time stamps itself: CAPO_KERNEL_TIME=1 has no effect");
+                p->kernels = false;
+        }
+        *mask |= theirs | (p->kernels ? CAPO_EVENT_KERNEL : 0);
+        if (capo_seam && capo_seam->comm && info->abi >= 4) {
+                const struct capo_seam_comm comm = {.comm_hash = info->comm_hash,
+                                                    .n_ranks = info->n_ranks,
+                                                    .rank = info->rank,
+                                                    .n_nodes = info->n_nodes > 0 ? info->n_nodes : -1,
+                                                    .min_local = -1,
+                                                    .max_local = -1,
+                                                    .name = info->comm_name};
+
+                capo_seam->comm(&comm);
+        }
+        return CAPO_NCCL_SUCCESS;
+}
+
+/* Stamps may still come for a communicator that is gone: slots keep no pointer that is followed. */
+capo_nccl_result capo_profiler_finish(void *profiler)
+{
+        struct capo_profiler *p = profiler;
+
+        if (p && p->other_mask && other.plugin)
+                other.plugin->finalize(p->other_context);
+        free(p);
+        return CAPO_NCCL_SUCCESS;
+}

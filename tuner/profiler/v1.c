@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL 2.23: numbers for function, algorithm and protocol; the bound of channels. */
+#include "capo/profile.h"
+#include "tuner/profiler/profiler.h"
+
+/* ncclFunc_t */
+static const uint8_t from_number[CAPO_COLLS + 1] = {CAPO_CALL_BROADCAST,     CAPO_CALL_REDUCE,    CAPO_CALL_ALLGATHER,
+                                                    CAPO_CALL_REDUCESCATTER, CAPO_CALL_ALLREDUCE, CAPO_CALL_NONE};
+
+static capo_nccl_result init(void **context, int *mask)
+{
+        const struct capo_profiler_info info = {.abi = 1, .n_nodes = -1, .n_ranks = -1, .rank = -1};
+
+        return capo_profiler_open(&info, (struct capo_profiler **)context, mask);
+}
+
+static capo_nccl_result start_event(void *context, void **handle, void *event)
+{
+        struct capo_profiler *p = context;
+        struct capo_event_v1 *d = event;
+        struct capo_profiler_event e = {.type = d->type, .parent = &d->parent, .event = event};
+
+        if (unlikely(!p))
+                return CAPO_NCCL_SUCCESS;
+        if (d->type == CAPO_EVENT_COLL)
+                e.ran = (struct capo_seam_ran){
+                        .comm_hash = d->coll.comm_hash,
+                        .count = d->coll.count,
+                        .call = from_number[d->coll.func < CAPO_COLLS ? d->coll.func : CAPO_COLLS],
+                        .algo_proto = (uint8_t)((d->coll.algo + 1) << 4 | ((d->coll.proto + 1) & 15)),
+                        .channels = d->coll.max_channels};
+        return capo_profiler_start(p, handle, &e);
+}
+
+CAPO_EXPORT const struct capo_profiler_v1 ncclProfiler_v1 = {
+        "capo", init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};

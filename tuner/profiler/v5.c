@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL 2.28: a 64-bit type. */
+#include "tuner/profiler/profiler.h"
+
+static capo_nccl_result init(void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes,
+                             int n_ranks, int rank, capo_nccl_log log)
+{
+        const struct capo_profiler_info info = {.abi = 5,
+                                                .comm_name = comm_name,
+                                                .comm_hash = comm_id,
+                                                .n_nodes = n_nodes,
+                                                .n_ranks = n_ranks,
+                                                .rank = rank,
+                                                .log = log};
+
+        return capo_profiler_open(&info, (struct capo_profiler **)context, mask);
+}
+
+capo_nccl_result capo_profiler_start_v5(void *context, void **handle, void *event)
+{
+        struct capo_profiler *p = context;
+        struct capo_event_v5 *d = event;
+        struct capo_profiler_event e = {.type = d->type, .parent = &d->parent, .event = event};
+
+        if (unlikely(!p))
+                return CAPO_NCCL_SUCCESS;
+        if (d->type == CAPO_EVENT_COLL)
+                e.ran = (struct capo_seam_ran){.comm_hash = p->comm_hash,
+                                               .count = d->coll.count,
+                                               .call = capo_event_call(d->coll.func),
+                                               .algo_proto = capo_event_algo_proto(d->coll.algo, d->coll.proto),
+                                               .channels = d->coll.n_channels};
+        if (d->type == CAPO_EVENT_KERNEL)
+                e.kernel = &d->kernel;
+        return capo_profiler_start(p, handle, &e);
+}
+
+CAPO_EXPORT const struct capo_profiler_v5 ncclProfiler_v5 = {
+        "capo", init, capo_profiler_start_v5, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
