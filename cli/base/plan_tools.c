@@ -8,7 +8,8 @@
 
 int capo_plan_tools_find(char *folder, size_t room)
 {
-        int r = capo_where("profiles/plan/virtual/capo-plan-worker", CAPO_LIBDIR "/capo/capo-plan-worker", folder, room);
+        int r = capo_where("profiles/plan/virtual/capo-plan-worker", CAPO_LIBDIR "/capo/capo-plan-worker", folder,
+                           room);
 
         if (r == 0)
                 *strrchr(folder, '/') = 0;

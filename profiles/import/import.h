@@ -34,13 +34,13 @@ enum capo_place { CAPO_PLACE_UNKNOWN, CAPO_PLACE_OUT, CAPO_PLACE_IN };
 
 /* What is common to the samples of one program run, or of one communicator of a recorded job. */
 struct capo_trial {
-        char *source;        /* file, as the user named it */
-        unsigned line;       /* where the run begins there; 0 for binary files */
-        char layout[48];     /* ranks per node as core/base/layout.h prints it: "4", "3+5", "10x8"; "" when not recorded */
-        char gpu[48];        /* "H100 80GB HBM3"; "" when not recorded */
-        uint32_t nccl;       /* ncclGetVersion's number; 0 when not recorded */
-        int n_ranks;         /* 0 when not recorded */
-        int n_nodes;         /* 0 when not recorded */
+        char *source;    /* file, as the user named it */
+        unsigned line;   /* where the run begins there; 0 for binary files */
+        char layout[48]; /* ranks per node as core/base/layout.h prints it: "4", "3+5", "10x8"; "" when not recorded */
+        char gpu[48];    /* "H100 80GB HBM3"; "" when not recorded */
+        uint32_t nccl;   /* ncclGetVersion's number; 0 when not recorded */
+        int n_ranks;     /* 0 when not recorded */
+        int n_nodes;     /* 0 when not recorded */
         uint32_t iterations; /* calls averaged in one time; 1 for single calls */
 };
 
