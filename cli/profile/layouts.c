@@ -12,6 +12,7 @@
 #include "cli/base/cli.h"
 #include "cli/plan/plan.h"
 #include "cli/base/plan_tools.h"
+#include "cli/base/progress.h"
 #include "cli/profile/show.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
@@ -104,8 +105,9 @@ static void forget(struct capo_profile *p, struct pair pair, int nccl, uint32_t 
 
 static void progress(size_t done, size_t of, void *arg)
 {
-        if (isatty(2))
-                fprintf(stderr, "\r%zu of %zu asked\033[K%s", done, of, done == of ? "\r\033[K" : "");
+        capo_progress("asking NCCL", done, of);
+        if (done == of)
+                capo_progress_end();
 }
 
 static bool number(const char *text, unsigned *out)

@@ -11,20 +11,8 @@
 #include "cli/report/report.h"
 #include "core/base/calls.h"
 #include "cli/base/table.h"
+#include "core/base/markup.h"
 #include "core/base/util.h"
-
-static void escaped(FILE *out, const char *s)
-{
-        for (; *s; s++) {
-                switch (*s) {
-                case '<': fputs("&lt;", out); break;
-                case '>': fputs("&gt;", out); break;
-                case '&': fputs("&amp;", out); break;
-                case '"': fputs("&quot;", out); break;
-                default: fputc(*s, out);
-                }
-        }
-}
 
 enum { LEFT = 300, WIDE = 560, STEP = 24, MOST_BARS = 40, MOST_COMMS = 12 };
 
@@ -34,11 +22,11 @@ static void bar(FILE *out, unsigned nth, const char *label, double share, const 
         unsigned y = nth * STEP + 4;
 
         fprintf(out, "<text class=\"l\" x=\"%d\" y=\"%u\">", LEFT - 8, y + 13);
-        escaped(out, label);
+        capo_markup_text(out, label);
         fprintf(out, "</text><rect class=\"%s\" x=\"%d\" y=\"%u\" width=\"%.1f\" height=\"16\" rx=\"2\"/>", class, LEFT,
                 y, share > 0 ? share * WIDE : 0.0);
         fprintf(out, "<text x=\"%.1f\" y=\"%u\">", LEFT + 6 + (share > 0 ? share * WIDE : 0.0), y + 13);
-        escaped(out, figure);
+        capo_markup_text(out, figure);
         fputs("</text>\n", out);
 }
 
@@ -101,7 +89,7 @@ static void lateness(const struct report *r, FILE *out)
                 for (uint32_t k = 0; k < c->n_members; k++)
                         most = c->skew->ranks[k].late_p50_ns > most ? c->skew->ranks[k].late_p50_ns : most;
                 fputs("<h3>", out);
-                escaped(out, c->name);
+                capo_markup_text(out, c->name);
                 fprintf(out, "</h3><p>Start behind the first rank, median over %u calls; %s; %s.</p>\n",
                         c->skew->n_calls,
                         c->skew->from == CAPO_SKEW_HOST_START  ? "when the host made the call"
@@ -151,7 +139,7 @@ int report_html(const struct report *r, const char *path)
                 report_text(r, memory);
                 fclose(memory);
                 fputs("<h2>The page</h2>\n<pre>", out);
-                escaped(out, page);
+                capo_markup_text(out, page);
                 fputs("</pre>\n", out);
         }
         fputs("</body></html>\n", out);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/markup.h"
 #include "core/base/util.h"
 #include "profiles/plan/plan.h"
 #include "profiles/plan/machine.h"
@@ -207,19 +208,6 @@ static void number_gpus(struct reading *r)
 
 /* Writing. */
 
-static void put_text(FILE *f, const char *text)
-{
-        for (; *text; text++) {
-                switch (*text) {
-                case '<': fputs("&lt;", f); break;
-                case '>': fputs("&gt;", f); break;
-                case '&': fputs("&amp;", f); break;
-                case '"': fputs("&quot;", f); break;
-                default: fputc(*text, f);
-                }
-        }
-}
-
 static void put_links(FILE *f, const struct reading *r, int dev)
 {
         const struct plan_platform *p = r->platform;
@@ -266,9 +254,9 @@ static void put(FILE *f, const struct reading *r, const struct capo_xml *e)
                         continue;
                 fprintf(f, " %s=\"", name);
                 if (!strcmp(name, "busid") && new_gpu >= 0)
-                        put_text(f, r->m->gpus[new_gpu].busid);
+                        capo_markup_text(f, r->m->gpus[new_gpu].busid);
                 else
-                        put_text(f, e->attrs[i].value);
+                        capo_markup_text(f, e->attrs[i].value);
                 fputc('"', f);
         }
         if (is_gpu && gpu >= 0)

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/base/progress.h"
+
+static struct {
+        bool begun, shown;
+        uint64_t begin_ns, last_ns;
+} line;
+
+static uint64_t now_ns(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Is it time to write? */
+static bool due(void)
+{
+        uint64_t now = now_ns();
+
+        if (!isatty(STDERR_FILENO))
+                return false;
+        if (!line.begun) {
+                line.begun = true;
+                line.begin_ns = now;
+        }
+        if (now - line.begin_ns < 1000000000u || (line.shown && now - line.last_ns < 100000000u))
+                return false;
+        line.shown = true;
+        line.last_ns = now;
+        return true;
+}
+
+void capo_progress(const char *what, uint64_t done, uint64_t of)
+{
+        if (!due())
+                return;
+        if (of)
+                fprintf(stderr, "\r\033[K%.80s %llu of %llu", what, (unsigned long long)done, (unsigned long long)of);
+        else
+                fprintf(stderr, "\r\033[K%.80s %llu", what, (unsigned long long)done);
+        fflush(stderr);
+}
+
+void capo_progress_percent(const char *what, uint64_t done, uint64_t of)
+{
+        if (!due())
+                return;
+        fprintf(stderr, "\r\033[K%.80s %.0f %%", what, of ? 100.0 * (double)done / (double)of : 0);
+        fflush(stderr);
+}
+
+void capo_progress_end(void)
+{
+        if (line.shown)
+                fputs("\r\033[K", stderr);
+        line.begun = line.shown = false;
+}
