@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "profiles/job/hist.h"
 #include "profiles/fit/advise.h"
@@ -24,15 +25,9 @@ static bool ours(const struct capo_job_row *r, uint32_t comm)
 
 static int add_point(struct capo_curve *c, double bytes, double us)
 {
-        double *b = reallocarray(c->bytes, c->n + 1, sizeof *b), *u;
-
-        if (!b)
+        if (capo_array_room(&c->bytes, (size_t)c->n, sizeof *c->bytes) < 0 ||
+            capo_array_room(&c->us, (size_t)c->n, sizeof *c->us) < 0)
                 return -ENOMEM;
-        c->bytes = b;
-        u = reallocarray(c->us, c->n + 1, sizeof *u);
-        if (!u)
-                return -ENOMEM;
-        c->us = u;
         c->bytes[c->n] = bytes;
         c->us[c->n++] = us;
         return 0;

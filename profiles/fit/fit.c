@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
@@ -501,7 +502,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
         _cleanup_free_ uint32_t *like = malloc((set->n_runs + 1) * sizeof *like);
         _cleanup_free_ double *v = malloc((set->n + 1) * 2 * sizeof *v);
         struct capo_fit_maker m = {.set = set, .fit = fit, .v = v, .scratch = v + set->n};
-        size_t n = 0, room = 0;
+        size_t n = 0;
         int e;
 
         fault->text[0] = 0;
@@ -539,14 +540,8 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
 
                 for (k = i + 1; k < n && items[k].key == items[i].key; k++)
                         ;
-                if ((size_t)fit->n_series == room) {
-                        void *p = reallocarray(fit->series, room ? room * 2 : 8, sizeof *fit->series);
-
-                        if (!p)
-                                return -ENOMEM;
-                        fit->series = p;
-                        room = room ? room * 2 : 8;
-                }
+                if (capo_array_room(&fit->series, (size_t)fit->n_series, sizeof *s) < 0)
+                        return -ENOMEM;
                 s = &fit->series[fit->n_series++];
                 *s = (struct capo_fit_series){.like = set->runs[like[items[i].key >> 16]],
                                               .call = (uint8_t)(items[i].key >> 8),

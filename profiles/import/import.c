@@ -3,7 +3,6 @@
  * The front door of all inputs: reads the file, tells the format by its first characters, and lets one parser have it.
  * Folders are walked in name order, so that the same folder always gives the same samples in the same order.
  */
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -13,30 +12,16 @@
 #include <sys/stat.h>
 
 #include "capo/log.h"
+#include "core/base/array.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/import/import_priv.h"
-
-static int grow(void **v, size_t n, size_t *room, size_t size)
-{
-        if (n < *room)
-                return 0;
-
-        size_t wanted = *room ? *room * 2 : 64;
-        void *p = reallocarray(*v, wanted, size);
-
-        if (!p)
-                return -ENOMEM;
-        *v = p;
-        *room = wanted;
-        return 0;
-}
 
 uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run)
 {
         struct capo_trial copy = *run;
 
-        if (grow((void **)&set->runs, set->n_runs, &set->runs_room, sizeof *set->runs) < 0)
+        if (capo_array_room(&set->runs, set->n_runs, sizeof *set->runs) < 0)
                 return UINT32_MAX;
         copy.source = strdup(run->source ? run->source : "-");
         if (!copy.source)
@@ -47,7 +32,7 @@ uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run
 
 int capo_samples_add(struct capo_samples *set, const struct capo_sample *sample)
 {
-        if (grow((void **)&set->v, set->n, &set->room, sizeof *set->v) < 0)
+        if (capo_array_room(&set->v, set->n, sizeof *set->v) < 0)
                 return -ENOMEM;
         set->v[set->n++] = *sample;
         return 0;
@@ -64,7 +49,7 @@ void capo_samples_note(struct capo_samples *set, const char *format, ...)
         va_end(ap);
         if (n < 0)
                 return;
-        if (grow((void **)&set->notes, set->n_notes, &set->notes_room, sizeof *set->notes) < 0)
+        if (capo_array_room(&set->notes, set->n_notes, sizeof *set->notes) < 0)
                 free(text);
         else
                 set->notes[set->n_notes++] = text;
@@ -177,29 +162,24 @@ uint32_t capo_nccl_parse(const char *text)
         return x > 2 || y > 8 ? x * 10000 + y * 100 + z : x * 1000 + y * 100 + z;
 }
 
-static int read_file(const char *path, struct capo_input *in)
+/* All of a file, zero-terminated; at most @most bytes of it. */
+static int read_file(const char *path, size_t most, struct capo_input *in)
 {
         _cleanup_fclose_ FILE *f = fopen(path, "re");
         _cleanup_free_ char *text = NULL;
-        size_t n = 0, room = 0;
+        size_t n = 0, got;
 
         if (!f)
                 return -errno;
-        for (;;) {
-                size_t got;
+        for (size_t room = 65536; n < most; room *= 2) {
+                char *p = realloc(text, room + 1);
 
-                if (n + 65536 + 1 > room) {
-                        char *p;
-
-                        room = room ? room * 2 : 131072;
-                        p = realloc(text, room);
-                        if (!p)
-                                return -ENOMEM;
-                        text = p;
-                }
-                got = fread(text + n, 1, 65536, f);
+                if (!p)
+                        return -ENOMEM;
+                text = p;
+                got = fread(text + n, 1, room - n, f);
                 n += got;
-                if (got == 0)
+                if (n < room)
                         break;
         }
         if (ferror(f))
@@ -210,33 +190,59 @@ static int read_file(const char *path, struct capo_input *in)
         return 0;
 }
 
-static bool is_log(const char *path)
+bool capo_import_is_log(const char *head, size_t n)
 {
-        _cleanup_fclose_ FILE *f = fopen(path, "re");
-        char magic[8];
-
-        return f && fread(magic, 1, 8, f) == 8 && !memcmp(magic, CAPO_LOG_MAGIC, 8);
+        return n >= 8 && !memcmp(head, CAPO_LOG_MAGIC, 8);
 }
 
-static int remember_log(struct capo_input *in)
+/* Logs of one job are read together, at the end. */
+int capo_import_log(struct capo_input *in)
 {
         struct capo_paths *logs = in->logs;
 
-        if (grow((void **)&logs->v, logs->n, &logs->room, sizeof *logs->v) < 0)
-                return -ENOMEM;
-        logs->v[logs->n] = strdup(in->path);
-        if (!logs->v[logs->n])
+        if (capo_array_room(&logs->v, logs->n, sizeof *logs->v) < 0 || !(logs->v[logs->n] = strdup(in->path)))
                 return -ENOMEM;
         logs->n++;
-        in->set->n_files++;
         return 0;
+}
+
+/* ---- the formats ---- */
+
+static const struct importer {
+        bool (*known)(const char *head, size_t n);
+        int (*read)(struct capo_input *in);
+        bool whole;
+        const char *what;
+} importers[] = {
+#define IMPORTER(name, whole, what) {capo_import_is_##name, capo_import_##name, whole, what},
+#include "profiles/import/importers.def"
+};
+
+const char *capo_import_format(unsigned i)
+{
+        return i < N_ELEMENTS(importers) ? importers[i].what : NULL;
+}
+
+static int no_measurement(const struct capo_input *in, bool rejected)
+{
+        size_t used = (size_t)snprintf(in->error, in->room, "%s: no measurement %s", in->path,
+                                       rejected ? "left: every run in it was rejected" : "found: expected ");
+
+        for (size_t i = 0; !rejected && i < N_ELEMENTS(importers) && used < in->room; i++)
+                used += (size_t)snprintf(in->error + used, in->room - used, "%s%s",
+                                         i == 0                          ? ""
+                                         : i + 1 < N_ELEMENTS(importers) ? ", "
+                                                                         : " or ",
+                                         importers[i].what);
+        return -ENODATA;
 }
 
 static int import_file(struct capo_input *in)
 {
-        const char *p;
-        int r = read_file(in->path, in);
+        enum { HEAD = 65536 };
+        const struct importer *format = importers;
         size_t before = in->set->n, rejected = in->set->n_rejected;
+        int r = read_file(in->path, HEAD, in);
 
         if (r < 0) {
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
@@ -247,27 +253,23 @@ static int import_file(struct capo_input *in)
                 return -ENODATA;
         }
         in->set->n_files++;
-        for (p = in->text; isspace((unsigned char)*p); p++)
-                ;
-        if (memchr(in->text, 0, in->size))
-                r = capo_input_error(in, 0, "binary, and not a capo log");
-        else if (*p == '{' || (*p == '[' && p[1 + strspn(p + 1, " \t\r\n")] == '{'))
-                r = capo_import_json(in);
-        else if (capo_import_is_sweep_csv(p))
-                r = capo_import_sweep_csv(in);
-        else if (capo_import_is_vidur_csv(p))
-                r = capo_import_vidur_csv(in);
-        else
-                r = capo_import_text(in);
-        if (r == 0 && in->set->n == before) {
-                snprintf(in->error, in->room, "%s: no measurement %s", in->path,
-                         in->set->n_rejected > rejected
-                                 ? "left: every run in it was rejected"
-                                 : "found: expected capo logs, nccl-tests output or JSON, a sweep CSV, or NCCL "
-                                   "Inspector JSON");
-                return -ENODATA;
+        while (!format->known(in->text, in->size)) /* the last knows everything */
+                format++;
+        if (!format->whole)
+                return format->read(in);
+        if (in->size == HEAD) {
+                free(in->text);
+                in->text = NULL;
+                r = read_file(in->path, SIZE_MAX, in);
         }
-        return r;
+        if (r < 0) {
+                snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
+                return r;
+        }
+        if (memchr(in->text, 0, in->size))
+                return capo_input_error(in, 0, "binary, and not a capo log");
+        r = format->read(in);
+        return r == 0 && in->set->n == before ? no_measurement(in, in->set->n_rejected > rejected) : r;
 }
 
 static int visible(const struct dirent *d)
@@ -321,8 +323,6 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
                 return depth < 8 ? import_folder(in, depth) : 0;
         if (in_folder && !S_ISREG(st.st_mode))
                 return 0;
-        if (is_log(in->path))
-                return remember_log(in);
         r = import_file(in);
         free(in->text);
         in->text = NULL;

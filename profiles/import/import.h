@@ -68,11 +68,11 @@ static_assert(sizeof(struct capo_sample) == 40, "a million of these are sorted")
 
 struct capo_samples {
         struct capo_sample *v;
-        size_t n, room;
+        size_t n;
         struct capo_trial *runs;
-        size_t n_runs, runs_room;
+        size_t n_runs;
         char **notes; /* one line each, for the user: runs rejected and why, rows cut, sizes skipped */
-        size_t n_notes, notes_room;
+        size_t n_notes;
         size_t n_rejected; /* runs */
         size_t n_files;
         size_t n_empty; /* rows of size 0 */
@@ -101,6 +101,9 @@ struct capo_label {
  * cannot be read. @set may have grown even so.
  */
 int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set, char *error, size_t room);
+
+/** capo_import_format() - the @i-th format capo reads, for people: "nccl-tests output"; NULL after the last. */
+const char *capo_import_format(unsigned i);
 
 void capo_samples_free(struct capo_samples *set);
 

@@ -18,7 +18,7 @@ struct capo_input {
 
 struct capo_paths {
         char **v;
-        size_t n, room;
+        size_t n;
 };
 
 /** capo_input_error() - "path:line: ..." into in->error; line 0 leaves it out. Returns -EINVAL. */
@@ -37,18 +37,16 @@ int capo_input_label(struct capo_input *in, struct capo_trial *run);
 /** capo_input_layout() - put layout @text ("3+5", "10x8") with its ranks and nodes into @run. Return: 0 or -EINVAL. */
 int capo_input_layout(const char *text, struct capo_trial *run);
 
-int capo_import_text(struct capo_input *in);      /* nccl-tests output, with or without NCCL's log lines */
-int capo_import_json(struct capo_input *in);      /* nccl-tests -J, and NCCL Inspector: told apart by their keys */
-int capo_import_sweep_csv(struct capo_input *in); /* optimize_config.py's input */
-int capo_import_vidur_csv(struct capo_input *in); /* vidur's profiling tables */
+#define IMPORTER(name, whole, what)                             \
+        bool capo_import_is_##name(const char *head, size_t n); \
+        int capo_import_##name(struct capo_input *in);
+#include "profiles/import/importers.def"
+
 /**
  * capo_import_logs() - capo's own logs, all of one job together, because a call is timed on every rank
  * @in: the label, and where things go; its path is the folder or the file the user named
  */
 int capo_import_logs(struct capo_input *in, char *const *paths, size_t n_paths);
-
-bool capo_import_is_sweep_csv(const char *text);
-bool capo_import_is_vidur_csv(const char *text);
 
 /* ---- what NCCL says about itself in its log, profiles/import/nccl_log.c ---- */
 
@@ -72,7 +70,7 @@ struct capo_nccl_log {
         unsigned table_line;
         bool have_table;
         struct capo_decision *decisions;
-        size_t n_decisions, room;
+        size_t n_decisions;
 };
 
 /** capo_nccl_log_line() - learn from one line, the part after "NCCL INFO ". */

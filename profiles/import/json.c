@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
@@ -351,10 +352,16 @@ static int inspector_samples(struct capo_input *in, struct heard *v, size_t n)
         return 0;
 }
 
+bool capo_import_is_json(const char *text, size_t n)
+{
+        text += strspn(text, " \t\r\n");
+        return *text == '{' || (*text == '[' && text[1 + strspn(text + 1, " \t\r\n")] == '{');
+}
+
 int capo_import_json(struct capo_input *in)
 {
         _cleanup_free_ struct heard *heard = NULL;
-        size_t at = 0, n = 0, room = 0;
+        size_t at = 0, n = 0;
         unsigned line = 1;
         int e;
 
@@ -389,14 +396,8 @@ int capo_import_json(struct capo_input *in)
                 line += (unsigned)(why.line > 0 ? why.line - 1 : 0);
                 if (e > 0)
                         continue;
-                if (n == room) {
-                        struct heard *p = reallocarray(heard, room ? room * 2 : 256, sizeof *p);
-
-                        if (!p)
-                                return -ENOMEM;
-                        heard = p;
-                        room = room ? room * 2 : 256;
-                }
+                if (capo_array_room(&heard, n, sizeof *heard) < 0)
+                        return -ENOMEM;
                 heard[n++] = h;
         }
         return inspector_samples(in, heard, n);

@@ -17,26 +17,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
-#include "core/log/read.h"
 #include "core/base/util.h"
+#include "core/log/read.h"
 #include "profiles/import/import_priv.h"
+#include "profiles/import/log_said.h"
 
-enum { QUANTILES = 25, MAX_COMMS = 4096 };
+enum { QUANTILES = 25, MAX_HOSTS = 1024 };
 
 struct call {
         uint64_t uid, bytes;
         uint32_t seq, ns, run;
         uint8_t call, type, op, make, want, want_channels, ran, channels;
 };
-
-/* A candidate of a sweep, as a RULES frame names it: "candidate <id> <algo> <proto> <channels>", tabs between. */
-struct candidate {
-        uint8_t known, algo_proto, channels;
-};
-
-enum { MAX_HOSTS = 1024 };
 
 struct job_comm {
         uint64_t uid;
@@ -48,32 +43,13 @@ struct job_comm {
 struct job {
         struct capo_input *in;
         struct call *calls;
-        size_t n, room;
+        size_t n;
         struct job_comm *comms; /* by uid */
-        size_t n_comms, comms_room;
+        size_t n_comms;
         char hosts[MAX_HOSTS][64]; /* as NCCL tells nodes apart: NCCL_HOSTID, else the host's name */
         unsigned n_hosts;
         uint64_t skipped_host, skipped_group;
 };
-
-struct file {
-        struct capo_log_comm comm[MAX_COMMS];
-        bool has_comm[MAX_COMMS];
-        struct capo_log_shape *shapes; /* by id */
-        struct candidate *candidates;  /* by rule */
-        bool sweep;
-        char layout[CAPO_LAYOUT_TEXT], gpu[48], host[64];
-        bool seen[MAX_COMMS]; /* counted in job_comm.ranks_on */
-        uint32_t nccl;
-        uint8_t env_algo, env_proto; /* NCCL_ALGO, NCCL_PROTO of the process, when they name one */
-        bool env_several;
-        uint64_t traced;
-};
-
-static const struct capo_log_comm *comm_of(const struct file *f, unsigned id)
-{
-        return id < MAX_COMMS && f->has_comm[id] ? &f->comm[id] : NULL;
-}
 
 static int by_match(const void *a, const void *b)
 {
@@ -84,82 +60,6 @@ static int by_match(const void *a, const void *b)
         if (x->seq != y->seq)
                 return x->seq < y->seq ? -1 : 1;
         return x->ns < y->ns ? -1 : x->ns > y->ns;
-}
-
-static void read_info(struct file *f, const struct capo_log_frame *frame)
-{
-        size_t at = 0, n;
-        const char *line;
-
-        while ((line = capo_log_next_line(frame, &at, &n))) {
-                char text[256], *tab;
-
-                if (n >= sizeof text)
-                        continue;
-                memcpy(text, line, n);
-                text[n] = 0;
-                tab = strchr(text, '\t');
-                if (!tab)
-                        continue;
-                *tab++ = 0;
-                if (!strcmp(text, "nccl.version"))
-                        f->nccl = strchr(tab, '.') ? capo_nccl_parse(tab) : (uint32_t)strtoul(tab, NULL, 10);
-                else if (!strcmp(text, "nccl.algo") || !strcmp(text, "nccl.proto")) {
-                        unsigned found = text[5] == 'a' ? capo_algo_find(tab) : capo_proto_find(tab);
-
-                        *(text[5] == 'a' ? &f->env_algo : &f->env_proto) = (uint8_t)found;
-                        f->env_several |= found == 0;
-                } else if (!strcmp(text, "layout"))
-                        snprintf(f->layout, sizeof f->layout, "%s", tab);
-                else if (!strcmp(text, "nccl.hostid") || (!strcmp(text, "host") && !f->host[0]))
-                        snprintf(f->host, sizeof f->host, "%.63s", tab);
-                else if (!strncmp(text, "gpu", 3) && (!text[3] || !strcmp(text + 3, ".name")))
-                        snprintf(f->gpu, sizeof f->gpu, "%.47s", tab);
-        }
-}
-
-static void read_rules(struct file *f, const struct capo_log_frame *frame)
-{
-        size_t at = 0, n;
-        const char *line;
-
-        while ((line = capo_log_next_line(frame, &at, &n))) {
-                char text[160], algo[32], proto[32];
-                unsigned id, channels;
-
-                if (n >= sizeof text)
-                        continue;
-                memcpy(text, line, n);
-                text[n] = 0;
-                if (sscanf(text, "candidate\t%u\t%31s\t%31s\t%u", &id, algo, proto, &channels) != 4 || id > 65535)
-                        continue;
-                f->sweep = true;
-                f->candidates[id] = (struct candidate){1, CAPO_ALGO_PROTO(capo_algo_find(algo), capo_proto_find(proto)),
-                                                       (uint8_t)channels};
-        }
-}
-
-/* What was forced for a call: nothing without a rule; a sweep's candidate; a profile's row shows as what ran. False:
- * decided by something this log does not name. */
-static bool wanted(const struct file *f, uint16_t rule, uint8_t ran, uint8_t *want, uint8_t *channels)
-{
-        *want = *channels = 0;
-        if (rule == 0) {
-                *want = CAPO_ALGO_PROTO(f->env_algo, f->env_proto);
-                if (f->env_several &&
-                    !*want) /* a list was allowed: not NCCL's own choice, but what ran is known or not */
-                        *want = ran;
-                return *want || !f->env_several;
-        }
-        if (f->sweep) {
-                if (!f->candidates[rule].known)
-                        return false;
-                *want = f->candidates[rule].algo_proto;
-                *channels = f->candidates[rule].channels;
-                return true;
-        }
-        *want = ran;
-        return ran != 0;
 }
 
 static unsigned host_of(struct job *j, const char *name)
@@ -194,7 +94,7 @@ static void settle_layouts(struct job *j)
         }
 }
 
-static uint32_t run_of(struct job *j, struct file *f, const struct capo_log_comm *c)
+static uint32_t run_of(struct job *j, struct log_said *f, const struct capo_log_comm *c)
 {
         struct capo_trial run = {.source = (char *)j->in->path,
                                  .iterations = 1,
@@ -226,15 +126,8 @@ static uint32_t run_of(struct job *j, struct file *f, const struct capo_log_comm
         memcpy(run.gpu, f->gpu, sizeof run.gpu);
         if (capo_input_label(j->in, &run) < 0)
                 return UINT32_MAX;
-        if (j->n_comms == j->comms_room) {
-                size_t room = j->comms_room ? j->comms_room * 2 : 16;
-                struct job_comm *p = reallocarray(j->comms, room, sizeof *p);
-
-                if (!p)
-                        return UINT32_MAX;
-                j->comms = p;
-                j->comms_room = room;
-        }
+        if (capo_array_room(&j->comms, j->n_comms, sizeof *j->comms) < 0)
+                return UINT32_MAX;
         j->comms[j->n_comms] = (struct job_comm){.uid = c->uid, .n_ranks = c->n_ranks};
         j->comms[j->n_comms].ranks_on[host_of(j, f->host)]++;
         f->seen[c->id] = true;
@@ -244,22 +137,15 @@ static uint32_t run_of(struct job *j, struct file *f, const struct capo_log_comm
 
 static int add(struct job *j, const struct call *c)
 {
-        if (j->n == j->room) {
-                size_t room = j->room ? j->room * 2 : 4096;
-                struct call *p = reallocarray(j->calls, room, sizeof *p);
-
-                if (!p)
-                        return -ENOMEM;
-                j->calls = p;
-                j->room = room;
-        }
+        if (capo_array_room(&j->calls, j->n, sizeof *c) < 0)
+                return -ENOMEM;
         j->calls[j->n++] = *c;
         return 0;
 }
 
-static int take(struct job *j, struct file *f, const struct capo_record *r)
+static int take(struct job *j, struct log_said *f, const struct capo_record *r)
 {
-        const struct capo_log_comm *comm = comm_of(f, r->comm);
+        const struct capo_log_comm *comm = log_said_comm(f, r->comm);
         struct call c = {.bytes = r->bytes,
                          .seq = r->seq,
                          .ns = r->gpu_ns,
@@ -285,7 +171,7 @@ static int take(struct job *j, struct file *f, const struct capo_record *r)
                 j->skipped_host++;
                 return 0;
         }
-        if (!comm || !wanted(f, r->rule, r->algo_proto, &c.want, &c.want_channels))
+        if (!comm || !log_said_want(f, r->rule, r->algo_proto, &c.want, &c.want_channels))
                 return 0;
         c.uid = comm->uid;
         c.run = run_of(j, f, comm);
@@ -294,37 +180,7 @@ static int take(struct job *j, struct file *f, const struct capo_record *r)
         return add(j, &c);
 }
 
-/* First pass: what later frames lean on, whatever their order in the file. */
-static int read_tables(struct file *f, struct capo_log *log)
-{
-        struct capo_log_frame frame;
-        int e;
-
-        while ((e = capo_log_next(log, &frame)) > 0) {
-                const struct capo_log_shape *shapes;
-                struct capo_log_comm comm;
-                const char *name;
-
-                if (frame.type == CAPO_FRAME_INFO)
-                        read_info(f, &frame);
-                else if (frame.type == CAPO_FRAME_RULES)
-                        read_rules(f, &frame);
-                else if (frame.type == CAPO_FRAME_COMM && capo_log_comm(&frame, &comm, &name) == 0) {
-                        if (comm.id < MAX_COMMS) {
-                                f->comm[comm.id] = comm;
-                                f->has_comm[comm.id] = true;
-                        }
-                } else if (frame.type == CAPO_FRAME_SHAPE) {
-                        unsigned n = capo_log_shapes(&frame, &shapes);
-
-                        for (unsigned i = 0; i < n; i++)
-                                f->shapes[shapes[i].id] = shapes[i];
-                }
-        }
-        return e;
-}
-
-static int take_calls(struct job *j, struct file *f, struct capo_log *log)
+static int take_calls(struct job *j, struct log_said *f, struct capo_log *log)
 {
         struct capo_log_frame frame;
         int e;
@@ -353,7 +209,7 @@ static int take_calls(struct job *j, struct file *f, struct capo_log *log)
 
 /* The histograms of one log, for calls that were only counted. @counted: per cell, how many came as single calls is
  * not known, so cells are used only when the log has next to none. */
-static int take_cells(struct job *j, struct file *f, struct capo_log *log)
+static int take_cells(struct job *j, struct log_said *f, struct capo_log *log)
 {
         struct capo_log_frame frame;
         int e;
@@ -387,9 +243,10 @@ static int take_cells(struct job *j, struct file *f, struct capo_log *log)
                                   .ran = cell.algo_proto,
                                   .channels = cell.channels,
                                   .make = cell.clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL : CAPO_MAKE_EVENT};
-                if (!comm_of(f, cell.comm) || !wanted(f, cell.rule, cell.algo_proto, &c.want, &c.want_channels))
+                if (!log_said_comm(f, cell.comm) ||
+                    !log_said_want(f, cell.rule, cell.algo_proto, &c.want, &c.want_channels))
                         continue;
-                c.run = run_of(j, f, comm_of(f, cell.comm));
+                c.run = run_of(j, f, log_said_comm(f, cell.comm));
                 if (c.run == UINT32_MAX)
                         return j->in->error[0] ? -EINVAL : -ENOMEM;
                 n = gpu.head.count < QUANTILES ? gpu.head.count : QUANTILES;
@@ -413,7 +270,7 @@ static int take_cells(struct job *j, struct file *f, struct capo_log *log)
         return e;
 }
 
-static int read_log(struct job *j, const char *path, struct file *f)
+static int read_log(struct job *j, const char *path, struct log_said *f)
 {
         char why[160];
         int e = 0;
@@ -428,7 +285,7 @@ static int read_log(struct job *j, const char *path, struct file *f)
                         capo_samples_note(j->in->set, "left out %s: %s", path, why);
                         return 0;
                 }
-                e = pass == 0 ? read_tables(f, log) : pass == 1 ? take_calls(j, f, log) : take_cells(j, f, log);
+                e = pass == 0 ? log_said_read(f, log) : pass == 1 ? take_calls(j, f, log) : take_cells(j, f, log);
                 if (pass == 0 && capo_log_health(log)->n_damages)
                         capo_samples_note(j->in->set, "%s: damaged in %llu places, the rest is used", path,
                                           (unsigned long long)capo_log_health(log)->n_damages);
@@ -473,17 +330,14 @@ int capo_import_logs(struct capo_input *in, char *const *paths, size_t n_paths)
         int e = 0;
 
         for (size_t i = 0; i < n_paths && e == 0; i++) {
-                _cleanup_free_ struct file *f = calloc(1, sizeof *f);
-                _cleanup_free_ struct capo_log_shape *shapes = calloc(65536, sizeof *shapes);
-                _cleanup_free_ struct candidate *candidates = calloc(65536, sizeof *candidates);
+                struct log_said *f = log_said_new();
 
-                if (!f || !shapes || !candidates) {
+                if (!f) {
                         e = -ENOMEM;
                         break;
                 }
-                f->shapes = shapes;
-                f->candidates = candidates;
                 e = read_log(&j, paths[i], f);
+                log_said_free(f);
         }
         settle_layouts(&j);
         if (e == 0)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "profiles/import/import_priv.h"
 
@@ -46,15 +47,8 @@ static void decided(struct capo_nccl_log *log, struct capo_decision d)
                 else
                         lo = mid + 1;
         }
-        if (log->n_decisions == log->room) {
-                size_t room = log->room ? log->room * 2 : 32;
-                struct capo_decision *p = reallocarray(log->decisions, room, sizeof *p);
-
-                if (!p)
-                        return;
-                log->decisions = p;
-                log->room = room;
-        }
+        if (capo_array_room(&log->decisions, log->n_decisions, sizeof d) < 0)
+                return;
         memmove(&log->decisions[lo + 1], &log->decisions[lo], (log->n_decisions - lo) * sizeof d);
         log->decisions[lo] = d;
         log->n_decisions++;

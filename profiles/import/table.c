@@ -163,8 +163,9 @@ static int split_repeats(struct capo_input *in, size_t first)
         return 0;
 }
 
-bool capo_import_is_sweep_csv(const char *text)
+bool capo_import_is_sweep_csv(const char *text, size_t n)
 {
+        text += strspn(text, " \t\r\n");
         return !strncmp(text, "collective,", 11) || !strncmp(text, "collective ,", 12);
 }
 
@@ -233,8 +234,10 @@ int capo_import_sweep_csv(struct capo_input *in)
         return split_repeats(in, first_sample);
 }
 
-bool capo_import_is_vidur_csv(const char *text)
+bool capo_import_is_vidur_csv(const char *text, size_t n)
 {
+        text += strspn(text, " \t\r\n");
+
         const char *end = strchr(text, '\n');
         const char *stats = strstr(text, "time_stats.");
 

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
@@ -32,15 +33,8 @@ int capo_text_host(struct reader *r, const char *name, size_t size)
                 if (strlen(r->hosts[i]) == size && !memcmp(r->hosts[i], name, size))
                         return i;
         }
-        if (r->n_hosts == r->hosts_room) {
-                int room = r->hosts_room ? r->hosts_room * 2 : 16;
-                void *p = room > MAX_HOSTS ? NULL : reallocarray(r->hosts, (size_t)room, HOST_ROOM);
-
-                if (!p)
-                        return -1;
-                r->hosts = p;
-                r->hosts_room = room;
-        }
+        if (r->n_hosts == MAX_HOSTS || capo_array_room(&r->hosts, (size_t)r->n_hosts, HOST_ROOM) < 0)
+                return -1;
         memcpy(r->hosts[r->n_hosts], name, size);
         r->hosts[r->n_hosts][size] = 0;
         return r->n_hosts++;
@@ -238,15 +232,8 @@ static int add_row(struct reader *r)
         }
         if (row.n == 0)
                 return 0;
-        if (b->n_rows == b->room) {
-                size_t room = b->room ? b->room * 2 : 64;
-                struct row *p = reallocarray(b->rows, room, sizeof *p);
-
-                if (!p)
-                        return -ENOMEM;
-                b->rows = p;
-                b->room = room;
-        }
+        if (capo_array_room(&b->rows, b->n_rows, sizeof row) < 0)
+                return -ENOMEM;
         b->rows[b->n_rows++] = row;
         return 0;
 }
@@ -358,6 +345,11 @@ static int read_line(struct reader *r, char *line, unsigned n)
         }
         capo_nccl_log_line(&r->block.log, line, n); /* extracts keep NCCL's lines without their prefix */
         return capo_text_labels(r, line, n);
+}
+
+bool capo_import_is_text(const char *head, size_t n)
+{
+        return true;
 }
 
 int capo_import_text(struct capo_input *in)

@@ -31,14 +31,14 @@ struct block {
         int hosts[MAX_HOSTS];
         int n_hosts, n_devices, device_rank0;
         struct row *rows;
-        size_t n_rows, room;
+        size_t n_rows;
         char *rejected;
 };
 
 struct reader {
         struct capo_input *in;
         char (*hosts)[HOST_ROOM]; /* all host names of the file */
-        int n_hosts, hosts_room;
+        int n_hosts;
         struct block block;
         char words[MAX_WORDS][40]; /* of the row that is being put together */
         unsigned n_words, row_line;

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The schema is a list of steps, each bringing a store of one version to the next; a new store takes all of them. What
- * a trial has in common is kept once (table trial); a sample is a row of numbers. Codes (collective, algorithm,
- * protocol) are stored as numbers of the log format, which never change, and the view `samples` spells them.
- *
- * SQLite's own words for trouble are turned into ours in one place.
- */
+/* Opening, adding, reading, forgetting. SQLite's own words for trouble are turned into ours in one place. */
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -13,11 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/calls.h"
 #include "core/base/util.h"
+#include "profiles/store/schema.h"
 #include "profiles/store/store.h"
-
-enum { APPLICATION_ID = 0x6361706f /* "capo" */ };
 
 static unsigned wait_s = 30;
 
@@ -29,41 +21,6 @@ void capo_store_wait(unsigned seconds)
 struct capo_store {
         sqlite3 *db;
         bool write;
-};
-
-/* steps[v]: from version v to v + 1. */
-static const char *const steps[CAPO_STORE_VERSION] = {
-        "CREATE TABLE import (id INTEGER PRIMARY KEY, time TEXT NOT NULL, cluster TEXT NOT NULL DEFAULT '',"
-        " source TEXT NOT NULL);"
-        "CREATE TABLE trial (id INTEGER PRIMARY KEY, import INTEGER NOT NULL REFERENCES import(id) ON DELETE CASCADE,"
-        " source TEXT NOT NULL, line INTEGER NOT NULL, gpu TEXT NOT NULL, nccl INTEGER NOT NULL, layout TEXT NOT NULL,"
-        " nodes INTEGER NOT NULL, ranks INTEGER NOT NULL, iterations INTEGER NOT NULL);"
-        "CREATE TABLE sample (trial INTEGER NOT NULL REFERENCES trial(id) ON DELETE CASCADE, seq INTEGER NOT NULL,"
-        " coll INTEGER NOT NULL, bytes INTEGER NOT NULL, us REAL NOT NULL, clock INTEGER NOT NULL, place INTEGER NOT "
-        "NULL,"
-        " type INTEGER NOT NULL, op INTEGER NOT NULL, want INTEGER NOT NULL, want_channels INTEGER NOT NULL,"
-        " ran INTEGER NOT NULL, ran_channels INTEGER NOT NULL);"
-        "CREATE INDEX trial_import ON trial(import);"
-        "CREATE INDEX sample_trial ON sample(trial);",
-        /* what the fingerprint of a platform lacked, and names for the codes */
-        "ALTER TABLE import ADD COLUMN link TEXT NOT NULL DEFAULT '';"
-        "ALTER TABLE import ADD COLUMN nic TEXT NOT NULL DEFAULT '';"
-        "ALTER TABLE import ADD COLUMN driver TEXT NOT NULL DEFAULT '';"
-        "CREATE TABLE name (kind TEXT NOT NULL, code INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (kind, code))"
-        " WITHOUT ROWID;"
-        "CREATE VIEW samples AS SELECT i.id AS import, i.time, i.cluster, i.link, i.nic, i.driver, t.source, t.gpu, "
-        "t.nccl,"
-        " t.layout, t.nodes, t.ranks, c.name AS collective, s.bytes, s.us, k.name AS clock, s.place, a.name AS "
-        "forced_algo,"
-        " p.name AS forced_proto, s.want_channels AS forced_channels, ra.name AS algo, rp.name AS proto,"
-        " s.ran_channels AS channels, s.seq AS sequence"
-        " FROM sample s JOIN trial t ON t.id = s.trial JOIN import i ON i.id = t.import"
-        " LEFT JOIN name c ON c.kind = 'collective' AND c.code = s.coll"
-        " LEFT JOIN name k ON k.kind = 'clock' AND k.code = s.clock"
-        " LEFT JOIN name a ON a.kind = 'algo' AND a.code = s.want >> 4"
-        " LEFT JOIN name p ON p.kind = 'proto' AND p.code = s.want & 15"
-        " LEFT JOIN name ra ON ra.kind = 'algo' AND ra.code = s.ran >> 4"
-        " LEFT JOIN name rp ON rp.kind = 'proto' AND rp.code = s.ran & 15;",
 };
 
 static int trouble(sqlite3 *db, int rc, const char *path, char *why, size_t room)
@@ -103,98 +60,30 @@ static int failed(struct capo_store *s, int rc, char *why, size_t room)
         return trouble(s->db, rc, file_of(s), why, room);
 }
 
-static int integer(sqlite3 *db, const char *sql, int64_t *out)
-{
-        sqlite3_stmt *q = NULL;
-        int rc = sqlite3_prepare_v2(db, sql, -1, &q, NULL);
-
-        if (rc == SQLITE_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
-                *out = sqlite3_column_int64(q, 0);
-                rc = SQLITE_OK;
-        }
-        sqlite3_finalize(q);
-        return rc;
-}
-
-static int put_name(sqlite3_stmt *q, const char *kind, unsigned code, const char *name)
-{
-        sqlite3_bind_text(q, 1, kind, -1, SQLITE_STATIC);
-        sqlite3_bind_int(q, 2, (int)code);
-        sqlite3_bind_text(q, 3, name, -1, SQLITE_STATIC);
-        if (sqlite3_step(q) != SQLITE_DONE)
-                return SQLITE_ERROR;
-        return sqlite3_reset(q);
-}
-
-static int put_names(sqlite3 *db)
-{
-        sqlite3_stmt *q = NULL;
-        int rc = sqlite3_prepare_v2(db, "INSERT OR REPLACE INTO name VALUES (?, ?, ?)", -1, &q, NULL);
-
-        for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_CALLS; i++)
-                rc = put_name(q, "collective", i, capo_call_name(i));
-        for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_ALGOS; i++)
-                rc = put_name(q, "algo", i, capo_algo_name(i));
-        for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_PROTOS; i++)
-                rc = put_name(q, "proto", i, capo_proto_name(i));
-        for (unsigned i = 0; rc == SQLITE_OK && i < CAPO_MAKES; i++)
-                rc = put_name(q, "clock", i, capo_make_name(i));
-        sqlite3_finalize(q);
-        return rc;
-}
-
-/* Inside an exclusive transaction, because another process may be doing the same at this moment. */
-static int migrate(sqlite3 *db)
-{
-        int64_t version = 0, application = 0;
-        char set[64];
-        int rc = sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL);
-
-        if (rc != SQLITE_OK)
-                return rc;
-        rc = integer(db, "PRAGMA user_version", &version);
-        for (int64_t v = version; rc == SQLITE_OK && v < CAPO_STORE_VERSION; v++)
-                rc = sqlite3_exec(db, steps[v], NULL, NULL, NULL);
-        if (rc == SQLITE_OK && version < CAPO_STORE_VERSION)
-                rc = put_names(db);
-        snprintf(set, sizeof set, "PRAGMA user_version = %d", CAPO_STORE_VERSION);
-        if (rc == SQLITE_OK && version < CAPO_STORE_VERSION)
-                rc = sqlite3_exec(db, set, NULL, NULL, NULL);
-        snprintf(set, sizeof set, "PRAGMA application_id = %d", APPLICATION_ID);
-        if (rc == SQLITE_OK && integer(db, "PRAGMA application_id", &application) == SQLITE_OK && application == 0)
-                rc = sqlite3_exec(db, set, NULL, NULL, NULL);
-        sqlite3_exec(db, rc == SQLITE_OK ? "COMMIT" : "ROLLBACK", NULL, NULL, NULL);
-        return rc;
-}
-
 /* In one transaction: what is read must be of one moment, because another process may be making the store right now. */
 static int check(sqlite3 *db, const char *path, bool *old, char *why, size_t room)
 {
-        int64_t version = 0, application = 0, tables = 0;
+        struct capo_schema_head head = {0};
         int rc = sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
 
         if (rc == SQLITE_OK)
-                rc = integer(db, "PRAGMA user_version", &version);
-        if (rc == SQLITE_OK)
-                rc = integer(db, "PRAGMA application_id", &application);
-        if (rc == SQLITE_OK)
-                rc = integer(db, "SELECT count(*) FROM sqlite_master", &tables);
+                rc = capo_schema_head(db, &head);
         if (rc != SQLITE_OK) { /* in its words, before another statement has others */
                 rc = trouble(db, rc, path, why, room);
                 sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
                 return rc;
         }
         sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
-        if (tables > 0 && application != APPLICATION_ID) {
+        if (head.n_tables > 0 && head.application != CAPO_STORE_APPLICATION) {
                 snprintf(why, room, "%s: an SQLite file, but not a store of capo's", path);
                 return -EBADMSG;
         }
-        if (version > CAPO_STORE_VERSION) {
+        if (head.version > CAPO_STORE_VERSION) {
                 snprintf(why, room, "%s: the store has version %lld, this capo knows %d: a newer capo wrote it", path,
-                         (long long)version, CAPO_STORE_VERSION);
+                         (long long)head.version, CAPO_STORE_VERSION);
                 return -EPROTO;
         }
-        *old = version < CAPO_STORE_VERSION;
+        *old = head.version < CAPO_STORE_VERSION;
         return 0;
 }
 
@@ -230,7 +119,7 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                 sqlite3_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;",
                              NULL, NULL, NULL);
                 if (old)
-                        e = trouble(s->db, migrate(s->db), path, why, room);
+                        e = trouble(s->db, capo_schema_migrate(s->db), path, why, room);
         } else if (e == 0 && old) {
                 snprintf(why, room, "%s: the store is of an older version; capo store add brings it up to date", path);
                 e = -EPROTO;

@@ -14,8 +14,6 @@
 
 #include "profiles/import/import.h"
 
-#define CAPO_STORE_VERSION 2
-
 struct capo_store; /* an open store */
 
 /* Which samples: parts that are 0, NULL or "" say nothing. */

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of a store, and how an older store comes to have them. */
+#ifndef CAPO_STORE_SCHEMA_H
+#define CAPO_STORE_SCHEMA_H
+
+#include <sqlite3.h>
+#include <stdint.h>
+
+#define CAPO_STORE_VERSION 2
+enum { CAPO_STORE_APPLICATION = 0x6361706f /* "capo" */ };
+
+/* What a database file says it is. */
+struct capo_schema_head {
+        int64_t version, application, n_tables;
+};
+
+/** capo_schema_head() - read it; inside a transaction the three are of one moment. Return: SQLITE_OK or its error. */
+int capo_schema_head(sqlite3 *db, struct capo_schema_head *head);
+
+/** capo_schema_migrate() - bring a new or older store to CAPO_STORE_VERSION: inside an exclusive transaction, because
+ * another process may be doing the same at this moment. Return: SQLITE_OK or its error, then nothing has changed. */
+int capo_schema_migrate(sqlite3 *db);
+
+#endif
