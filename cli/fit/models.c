@@ -11,6 +11,7 @@
 #include "cli/topo/topo.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
+#include "profiles/machine/platform.h"
 
 static const char *const words[] = {"--model", "--topo", "--platform", "--libnccl", "--sizes"};
 

@@ -18,10 +18,11 @@
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/fragment/atlas.h"
+#include "profiles/machine/platform.h"
 
 static void usage(FILE *out)
 {
-        const char *what, *name;
+        const struct capo_platform *p;
 
         fputs("usage: capo plan --topo FILE[,FILE...] [--alloc 3+5 | --gpus 0:1,2,3;1:0-4] [OPTIONS]\n"
               "       capo plan --platform NAME ...\n\n"
@@ -66,8 +67,10 @@ static void usage(FILE *out)
               "...).\n\n"
               "platforms:\n",
               out);
-        for (size_t i = 0; (what = capo_plan_platform_what(i, &name)); i++)
-                fprintf(out, "  %-10s %s\n", name, what);
+        for (size_t i = 0; (p = capo_platform_at(i)); i++) {
+                if (p->from == CAPO_PLATFORM_FILE)
+                        fprintf(out, "  %-10s %s\n", p->name, p->what);
+        }
         fputs("\nexamples:\n"
               "  capo plan --platform dgx1v --gpus '0:1,2,3;1:0-4' --coll allreduce --sizes 64K..1G*4\n"
               "  capo plan --topo node.xml --alloc 3+5 --profile mycluster.json\n"

@@ -9,6 +9,7 @@
 #include "cli/base/plan_tools.h"
 #include "cli/topo/topo.h"
 #include "core/base/util.h"
+#include "profiles/machine/platform.h"
 #include "profiles/plan/machine.h"
 
 /* A file with the PCI tree only, completed by what the platform has: through a temporary file, as NCCL gets it. */
@@ -56,13 +57,10 @@ int topo_load(const char *verb, const struct topo_options *o, struct capo_topolo
                 r = capo_topology_made(o->platform, o->brick_gbs, t, why, sizeof why);
         if (r == -ENOENT && o->platform && !o->topo &&
             capo_plan_stored_topology(o->platform, s->path, sizeof s->path) < 0) {
-                size_t used = (size_t)snprintf(why, sizeof why, "platform \"%.64s\" is not known; one of", o->platform);
-                const char *name;
+                char names[512];
 
-                for (size_t i = 0; capo_plan_platform_what(i, &name) && used < sizeof why; i++)
-                        used += (size_t)snprintf(why + used, sizeof why - used, " %s", name);
-                if (used < sizeof why)
-                        snprintf(why + used, sizeof why - used, " gb200-nvl36 gb200-nvl72");
+                snprintf(why, sizeof why, "platform \"%.64s\" is not known; one of%s", o->platform,
+                         capo_platform_names(true, names, sizeof names));
                 r = -EINVAL;
         }
         if (r == -ENOENT && !*s->path)

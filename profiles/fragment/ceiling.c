@@ -17,6 +17,7 @@
 #include "core/base/util.h"
 #include "profiles/fragment/lp.h"
 #include "profiles/fragment/net.h"
+#include "profiles/machine/platform.h"
 
 static double gbs(struct pack_rate r, double unit_gbs)
 {
@@ -286,7 +287,9 @@ static int relayed(const struct pack_net *net, bool trees, double unit_gbs, doub
  * and its shard once, and receives as much: port / (1 + 1/n). */
 static double nvls(const struct capo_topology *t, int64_t port, int n, double unit_gbs)
 {
-        if (!port || t->gpus[0].sm < 90 || !t->n_switches || n < 2)
+        const struct capo_wire_kind *wire = capo_wire_kind(CAPO_WIRE_NVLINK, t->gpus[0].sm, 0);
+
+        if (!port || !wire || !wire->adds || !t->n_switches || n < 2)
                 return 0;
         return (double)port * unit_gbs / (1 + 1.0 / n);
 }

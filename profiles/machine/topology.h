@@ -5,7 +5,7 @@
  * `nvidia-smi topo -m`, hwloc for this machine, or a named platform.
  *
  * All bandwidths are GB/s (1e9 bytes) in each direction of a full-duplex link. They are NCCL's planning constants, so
- * they compare with what NCCL's own search works with; the source of each is beside it in topology.c.
+ * they compare with what NCCL's own search works with; the source of each is beside it in platforms.def.
  */
 #ifndef CAPO_TOPOLOGY_H
 #define CAPO_TOPOLOGY_H
@@ -142,8 +142,8 @@ void capo_topology_slice(struct capo_topology *t, int gpu);
  */
 int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, char *why, size_t room);
 
-/** capo_topology_made() - a rack written from its data sheet: "gb200-nvl36", "gb200-nvl72". Return: 0; -ENOENT the name
- * is none of these; -ENOMEM. */
+/** capo_topology_made() - a rack of platforms.def, written from its data sheet. Return: 0; -ENOENT the name is none of
+ * these; -ENOMEM. */
 int capo_topology_made(const char *name, double brick_gbs, struct capo_topology **out, char *why, size_t room);
 
 /** capo_topology_read_nccl() - NCCL's (and RCCL's) format only. */
@@ -161,14 +161,6 @@ int capo_topology_gpu_by_busid(const struct capo_topology *t, const char *busid)
 
 /** capo_path_name() - "PIX" and so on; static. */
 const char *capo_path_name(enum capo_path path);
-
-/** capo_brick_gbs() - bandwidth of one link of a GPU generation; *@source says where the number is from. 0: it has
- * none, or the generation is not known. */
-double capo_brick_gbs(enum capo_wire kind, int sm, int gcn, const char **source);
-
-/** capo_brick_measured_gbs() - what one link of this machine's kind was measured to carry; *@source says where. 0: not
- * measured. */
-double capo_brick_measured_gbs(const struct capo_topology *t, const char **source);
 
 /** capo_busid_canonical() - lower case, with a domain of four digits at least. Return: 0; -EINVAL. */
 int capo_busid_canonical(const char *text, char out[CAPO_BUSID_ROOM]);

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/base/util.h"
+#include "profiles/machine/platform.h"
 #include "profiles/machine/topology_build.h"
 
 int capo_topology_read(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
@@ -44,36 +44,29 @@ int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, cha
         return topology_read_hwloc(NULL, 0, brick_gbs, out, why, room);
 }
 
-/* One NVLink domain over many trays (NVIDIA GB200 NVL72: 18 links per GPU to the switches of the rack). */
+/* One NVLink domain over many trays: all GPUs on one switch. */
 int capo_topology_made(const char *name, double brick_gbs, struct capo_topology **out, char *why, size_t room)
 {
-        static const struct {
-                const char *name;
-                int gpus, links, sm;
-        } racks[] = {{"gb200-nvl36", 36, 18, 100}, {"gb200-nvl72", 72, 18, 100}};
+        const struct capo_platform *p = capo_platform_find(name);
+        struct topology_build b;
+        int r;
 
-        for (size_t i = 0; i < N_ELEMENTS(racks); i++) {
-                struct topology_build b;
-                int r;
+        if (!p || p->from != CAPO_PLATFORM_RACK)
+                return -ENOENT;
+        r = topology_build_begin(&b, p->name, 0, brick_gbs, why, room);
+        for (int k = 0; !r && k < p->n_gpus; k++) {
+                struct capo_topology_gpu *gpu = topology_add_gpu(&b);
+                struct half_link *h = topology_add_half(&b);
 
-                if (strcasecmp(name, racks[i].name) != 0)
-                        continue;
-                r = topology_build_begin(&b, racks[i].name, 0, brick_gbs, why, room);
-                for (int k = 0; !r && k < racks[i].gpus; k++) {
-                        struct capo_topology_gpu *gpu = topology_add_gpu(&b);
-                        struct half_link *h = topology_add_half(&b);
-
-                        if (!gpu || !h)
-                                break; /* topology_build_end says so */
-                        gpu->dev = k;
-                        gpu->sm = racks[i].sm;
-                        snprintf(gpu->busid, sizeof gpu->busid, "gpu%d", k);
-                        h->from = k;
-                        h->count = racks[i].links;
-                        snprintf(h->to, sizeof h->to, "nvswitch");
-                        snprintf(h->class_text, sizeof h->class_text, "0x068000");
-                }
-                return r < 0 ? r : topology_build_end(&b, out);
+                if (!gpu || !h)
+                        break; /* topology_build_end says so */
+                gpu->dev = k;
+                gpu->sm = p->sm;
+                snprintf(gpu->busid, sizeof gpu->busid, "gpu%d", k);
+                h->from = k;
+                h->count = p->to_switch[0];
+                snprintf(h->to, sizeof h->to, "nvswitch");
+                snprintf(h->class_text, sizeof h->class_text, "0x068000");
         }
-        return -ENOENT;
+        return r < 0 ? r : topology_build_end(&b, out);
 }

@@ -45,9 +45,6 @@ int topology_fail(struct topology_build *b, int line, const char *format, ...) _
 int topology_build_end(struct topology_build *b, struct capo_topology **out);
 void topology_build_drop(struct topology_build *b);
 
-/** topology_platform() - "dgx1v" and so on from the shape, "" for an unknown one; static. */
-const char *topology_platform(const struct capo_topology *t);
-
 int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
                         size_t room); /* path NULL: this machine */
 int topology_read_smi(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,

@@ -18,12 +18,12 @@
 #include "core/base/util.h"
 #include "profiles/plan/plan.h"
 #include "profiles/plan/machine.h"
-#include "profiles/plan/platform.h"
+#include "profiles/machine/platform.h"
 #include "profiles/machine/xml.h"
 
 struct reading {
         const char *path;
-        const struct plan_platform *platform;
+        const struct capo_platform *platform;
         struct plan_machine *m;
         const struct capo_xml *gpu_at[PLAN_MAX_GPUS]; /* the <pci> of each GPU, same order as m->gpus */
         const struct capo_xml *net_at[PLAN_MAX_NETS]; /* the <net>, or the <pci> that gets one */
@@ -210,7 +210,7 @@ static void number_gpus(struct reading *r)
 
 static void put_links(FILE *f, const struct reading *r, int dev)
 {
-        const struct plan_platform *p = r->platform;
+        const struct capo_platform *p = r->platform;
 
         if (!p || r->has_links)
                 return;
@@ -293,7 +293,7 @@ int plan_machine_prepare(const char *topo, const char *platform, const char *wri
         FILE *f;
 
         memset(m, 0, sizeof *m);
-        if (platform && !(r.platform = plan_platform_find(platform))) {
+        if (platform && !(r.platform = capo_platform_find(platform))) {
                 snprintf(why, room, "unknown platform \"%s\"", platform);
                 return -EINVAL;
         }

@@ -163,9 +163,6 @@ bool capo_plan_setting_passes(const char *var);
  */
 int capo_plan_machine_gpus(const char *topo, const char *platform, uint16_t *devs, char *why, size_t room);
 
-/** capo_plan_platform_what() - one line about the i-th platform known by name, *@name its name; NULL after the last. */
-const char *capo_plan_platform_what(size_t i, const char **name);
-
 /**
  * capo_plan_gpus_parse() - "0:1,2,3;1:0,1,2,3,4", or "1,4,6" for one node, to ranks
  * capo_plan_alloc_parse() - "3+5", "4x8", "2+4x8" to ranks on the first GPUs of each node

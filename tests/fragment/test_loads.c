@@ -8,6 +8,7 @@
 
 #include "core/base/util.h"
 #include "profiles/fragment/loads.h"
+#include "profiles/machine/platform.h"
 #include "profiles/fragment/rails.h"
 
 #define WIRE 20.0

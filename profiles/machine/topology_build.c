@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every description ends in. A reader adds devices and, for each GPU, the links it says it has; here the two ends
+ * of each link are brought together. A description whose ends do not agree was edited by hand or cut, and everything
+ * computed from it would be wrong without a sign, so that is an error and not a guess.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "profiles/machine/platform.h"
+#include "profiles/machine/topology_build.h"
+
+int topology_build_begin(struct topology_build *b, const char *name, unsigned flags, double brick_gbs, char *why,
+                         size_t room)
+{
+        *b = (struct topology_build){.flags = flags, .brick_gbs = brick_gbs, .why = why, .room = room};
+        b->t = calloc(1, sizeof *b->t);
+        if (!b->t || !(b->t->name = strdup(strcmp(name, "-") ? name : "standard input"))) {
+                free(b->t);
+                b->t = NULL;
+                snprintf(why, room, "%s: out of memory", name);
+                return -ENOMEM;
+        }
+        return 0;
+}
+
+void topology_build_drop(struct topology_build *b)
+{
+        capo_topology_free(b->t);
+        free(b->halves);
+        b->t = NULL;
+        b->halves = NULL;
+}
+
+static void *grow(struct topology_build *b, void **array, size_t *n, size_t size)
+{
+        if (capo_array_room(array, *n, size) < 0) {
+                b->no_memory = true;
+                return NULL;
+        }
+        return memset((char *)*array + (*n)++ * size, 0, size);
+}
+
+#define GROW(b, array, n) grow(b, (void **)&(array), &(n), sizeof *(array))
+
+struct capo_topology_cpu *topology_add_cpu(struct topology_build *b)
+{
+        return GROW(b, b->t->cpus, b->t->n_cpus);
+}
+
+struct capo_topology_pci *topology_add_pci(struct topology_build *b)
+{
+        return GROW(b, b->t->pcis, b->t->n_pcis);
+}
+
+struct capo_topology_gpu *topology_add_gpu(struct topology_build *b)
+{
+        struct capo_topology_gpu *gpu = GROW(b, b->t->gpus, b->t->n_gpus);
+
+        if (gpu)
+                gpu->rank = gpu->cpu = gpu->pci = gpu->dev = -1;
+        return gpu;
+}
+
+struct capo_topology_nic *topology_add_nic(struct topology_build *b)
+{
+        struct capo_topology_nic *nic = GROW(b, b->t->nics, b->t->n_nics);
+
+        if (nic)
+                nic->cpu = nic->pci = nic->dev = -1;
+        return nic;
+}
+
+struct half_link *topology_add_half(struct topology_build *b)
+{
+        return GROW(b, b->halves, b->n_halves);
+}
+
+int topology_add_switch(struct topology_build *b, const char *busid)
+{
+        struct capo_topology_switch *s;
+
+        for (size_t i = 0; i < b->t->n_switches; i++) {
+                if (!strcmp(b->t->switches[i].busid, busid))
+                        return (int)i;
+        }
+        s = GROW(b, b->t->switches, b->t->n_switches);
+        if (!s)
+                return -ENOMEM;
+        snprintf(s->busid, sizeof s->busid, "%s", busid);
+        return (int)b->t->n_switches - 1;
+}
+
+int topology_fail(struct topology_build *b, int line, const char *format, ...)
+{
+        va_list args;
+        int n = line ? snprintf(b->why, b->room, "%s:%d: ", b->t->name, line)
+                     : snprintf(b->why, b->room, "%s: ", b->t->name);
+
+        va_start(args, format);
+        if (n > 0 && (size_t)n < b->room)
+                vsnprintf(b->why + n, b->room - (size_t)n, format, args);
+        va_end(args);
+        return -EINVAL;
+}
+
+static int line_of(const struct capo_xml *e)
+{
+        return e ? e->line : 0;
+}
+
+/* Machines of one rack may repeat bus ids: a device is known by its host and its bus id. */
+static const char *host_of(const struct capo_topology *t, int cpu)
+{
+        return cpu >= 0 ? t->cpus[cpu].host_hash : "";
+}
+
+static int check_devices(struct topology_build *b)
+{
+        struct capo_topology *t = b->t;
+
+        if (!t->n_gpus)
+                return topology_fail(b, 0,
+                                     "expected a GPU (a <gpu>, or a <pci> of class 0x03), found none among %zu "
+                                     "PCI devices",
+                                     t->n_pcis);
+        for (size_t i = 0; i < t->n_pcis; i++) {
+                for (size_t j = 0; j < i; j++) {
+                        if (!strcmp(t->pcis[i].busid, t->pcis[j].busid) &&
+                            !strcmp(host_of(t, t->pcis[i].cpu), host_of(t, t->pcis[j].cpu)))
+                                return topology_fail(b, line_of(t->pcis[i].xml),
+                                                     "expected a bus id of its own, found %s a second time (first in "
+                                                     "line %d)",
+                                                     t->pcis[i].busid, line_of(t->pcis[j].xml));
+                }
+        }
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                for (size_t j = 0; j < i; j++) {
+                        if (strcmp(host_of(t, t->gpus[i].cpu), host_of(t, t->gpus[j].cpu)) != 0)
+                                continue;
+                        if (t->gpus[i].dev == t->gpus[j].dev)
+                                return topology_fail(b, line_of(t->gpus[i].xml),
+                                                     "expected a device number of its own, found dev %d a second time "
+                                                     "(%s and %s)",
+                                                     t->gpus[i].dev, t->gpus[j].busid, t->gpus[i].busid);
+                        if (*t->gpus[i].busid && !strcmp(t->gpus[i].busid, t->gpus[j].busid))
+                                return topology_fail(b, line_of(t->gpus[i].xml),
+                                                     "expected one GPU per bus id, found %s twice", t->gpus[i].busid);
+                }
+        }
+        return 0;
+}
+
+/* GPUs without a number (files that leave <gpu> to NCCL) are counted in bus order, as CUDA and nvidia-smi do. */
+static void number_gpus(struct capo_topology *t)
+{
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                int before = 0;
+
+                if (t->gpus[i].dev >= 0)
+                        return;
+                for (size_t j = 0; j < t->n_gpus; j++)
+                        before += strcmp(t->gpus[j].busid, t->gpus[i].busid) < 0;
+                t->gpus[i].dev = -2 - before;
+        }
+        for (size_t i = 0; i < t->n_gpus; i++)
+                t->gpus[i].dev = -2 - t->gpus[i].dev;
+}
+
+static int by_host_and_dev(const void *a, const void *b, void *t)
+{
+        const struct capo_topology_gpu *x = a, *y = b;
+        int host = strcmp(host_of(t, x->cpu), host_of(t, y->cpu));
+
+        return host ? host : x->dev - y->dev;
+}
+
+static int sort_gpus(struct topology_build *b)
+{
+        struct capo_topology *t = b->t;
+        _cleanup_free_ int *place = calloc(t->n_gpus ? t->n_gpus : 1, sizeof *place);
+        _cleanup_free_ struct capo_topology_gpu *old = malloc(t->n_gpus * sizeof *old + 1);
+
+        if (!place || !old)
+                return -ENOMEM;
+        if (!t->n_gpus)
+                return 0;
+        memcpy(old, t->gpus, t->n_gpus * sizeof *old);
+        qsort_r(t->gpus, t->n_gpus, sizeof *t->gpus, by_host_and_dev, t);
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                for (size_t j = 0; j < t->n_gpus; j++) {
+                        if (!memcmp(&old[i], &t->gpus[j], sizeof old[i]))
+                                place[i] = (int)j;
+                }
+        }
+        for (size_t i = 0; i < b->n_halves; i++)
+                b->halves[i].from = place[b->halves[i].from];
+        return 0;
+}
+
+static int gpu_on_host(const struct capo_topology *t, const char *busid, const char *host)
+{
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                if (!strcmp(t->gpus[i].busid, busid) && !strcmp(host_of(t, t->gpus[i].cpu), host))
+                        return (int)i;
+        }
+        return -1;
+}
+
+static struct capo_topology_link *find_link(struct capo_topology *t, enum capo_wire kind, enum capo_link_end end,
+                                            int from, int to)
+{
+        for (size_t i = 0; i < t->n_links; i++) {
+                struct capo_topology_link *l = &t->links[i];
+
+                if (l->kind == kind && l->end == end && l->from == from && l->to == to)
+                        return l;
+        }
+        return NULL;
+}
+
+static int add_link(struct topology_build *b, const struct half_link *h, enum capo_link_end end, int from, int to)
+{
+        struct capo_topology *t = b->t;
+        struct capo_topology_link *l = find_link(t, h->kind, end, from, to);
+
+        if (!l) {
+                l = GROW(b, t->links, t->n_links);
+                if (!l)
+                        return -ENOMEM;
+                *l = (struct capo_topology_link){.kind = h->kind, .end = end, .from = from, .to = to};
+        }
+        l->count += h->count;
+        l->gbs += h->gbs > 0 ? h->gbs : h->count * t->brick_gbs;
+        return 0;
+}
+
+static int count_halves(const struct topology_build *b, enum capo_wire kind, int from, const char *to)
+{
+        int count = 0;
+
+        for (size_t i = 0; i < b->n_halves; i++) {
+                if (b->halves[i].kind == kind && b->halves[i].from == from && !strcmp(b->halves[i].to, to))
+                        count += b->halves[i].count;
+        }
+        return count;
+}
+
+static int join_gpus(struct topology_build *b, const struct half_link *h, int to)
+{
+        struct capo_topology *t = b->t;
+        const struct capo_topology_gpu *from = &t->gpus[h->from], *other = &t->gpus[to];
+        int back = count_halves(b, h->kind, to, from->busid), there = count_halves(b, h->kind, h->from, other->busid);
+
+        if (to == h->from)
+                return topology_fail(b, h->line, "expected a link to another GPU, found GPU %s linked to itself",
+                                     h->to);
+        if (!back)
+                return topology_fail(b, h->line,
+                                     "expected a link back from %s (GPU %d) to %s (GPU %d), found none: links are "
+                                     "two-way",
+                                     other->busid, other->dev, from->busid, from->dev);
+        if (back != there)
+                return topology_fail(b, h->line,
+                                     "expected the same number of links both ways, found %d from %s to %s and %d back",
+                                     there, from->busid, other->busid, back);
+        return h->from < to ? add_link(b, h, CAPO_END_GPU, h->from, to) : 0;
+}
+
+/* tclass says what a link leads to: src/graph/topo.cc of NCCL, kvDictPciClass (0x03 GPU, 0x068000 NVSwitch, 0x068001
+ * or 0x06... CPU bridge). */
+static int join_half(struct topology_build *b, const struct half_link *h)
+{
+        struct capo_topology *t = b->t;
+        int to = gpu_on_host(t, h->to, host_of(t, t->gpus[h->from].cpu));
+
+        if (to >= 0)
+                return join_gpus(b, h, to);
+        if (!strncmp(h->class_text, "0x068000", 8)) {
+                to = topology_add_switch(b, h->to);
+                return to < 0 ? to : add_link(b, h, CAPO_END_SWITCH, h->from, to);
+        }
+        if (!strncmp(h->class_text, "0x06", 4) || h->kind == CAPO_WIRE_C2C)
+                return t->gpus[h->from].cpu < 0 ? 0 : add_link(b, h, CAPO_END_CPU, h->from, t->gpus[h->from].cpu);
+        if (b->flags & CAPO_TOPOLOGY_PARTIAL) {
+                t->hidden += h->count;
+                return 0;
+        }
+        return topology_fail(b, h->line,
+                             "expected a link to a GPU of this file, found target %s, which is not here (a dump made "
+                             "where GPUs were hidden has such links; partial reading drops them)",
+                             h->to);
+}
+
+static int join_links(struct topology_build *b)
+{
+        struct capo_topology *t = b->t;
+        enum capo_wire kind = CAPO_WIRE_NVLINK;
+        const struct capo_wire_kind *wire;
+
+        for (size_t i = 0; i < b->n_halves; i++) {
+                if (b->halves[i].kind != CAPO_WIRE_C2C)
+                        kind = b->halves[i].kind;
+        }
+        wire = capo_wire_kind(kind, t->gpus[0].sm, t->gpus[0].gcn);
+        if (wire) {
+                t->brick_gbs = wire->gbs;
+                t->brick_source = wire->source;
+        }
+        if (b->brick_gbs > 0) {
+                t->brick_gbs = b->brick_gbs;
+                t->brick_source = "given";
+        }
+        if (t->brick_gbs <= 0 && b->n_halves && kind == CAPO_WIRE_NVLINK) {
+                t->brick_gbs = 20.0;
+                t->brick_source = "assumed: the GPU generation is not in the file";
+        }
+        for (size_t i = 0; i < b->n_halves; i++) {
+                int r = join_half(b, &b->halves[i]);
+
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* --- distances --- */
+
+static int climb(const struct capo_topology *t, int pci, int *chain)
+{
+        int n = 0;
+
+        for (; pci >= 0 && n < 64; pci = t->pcis[pci].parent)
+                chain[n++] = pci;
+        return n;
+}
+
+/*
+ * Up to the first common bridge and down again. The words are nvidia-smi's: PIX crosses at most one bridge, PXB several
+ * but no CPU, PHB the CPU's own host bridge, SYS the link between CPUs. (NODE, two host bridges of one NUMA node,
+ * cannot be told from PHB in NCCL's files and is not used for them.)
+ */
+static enum capo_path pci_path(const struct capo_topology *t, int a_pci, int a_cpu, int b_pci, int b_cpu)
+{
+        int a[64], b[64], na = climb(t, a_pci, a), nb = climb(t, b_pci, b);
+
+        if (a_pci < 0 && b_pci < 0)
+                return a_cpu < 0 || b_cpu < 0 ? CAPO_PATH_UNKNOWN : a_cpu == b_cpu ? CAPO_PATH_PHB : CAPO_PATH_SYS;
+        for (int i = 0; i < na; i++) {
+                for (int j = 0; j < nb; j++) {
+                        if (a[i] == b[j])
+                                return i + j <= 2 ? CAPO_PATH_PIX : CAPO_PATH_PXB;
+                }
+        }
+        return a_cpu < 0 || b_cpu < 0 ? CAPO_PATH_UNKNOWN : a_cpu == b_cpu ? CAPO_PATH_PHB : CAPO_PATH_SYS;
+}
+
+static int measure(struct capo_topology *t)
+{
+        size_t n = t->n_gpus;
+
+        if (t->gpu_path) /* nvidia-smi text brings its own */
+                return 0;
+        t->gpu_path = malloc(n * n + 1);
+        t->nic_path = malloc(n * t->n_nics + 1);
+        if (!t->gpu_path || !t->nic_path)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++) {
+                const struct capo_topology_gpu *g = &t->gpus[i];
+
+                for (size_t j = 0; j < n; j++) {
+                        const struct capo_topology_gpu *h = &t->gpus[j];
+
+                        t->gpu_path[i * n + j] = i == j ? CAPO_PATH_SELF : pci_path(t, g->pci, g->cpu, h->pci, h->cpu);
+                }
+                for (size_t j = 0; j < t->n_nics; j++) {
+                        const struct capo_topology_nic *h = &t->nics[j];
+
+                        t->nic_path[i * t->n_nics + j] = pci_path(t, g->pci, g->cpu, h->pci, h->cpu);
+                }
+        }
+        return 0;
+}
+
+int topology_build_end(struct topology_build *b, struct capo_topology **out)
+{
+        int r;
+
+        if (b->no_memory)
+                r = -ENOMEM;
+        else {
+                number_gpus(b->t);
+                r = check_devices(b);
+        }
+        if (!r)
+                r = sort_gpus(b);
+        if (!r)
+                r = join_links(b);
+        if (!r)
+                r = measure(b->t);
+        if (!r && !b->t->n_links && b->t->gpus[0].xml && !strcmp(b->t->gpus[0].xml->name, "pci"))
+                b->t->links_unknown = true;
+        if (!r) {
+                b->t->platform = strdup(capo_platform_recognise(b->t));
+                r = b->t->platform && !b->no_memory ? 0 : -ENOMEM;
+        }
+        if (r == -ENOMEM)
+                snprintf(b->why, b->room, "%s: out of memory", b->t->name);
+        if (!r)
+                *out = steal(&b->t);
+        topology_build_drop(b);
+        return r;
+}
