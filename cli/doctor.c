@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "profiles/doctor/doctor.h"
 
 static const char *const level_names[] = {"ok", "note", "warn", "FAIL"};
-
-static void help(void)
-{
-        puts("usage: capo doctor [--json] [-- COMMAND [ARG...]]\n\n"
-             "Says before a job what would go wrong: will capo see this program's NCCL (linked, opened at run time, "
-             "linked in\n"
-             "statically), which tuner, profiler and net plugin NCCL would load and what capo does beside them, which "
-             "settings\n"
-             "are dead, contradictory or dangerous for this NCCL release, which fast network stays unused, and whether "
-             "there\n"
-             "is room to record. COMMAND is looked at, not run; a Python interpreter is asked for its search path.\n\n"
-             "  ok    fine            note  worth knowing\n"
-             "  warn  probably wrong  FAIL  will not work\n\n"
-             "Exit status: 0 no FAIL, 1 at least one FAIL, 2 wrong command line.\n\n"
-             "  capo doctor -- python train.py\n"
-             "  NCCL_TREE_THRESHOLD=0 capo doctor -- ./all_reduce_perf");
-}
 
 static void print_json(const struct capo_findings *f, const struct capo_reach *reach)
 {
@@ -40,30 +22,18 @@ static void print_json(const struct capo_findings *f, const struct capo_reach *r
         json_decref(page);
 }
 
-int capo_verb_doctor(int argc, char **argv)
+struct options {
+        bool json;
+};
+
+static int doctor(void *options, int n, char **words)
 {
+        const struct options *o = options;
         struct capo_findings f = {0};
         struct capo_reach reach;
-        char *const *command = NULL;
-        bool json = false, fail = false;
+        bool fail = false;
 
-        for (int i = 1; i < argc; i++) {
-                if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-                        help();
-                        return CAPO_EXIT_OK;
-                }
-                if (!strcmp(argv[i], "--json")) {
-                        json = true;
-                } else if (!strcmp(argv[i], "--")) {
-                        command = i + 1 < argc ? argv + i + 1 : NULL;
-                        break;
-                } else {
-                        capo_error("doctor: unknown option \"%s\"; a command goes behind --; capo doctor --help",
-                                   argv[i]);
-                        return CAPO_EXIT_USAGE;
-                }
-        }
-        capo_doctor_command(&f, command, &reach);
+        capo_doctor_command(&f, n ? words : NULL, &reach);
         capo_doctor_plugins(&f, reach.version);
         capo_doctor_settings(&f, reach.version);
         capo_doctor_gpus(&f);
@@ -71,7 +41,7 @@ int capo_verb_doctor(int argc, char **argv)
         capo_doctor_recording(&f);
         for (size_t i = 0; i < f.n; i++)
                 fail |= f.rows[i].level == CAPO_FINDING_FAIL;
-        if (json) {
+        if (o->json) {
                 print_json(&f, &reach);
         } else {
                 for (size_t i = 0; i < f.n; i++)
@@ -80,3 +50,27 @@ int capo_verb_doctor(int argc, char **argv)
         capo_findings_finish(&f);
         return fail ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
+
+static const struct cli_option options[] = {{"json", CLI_FLAG(struct options, json), "for programs"}, {0}};
+
+const struct cli_command doctor_command = {
+        .usage = "[--json] [-- COMMAND [ARG...]]",
+        .about =
+                "Says before a job what would go wrong: will capo see this program's NCCL (linked, opened at run time, "
+                "linked in statically), which tuner, profiler and net plugin NCCL would load and what capo does beside "
+                "them, which settings are dead, contradictory or dangerous for this NCCL release, which fast network "
+                "stays unused, and whether there is room to record. COMMAND is looked at, not run; a Python interpreter "
+                "is asked for its search path.\n"
+                "\n"
+                "  ok    fine            note  worth knowing\n"
+                "  warn  probably wrong  FAIL  will not work",
+        .options = options,
+        .after = "  capo doctor -- python train.py\n"
+                 "  NCCL_TREE_THRESHOLD=0 capo doctor -- ./all_reduce_perf",
+        .status = "0 no FAIL, 1 at least one FAIL, 2 wrong command line.",
+        .operand = "COMMAND",
+        .most = UINT_MAX,
+        .command = true,
+        .size = sizeof(struct options),
+        .run = doctor,
+};

@@ -1,54 +1,130 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The capo command: finds the verb in the table and calls it. */
+/* The capo command: finds the verb in the table and runs it. */
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "core/base/util.h"
 
-#ifndef CAPO_VERSION
-#define CAPO_VERSION "unknown"
-#endif
-
-static const struct verb {
-        const char *name;
-        int (*run)(int argc, char **argv);
-        const char *help;
-} verbs[] = {
-#define VERB(name, help) {#name, capo_verb_##name, help},
+const struct cli_verb cli_verbs[] = {
+#define VERB(name, help)          {#name, help, &name##_command},
+#define SUBVERB(verb, name, help) {#verb " " #name, help, &verb##_##name##_command},
+#define OLDVERB(name, help)       {#name, help, NULL},
 #include "cli/base/verbs.def"
 #undef VERB
+#undef SUBVERB
+#undef OLDVERB
+        {0}};
+
+static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+} old_verbs[] = {
+#define VERB(name, help)
+#define SUBVERB(verb, name, help)
+#define OLDVERB(name, help) {#name, capo_verb_##name},
+#include "cli/base/verbs.def"
+#undef VERB
+#undef SUBVERB
+#undef OLDVERB
 };
 
-static void usage(FILE *out)
+const struct cli_verb *cli_verb_find(const char *name, const char *sub)
 {
-        fputs("usage: capo VERB [OPTIONS]\n\n"
-              "Records what an unmodified NCCL job's collectives cost, and makes NCCL choose better ones.\n\n",
-              out);
-        for (size_t i = 0; i < N_ELEMENTS(verbs); i++)
-                fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].help);
-        fputs("\ncapo VERB --help explains one verb.\n", out);
+        size_t n = strlen(name);
+
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                if (!strncmp(v->name, name, n) &&
+                    (sub ? v->name[n] == ' ' && !strcmp(v->name + n + 1, sub) : !v->name[n]))
+                        return v;
+        }
+        return NULL;
+}
+
+/* What was asked for of a group and is none of its verbs. */
+static int group(const struct cli_verb *verb, const char *word)
+{
+        char names[256] = "";
+        size_t used = 0, n = strlen(verb->name);
+
+        if (word && (!strcmp(word, "--help") || !strcmp(word, "-h"))) {
+                cli_help(stdout, verb);
+                return CAPO_EXIT_OK;
+        }
+        for (const struct cli_verb *v = cli_verbs; v->name && used < sizeof names; v++) {
+                if (!strncmp(v->name, verb->name, n) && v->name[n] == ' ')
+                        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
+                                                 v->name + n + 1);
+        }
+        capo_error("%s: expected one of %s; found \"%s\"; capo %s --help", verb->name, names, word ? word : "nothing",
+                   verb->name);
+        return CAPO_EXIT_USAGE;
+}
+
+static int run(int argc, char **argv)
+{
+        const struct cli_verb *verb = cli_verb_find(argv[0], NULL);
+        const struct cli_verb *sub = argc > 1 ? cli_verb_find(argv[0], argv[1]) : NULL;
+
+        for (size_t i = 0; i < N_ELEMENTS(old_verbs); i++) {
+                if (!strcmp(argv[0], old_verbs[i].name))
+                        return old_verbs[i].run(argc, argv);
+        }
+        if (sub)
+                return cli_run(sub, argc - 1, argv + 1);
+        if (!verb) {
+                capo_error("unknown verb \"%s\"; capo --help lists them", argv[0]);
+                return CAPO_EXIT_USAGE;
+        }
+        return verb->command->run ? cli_run(verb, argc, argv) : group(verb, argc > 1 ? argv[1] : NULL);
+}
+
+/* capo help [VERB [WORD]]; --man and --options are for the build and for tests. */
+static int help(int argc, char **argv)
+{
+        const struct cli_verb *verb = argc > 1 ? cli_verb_find(argv[1], argc > 2 ? argv[2] : NULL) : NULL;
+
+        if (argc < 2)
+                cli_usage(stdout);
+        else if (!strcmp(argv[1], "--man"))
+                cli_manual(stdout);
+        else if (!strcmp(argv[1], "--options"))
+                cli_table(stdout);
+        else if (verb)
+                cli_help(stdout, verb);
+        else
+                capo_error("unknown verb \"%s\"; capo --help lists them", argv[1]);
+        return argc < 2 || verb || argv[1][0] == '-' ? CAPO_EXIT_OK : CAPO_EXIT_USAGE;
+}
+
+/* A page that did not arrive is no success, whichever verb printed it; a reader who has left (head) wants no more. */
+static int finish(int status)
+{
+        struct pollfd reader = {STDOUT_FILENO, POLLOUT, 0};
+
+        errno = 0;
+        if ((fflush(stdout) != 0 || ferror(stdout)) && !(poll(&reader, 1, 0) == 1 && reader.revents & POLLERR)) {
+                capo_error("standard output: %s", errno ? strerror(errno) : "not all could be written");
+                return status == CAPO_EXIT_OK ? CAPO_EXIT_FAIL : status;
+        }
+        return status;
 }
 
 int main(int argc, char **argv)
 {
         if (argc < 2) {
-                usage(stderr);
+                cli_usage(stderr);
                 return CAPO_EXIT_USAGE;
-        }
-        if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-                usage(stdout);
-                return CAPO_EXIT_OK;
         }
         if (!strcmp(argv[1], "--version")) {
                 puts("capo " CAPO_VERSION);
-                return CAPO_EXIT_OK;
+                return finish(CAPO_EXIT_OK);
         }
-        for (size_t i = 0; i < N_ELEMENTS(verbs); i++) {
-                if (!strcmp(argv[1], verbs[i].name))
-                        return verbs[i].run(argc - 1, argv + 1);
-        }
-        capo_error("unknown verb \"%s\"; capo --help lists them", argv[1]);
-        return CAPO_EXIT_USAGE;
+        if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+                return finish(help(1, argv + 1));
+        return finish(!strcmp(argv[1], "help") ? help(argc - 1, argv + 1) : run(argc - 1, argv + 1));
 }

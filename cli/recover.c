@@ -36,47 +36,40 @@ static int one(const struct capo_segment_info *info, void *arg)
         return 0;
 }
 
-int capo_verb_recover(int argc, char **argv)
+static int recover(void *options, int n, char **words)
 {
-        struct run run = {0};
-        const char *dir = NULL;
+        struct run *run = options;
         _cleanup_free_ char *absolute = NULL;
         int r;
 
-        for (int i = 1; i < argc; i++) {
-                if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-                        puts("usage: capo recover [--list] [DIR]\n\n"
-                             "A process under capo keeps its last calls in shared memory, so that a kill loses none. "
-                             "This\n"
-                             "brings what dead processes of yours on this machine left there into their logs, and "
-                             "frees the\n"
-                             "memory. With DIR only those whose log is in that folder. --list only shows them.\n"
-                             "`capo report DIR` does the same first, by itself. Living processes are left alone.\n\n"
-                             "  capo recover --list\n"
-                             "  capo recover capo-logs/48213\n\n"
-                             "Exit status: 0, also when there was nothing; 1 DIR or /dev/shm cannot be read, 2 wrong "
-                             "command line.");
-                        return CAPO_EXIT_OK;
-                }
-                if (!strcmp(argv[i], "--list")) {
-                        run.list_only = true;
-                } else if (argv[i][0] == '-' || dir) {
-                        capo_error("recover: unexpected \"%s\"; capo recover --help", argv[i]);
-                        return CAPO_EXIT_USAGE;
-                } else {
-                        dir = argv[i];
-                }
-        }
-        if (dir && !(absolute = realpath(dir, NULL))) {
-                capo_error("%s: %s", dir, strerror(errno));
+        if (n && !(absolute = realpath(words[0], NULL))) {
+                capo_error("%s: %s", words[0], strerror(errno));
                 return CAPO_EXIT_FAIL;
         }
-        r = capo_segment_find_dead(NULL, absolute, one, &run);
+        r = capo_segment_find_dead(NULL, absolute, one, run);
         if (r < 0) {
                 capo_error("%s: %s", CAPO_SEGMENT_DIR, strerror(-r));
                 return CAPO_EXIT_FAIL;
         }
-        if (!run.n)
+        if (!run->n)
                 puts("nothing to recover");
-        return run.failed ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        return run->failed ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
+
+static const struct cli_option options[] = {{"list", CLI_FLAG(struct run, list_only), "only show them"}, {0}};
+
+const struct cli_command recover_command = {
+        .usage = "[--list] [DIR]",
+        .about = "A process under capo keeps its last calls in shared memory, so that a kill loses none. This brings "
+                 "what dead processes of yours on this machine left there into their logs, and frees the memory. With "
+                 "DIR only those whose log is in that folder. `capo report DIR` does the same first, by itself. Living "
+                 "processes are left alone.",
+        .options = options,
+        .after = "  capo recover --list\n"
+                 "  capo recover capo-logs/48213",
+        .status = "0, also when there was nothing; 1 DIR or /dev/shm cannot be read, 2 wrong command line.",
+        .operand = "DIR",
+        .most = 1,
+        .size = sizeof(struct run),
+        .run = recover,
+};

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the verbs share. Exit statuses: 0 fine, 1 failed or "no", 2 wrong command line. */
+/* The verbs, declared from their list. */
 #ifndef CAPO_CLI_H
 #define CAPO_CLI_H
 
-#define VERB(name, help) int capo_verb_##name(int argc, char **argv);
+#include "cli/base/options.h"
+
+#define VERB(name, help)          extern const struct cli_command name##_command;
+#define SUBVERB(verb, name, help) extern const struct cli_command verb##_##name##_command;
+#define OLDVERB(name, help)       int capo_verb_##name(int argc, char **argv);
 #include "cli/base/verbs.def"
 #undef VERB
+#undef SUBVERB
+#undef OLDVERB
 
-enum { CAPO_EXIT_OK = 0, CAPO_EXIT_FAIL = 1, CAPO_EXIT_USAGE = 2 };
+#ifndef CAPO_VERSION
+#define CAPO_VERSION "unknown"
+#endif
 
 #endif

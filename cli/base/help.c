@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tables say to people (--help), to man(1) and to tests. */
+#include <ctype.h>
+#include <limits.h>
+#include <string.h>
+
+#include "capo/env.h"
+#include "cli/base/cli.h"
+#include "cli/base/options.h"
+#include "core/base/util.h"
+
+enum { WIDTH = 110, LABEL_MAX = 22 };
+
+/* Words of @text from column @at on, broken so that lines end before WIDTH; further lines begin at @indent. Lines of
+ * @text are paragraphs, and stay as they are when they begin with a blank. */
+static void wrap(FILE *out, const char *text, int at, int indent)
+{
+        while (*text) {
+                int line = (int)strcspn(text, "\n");
+
+                if (*text == ' ') {
+                        fprintf(out, "%.*s", line, text);
+                        text += line;
+                }
+                while (*text && *text != '\n') {
+                        int n = (int)strcspn(text, " \n");
+
+                        if (at > indent && at + 1 + n > WIDTH) {
+                                fprintf(out, "\n%*s", indent, "");
+                                at = indent;
+                        }
+                        at += fprintf(out, "%s%.*s", at > indent ? " " : "", n, text);
+                        text += n;
+                        text += strspn(text, " ");
+                }
+                if (*text)
+                        text++;
+                fputc('\n', out);
+                at = indent;
+                if (*text && *text != '\n')
+                        fprintf(out, "%*s", indent, "");
+        }
+}
+
+/* "-o, --output FILE" */
+static int label(const struct cli_option *o, char *text, size_t room)
+{
+        char letter[5] = "";
+
+        if (o->letter)
+                snprintf(letter, sizeof letter, "-%c, ", o->letter);
+        return snprintf(text, room, "%s--%s%s%s", letter, o->name, o->word ? " " : "", o->word ? o->word : "");
+}
+
+/* Calls @each with every row, headings too, as --help lists them. */
+static void rows(const struct cli_option *o, void (*each)(const struct cli_option *, void *), void *arg)
+{
+        for (; o && o->kind != CLI_KIND_END; o++) {
+                if (o->help)
+                        each(o, arg);
+                if (o->kind == CLI_KIND_TABLE)
+                        rows(o->table, each, arg);
+        }
+}
+
+struct page {
+        FILE *out;
+        int column;
+};
+
+static void measure(const struct cli_option *o, void *arg)
+{
+        struct page *p = arg;
+        char text[128];
+        int n = o->name ? label(o, text, sizeof text) : 0;
+
+        if (n > p->column && n <= LABEL_MAX)
+                p->column = n;
+}
+
+static void show(const struct cli_option *o, void *arg)
+{
+        struct page *p = arg;
+        char text[128];
+        int at;
+
+        if (!o->name) {
+                wrap(p->out, o->help, 0, 0);
+                return;
+        }
+        label(o, text, sizeof text);
+        at = fprintf(p->out, "  %-*s  ", p->column, text);
+        if (at > p->column + 4)
+                fprintf(p->out, "\n%*s", at = p->column + 4, "");
+        wrap(p->out, o->help, at, p->column + 4);
+}
+
+/* Is it one of the group's? */
+static bool inside(const struct cli_verb *v, const char *group)
+{
+        size_t n = strlen(group);
+
+        return !strncmp(v->name, group, n) && v->name[n] == ' ';
+}
+
+static void each_usage(FILE *out, const struct cli_verb *verb, const char *before)
+{
+        for (const char *line = verb->command->usage; line && *line;) {
+                int n = (int)strcspn(line, "\n");
+
+                fprintf(out, "%scapo %s%s%.*s\n", before, verb->name, n ? " " : "", n, line);
+                before = "       ";
+                line += n + (line[n] == '\n');
+        }
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                if (inside(v, verb->name)) {
+                        each_usage(out, v, before);
+                        before = "       ";
+                }
+        }
+}
+
+void cli_help(FILE *out, const struct cli_verb *verb)
+{
+        const struct cli_command *c = verb->command;
+        struct page p = {out, 0};
+        bool any = false;
+
+        each_usage(out, verb, "usage: ");
+        fputc('\n', out);
+        wrap(out, c->about, 0, 0);
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                if (!inside(v, verb->name))
+                        continue;
+                fprintf(out, "%s  %-10s ", any ? "" : "\n", v->name + strlen(verb->name) + 1);
+                wrap(out, v->help, 13, 13);
+                any = true;
+        }
+        if (any)
+                fprintf(out, "\ncapo %s WORD --help explains one of them.\n", verb->name);
+        if (c->options) {
+                fputc('\n', out);
+                rows(c->options, measure, &p);
+                rows(c->options, show, &p);
+        }
+        if (c->after) {
+                fputc('\n', out);
+                wrap(out, c->after, 0, 0);
+        }
+        if (c->list)
+                c->list(out);
+        fputs("\nExit status:", out);
+        wrap(out, c->status, 12, 0);
+}
+
+void cli_usage(FILE *out)
+{
+        fputs("usage: capo VERB [OPTIONS]\n\n"
+              "Records what an unmodified NCCL job's collectives cost, and makes NCCL choose better ones.\n\n",
+              out);
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                if (!strchr(v->name, ' '))
+                        fprintf(out, "  %-10s %s\n", v->name, v->help);
+        }
+        fputs("\ncapo VERB --help explains one verb.\n", out);
+}
+
+/* ---- man(1): nothing in our texts may be taken for a request or a hyphen ---- */
+
+static void roff(FILE *out, const char *text, size_t n)
+{
+        bool begin = true;
+
+        for (size_t i = 0; i < n; i++) {
+                if (begin && strchr(".' ", text[i]))
+                        fputs(text[i] == ' ' ? ".br\n\\&" : "\\&", out);
+                if (text[i] == '-' || text[i] == '\\')
+                        fputs(text[i] == '-' ? "\\-" : "\\e", out);
+                else
+                        fputc(text[i], out);
+                begin = text[i] == '\n';
+        }
+}
+
+static void roff_line(FILE *out, const char *request, const char *text)
+{
+        fputs(request, out);
+        roff(out, text, strlen(text));
+        fputc('\n', out);
+}
+
+/* Paragraphs, a line each. */
+static void roff_text(FILE *out, const char *text)
+{
+        while (text && *text) {
+                size_t n = strcspn(text, "\n");
+
+                if (n && *text != ' ')
+                        fputs(".PP\n", out);
+                roff(out, text, n);
+                if (n)
+                        fputc('\n', out);
+                text += n + (text[n] == '\n');
+        }
+}
+
+static void roff_option(const struct cli_option *o, void *arg)
+{
+        char text[128];
+
+        if (!o->name) {
+                roff_line(arg, ".PP\n", o->help);
+                return;
+        }
+        label(o, text, sizeof text);
+        roff_line(arg, ".TP\n.B ", text);
+        roff_line(arg, "", o->help);
+}
+
+static void roff_verb(FILE *out, const struct cli_verb *verb)
+{
+        const struct cli_command *c = verb->command;
+        char name[64];
+
+        snprintf(name, sizeof name, "CAPO %s", verb->name);
+        for (char *s = name; *s; s++)
+                *s = (char)toupper((unsigned char)*s);
+        roff_line(out, ".SH ", name);
+        fputs(".nf\n", out);
+        for (const char *line = c->usage; line && *line;) {
+                size_t n = strcspn(line, "\n");
+
+                roff(out, "capo ", 5);
+                roff(out, verb->name, strlen(verb->name));
+                fputc(' ', out);
+                roff(out, line, n);
+                fputc('\n', out);
+                line += n + (line[n] == '\n');
+        }
+        fputs(".fi\n", out);
+        roff_text(out, c->about);
+        rows(c->options, roff_option, out);
+        roff_text(out, c->after);
+        roff_line(out, ".PP\nExit status: ", c->status);
+}
+
+void cli_manual(FILE *out)
+{
+        fputs(".TH CAPO 1 \"\" \"capo " CAPO_VERSION "\" \"User Commands\"\n"
+              ".SH NAME\ncapo \\- record what NCCL collectives cost, and make NCCL choose better\n"
+              ".SH SYNOPSIS\ncapo VERB [OPTIONS]\n",
+              out);
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                roff_line(out, ".TP\n.B capo ", v->name);
+                roff_line(out, "", v->help);
+        }
+        for (const struct cli_verb *v = cli_verbs; v->name; v++)
+                if (v->command)
+                        roff_verb(out, v);
+        fputs(".SH ENVIRONMENT\n", out);
+#define ENV(field, type, name, def, help) \
+        roff_line(out, ".TP\n.B ", name); \
+        roff_line(out, "", help);         \
+        roff_line(out, "Default: ", *(def) ? (def) : "none");
+#include "capo/env.def"
+#undef ENV
+        fputs(".SH EXIT STATUS\n"
+              "0 fine; 1 the answer is no, or something failed; 2 the command line is wrong. capo run and capo sweep "
+              "end with\ntheir command's own status.\n"
+              ".SH FILES\n"
+              ".TP\n.B capo\\-logs/\nlogs of recorded jobs, one file a process, mode 0600\n"
+              ".TP\n.B /dev/shm/capo\\-UID\\-PID\\-START\n"
+              "a running process's last calls; taken up by capo report after kill \\-9\n",
+              out);
+}
+
+/* ---- for tests ---- */
+
+static const char *example(const struct cli_option *o, char *text, size_t room)
+{
+        double some = o->least > 1 ? o->least : o->most < 1 ? o->most : 1;
+
+        switch (o->kind) {
+        case CLI_KIND_COUNT:
+        case CLI_KIND_NUMBER:
+        case CLI_KIND_SECONDS: snprintf(text, room, "%g", some); break;
+        case CLI_KIND_PERCENT: snprintf(text, room, "%g%%", some); break;
+        case CLI_KIND_SIZE: snprintf(text, room, "64K"); break;
+        case CLI_KIND_CHOICE: snprintf(text, room, "%s", o->words[0]); break;
+        default: snprintf(text, room, "x");
+        }
+        return o->example ? o->example : text;
+}
+
+void cli_table(FILE *out)
+{
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                struct cli_found found[CLI_OPTIONS_MAX];
+                if (!v->command)
+                        continue;
+                unsigned n = cli_options(v->command, found);
+                char text[64];
+
+                fprintf(out, "%s\thelp\th\t0\t\n", v->name);
+                for (unsigned i = 0; i < n; i++) {
+                        const struct cli_option *o = found[i].row;
+                        char letter[2] = {o->letter, 0};
+
+                        fprintf(out, "%s\t%s\t%s\t%d\t%s\n", v->name, o->name, *letter ? letter : "-", cli_has_value(o),
+                                cli_has_value(o) ? example(o, text, sizeof text) : "");
+                }
+        }
+}
