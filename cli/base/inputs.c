@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/base/inputs.h"
+#include "cli/base/progress.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
@@ -148,16 +148,14 @@ int capo_inputs_csv(FILE *out, const struct capo_samples *set)
 
 int capo_inputs_read(const char *path, const struct capo_label *label, struct capo_samples *set)
 {
-        char error[768];
-        bool terminal = isatty(STDERR_FILENO);
+        char error[768], what[96];
         int r;
 
-        if (terminal)
-                fprintf(stderr, "\r\033[Kreading %.60s ...", path);
+        snprintf(what, sizeof what, "reading %.80s", path);
+        capo_progress(what, set->n_files, 0);
         r = !strncmp(path, "store:", 6) ? read_store(path + 6, set, error, sizeof error)
                                         : capo_import(path, label, set, error, sizeof error);
-        if (terminal)
-                fputs("\r\033[K", stderr);
+        capo_progress_end();
         if (r < 0) {
                 for (size_t i = 0; r == -ENODATA && i < set->n_notes; i++)
                         capo_warn("%s", set->notes[i]);

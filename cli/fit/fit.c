@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo fit: measurements in, a profile and the reasons for it out. */
 #include <errno.h>
-#include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +12,8 @@
 #include "cli/base/cli.h"
 #include "cli/fit/fit.h"
 #include "cli/base/inputs.h"
-#include "core/base/calls.h"
-#include "core/base/size.h"
+#include "cli/base/progress.h"
+#include "cli/fit/page.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"
 #include "cli/fit/svg.h"
@@ -70,11 +68,9 @@ struct job {
         struct fit_models models;
 };
 
-static bool terminal;
-
 static void progress(const char *what, double done, void *user)
 {
-        fprintf(stderr, "\r\033[K%s ... %3.0f %%", what, 100 * done);
+        capo_progress_percent(what, (uint64_t)(1e6 * done), 1000000);
 }
 
 static const char *value_of(int argc, char **argv, int *i)
@@ -154,263 +150,6 @@ static int arguments(struct job *j, int argc, char **argv)
                 return CAPO_EXIT_USAGE;
         }
         return -1;
-}
-
-/* ---- the page ---- */
-
-static const char *percent(double fraction, char *text, size_t room)
-{
-        snprintf(text, room, fabs(fraction) < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * fraction);
-        return text;
-}
-
-/* What the line of a point says: the candidate written, or the best one and why it is not. */
-static int shown(const struct capo_fit_series *s, int p)
-{
-        const struct capo_fit_point *q = &s->points[p];
-
-        if (q->chosen > 0)
-                return q->chosen;
-        if (q->best > 0 && capo_fit_cell_of(s, p, q->best)->is_default)
-                return 0;
-        return q->best < 0 ? 0 : q->best;
-}
-
-static const char *verdict(const struct capo_fit_series *s, const struct capo_fit_options *o, int p)
-{
-        const struct capo_fit_point *q = &s->points[p];
-        int c = shown(s, p);
-
-        if (q->chosen > 0)
-                return s->has_default ? "yes"
-                       : s->covered   ? "yes (NCCL's is one of these)"
-                                      : "yes (NCCL's not measured)";
-        if (c == 0)
-                return "left to NCCL";
-        if (!capo_fit_writable(&s->candidates[c]))
-                return "no: what ran is not fully recorded";
-        if (!capo_fit_cell_of(s, p, 0)->n_blocks)
-                return "no: NCCL's own choice was not measured";
-        if (q->gain < o->min_gain)
-                return "left to NCCL (gain too small)";
-        return "left to NCCL (within noise)";
-}
-
-static void line(const struct capo_fit_series *s, const struct capo_fit_options *o, int first, int last)
-{
-        const struct capo_fit_point *p = &s->points[last];
-        int c = shown(s, last);
-        const struct capo_fit_cell *cell = capo_fit_cell_of(s, last, c), *def = capo_fit_cell_of(s, last, 0);
-        char from[16], to[16], range[40], name[48], us[48], chose[48] = "-", gain[48] = "-", a[16], b[16];
-
-        capo_size_print(s->points[first].bytes, from, sizeof from);
-        capo_size_print(p->bytes, to, sizeof to);
-        snprintf(range, sizeof range, first == last ? "%s" : "%s - %s", from, to);
-        if (isnan(cell->us))
-                snprintf(us, sizeof us, "-");
-        else if (!cell->n_blocks)
-                snprintf(us, sizeof us, cell->us < 99.95 ? "~%.1f (from neighbours)" : "~%.0f (from neighbours)",
-                         cell->us);
-        else
-                snprintf(us, sizeof us, cell->us < 99.95 ? "%.1f (%.1f-%.1f)" : "%.0f (%.0f-%.0f)", cell->us, cell->lo,
-                         cell->hi);
-        if (!isnan(def->us)) {
-                if (c == 0 || cell->is_default)
-                        snprintf(chose, sizeof chose, "the same");
-                else if (p->default_ran)
-                        snprintf(chose, sizeof chose, "%s %s  %.4g", capo_algo_name(CAPO_ALGO_OF(p->default_ran)),
-                                 capo_proto_name(CAPO_PROTO_OF(p->default_ran)), def->us);
-                else
-                        snprintf(chose, sizeof chose, "?  %.4g", def->us);
-                if (c > 0 && !cell->is_default && !isnan(p->gain))
-                        snprintf(gain, sizeof gain, "%s +- %s", percent(p->gain, a, sizeof a),
-                                 percent((p->gain_hi - p->gain_lo) / 2, b, sizeof b));
-        }
-        if (c == 0 && p->default_ran)
-                snprintf(name, sizeof name, "%s %s", capo_algo_name(CAPO_ALGO_OF(p->default_ran)),
-                         capo_proto_name(CAPO_PROTO_OF(p->default_ran)));
-        else
-                capo_fit_candidate_text(&s->candidates[c], name, sizeof name);
-        printf("  %-20s  %-16s  %-24s  %-20s  %-16s %s\n", range, name, us, chose, gain, verdict(s, o, last));
-}
-
-static void regret(const struct capo_fit_series *s)
-{
-        const struct capo_fit_regret *r = &s->regret;
-        char a[16], b[16], d[16];
-
-        if (r->n == 0) {
-                puts("  regret: not to be told, nothing could be left out");
-                return;
-        }
-        printf("  regret against the best measured (leave one %s out, %u decisions): mean %s, worst %s",
-               r->by_run ? "run" : "size", r->n, percent(r->mean, a, sizeof a), percent(r->worst, b, sizeof b));
-        if (!isnan(r->mean_default))
-                printf("; all left to NCCL: %s", percent(r->mean_default, d, sizeof d));
-        if (r->n_worse)
-                printf("; slower than NCCL's own choice beyond noise: %u", r->n_worse);
-        else if (!isnan(r->mean_default))
-                printf("; never slower than NCCL's own choice beyond noise");
-        putchar('\n');
-}
-
-/* What would help most: where the best candidate may be better than what is written, but is not sure to be. */
-static void next(const struct capo_fit_series *s, const struct capo_fit_options *o)
-{
-        int first = -1, last = -1, candidate = 0;
-        double most = o->min_gain;
-        char a[16], b[16], name[48];
-
-        if (!s->has_default && !s->covered) {
-                printf("  would help most: NCCL's own choice at the same sizes (a run without NCCL_ALGO and "
-                       "NCCL_PROTO)\n");
-                return;
-        }
-        for (int p = 0; p < s->n_points; p++) {
-                const struct capo_fit_point *q = &s->points[p];
-
-                if (q->chosen == 0 && q->best > 0 && !capo_fit_cell_of(s, p, q->best)->is_default &&
-                    q->gain_hi > most && q->gain >= o->min_gain) {
-                        most = q->gain_hi;
-                        first = last = p;
-                        candidate = q->best;
-                }
-        }
-        if (first < 0) {
-                if (s->one_run)
-                        puts("  would help most: the same again, in another run: how much runs differ is not known");
-                return;
-        }
-        while (first > 0 && s->points[first - 1].chosen == 0 && s->points[first - 1].best == candidate)
-                first--;
-        while (last + 1 < s->n_points && s->points[last + 1].chosen == 0 && s->points[last + 1].best == candidate)
-                last++;
-        capo_size_print(s->points[first].bytes, a, sizeof a);
-        capo_size_print(s->points[last].bytes, b, sizeof b);
-        printf("  would help most: %s%s%s with %s, %s (up to %.0f %% to gain)\n", a, first == last ? "" : " - ",
-               first == last ? "" : b, capo_fit_candidate_text(&s->candidates[candidate], name, sizeof name),
-               capo_fit_writable(&s->candidates[candidate]) ? "3 more repeats"
-                                                            : "with NCCL_DEBUG_SUBSYS=TUNING to say what ran",
-               100 * most);
-}
-
-static void series_page(const struct job *j, const struct capo_fit_series *s)
-{
-        char class[200];
-
-        printf("\n%s, %s   (%s; %s %.1f %%)\n", capo_call_name(s->call),
-               capo_fit_class_text(&s->like, class, sizeof class), capo_make_name(s->make),
-               s->one_run ? "no run repeated, noise taken as" : "noise between runs", 100 * s->noise);
-        printf("  %-20s  %-16s  %-24s  %-20s  %-16s %s\n", "size", "best", "us at the largest (95 %)", "NCCL chose, us",
-               "gain", "written");
-        for (int p = 0, k; p < s->n_points; p = k) {
-                for (k = p + 1; !j->all && k < s->n_points && shown(s, k) == shown(s, p) &&
-                                s->points[k].chosen == s->points[p].chosen &&
-                                s->points[k].default_ran == s->points[p].default_ran &&
-                                !strcmp(verdict(s, &j->options, k), verdict(s, &j->options, p));
-                     k++)
-                        ;
-                line(s, &j->options, p, k - 1);
-        }
-        regret(s);
-        next(s, &j->options);
-        if (terminal)
-                capo_terminal_fit(stdout, s, 100, 12);
-}
-
-static void heading(const struct job *j, const struct capo_fit *fit)
-{
-        printf("capo fit  %zu input%s, %llu samples", j->set.n_files, j->set.n_files == 1 ? "" : "s",
-               (unsigned long long)fit->n_samples);
-        if (fit->n_warmup)
-                printf(", %.1f %% warm-up dropped", 100.0 * (double)fit->n_warmup / (double)fit->n_samples);
-        if (fit->n_stalls)
-                printf(", %llu stall%s of up to %.1f ms set aside", (unsigned long long)fit->n_stalls,
-                       fit->n_stalls == 1 ? "" : "s", fit->worst_stall_us / 1e3);
-        if (j->set.n_rejected)
-                printf(", %zu run%s rejected", j->set.n_rejected, j->set.n_rejected == 1 ? "" : "s");
-        if (j->set.n_empty)
-                printf(", %zu rows of size 0", j->set.n_empty);
-        if (fit->n_other_clock)
-                printf(", %llu by another clock left out", (unsigned long long)fit->n_other_clock);
-        putchar('\n');
-        for (int i = 1; i < fit->n_series; i++) {
-                const struct capo_trial *a = &fit->series[i - 1].like, *b = &fit->series[i].like;
-
-                if (a->nccl != b->nccl && a->n_ranks == b->n_ranks && !strcmp(a->layout, b->layout)) {
-                        puts("measurements of several NCCL releases: fitted apart, a rule for each (what one release "
-                             "does says "
-                             "little of another)");
-                        break;
-                }
-        }
-}
-
-static json_t *real_or_null(double v)
-{
-        return isnan(v) ? json_null() : json_real(v);
-}
-
-static int json_page(const struct job *j, const struct capo_fit *fit, const struct capo_profile *profile)
-{
-        json_t *list = json_array(), *page;
-        int r;
-
-        for (int i = 0; i < fit->n_series; i++) {
-                const struct capo_fit_series *s = &fit->series[i];
-                json_t *points = json_array();
-                char nccl[16], name[48];
-
-                for (int p = 0; p < s->n_points; p++) {
-                        const struct capo_fit_point *q = &s->points[p];
-                        json_t *times = json_array();
-
-                        for (int c = 0; c < s->n_candidates; c++) {
-                                const struct capo_fit_cell *cell = capo_fit_cell_of(s, p, c);
-
-                                if (!isnan(cell->us))
-                                        json_array_append_new(
-                                                times,
-                                                json_pack("{s:s, s:f, s:f, s:f, s:i, s:b}", "candidate",
-                                                          capo_fit_candidate_text(&s->candidates[c], name, sizeof name),
-                                                          "us", cell->us, "lo", cell->lo, "hi", cell->hi, "samples",
-                                                          (int)cell->n_samples, "same_as_nccl", cell->is_default));
-                        }
-                        json_array_append_new(
-                                points, json_pack("{s:I, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "bytes",
-                                                  (json_int_t)q->bytes, "chosen",
-                                                  q->chosen > 0 ? capo_fit_candidate_text(&s->candidates[q->chosen],
-                                                                                          name, sizeof name)
-                                                                : "leave",
-                                                  "nccl_ran",
-                                                  q->default_ran ? capo_algo_name(CAPO_ALGO_OF(q->default_ran)) : "",
-                                                  "gain", real_or_null(q->gain), "gain_lo", real_or_null(q->gain_lo),
-                                                  "gain_hi", real_or_null(q->gain_hi), "written",
-                                                  verdict(s, &j->options, p), "times", times));
-                }
-                json_array_append_new(
-                        list,
-                        json_pack(
-                                "{s:s, s:i, s:i, s:s, s:s, s:s, s:s, s:f, s:{s:s, s:i, s:o, s:o, s:o, s:i, s:i}, s:o}",
-                                "collective", capo_call_name(s->call), "ranks", s->like.n_ranks, "nodes",
-                                s->like.n_nodes, "layout", s->like.layout, "gpu", s->like.gpu, "nccl",
-                                s->like.nccl ? capo_nccl_text(s->like.nccl, nccl, sizeof nccl) : "", "clock",
-                                capo_make_name(s->make), "noise", s->noise, "regret", "left_out",
-                                s->regret.by_run ? "run" : "size", "decisions", (int)s->regret.n, "mean",
-                                real_or_null(s->regret.mean), "worst",
-                                s->regret.n ? json_real(s->regret.worst) : json_null(), "mean_of_nccl",
-                                real_or_null(s->regret.mean_default), "worse_than_nccl", (int)s->regret.n_worse,
-                                "not_measured", (int)s->regret.n_unmeasured, "points", points));
-        }
-        page = json_pack("{s:I, s:I, s:I, s:i, s:i, s:o}", "samples", (json_int_t)fit->n_samples, "warmup",
-                         (json_int_t)fit->n_warmup, "stalls", (json_int_t)fit->n_stalls, "rejected_runs",
-                         (int)j->set.n_rejected, "rules", (int)profile->n_rules, "series", list);
-        if (!page)
-                return -ENOMEM;
-        r = json_dumpf(page, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-        json_decref(page);
-        putchar('\n');
-        return r;
 }
 
 /* ---- what is written ---- */
@@ -591,13 +330,10 @@ int capo_verb_fit(int argc, char **argv)
                 goto end;
         }
         status = CAPO_EXIT_FAIL;
-        terminal = isatty(STDOUT_FILENO);
-        if (isatty(STDERR_FILENO) && j.set.n > 100000)
-                j.options.progress = progress;
+        j.options.progress = progress;
         capo_inputs_notes(&j.set);
         r = capo_fit_make(&j.set, &j.options, &fit, &fault);
-        if (j.options.progress)
-                fputs("\r\033[K", stderr);
+        capo_progress_end();
         if (r < 0) {
                 capo_error("fit: %s", fault.text[0] ? fault.text : strerror(-r));
                 goto end;
@@ -609,13 +345,10 @@ int capo_verb_fit(int argc, char **argv)
                 capo_error("fit: no memory");
                 goto end;
         }
-        if (j.json) {
-                json_page(&j, fit, profile);
-        } else {
-                heading(&j, fit);
-                for (int i = 0; i < fit->n_series; i++)
-                        series_page(&j, &fit->series[i]);
-        }
+        if (j.json)
+                fit_json(&j.set, fit, profile);
+        else
+                fit_page(&j.set, fit, &(struct fit_page){j.all, isatty(STDOUT_FILENO)});
         if (fit_models_measured(&j.models, fit, &j.options, profile, !j.json, &n_rules, &n_rows) < 0)
                 goto end;
         status = outputs(&j, fit, profile, n_rules, n_rows);

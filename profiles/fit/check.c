@@ -17,29 +17,6 @@
 
 enum { MAX_PARTS = 64 };
 
-double capo_fit_at(const struct capo_fit_series *s, int candidate, double bytes)
-{
-        int below = -1, above = -1;
-
-        for (int p = 0; p < s->n_points; p++) {
-                if (!capo_fit_cell_of(s, p, candidate)->n_blocks)
-                        continue;
-                if ((double)s->points[p].bytes <= bytes)
-                        below = p;
-                if ((double)s->points[p].bytes >= bytes && above < 0)
-                        above = p;
-        }
-        if (below < 0 || above < 0)
-                return NAN;
-        if (below == above)
-                return capo_fit_cell_of(s, below, candidate)->us;
-
-        double xa = log((double)s->points[below].bytes), xb = log((double)s->points[above].bytes);
-        double ya = log(capo_fit_cell_of(s, below, candidate)->us), yb = log(capo_fit_cell_of(s, above, candidate)->us);
-
-        return exp(ya + (yb - ya) * (log(bytes) - xa) / (xb - xa));
-}
-
 struct tally {
         double sum, sum_default;
         unsigned n_default;

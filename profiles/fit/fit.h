@@ -33,6 +33,18 @@ struct capo_fit_cell {
         bool is_default;  /* ran exactly what NCCL chose by itself; pooled with it */
 };
 
+/* What became of a size, and why. */
+enum capo_fit_verdict {
+        CAPO_FIT_WRITTEN,
+        CAPO_FIT_WRITTEN_COVERED,   /* NCCL's own choice was not measured, but is one of these */
+        CAPO_FIT_WRITTEN_UNCHECKED, /* NCCL's own choice was not measured, and the user does not mind */
+        CAPO_FIT_LEFT,              /* nothing measured is faster */
+        CAPO_FIT_LEFT_SMALL,        /* the gain is below what a rule must save */
+        CAPO_FIT_LEFT_NOISE,        /* the gain may be noise */
+        CAPO_FIT_NO_NAME,           /* what ran is not fully recorded: a rule cannot name it */
+        CAPO_FIT_NO_DEFAULT,        /* NCCL's own choice was not measured here */
+};
+
 struct capo_fit_point {
         uint64_t bytes;
         uint8_t default_ran, default_channels; /* what NCCL's own choice ran; 0 not known or not always the same */
@@ -40,6 +52,8 @@ struct capo_fit_point {
         int chosen;                            /* candidate; 0: leave to NCCL */
         double gain; /* of the chosen, or else of the best, over the baseline: (default - us) / default; NAN no default
                       */
+        int shown;   /* the candidate to show: the chosen; else the best, 0 when that is what NCCL chooses */
+        enum capo_fit_verdict verdict;
         double gain_lo, gain_hi; /* its interval; 95 % over all candidates compared, not for each */
 };
 
@@ -59,6 +73,13 @@ struct capo_fit_regret {
         bool by_run;           /* a run was left out each time; else a size */
 };
 
+/* What to measure next: where the best candidate may be better than what is written, but is not sure to be. */
+struct capo_fit_next {
+        enum { CAPO_FIT_NEXT_NOTHING, CAPO_FIT_NEXT_DEFAULT, CAPO_FIT_NEXT_AGAIN, CAPO_FIT_NEXT_CANDIDATE } what;
+        int candidate, first, last; /* CANDIDATE: which, at which points */
+        double gain;                /* up to so much may be gained */
+};
+
 struct capo_fit_series {
         struct capo_trial like; /* the allocation: layout, gpu, nccl, n_ranks, n_nodes; source NULL */
         uint8_t call, make;
@@ -74,6 +95,7 @@ struct capo_fit_series {
         struct capo_fit_row *rows;   /* the last reaches UINT64_MAX */
         int n_rows;
         struct capo_fit_regret regret;
+        struct capo_fit_next next;
         uint64_t n_samples;
         struct capo_fit_block *blocks; /* the fit's own */
         int n_blocks;
@@ -105,11 +127,8 @@ static inline struct capo_fit_cell *capo_fit_cell_of(const struct capo_fit_serie
         return &s->cells[point * s->n_candidates + candidate];
 }
 
-/** capo_fit_at() - time of @candidate at @bytes, interpolated in log size between its measured sizes; NAN outside. */
-double capo_fit_at(const struct capo_fit_series *s, int candidate, double bytes);
-
-/** capo_fit_choice() - the candidate the rows choose at @bytes; 0: leave to NCCL. */
-int capo_fit_choice(const struct capo_fit_series *s, uint64_t bytes);
+/** capo_fit_verdict_text() - "yes", "left to NCCL (within noise)", ... */
+const char *capo_fit_verdict_text(enum capo_fit_verdict verdict);
 
 /** capo_fit_candidate_text() - "Tree LL128 ch 4", "NCCL's choice". @text: at least 40 bytes. */
 char *capo_fit_candidate_text(const struct capo_fit_candidate *c, char *text, size_t room);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fit.c and fit_check.c share. */
+/* The steps of a fit, in their order: gather, estimate, decide, rows, check, judge. fit.c takes them. */
 #ifndef CAPO_FIT_PRIV_H
 #define CAPO_FIT_PRIV_H
 
@@ -55,6 +55,11 @@ int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s, const s
 /** capo_fit_estimate() - cells of @s from the blocks of @part; noise is s->noise. */
 void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part, struct capo_fit_cell *cells);
 
+/** capo_fit_baseline() - what candidate @c of @row is measured against: NCCL's own choice, or the next best where that
+ * is a fair stand-in; -1 nothing. */
+int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_options *o,
+                      const struct capo_fit_cell *row, int c);
+
 /** capo_fit_decide() - points' best, chosen and gains from @cells; @skip: a point to leave out, -1 none. */
 int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_options *o,
                     const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points);
@@ -68,5 +73,8 @@ double capo_fit_quantile(const struct capo_fit_series *s);
 
 /** capo_fit_check() - s->regret by leaving parts out. 0 or -ENOMEM. */
 int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o);
+
+/** capo_fit_judge() - the verdict of each point and what to measure next, from all that is decided. */
+void capo_fit_judge(struct capo_fit_series *s, const struct capo_fit_options *o);
 
 #endif

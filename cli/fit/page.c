@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page of capo fit: what profiles/fit decided, printed. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/fit/page.h"
+#include "cli/fit/svg.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+
+static const char *percent(double fraction, char *text, size_t room)
+{
+        snprintf(text, room, fabs(fraction) < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * fraction);
+        return text;
+}
+
+static void line(const struct capo_fit_series *s, int first, int last)
+{
+        const struct capo_fit_point *p = &s->points[last];
+        int c = p->shown;
+        const struct capo_fit_cell *cell = capo_fit_cell_of(s, last, c), *def = capo_fit_cell_of(s, last, 0);
+        char from[16], to[16], range[40], name[48], us[48], chose[48] = "-", gain[48] = "-", a[16], b[16];
+
+        capo_size_print(s->points[first].bytes, from, sizeof from);
+        capo_size_print(p->bytes, to, sizeof to);
+        snprintf(range, sizeof range, first == last ? "%s" : "%s - %s", from, to);
+        if (isnan(cell->us))
+                snprintf(us, sizeof us, "-");
+        else if (!cell->n_blocks)
+                snprintf(us, sizeof us, cell->us < 99.95 ? "~%.1f (from neighbours)" : "~%.0f (from neighbours)",
+                         cell->us);
+        else
+                snprintf(us, sizeof us, cell->us < 99.95 ? "%.1f (%.1f-%.1f)" : "%.0f (%.0f-%.0f)", cell->us, cell->lo,
+                         cell->hi);
+        if (!isnan(def->us)) {
+                if (c == 0 || cell->is_default)
+                        snprintf(chose, sizeof chose, "the same");
+                else if (p->default_ran)
+                        snprintf(chose, sizeof chose, "%s %s  %.4g", capo_algo_name(CAPO_ALGO_OF(p->default_ran)),
+                                 capo_proto_name(CAPO_PROTO_OF(p->default_ran)), def->us);
+                else
+                        snprintf(chose, sizeof chose, "?  %.4g", def->us);
+                if (c > 0 && !cell->is_default && !isnan(p->gain))
+                        snprintf(gain, sizeof gain, "%s +- %s", percent(p->gain, a, sizeof a),
+                                 percent((p->gain_hi - p->gain_lo) / 2, b, sizeof b));
+        }
+        if (c == 0 && p->default_ran)
+                snprintf(name, sizeof name, "%s %s", capo_algo_name(CAPO_ALGO_OF(p->default_ran)),
+                         capo_proto_name(CAPO_PROTO_OF(p->default_ran)));
+        else
+                capo_fit_candidate_text(&s->candidates[c], name, sizeof name);
+        printf("  %-20s  %-16s  %-24s  %-20s  %-16s %s\n", range, name, us, chose, gain,
+               capo_fit_verdict_text(p->verdict));
+}
+
+static void regret(const struct capo_fit_series *s)
+{
+        const struct capo_fit_regret *r = &s->regret;
+        char a[16], b[16], d[16];
+
+        if (r->n == 0) {
+                puts("  regret: not to be told, nothing could be left out");
+                return;
+        }
+        printf("  regret against the best measured (leave one %s out, %u decisions): mean %s, worst %s",
+               r->by_run ? "run" : "size", r->n, percent(r->mean, a, sizeof a), percent(r->worst, b, sizeof b));
+        if (!isnan(r->mean_default))
+                printf("; all left to NCCL: %s", percent(r->mean_default, d, sizeof d));
+        if (r->n_worse)
+                printf("; slower than NCCL's own choice beyond noise: %u", r->n_worse);
+        else if (!isnan(r->mean_default))
+                printf("; never slower than NCCL's own choice beyond noise");
+        putchar('\n');
+}
+
+static void next(const struct capo_fit_series *s)
+{
+        const struct capo_fit_next *n = &s->next;
+        char a[16], b[16], name[48];
+
+        switch (n->what) {
+        case CAPO_FIT_NEXT_NOTHING: return;
+        case CAPO_FIT_NEXT_DEFAULT:
+                puts("  would help most: NCCL's own choice at the same sizes (a run without NCCL_ALGO and NCCL_PROTO)");
+                return;
+        case CAPO_FIT_NEXT_AGAIN:
+                puts("  would help most: the same again, in another run: how much runs differ is not known");
+                return;
+        case CAPO_FIT_NEXT_CANDIDATE: break;
+        }
+        capo_size_print(s->points[n->first].bytes, a, sizeof a);
+        capo_size_print(s->points[n->last].bytes, b, sizeof b);
+        printf("  would help most: %s%s%s with %s, %s (up to %.0f %% to gain)\n", a, n->first == n->last ? "" : " - ",
+               n->first == n->last ? "" : b, capo_fit_candidate_text(&s->candidates[n->candidate], name, sizeof name),
+               capo_fit_writable(&s->candidates[n->candidate]) ? "3 more repeats"
+                                                               : "with NCCL_DEBUG_SUBSYS=TUNING to say what ran",
+               100 * n->gain);
+}
+
+static void series_page(const struct capo_fit_series *s, const struct fit_page *page)
+{
+        char class[200];
+
+        printf("\n%s, %s   (%s; %s %.1f %%)\n", capo_call_name(s->call),
+               capo_fit_class_text(&s->like, class, sizeof class), capo_make_name(s->make),
+               s->one_run ? "no run repeated, noise taken as" : "noise between runs", 100 * s->noise);
+        printf("  %-20s  %-16s  %-24s  %-20s  %-16s %s\n", "size", "best", "us at the largest (95 %)", "NCCL chose, us",
+               "gain", "written");
+        for (int p = 0, k; p < s->n_points; p = k) {
+                for (k = p + 1; !page->all && k < s->n_points && s->points[k].shown == s->points[p].shown &&
+                                s->points[k].chosen == s->points[p].chosen &&
+                                s->points[k].default_ran == s->points[p].default_ran &&
+                                s->points[k].verdict == s->points[p].verdict;
+                     k++)
+                        ;
+                line(s, p, k - 1);
+        }
+        regret(s);
+        next(s);
+        if (page->terminal)
+                capo_terminal_fit(stdout, s, 100, 12);
+}
+
+static void heading(const struct capo_samples *set, const struct capo_fit *fit)
+{
+        printf("capo fit  %zu input%s, %llu samples", set->n_files, set->n_files == 1 ? "" : "s",
+               (unsigned long long)fit->n_samples);
+        if (fit->n_warmup)
+                printf(", %.1f %% warm-up dropped", 100.0 * (double)fit->n_warmup / (double)fit->n_samples);
+        if (fit->n_stalls)
+                printf(", %llu stall%s of up to %.1f ms set aside", (unsigned long long)fit->n_stalls,
+                       fit->n_stalls == 1 ? "" : "s", fit->worst_stall_us / 1e3);
+        if (set->n_rejected)
+                printf(", %zu run%s rejected", set->n_rejected, set->n_rejected == 1 ? "" : "s");
+        if (set->n_empty)
+                printf(", %zu rows of size 0", set->n_empty);
+        if (fit->n_other_clock)
+                printf(", %llu by another clock left out", (unsigned long long)fit->n_other_clock);
+        putchar('\n');
+        for (int i = 1; i < fit->n_series; i++) {
+                const struct capo_trial *a = &fit->series[i - 1].like, *b = &fit->series[i].like;
+
+                if (a->nccl != b->nccl && a->n_ranks == b->n_ranks && !strcmp(a->layout, b->layout)) {
+                        puts("measurements of several NCCL releases: fitted apart, a rule for each (what one release "
+                             "does says "
+                             "little of another)");
+                        break;
+                }
+        }
+}
+
+void fit_page(const struct capo_samples *set, const struct capo_fit *fit, const struct fit_page *page)
+{
+        heading(set, fit);
+        for (int i = 0; i < fit->n_series; i++)
+                series_page(&fit->series[i], page);
+}

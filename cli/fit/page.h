@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What capo fit prints. */
+#ifndef CAPO_FIT_PAGE_H
+#define CAPO_FIT_PAGE_H
+
+#include <stdbool.h>
+
+#include "profiles/fit/fit.h"
+
+struct fit_page {
+        bool all;      /* every size, not groups of sizes with one answer */
+        bool terminal; /* a picture below each series */
+};
+
+void fit_page(const struct capo_samples *set, const struct capo_fit *fit, const struct fit_page *page);
+
+/** fit_json() - Return: 0; -ENOMEM; -1 not written. */
+int fit_json(const struct capo_samples *set, const struct capo_fit *fit, const struct capo_profile *profile);
+
+#endif
