@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lets libraries that were built here load where glibc is older: down to 2.28 (RHEL 8, Ubuntu 20.04 and the images
+ * built on it).
+ *
+ * A function that glibc gave a new version - most of libpthread and libdl when 2.34 took them into libc - is bound to
+ * that version by the linker, and an older loader then refuses the whole library, in every process that preloads it.
+ * The code of the old version is the same. So each such name is defined here, hidden, and passes to the version that
+ * has been there since the beginning; our own objects and libgcc's unwinder, which is linked in, both find these first.
+ * Before 2.34 the old versions are in libpthread.so.0 and libdl.so.2, which the libraries therefore name as needed (of
+ * newer releases they are empty).
+ *
+ * tests/exports/loadable.sh holds the built libraries to it: a name that a new compiler or glibc brings is found there.
+ * Compiled into the two libraries that go into a job, never into programs, and not under a sanitizer, which has to see
+ * these calls itself.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define FIRST "GLIBC_2.2.5" /* the first release for this architecture has everything */
+#elif defined(__aarch64__)
+#define FIRST "GLIBC_2.17"
+#else
+#error "which glibc was the first for this architecture?"
+#endif
+
+#pragma GCC visibility push(hidden)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* a key's value may be a pointer to anything */
+
+/* OLD(result, name, parameters, arguments) */
+#define OLD(result, name, params, args)                         \
+        result old_##name params __asm__("capo_old_" #name);    \
+        __asm__(".symver capo_old_" #name "," #name "@" FIRST); \
+        result name params                                      \
+        {                                                       \
+                return old_##name args;                         \
+        }
+
+/* Moved into libc by 2.34. */
+OLD(void *, dlopen, (const char *file, int mode), (file, mode))
+OLD(int, dlclose, (void *handle), (handle))
+OLD(char *, dlerror, (void), ())
+OLD(int, dladdr, (const void *address, Dl_info *info), (address, info))
+#ifdef CAPO_OLD_DLSYM /* libcapo.so has a dlsym of its own (shim/nccl/dlsym.c) */
+OLD(void *, dlsym, (void *restrict handle, const char *restrict name), (handle, name))
+#endif
+OLD(int, pthread_create,
+    (pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*start)(void *), void *restrict arg),
+    (thread, attr, start, arg))
+OLD(int, pthread_attr_setstacksize, (pthread_attr_t * attr, size_t size), (attr, size))
+OLD(int, pthread_once, (pthread_once_t * once, void (*init)(void)), (once, init))
+OLD(int, pthread_key_create, (pthread_key_t * key, void (*destroy)(void *)), (key, destroy))
+OLD(int, pthread_setspecific, (pthread_key_t key, const void *value), (key, value))
+OLD(void *, pthread_getspecific, (pthread_key_t key), (key))
+OLD(int, pthread_mutex_trylock, (pthread_mutex_t * mutex), (mutex))
+OLD(int, pthread_mutex_timedlock, (pthread_mutex_t *restrict mutex, const struct timespec *restrict until),
+    (mutex, until))
+OLD(int, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))
+OLD(int, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))
+OLD(int, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))
+/* Moved by 2.32. */
+OLD(int, pthread_sigmask, (int how, const sigset_t *restrict set, sigset_t *restrict before), (how, set, before))
+
+/* gcc's thread layer asks for this name to find out whether there are threads. */
+int __pthread_key_create(pthread_key_t *key, void (*destroy)(void *));
+int __pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
+{
+        return old_pthread_key_create(key, destroy);
+}
+
+/* New in 2.32: "nobody else can be running". Not known is always right. */
+char __libc_single_threaded;
+
+/* Functions since 2.33, macros over __xstat before. The kernel's structure is glibc's on these architectures. */
+static int stat_at(int fd, const char *path, void *out, int flags)
+{
+        return (int)syscall(SYS_newfstatat, fd, path, out, flags);
+}
+
+#undef stat
+#undef fstat
+#undef lstat
+#undef stat64
+#undef fstat64
+#undef lstat64
+int capo_stat(const char *path, void *out) __asm__("stat");
+int capo_fstat(int fd, void *out) __asm__("fstat");
+int capo_lstat(const char *path, void *out) __asm__("lstat");
+int capo_stat64(const char *path, void *out) __asm__("stat64");
+int capo_fstat64(int fd, void *out) __asm__("fstat64");
+int capo_lstat64(const char *path, void *out) __asm__("lstat64");
+
+int capo_stat(const char *path, void *out)
+{
+        return stat_at(AT_FDCWD, path, out, 0);
+}
+
+int capo_fstat(int fd, void *out)
+{
+        return stat_at(fd, "", out, AT_EMPTY_PATH);
+}
+
+int capo_lstat(const char *path, void *out)
+{
+        return stat_at(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
+}
+
+int capo_stat64(const char *path, void *out)
+{
+        return stat_at(AT_FDCWD, path, out, 0);
+}
+
+int capo_fstat64(int fd, void *out)
+{
+        return stat_at(fd, "", out, AT_EMPTY_PATH);
+}
+
+int capo_lstat64(const char *path, void *out)
+{
+        return stat_at(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
+}
+
+/*
+ * New in 2.35, and what the unwinder of a gcc built there finds unwind tables with; it asks nothing else. The real one
+ * where there is one (it takes no lock), else what libgcc did before: the walk over all objects.
+ */
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+void *old_dlvsym(void *handle, const char *name, const char *version) __asm__("capo_old_dlvsym");
+__asm__(".symver capo_old_dlvsym,dlvsym@" FIRST);
+
+struct find {
+        uintptr_t pc;
+        struct dl_find_object *out;
+};
+
+static int look(struct dl_phdr_info *info, size_t size, void *arg)
+{
+        struct find *find = arg;
+        uintptr_t low = UINTPTR_MAX, high = 0;
+        const ElfW(Phdr) *tables = NULL;
+        int found = 0;
+
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+                uintptr_t begin = info->dlpi_addr + p->p_vaddr;
+
+                if (p->p_type == PT_GNU_EH_FRAME)
+                        tables = p;
+                if (p->p_type != PT_LOAD)
+                        continue;
+                low = begin < low ? begin : low;
+                high = begin + p->p_memsz > high ? begin + p->p_memsz : high;
+                found |= find->pc - begin < p->p_memsz;
+        }
+        if (!found || !tables)
+                return found;
+        *find->out = (struct dl_find_object){
+                .dlfo_map_start = (void *)low,
+                .dlfo_map_end = (void *)high,
+                .dlfo_eh_frame = (void *)(info->dlpi_addr + tables->p_vaddr),
+        };
+        return 2;
+}
+
+int _dl_find_object(void *pc, struct dl_find_object *out)
+{
+        static int (*real)(void *, struct dl_find_object *);
+        static int asked;
+        struct find find = {(uintptr_t)pc, out};
+
+        if (!__atomic_load_n(&asked, __ATOMIC_ACQUIRE)) {
+                __atomic_store_n(&real,
+                                 (int (*)(void *, struct dl_find_object *))old_dlvsym(RTLD_DEFAULT, "_dl_find_object",
+                                                                                      "GLIBC_2.35"),
+                                 __ATOMIC_RELAXED);
+                __atomic_store_n(&asked, 1, __ATOMIC_RELEASE);
+        }
+        if (real)
+                return real(pc, out);
+        return dl_iterate_phdr(look, &find) == 2 ? 0 : -1;
+}
+#endif
+
+#pragma GCC visibility pop

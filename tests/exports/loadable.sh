@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What the loader is asked for by what is installed. Libraries for a job: nothing but glibc, no version of it above 2.28. All:
+# relocations read-only and bound at the start, no executable stack, position-independent, stack protector, fortified calls.
+# usage: loadable.sh job|program FILE
+set -u
+kind=$1 file=$2 bad=0
+fail() { echo "$file: $*"; bad=1; }
+command -v readelf >/dev/null || exit 77
+
+if [ "$kind" = job ]; then
+        for lib in $(readelf -dW "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+                case $lib in
+                libc.so.6 | libpthread.so.0 | libdl.so.2 | ld-linux-*) ;;
+                *) fail "needs $lib" ;;
+                esac
+        done
+        newest=$(readelf -VW "$file" | grep -oE 'Name: GLIBC_[0-9.]+' | sed 's/.*_//' | sort -Vu | tail -n 1)
+        [ -n "$newest" ] || fail "no version of glibc named at all"
+        [ "$(printf '%s\n2.28\n' "$newest" | sort -V | tail -n 1)" = 2.28 ] ||
+                fail "needs GLIBC_$newest: $(readelf --dyn-syms -W "$file" | grep -oE "[a-z_0-9A-Z]+@GLIBC_$newest" | tr '\n' ' ')"
+fi
+segments=$(readelf -lW "$file") dynamic=$(readelf -dW "$file")
+echo "$segments" | grep -q GNU_RELRO || fail "no GNU_RELRO"
+echo "$segments" | grep GNU_STACK | grep -q 'RW ' || fail "the stack may be executed"
+echo "$segments" | grep -qE '^ *LOAD .* RWE ' && fail "a segment can be written and executed"
+echo "$dynamic" | grep -qE 'BIND_NOW|FLAGS_1.* NOW' || fail "not bound at the start"
+readelf -hW "$file" | grep -qE 'Type: +DYN' || fail "not position-independent"
+symbols=$(readelf -sW "$file")
+echo "$symbols" | grep -q __stack_chk_fail || fail "no stack protector"
+echo "$symbols" | grep -qE '_chk@' || fail "no fortified call"
+exit $bad
