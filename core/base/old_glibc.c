@@ -171,11 +171,18 @@ static int look(struct dl_phdr_info *info, size_t size, void *arg)
         return 2;
 }
 
+int capo_find_object(void *pc, struct dl_find_object *out);
+int capo_find_object(void *pc, struct dl_find_object *out)
+{
+        struct find find = {(uintptr_t)pc, out};
+
+        return dl_iterate_phdr(look, &find) == 2 ? 0 : -1;
+}
+
 int _dl_find_object(void *pc, struct dl_find_object *out)
 {
         static int (*real)(void *, struct dl_find_object *);
         static int asked;
-        struct find find = {(uintptr_t)pc, out};
 
         if (!__atomic_load_n(&asked, __ATOMIC_ACQUIRE)) {
                 __atomic_store_n(&real,
@@ -184,9 +191,7 @@ int _dl_find_object(void *pc, struct dl_find_object *out)
                                  __ATOMIC_RELAXED);
                 __atomic_store_n(&asked, 1, __ATOMIC_RELEASE);
         }
-        if (real)
-                return real(pc, out);
-        return dl_iterate_phdr(look, &find) == 2 ? 0 : -1;
+        return real ? real(pc, out) : capo_find_object(pc, out);
 }
 #endif
 

@@ -443,8 +443,13 @@ static int recover(int fd, const char *path, const char *log, struct capo_segmen
                 goto out;
         describe(&seg, path, &info);
         if (log) {
-                if (!realpath(log, info.log_path) && strlen(log) < sizeof info.log_path)
-                        strcpy(info.log_path, log);
+                _cleanup_free_ char *absolute = realpath(log, NULL); /* NULL: not there yet */
+
+                if (snprintf(info.log_path, sizeof info.log_path, "%s", absolute ? absolute : log) >=
+                    (int)sizeof info.log_path) {
+                        r = -ENAMETOOLONG;
+                        goto out;
+                }
                 memcpy(seg.header->log_path, info.log_path, sizeof info.log_path);
         }
         r = seg.header->log_path[0] ? capo_drain_new(&seg, &drain) : -ENOENT;
