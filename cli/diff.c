@@ -11,7 +11,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/job.h"
-#include "cli/base/rules_text.h"
+#include "core/log/rules.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "profiles/job/stats.h"
@@ -110,7 +110,7 @@ static const char *rules_of(struct capo_job *const *jobs, size_t n)
         for (size_t i = 0; i < n; i++) {
                 if (!jobs[i]->n_processes)
                         return NULL;
-                rules_value(jobs[i]->processes[0].rules, "digest", i ? digest : first, sizeof digest);
+                capo_rules_value(jobs[i]->processes[0].rules, CAPO_RULES_DIGEST, i ? digest : first, sizeof digest);
                 if (i && strcmp(first, digest))
                         return NULL;
         }
@@ -144,7 +144,7 @@ static void page(const char *before, const char *after, const struct capo_job *a
                 else
                         snprintf(change, sizeof change, "%+.1f %% +- %.1f", 100 * r->change, 100 * r->half_width);
                 if (r->rule_b)
-                        rules_place(rules, r->rule_b, rule, sizeof rule);
+                        capo_rules_place(rules, r->rule_b, rule, sizeof rule);
                 printf("%-16.16s %-13s %10s %10llu %10.1f us %10.1f us %20s ", r->comm, capo_call_name(r->call),
                        capo_size_print(r->bytes, size, sizeof size), (unsigned long long)r->count_b, r->p50_a_us,
                        r->p50_b_us, change);
@@ -186,7 +186,7 @@ static void json_page(const struct capo_diff *d, const char *rules)
                                   r->p50_b_us, "change", isnan(r->change) ? json_null() : json_real(r->change),
                                   "half_width", isnan(r->change) ? json_null() : json_real(r->half_width), "seconds",
                                   r->seconds, "verdict", verdicts[r->verdict], "rule", (int)r->rule_b, "rule_at",
-                                  r->rule_b ? rules_place(rules, r->rule_b, place, sizeof place) : NULL, "ran",
+                                  r->rule_b ? capo_rules_place(rules, r->rule_b, place, sizeof place) : NULL, "ran",
                                   what_ran(r, ran, sizeof ran)));
         }
         all = json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "matched", (json_int_t)d->matched / 2, "unmatched",

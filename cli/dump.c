@@ -13,6 +13,7 @@
 #include "cli/base/cli.h"
 #include "core/base/calls.h"
 #include "core/log/find.h"
+#include "core/log/info.h"
 #include "core/log/read.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
@@ -224,8 +225,6 @@ static void text_health(const struct capo_log *log)
 
 static int dump_text(struct capo_log *log, bool records, struct capo_log_shape *shapes)
 {
-        static const char *const names[] = {"?",    "INFO", "COMM", "SITE",   "SHAPE", "BLOCK",
-                                            "WIDE", "CELL", "END",  "FABRIC", "RULES"};
         const struct capo_log_header *h = capo_log_header(log);
         struct capo_log_frame f;
         int r;
@@ -234,7 +233,7 @@ static int dump_text(struct capo_log *log, bool records, struct capo_log_shape *
                h->version, h->min_reader, h->pid, h->ticks_per_s, h->t0_real_ns / 1000000000,
                h->t0_real_ns % 1000000000);
         while ((r = capo_log_next(log, &f)) > 0) {
-                printf("%" PRIu64 " %s %u\n", f.offset, names[f.type], f.size);
+                printf("%" PRIu64 " %s %u\n", f.offset, capo_frame_name(f.type), f.size);
                 switch (f.type) {
                 case CAPO_FRAME_COMM: text_comm(&f); break;
                 case CAPO_FRAME_SITE: text_site(&f); break;
@@ -306,14 +305,14 @@ static void trace_record(const struct capo_record *r, unsigned thread, void *arg
 
 static void trace_info(struct trace *t, const struct capo_log_frame *f)
 {
-        const char *line;
-        size_t at = 0, n;
+        struct capo_info_line line;
+        size_t at = 0;
 
-        while ((line = capo_log_next_line(f, &at, &n))) {
-                if (n > 5 && !memcmp(line, "host\t", 5))
-                        snprintf(t->host, sizeof t->host, "%.*s", (int)n - 5, line + 5);
-                if (n > 5 && !memcmp(line, "rank\t", 5))
-                        t->rank = atoi(line + 5);
+        while (capo_info_next(f, &at, &line)) {
+                if (capo_info_is(&line, CAPO_INFO_HOST))
+                        snprintf(t->host, sizeof t->host, "%.*s", (int)line.n_value, line.value);
+                if (capo_info_is(&line, CAPO_INFO_RANK))
+                        t->rank = atoi(line.value);
         }
 }
 

@@ -21,6 +21,7 @@
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
+#include "core/log/rules.h"
 #include "core/profile/find.h"
 #include "tuner/chain.h"
 #include "tuner/choose.h"
@@ -64,7 +65,8 @@ static struct {
 static void tell_rules(const struct capo_profile *p)
 {
         enum { ROWS_MAX = 4096 };
-        char *text = NULL, when[400];
+        struct capo_rules_row row = {0};
+        char *text = NULL;
         size_t size = 0;
         FILE *f;
 
@@ -73,25 +75,32 @@ static void tell_rules(const struct capo_profile *p)
         f = open_memstream(&text, &size);
         if (!f)
                 return;
-        fprintf(f, "digest\t%s\nmodelled\t%s\nfile\t%s\nname\t%s\n", p->digest,
-                capo_tuner_env()->allow_modelled ? "allowed" : "not allowed", p->file, p->name);
+        capo_rules_put(f, CAPO_RULES_DIGEST, "%s", p->digest);
+        capo_rules_put(f, CAPO_RULES_MODELLED, "%s", capo_tuner_env()->allow_modelled ? "allowed" : "not allowed");
+        capo_rules_put(f, CAPO_RULES_FILE, "%s", p->file);
+        capo_rules_put(f, CAPO_RULES_NAME, "%s", p->name);
         for (uint32_t r = 0; r < p->n_rules; r++) {
                 const struct capo_rule *rule = &p->rules[r];
 
-                capo_when_print(&rule->when, when, sizeof when);
+                capo_when_print(&rule->when, row.when, sizeof row.when);
                 for (int c = 0; c < CAPO_COLLS; c++) {
+                        snprintf(row.coll, sizeof row.coll, "%s", capo_coll_word(c));
                         for (uint32_t k = 0; k < rule->count[c] && rule->first[c] + k < ROWS_MAX; k++) {
-                                const struct capo_row *row = &p->rows[rule->first[c] + k];
+                                const struct capo_row *of = &p->rows[rule->first[c] + k];
 
-                                fprintf(f, "row\t%u\t%u\t%s\t%s\t%llu\t%llu\t%s\t%s\t%u\n", rule->first[c] + k + 1,
-                                        row->line, when, capo_coll_word(c), (unsigned long long)row->from,
-                                        (unsigned long long)row->upto, capo_algo_name(row->algo),
-                                        capo_proto_name(row->proto), row->channels);
+                                row.rule = rule->first[c] + k + 1;
+                                row.line = of->line;
+                                row.from = of->from;
+                                row.upto = of->upto;
+                                row.channels = of->channels;
+                                snprintf(row.algo, sizeof row.algo, "%s", capo_algo_name(of->algo));
+                                snprintf(row.proto, sizeof row.proto, "%s", capo_proto_name(of->proto));
+                                capo_rules_put_row(f, &row);
                         }
                 }
         }
         if (p->n_rows > ROWS_MAX)
-                fprintf(f, "more\t%u\n", p->n_rows - ROWS_MAX);
+                capo_rules_put(f, CAPO_RULES_MORE, "%u", p->n_rows - ROWS_MAX);
         if (!fclose(f))
                 capo_seam->rules(text);
         free(text);

@@ -8,6 +8,7 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "core/log/rules.h"
 #include "tuner/sweep_plan.h"
 
 enum { FIRST_CALLS = 4, DEFAULT_TURNS = 2 };
@@ -142,13 +143,23 @@ int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *
 
 size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, size_t room)
 {
-        size_t n = (size_t)snprintf(text, room, "sweep\t%u candidates\n", plan->n);
+        FILE *f = fmemopen(text, room, "w");
+        long n;
 
-        for (unsigned i = 0; i < plan->n && n < room; i++)
-                n += (size_t)snprintf(text + n, room - n, "candidate\t%u\t%s\t%s\t%u\n", i + 1,
-                                      capo_algo_name(plan->candidate[i].algo),
-                                      capo_proto_name(plan->candidate[i].proto), plan->candidate[i].channels);
-        return n < room ? n : room - 1;
+        *text = 0;
+        if (!f)
+                return 0;
+        capo_rules_put(f, CAPO_RULES_SWEEP, "%u candidates", plan->n);
+        for (unsigned i = 0; i < plan->n; i++) {
+                struct capo_rules_row row = {.candidate = true, .rule = i + 1, .channels = plan->candidate[i].channels};
+
+                snprintf(row.algo, sizeof row.algo, "%s", capo_algo_name(plan->candidate[i].algo));
+                snprintf(row.proto, sizeof row.proto, "%s", capo_proto_name(plan->candidate[i].proto));
+                capo_rules_put_row(f, &row);
+        }
+        n = ftell(f);
+        fclose(f);
+        return n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
 }
 
 /* ---- the schedule ---- */

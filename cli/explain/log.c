@@ -10,7 +10,7 @@
 #include "cli/base/cli.h"
 #include "cli/explain/explain.h"
 #include "cli/base/job.h"
-#include "cli/base/rules_text.h"
+#include "core/log/rules.h"
 #include "core/base/calls.h"
 #include "profiles/job/stats.h"
 #include "cli/base/table.h"
@@ -19,18 +19,18 @@
 /* "FILE:LINE when WHEN: ALGO PROTO"; the number alone when the log does not tell. */
 static const char *rule_text(const char *rules, unsigned rule, char *text, size_t room)
 {
-        struct rules_row r;
+        struct capo_rules_row r;
         char place[300];
 
         if (!rule)
                 snprintf(text, room, "-");
-        else if (!rules_find(rules, rule, &r))
+        else if (!capo_rules_find(rules, rule, &r))
                 snprintf(text, room, "row %u", rule);
         else if (r.candidate)
                 snprintf(text, room, "sweep candidate: %s %s", r.algo, r.proto);
         else
-                snprintf(text, room, "%s when %s: %s %s", rules_place(rules, rule, place, sizeof place), r.when, r.algo,
-                         r.proto);
+                snprintf(text, room, "%s when %s: %s %s", capo_rules_place(rules, rule, place, sizeof place), r.when,
+                         r.algo, r.proto);
         return text;
 }
 

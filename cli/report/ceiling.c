@@ -13,18 +13,13 @@
 #include "cli/topo/topo.h"
 #include "core/base/util.h"
 
-/* What the member's log says about its device: "busid", "mig". */
+/* What the member's log says about its device: CAPO_INFO_GPU_BUSID, CAPO_INFO_GPU_MIG. */
 static const char *gpu_info(const struct capo_job *job, const struct capo_job_member *m, const char *what)
 {
-        const struct capo_job_process *p = &job->processes[m->process];
         char key[32];
 
-        snprintf(key, sizeof key, "gpu.%s.%d", what, m->device);
-        for (uint32_t i = 0; i < p->n_info; i++) {
-                if (!strcmp(p->info[i].key, key))
-                        return p->info[i].value;
-        }
-        return NULL;
+        snprintf(key, sizeof key, "%s.%d", what, m->device);
+        return capo_job_info(&job->processes[m->process], key);
 }
 
 /* MIG slices: the GPUs' links are not theirs. @t is the caller's own. */
@@ -72,7 +67,7 @@ static void bound(struct report *r, const struct capo_topology *t, const struct 
         for (uint32_t i = 0; i <= job->n_nodes; i++)
                 node_of[i] = -1;
         for (uint32_t i = 0; i < c->n_members; i++) {
-                const char *busid = gpu_info(job, &c->members[i], "busid");
+                const char *busid = gpu_info(job, &c->members[i], CAPO_INFO_GPU_BUSID);
                 int gpu = busid ? capo_topology_gpu_by_busid(t, busid) : -1;
                 uint32_t node = job->processes[c->members[i].process].node;
 
@@ -86,7 +81,7 @@ static void bound(struct report *r, const struct capo_topology *t, const struct 
                 if (node_of[node] < 0)
                         node_of[node] = n_nodes++;
                 gpus[i] = (struct capo_plan_gpu){(uint16_t)node_of[node], (uint16_t)t->gpus[gpu].dev};
-                slices[i] = gpu_info(job, &c->members[i], "mig") != NULL;
+                slices[i] = gpu_info(job, &c->members[i], CAPO_INFO_GPU_MIG) != NULL;
                 any_slice |= slices[i];
         }
         if (shared(gpus, slices, c->n_members)) {

@@ -309,7 +309,7 @@ json_t *report_fabric_json(const struct report *r, const struct capo_fabric_job 
                 const struct capo_fabric_link *l = &f->links[i];
                 const struct capo_fabric_domain *d = l->domain;
                 const struct capo_job_process *p = &r->job->processes[l->process];
-                const char *version = capo_job_info(p, "fabric.version");
+                const char *version = capo_job_info(p, CAPO_INFO_FABRIC_VERSION);
                 int near = capo_fabric_link_near(l);
                 json_t *j = json_object();
 

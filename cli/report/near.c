@@ -31,7 +31,7 @@ static void measure(const struct capo_job_process *p, const struct capo_topology
         int nic = nic_at(t, l->domain->nic), gpu = -1;
 
         for (uint32_t i = 0; i < p->n_info && nic >= 0; i++) {
-                int g = strncmp(p->info[i].key, "gpu.busid.", strlen("gpu.busid."))
+                int g = capo_info_index(p->info[i].key, CAPO_INFO_GPU_BUSID) < 0
                                 ? -1
                                 : capo_topology_gpu_by_busid(t, p->info[i].value);
 

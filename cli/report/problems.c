@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli/report/report.h"
-#include "cli/base/rules_text.h"
+#include "core/log/rules.h"
 #include "cli/base/table.h"
 #include "core/base/util.h"
 
@@ -89,7 +89,7 @@ static void missing_ranks(struct report *r)
         for (uint32_t i = 0; i < job->n_processes && is; i++) {
                 int rank = job->processes[i].rank;
 
-                by_launcher &= capo_job_info(&job->processes[i], "rank") && rank >= 0 && rank < job->n_ranks;
+                by_launcher &= capo_job_info(&job->processes[i], CAPO_INFO_RANK) && rank >= 0 && rank < job->n_ranks;
                 if (rank >= 0 && rank < job->n_ranks) {
                         n_again += is[rank];
                         n_seen += !is[rank];
@@ -210,10 +210,10 @@ static void tuned_by(const struct capo_job_process *p, char *text, size_t room, 
         char digest[128], modelled[16], file[512];
         bool allowed;
 
-        if (!rules_value(p->rules, "digest", digest, sizeof digest))
+        if (!capo_rules_value(p->rules, CAPO_RULES_DIGEST, digest, sizeof digest))
                 snprintf(digest, sizeof digest, "none");
-        rules_value(p->rules, "modelled", modelled, sizeof modelled);
-        rules_value(p->rules, "file", file, sizeof file);
+        capo_rules_value(p->rules, CAPO_RULES_MODELLED, modelled, sizeof modelled);
+        capo_rules_value(p->rules, CAPO_RULES_FILE, file, sizeof file);
         allowed = !strcmp(modelled, "allowed");
         snprintf(id, 160, "%s%s", digest, allowed ? "+" : "");
         snprintf(text, room, "%.8s%s (%s)", digest, allowed ? " and its modelled rules" : "", file);
@@ -249,7 +249,7 @@ static void slices(struct report *r)
                 bool slice = false;
 
                 for (uint32_t k = 0; k < job->processes[i].n_info; k++)
-                        slice |= !strncmp(job->processes[i].info[k].key, "gpu.mig.", 8);
+                        slice |= capo_info_index(job->processes[i].info[k].key, CAPO_INFO_GPU_MIG) >= 0;
                 ranks += slice;
         }
         if (ranks)

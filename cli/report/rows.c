@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/report/report.h"
-#include "cli/base/rules_text.h"
+#include "core/log/rules.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
@@ -351,11 +351,11 @@ double report_site_time(const struct report *r, const struct capo_job_site *site
 
 char *report_rule_text(const char *rules, unsigned rule, char *out, size_t room)
 {
-        struct rules_row r;
+        struct capo_rules_row r;
         char from[32], upto[32], channels[16] = "NCCL's";
 
         *out = 0;
-        if (!rules_find(rules, rule, &r))
+        if (!capo_rules_find(rules, rule, &r))
                 return out;
         if (r.channels)
                 snprintf(channels, sizeof channels, "%u", r.channels);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli/report/report.h"
-#include "cli/base/rules_text.h"
+#include "core/log/rules.h"
 #include "cli/report/fabric.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -45,8 +45,8 @@ static size_t command_folder(const char *command)
 static void heading(const struct report *r, FILE *out, const struct style *s)
 {
         const struct capo_job *job = r->job;
-        const char *id = info_of_any(job, "job"), *name = info_of_any(job, "job.name"),
-                   *command = info_of_any(job, "cmdline");
+        const char *id = info_of_any(job, CAPO_INFO_JOB), *name = info_of_any(job, CAPO_INFO_JOB_NAME),
+                   *command = info_of_any(job, CAPO_INFO_CMDLINE);
         const struct capo_job_comm *c = job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
         time_t begin = (time_t)(job->t_begin_ns / 1000000000);
         char when[64] = "", text[32];
@@ -111,8 +111,9 @@ static const char *reached(const char *how)
 /* What was there to be recorded, and how capo got at it. */
 static void circumstances(const struct report *r, FILE *out)
 {
-        const char *nccl = info_of_any(r->job, "nccl.version"), *how = info_of_any(r->job, "nccl.how");
-        const char *fabric = info_of_any(r->job, "fabric.version"), *tuner = info_of_any(r->job, "nccl.tuner_plugin");
+        const char *nccl = info_of_any(r->job, CAPO_INFO_NCCL_VERSION), *how = info_of_any(r->job, CAPO_INFO_NCCL_HOW);
+        const char *fabric = info_of_any(r->job, CAPO_INFO_FABRIC_VERSION),
+                   *tuner = info_of_any(r->job, CAPO_INFO_NCCL_TUNER);
         const char *rules = r->job->processes[0].rules;
         char value[256];
 
@@ -124,10 +125,10 @@ static void circumstances(const struct report *r, FILE *out)
                 fprintf(out, " (%s)", reached(how));
         if (fabric)
                 fprintf(out, "   libfabric %s", fabric);
-        if (rules_value(rules, "sweep", value, sizeof value))
+        if (capo_rules_value(rules, CAPO_RULES_SWEEP, value, sizeof value))
                 fprintf(out, "   tuner: capo, sweeping %s   profile: none", value);
-        else if ((rules_value(rules, "name", value, sizeof value) && *value) ||
-                 rules_value(rules, "file", value, sizeof value))
+        else if ((capo_rules_value(rules, CAPO_RULES_NAME, value, sizeof value) && *value) ||
+                 capo_rules_value(rules, CAPO_RULES_FILE, value, sizeof value))
                 fprintf(out, "   tuner: capo   profile: %s", value);
         else
                 fprintf(out, "   tuner: %s   profile: none", tuner ? tuner : "none");
@@ -578,8 +579,8 @@ static const struct report_row *worth_a_sweep(const struct report *r)
                         most = &r->rows[i];
         }
         if (!most || most->share < 0.2 || r->gpu_share < 0.05 || !most->has_bandwidth ||
-            rules_value(r->job->processes[0].rules, "sweep", text, sizeof text) ||
-            rules_value(r->job->processes[0].rules, "name", text, sizeof text))
+            capo_rules_value(r->job->processes[0].rules, CAPO_RULES_SWEEP, text, sizeof text) ||
+            capo_rules_value(r->job->processes[0].rules, CAPO_RULES_NAME, text, sizeof text))
                 return NULL;
         return most;
 }

@@ -195,6 +195,17 @@ uint64_t capo_log_size(const struct capo_log *log)
         return log->size;
 }
 
+const char *capo_frame_name(unsigned type)
+{
+        static const char *const names[CAPO_FRAMES] = {
+#define FRAME(id, number, since, meaning) [number] = #id,
+#include "capo/log_frames.def"
+#undef FRAME
+        };
+
+        return type < CAPO_FRAMES && names[type] ? names[type] : "?";
+}
+
 enum verdict { GOOD, BAD_CHECK, NOT_A_FRAME, BEYOND_END, FAILED };
 
 /* Is there a whole, true frame at @offset? @strict: it must be of a type we know, for places that may be anything. */
@@ -210,7 +221,7 @@ static enum verdict judge(struct capo_log *log, uint64_t offset, bool strict, st
         if (!bytes)
                 return FAILED;
         memcpy(&head, bytes, sizeof head);
-        if (head.type == 0 || head.size > CAPO_FRAME_MAX || (strict && (head.type > CAPO_FRAME_RULES || head.flags)))
+        if (head.type == 0 || head.size > CAPO_FRAME_MAX || (strict && (head.type >= CAPO_FRAMES || head.flags)))
                 return NOT_A_FRAME;
         if (head.size > left - sizeof head)
                 return BEYOND_END;
@@ -299,7 +310,7 @@ int capo_log_next(struct capo_log *log, struct capo_log_frame *frame)
                         return 0;
                 }
                 log->next = frame->offset + sizeof(struct capo_frame) + padded(frame->size);
-                if (frame->type <= CAPO_FRAME_RULES)
+                if (frame->type < CAPO_FRAMES)
                         return 1;
                 log->health.unknown_frames++;
         }

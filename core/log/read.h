@@ -69,6 +69,9 @@ const char *capo_log_path(const struct capo_log *log);
 uint64_t capo_log_position(const struct capo_log *log);
 uint64_t capo_log_size(const struct capo_log *log);
 
+/** capo_frame_name() - "INFO", ...; "?" for a type this version does not know. */
+const char *capo_frame_name(unsigned type);
+
 /**
  * capo_log_next() - the next good frame of a known type
  *

@@ -56,17 +56,10 @@ static_assert(sizeof(struct capo_frame) == 16, "layout");
 #define CAPO_FRAME_MAX (16u << 20)
 
 enum capo_frame_type {
-        CAPO_FRAME_INFO = 1, /* text: lines "key\tvalue\n"; keys in docs/log-format.md; a later value replaces, but key+
-                                appends */
-        CAPO_FRAME_COMM = 2, /* struct capo_log_comm, then its name (no zero) */
-        CAPO_FRAME_SITE = 3, /* struct capo_log_site, then text: frames innermost first, one per line */
-        CAPO_FRAME_SHAPE = 4,  /* array of struct capo_log_shape */
-        CAPO_FRAME_BLOCK = 5,  /* struct capo_log_block, then the columns present */
-        CAPO_FRAME_WIDE = 6,   /* array of struct capo_record (times in ns): calls that do not fit a BLOCK */
-        CAPO_FRAME_CELL = 7,   /* struct capo_log_cell, then up to two sparse histograms */
-        CAPO_FRAME_END = 8,    /* struct capo_log_end: counters so far; `clean` when the process ended by itself */
-        CAPO_FRAME_FABRIC = 9, /* text: one JSON-free line per libfabric object, docs/log-format.md */
-        CAPO_FRAME_RULES = 10, /* text: digest, path and the rows of the profile in force, one per line */
+#define FRAME(id, number, since, meaning) CAPO_FRAME_##id = number,
+#include "capo/log_frames.def"
+#undef FRAME
+        CAPO_FRAMES, /* one more than the last: a reader of this version steps over this type and all behind it */
 };
 
 struct capo_log_comm {

@@ -5,38 +5,38 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/log/info.h"
+#include "core/log/rules.h"
 #include "profiles/import/import_priv.h"
 #include "profiles/import/log_said.h"
 
 static void read_info(struct log_said *f, const struct capo_log_frame *frame)
 {
-        size_t at = 0, n;
-        const char *line;
+        struct capo_info_line line;
+        size_t at = 0;
 
-        while ((line = capo_log_next_line(frame, &at, &n))) {
-                char text[256], *tab;
+        while (capo_info_next(frame, &at, &line)) {
+                char value[256];
 
-                if (n >= sizeof text)
+                if (line.n_key + 1 + line.n_value >= sizeof value)
                         continue;
-                memcpy(text, line, n);
-                text[n] = 0;
-                tab = strchr(text, '\t');
-                if (!tab)
-                        continue;
-                *tab++ = 0;
-                if (!strcmp(text, "nccl.version"))
-                        f->nccl = strchr(tab, '.') ? capo_nccl_parse(tab) : (uint32_t)strtoul(tab, NULL, 10);
-                else if (!strcmp(text, "nccl.algo") || !strcmp(text, "nccl.proto")) {
-                        unsigned found = text[5] == 'a' ? capo_algo_find(tab) : capo_proto_find(tab);
-
-                        *(text[5] == 'a' ? &f->env_algo : &f->env_proto) = (uint8_t)found;
-                        f->env_several |= found == 0;
-                } else if (!strcmp(text, "layout"))
-                        snprintf(f->layout, sizeof f->layout, "%s", tab);
-                else if (!strcmp(text, "nccl.hostid") || (!strcmp(text, "host") && !f->host[0]))
-                        snprintf(f->host, sizeof f->host, "%.63s", tab);
-                else if (!strncmp(text, "gpu", 3) && (!text[3] || !strcmp(text + 3, ".name")))
-                        snprintf(f->gpu, sizeof f->gpu, "%.47s", tab);
+                snprintf(value, sizeof value, "%.*s", (int)line.n_value, line.value);
+                if (capo_info_is(&line, CAPO_INFO_NCCL_VERSION)) {
+                        f->nccl = strchr(value, '.') ? capo_nccl_parse(value) : (uint32_t)strtoul(value, NULL, 10);
+                } else if (capo_info_is(&line, CAPO_INFO_NCCL_ALGO)) {
+                        f->env_algo = (uint8_t)capo_algo_find(value);
+                        f->env_several |= f->env_algo == 0;
+                } else if (capo_info_is(&line, CAPO_INFO_NCCL_PROTO)) {
+                        f->env_proto = (uint8_t)capo_proto_find(value);
+                        f->env_several |= f->env_proto == 0;
+                } else if (capo_info_is(&line, CAPO_INFO_LAYOUT)) {
+                        snprintf(f->layout, sizeof f->layout, "%s", value);
+                } else if (capo_info_is(&line, CAPO_INFO_NCCL_HOSTID) ||
+                           (capo_info_is(&line, CAPO_INFO_HOST) && !f->host[0])) {
+                        snprintf(f->host, sizeof f->host, "%.63s", value);
+                } else if (capo_info_is(&line, CAPO_INFO_GPU_NAME)) {
+                        snprintf(f->gpu, sizeof f->gpu, "%.47s", value);
+                }
         }
 }
 
@@ -46,18 +46,19 @@ static void read_rules(struct log_said *f, const struct capo_log_frame *frame)
         const char *line;
 
         while ((line = capo_log_next_line(frame, &at, &n))) {
-                char text[160], algo[32], proto[32];
-                unsigned id, channels;
+                struct capo_rules_row row;
+                char text[160];
 
                 if (n >= sizeof text)
                         continue;
                 memcpy(text, line, n);
                 text[n] = 0;
-                if (sscanf(text, "candidate\t%u\t%31s\t%31s\t%u", &id, algo, proto, &channels) != 4 || id > 65535)
+                if (!capo_rules_row(text, &row) || !row.candidate || row.rule > 65535)
                         continue;
                 f->sweep = true;
-                f->candidates[id] = (struct log_candidate){
-                        1, CAPO_ALGO_PROTO(capo_algo_find(algo), capo_proto_find(proto)), (uint8_t)channels};
+                f->candidates[row.rule] =
+                        (struct log_candidate){1, CAPO_ALGO_PROTO(capo_algo_find(row.algo), capo_proto_find(row.proto)),
+                                               (uint8_t)row.channels};
         }
 }
 

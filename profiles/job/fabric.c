@@ -45,7 +45,7 @@ static int by_rank(const void *a_, const void *b_, void *job_)
         return link_bytes(a) > link_bytes(b) ? -1 : link_bytes(a) < link_bytes(b);
 }
 
-/* The recorder wrote gpu.numa.<device> for each device that has a communicator. */
+/* The recorder wrote the node of each device that has a communicator. */
 static int gpu_numa(const struct capo_job_process *p, int nic_numa)
 {
         int numa = -1;
@@ -54,7 +54,7 @@ static int gpu_numa(const struct capo_job_process *p, int nic_numa)
                 char *end;
                 long v;
 
-                if (strncmp(p->info[i].key, "gpu.numa.", strlen("gpu.numa.")))
+                if (capo_info_index(p->info[i].key, CAPO_INFO_GPU_NUMA) < 0)
                         continue;
                 v = strtol(p->info[i].value, &end, 10);
                 if (end == p->info[i].value || *end || v < 0 || v > INT_MAX)

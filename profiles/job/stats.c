@@ -165,31 +165,23 @@ static int append_text(char **text, const void *more, size_t size, bool newline)
         return 0;
 }
 
-static int add_info(struct capo_job_process *p, const char *line, size_t n)
+static int add_info(struct capo_job_process *p, const struct capo_info_line *line)
 {
-        const char *tab = memchr(line, '\t', n), *value;
-        size_t n_key, n_value;
-        bool more;
         void *larger;
 
-        if (!tab || tab == line)
-                return 0;
-        value = tab + 1;
-        n_value = n - (size_t)(value - line);
-        more = tab[-1] == '+';
-        n_key = (size_t)(tab - line) - more;
         for (uint32_t i = 0; i < p->n_info; i++) {
-                if (strlen(p->info[i].key) != n_key || memcmp(p->info[i].key, line, n_key) != 0)
+                if (!capo_info_is(line, p->info[i].key))
                         continue;
-                if (!more)
+                if (!line->more)
                         p->info[i].value[0] = 0;
-                return append_text(&p->info[i].value, value, n_value, more);
+                return append_text(&p->info[i].value, line->value, line->n_value, line->more);
         }
         larger = job_grow(p->info, p->n_info, sizeof *p->info);
         if (!larger)
                 return -ENOMEM;
         p->info = larger;
-        p->info[p->n_info] = (struct capo_job_info){text_copy(line, n_key), text_copy(value, n_value)};
+        p->info[p->n_info] =
+                (struct capo_job_info){text_copy(line->key, line->n_key), text_copy(line->value, line->n_value)};
         if (!p->info[p->n_info].key || !p->info[p->n_info].value) {
                 free(p->info[p->n_info].key);
                 free(p->info[p->n_info].value);
@@ -201,6 +193,7 @@ static int add_info(struct capo_job_process *p, const char *line, size_t n)
 
 static int add_text_frame(struct capo_job_process *p, const struct capo_log_frame *f)
 {
+        struct capo_info_line info;
         const char *line;
         size_t at = 0, n;
         int r = 0;
@@ -221,8 +214,8 @@ static int add_text_frame(struct capo_job_process *p, const struct capo_log_fram
                 p->rules = NULL;
                 return append_text(&p->rules, f->payload, f->size, false);
         }
-        while (r == 0 && (line = capo_log_next_line(f, &at, &n)))
-                r = add_info(p, line, n);
+        while (r == 0 && capo_info_next(f, &at, &info))
+                r = add_info(p, &info);
         return r;
 }
 
@@ -696,7 +689,7 @@ static char *host_from_path(const char *path)
 /* A killed process that kept every call: the log has calls that its last checkpoint had not counted. */
 static bool cells_are_stale(struct capo_job_process *p)
 {
-        const char *trace = capo_job_info(p, "trace");
+        const char *trace = capo_job_info(p, CAPO_INFO_TRACE);
 
         if (p->end.clean || p->n_records <= p->end.calls || !trace || strcmp(trace, "all") != 0)
                 return false;
@@ -759,7 +752,7 @@ int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t w
         r = p->path && rd->comms && rd->ranks && rd->shapes && rd->wanted ? read_frames(rd, progress, arg) : -ENOMEM;
         p = &job->processes[rd->process];
         p->health = *capo_log_health(log);
-        host = capo_job_info(p, "host");
+        host = capo_job_info(p, CAPO_INFO_HOST);
         p->host = host ? text_copy(host, strlen(host)) : host_from_path(path);
         if (!p->host)
                 r = -ENOMEM;

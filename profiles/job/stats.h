@@ -15,6 +15,7 @@
 #define CAPO_STATS_H
 
 #include "profiles/job/hist.h"
+#include "core/log/info.h"
 #include "core/log/read.h"
 
 #define CAPO_NO_COMM UINT32_MAX
@@ -144,7 +145,7 @@ int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t w
 /** capo_job_finish() - see above. Once, after the last log. Return: 0, -ENOMEM. */
 int capo_job_finish(struct capo_job *job);
 
-/** capo_job_info() - value of @key in a process' INFO, NULL when it has none. */
+/** capo_job_info() - value of @key (core/log/info.h) in a process' INFO, NULL when it has none. */
 const char *capo_job_info(const struct capo_job_process *process, const char *key);
 
 /** capo_job_duration_ns() - from the first log's epoch to the last time seen. */

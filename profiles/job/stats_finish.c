@@ -21,8 +21,8 @@ static int place_processes(struct capo_job *job)
 {
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 struct capo_job_process *p = &job->processes[i];
-                const char *id = capo_job_info(p, "nccl.hostid"), *boot = capo_job_info(p, "boot_id");
-                const char *rank = capo_job_info(p, "rank");
+                const char *id = capo_job_info(p, CAPO_INFO_NCCL_HOSTID), *boot = capo_job_info(p, CAPO_INFO_BOOT_ID);
+                const char *rank = capo_job_info(p, CAPO_INFO_RANK);
                 _cleanup_free_ char *key = NULL;
                 uint32_t k;
 
@@ -48,7 +48,7 @@ static int place_processes(struct capo_job *job)
                 job->nodes[k].n_processes++;
                 p->clock = job->n_clocks;
                 for (k = 0; k < i; k++) {
-                        const char *other = capo_job_info(&job->processes[k], "boot_id");
+                        const char *other = capo_job_info(&job->processes[k], CAPO_INFO_BOOT_ID);
 
                         if (boot && other ? same(boot, other) : same(p->host, job->processes[k].host)) {
                                 p->clock = job->processes[k].clock;
@@ -270,7 +270,7 @@ static void count_ranks(struct capo_job *job)
         int32_t largest = 0, launched = 0;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
-                const char *world = capo_job_info(&job->processes[i], "world_size");
+                const char *world = capo_job_info(&job->processes[i], CAPO_INFO_WORLD_SIZE);
 
                 if (world && atoi(world) > launched)
                         launched = atoi(world);

@@ -123,8 +123,8 @@ static int opened(int r, struct fid_fabric **fabric, const struct fi_fabric_attr
                         uint32_t v = real_version ? real_version() : 0;
 
                         if (v)
-                                capo_shim_info("fabric.version", "%u.%u", FI_MAJOR(v), FI_MINOR(v));
-                        capo_shim_info("fabric.path", "%s", library);
+                                capo_shim_info(CAPO_INFO_FABRIC_VERSION, "%u.%u", FI_MAJOR(v), FI_MINOR(v));
+                        capo_shim_info(CAPO_INFO_FABRIC_PATH, "%s", library);
                 }
                 capo_fi_fabric_opened(*fabric, attr);
         }

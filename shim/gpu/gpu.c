@@ -126,7 +126,7 @@ void capo_gpu_look(void)
         }
         pthread_mutex_unlock(&capo_seg.lock);
         cu.DriverGetVersion(&version);
-        capo_shim_info("cuda.driver", "%d.%d", version / 1000, version % 1000 / 10);
+        capo_shim_info(CAPO_INFO_CUDA_DRIVER, "%d.%d", version / 1000, version % 1000 / 10);
 out:
         pthread_mutex_unlock(&lock);
         errno = saved;
@@ -152,17 +152,17 @@ void capo_gpu_describe(int device)
                 char key[32];
                 long numa;
 
-                snprintf(key, sizeof key, "gpu.busid.%d", device);
+                snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_BUSID, device);
                 capo_shim_info(key, "%s", text);
                 if (is_slice(device)) {
-                        snprintf(key, sizeof key, "gpu.mig.%d", device);
+                        snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_MIG, device);
                         capo_shim_info(key, "1");
                 }
                 for (char *c = text; *c; c++) /* the kernel writes the hexadecimal digits small, the driver large */
                         *c = (char)tolower((unsigned char)*c);
                 numa = capo_shim_sysfs("bus/pci/devices", text, "numa_node", -1);
                 if (numa >= 0) {
-                        snprintf(key, sizeof key, "gpu.numa.%d", device);
+                        snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_NUMA, device);
                         capo_shim_info(key, "%ld", numa);
                 }
         }

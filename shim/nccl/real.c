@@ -175,9 +175,9 @@ void capo_nccl_tell(void)
 
                 if (told)
                         snprintf(suffix, sizeof suffix, ".%d", told);
-                snprintf(path, sizeof path, "nccl.path%s", suffix);
-                snprintf(how, sizeof how, "nccl.how%s", suffix);
-                snprintf(version, sizeof version, "nccl.version%s", suffix);
+                snprintf(path, sizeof path, "%s%s", CAPO_INFO_NCCL_PATH, suffix);
+                snprintf(how, sizeof how, "%s%s", CAPO_INFO_NCCL_HOW, suffix);
+                snprintf(version, sizeof version, "%s%s", CAPO_INFO_NCCL_VERSION, suffix);
                 capo_shim_info(path, "%s", copy->path);
                 capo_shim_info(how, "%s", copy->how);
                 if (copy->ncclGetVersion(&v) == ncclSuccess) { /* X*10000+Y*100+Z from 2.9 on */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INFO: whose log this is. The keys are listed in docs/log-format.md. Launchers tell the rank each in its own words. */
+/* INFO: whose log this is. The keys: include/capo/log_keys.def. Launchers tell the rank each in its own words. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -19,28 +19,28 @@ static const struct {
         const char *key;
         const char *names[9];
 } launchers[] = {
-        {"rank",
+        {CAPO_INFO_RANK,
          {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
           "FLUX_TASK_RANK"}},
-        {"world_size",
+        {CAPO_INFO_WORLD_SIZE,
          {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "FLUX_JOB_SIZE"}},
-        {"local_rank",
+        {CAPO_INFO_LOCAL_RANK,
          {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK"}},
-        {"job",
+        {CAPO_INFO_JOB,
          {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "FLUX_JOB_ID", "TORCHELASTIC_RUN_ID",
           "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"}},
-        {"job.name", {"SLURM_JOB_NAME", "PBS_JOBNAME", "LSB_JOBNAME"}},
-        {"nccl.hostid", {"NCCL_HOSTID"}},
-        {"layout", {"CAPO_LAYOUT"}},
-        {"profile", {"CAPO_PROFILE"}},
-        {"profile.digest", {"CAPO_PROFILE_DIGEST"}},
-        {"profile.allow_modelled", {"CAPO_ALLOW_MODELLED"}},
-        {"nccl.algo", {"NCCL_ALGO"}},
-        {"nccl.proto", {"NCCL_PROTO"}},
-        {"nccl.tuner_plugin", {"NCCL_TUNER_PLUGIN"}},
-        {"nccl.profiler_plugin", {"NCCL_PROFILER_PLUGIN"}},
-        {"nccl.net_plugin", {"NCCL_NET_PLUGIN"}},
-        {"cuda.visible", {"CUDA_VISIBLE_DEVICES"}},
+        {CAPO_INFO_JOB_NAME, {"SLURM_JOB_NAME", "PBS_JOBNAME", "LSB_JOBNAME"}},
+        {CAPO_INFO_NCCL_HOSTID, {"NCCL_HOSTID"}},
+        {CAPO_INFO_LAYOUT, {"CAPO_LAYOUT"}},
+        {CAPO_INFO_PROFILE, {"CAPO_PROFILE"}},
+        {CAPO_INFO_PROFILE_DIGEST, {"CAPO_PROFILE_DIGEST"}},
+        {CAPO_INFO_ALLOW_MODELLED, {"CAPO_ALLOW_MODELLED"}},
+        {CAPO_INFO_NCCL_ALGO, {"NCCL_ALGO"}},
+        {CAPO_INFO_NCCL_PROTO, {"NCCL_PROTO"}},
+        {CAPO_INFO_NCCL_TUNER, {"NCCL_TUNER_PLUGIN"}},
+        {CAPO_INFO_NCCL_PROFILER, {"NCCL_PROFILER_PLUGIN"}},
+        {CAPO_INFO_NCCL_NET, {"NCCL_NET_PLUGIN"}},
+        {CAPO_INFO_CUDA_VISIBLE, {"CUDA_VISIBLE_DEVICES"}},
 };
 
 long capo_shim_sysfs(const char *dir, const char *name, const char *file, long missing)
@@ -89,14 +89,14 @@ void capo_info_write(void)
         const struct capo_segment_header *h = capo_seg.header;
         const struct capo_env *env = capo_shim_env();
 
-        capo_shim_info("capo.version", "%s", CAPO_VERSION);
-        capo_shim_info("host", "%s", h->host);
-        capo_shim_info("boot_id", "%s", h->boot_id);
-        capo_shim_info("pid", "%d", h->pid);
-        capo_shim_info("uid", "%u", h->uid);
-        from_link("exe", "/proc/self/exe");
-        from_file("cmdline", "/proc/self/cmdline");
-        from_link("cwd", "/proc/self/cwd");
+        capo_shim_info(CAPO_INFO_VERSION, "%s", CAPO_VERSION);
+        capo_shim_info(CAPO_INFO_HOST, "%s", h->host);
+        capo_shim_info(CAPO_INFO_BOOT_ID, "%s", h->boot_id);
+        capo_shim_info(CAPO_INFO_PID, "%d", h->pid);
+        capo_shim_info(CAPO_INFO_UID, "%u", h->uid);
+        from_link(CAPO_INFO_EXE, "/proc/self/exe");
+        from_file(CAPO_INFO_CMDLINE, "/proc/self/cmdline");
+        from_link(CAPO_INFO_CWD, "/proc/self/cwd");
         for (size_t i = 0; i < N_ELEMENTS(launchers); i++) {
                 for (size_t k = 0; launchers[i].names[k]; k++) {
                         const char *value = getenv(launchers[i].names[k]);
@@ -106,17 +106,17 @@ void capo_info_write(void)
                                 if (i < 4) {
                                         char from[32];
 
-                                        snprintf(from, sizeof from, "%s.from", launchers[i].key);
+                                        snprintf(from, sizeof from, "%s%s", launchers[i].key, CAPO_INFO_FROM);
                                         capo_shim_info(from, "%s", launchers[i].names[k]);
                                 }
                                 break;
                         }
                 }
         }
-        capo_shim_info("start", "%llu", (unsigned long long)h->clock.t0_real_ns); /* ns since 1970 */
-        capo_shim_info("clock", "%s", h->clock.counter ? "tsc" : "monotonic");
-        capo_shim_info("trace", "%s", h->trace_all ? "all" : "last");
-        capo_shim_info("flight", "%u", h->flight_keep);
-        capo_shim_info("gpu.sample", "%lld", (long long)env->gpu_sample);
-        capo_shim_info("recording.memory", "%s", capo_seg.fd >= 0 ? "shm" : "private");
+        capo_shim_info(CAPO_INFO_START, "%llu", (unsigned long long)h->clock.t0_real_ns); /* ns since 1970 */
+        capo_shim_info(CAPO_INFO_CLOCK, "%s", h->clock.counter ? "tsc" : "monotonic");
+        capo_shim_info(CAPO_INFO_TRACE, "%s", h->trace_all ? "all" : "last");
+        capo_shim_info(CAPO_INFO_FLIGHT, "%u", h->flight_keep);
+        capo_shim_info(CAPO_INFO_GPU_SAMPLE, "%lld", (long long)env->gpu_sample);
+        capo_shim_info(CAPO_INFO_MEMORY, "%s", capo_seg.fd >= 0 ? "shm" : "private");
 }

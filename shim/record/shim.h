@@ -18,6 +18,7 @@
 
 #include "capo/env.h"
 #include "core/base/clock.h"
+#include "core/log/info.h"
 
 /* Where the recorder of this process stands. Written once per process life (and by the fork handler). */
 enum capo_shim_state {
@@ -101,7 +102,7 @@ void capo_shim_keep_begin(void);
 void capo_shim_keep(unsigned type, const char *text, size_t size);
 void capo_shim_keep_end(void);
 
-/** capo_shim_info() - one "key\tvalue\n" line of an INFO frame; keys are listed in docs/log-format.md. */
+/** capo_shim_info() - one "key\tvalue\n" line of an INFO frame; @key: core/log/info.h. */
 void capo_shim_info(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** capo_shim_sysfs() - the number in CAPO_SYSFS/@dir/@name/@file, "bus/pci/devices" and such; @missing when there is

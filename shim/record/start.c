@@ -182,21 +182,13 @@ void capo_shim_info(const char *key, const char *format, ...)
 {
         char line[4096];
         va_list args;
-        int n = snprintf(line, sizeof line, "%s\t", key), m;
+        size_t n;
 
         va_start(args, format);
-        m = vsnprintf(line + n, sizeof line - 1 - (size_t)n, format, args);
+        n = capo_info_print(line, sizeof line, key, format, args);
         va_end(args);
-        if (m < 0)
-                return;
-        if (n + m > (int)sizeof line - 2)
-                m = (int)sizeof line - 2 - n;
-        for (int i = n; i < n + m; i++) {
-                if ((unsigned char)line[i] < 32) /* one line is one line */
-                        line[i] = ' ';
-        }
-        line[n + m] = '\n';
-        capo_shim_text(CAPO_FRAME_INFO, line, (size_t)(n + m + 1));
+        if (n)
+                capo_shim_text(CAPO_FRAME_INFO, line, n);
 }
 
 /* ---- callbacks ---- */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/log/info.h"
 #include "core/log/read.h"
 #include "core/log/segment.h"
 
@@ -35,16 +36,12 @@ static void call(const struct capo_record *r)
 
 static void info(const struct capo_log_frame *f)
 {
-        const char *line;
-        size_t at = 0, n;
+        struct capo_info_line line;
+        size_t at = 0;
 
-        while ((line = capo_log_next_line(f, &at, &n))) {
-                const char *tab = memchr(line, '\t', n);
-
-                if (tab)
-                        printf("info %.*s %.*s\n", (int)(tab - line), line, (int)(n - (size_t)(tab + 1 - line)),
-                               tab + 1);
-        }
+        while (capo_info_next(f, &at, &line))
+                printf("info %.*s%s %.*s\n", (int)line.n_key, line.key, line.more ? "+" : "", (int)line.n_value,
+                       line.value);
 }
 
 static void block(const struct capo_log_frame *f)

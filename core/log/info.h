@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text of INFO frames: lines of a key, a tab, a value. include/capo/log_keys.def lists the keys; here is what knows
+ * how a line is put together (info_write.c, in the job) and taken apart (info_read.c, afterwards).
+ */
+#ifndef CAPO_LOG_INFO_H
+#define CAPO_LOG_INFO_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* CAPO_INFO_HOST is "host", and so on: a key that is misspelt does not compile. */
+#define INFO_KEY(id, key, meaning) static const char CAPO_INFO_##id[] __attribute__((unused)) = key;
+#include "capo/log_keys.def"
+
+#define CAPO_INFO_FROM ".from" /* behind the key of what a launcher told: the key of the variable's name */
+
+/**
+ * capo_info_print() - one line, its newline included and no zero behind it
+ * @room: of @line; a value that does not fit is cut
+ *
+ * Control characters of the value become spaces: one line is one line. Allocates nothing.
+ *
+ * Return: bytes; 0 when @format cannot be printed or not even the key fits.
+ */
+size_t capo_info_print(char *line, size_t room, const char *key, const char *format, va_list args)
+        __attribute__((format(printf, 4, 0)));
+
+struct capo_log_frame;
+
+struct capo_info_line {
+        const char *key, *value; /* in the frame, no zero behind them */
+        size_t n_key, n_value;
+        bool more; /* the value goes behind the key's earlier one instead of replacing it */
+};
+
+/** capo_info_next() - the next line of @f that has a key and a value; *@at starts with 0. False: no more. */
+bool capo_info_next(const struct capo_log_frame *f, size_t *at, struct capo_info_line *out);
+
+/** capo_info_is() - is it the line of @key? */
+bool capo_info_is(const struct capo_info_line *line, const char *key);
+
+/** capo_info_index() - N of a @key that is @base, a dot and N ("gpu.numa.3"); -1 when it is none. */
+int capo_info_index(const char *key, const char *base);
+
+#endif

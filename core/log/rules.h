@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text of RULES frames: what the rule numbers of a recording stand for. A process that was tuned or swept says so
+ * once, a line per row. include/capo/log_keys.def lists the words; rules_write.c puts lines together (in the job),
+ * rules_read.c takes them apart (afterwards).
+ */
+#ifndef CAPO_LOG_RULES_H
+#define CAPO_LOG_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* CAPO_RULES_DIGEST is "digest", and so on. */
+#define RULES_KEY(id, word, fields) static const char CAPO_RULES_##id[] __attribute__((unused)) = word;
+#include "capo/log_keys.def"
+
+#define CAPO_RULES_WHEN 400 /* bytes of a condition; longer ones are cut */
+
+struct capo_rules_row {
+        unsigned rule;              /* capo_record.rule */
+        bool candidate;             /* of a sweep: only rule, algorithm, protocol and channels are set */
+        char file[256];             /* of the profile, without its folder; the reader's own */
+        unsigned line;              /* in it */
+        char when[CAPO_RULES_WHEN]; /* condition of the rule, or "always" */
+        char coll[32];
+        uint64_t from, upto; /* bytes; UINT64_MAX is max */
+        char algo[32], proto[16];
+        unsigned channels; /* 0: NCCL's */
+};
+
+/* ---- writing ---- */
+
+/** capo_rules_put() - DIGEST, MODELLED, FILE, NAME, MORE, SWEEP: a line of @key and what @format makes. */
+void capo_rules_put(FILE *out, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/** capo_rules_put_row() - a line for a row or a candidate. */
+void capo_rules_put_row(FILE *out, const struct capo_rules_row *row);
+
+/* ---- reading: @rules is the text of the frame, NULL for none ---- */
+
+/** capo_rules_value() - value of DIGEST, MODELLED, FILE, NAME or SWEEP. False: not there, and @out is "". */
+bool capo_rules_value(const char *rules, const char *key, char *out, size_t room);
+
+/** capo_rules_row() - the line at @line (up to a newline or zero) as a row or a candidate, but for its file. */
+bool capo_rules_row(const char *line, struct capo_rules_row *out);
+
+/** capo_rules_find() - what capo_record.rule = @rule stands for; false when @rules does not tell. */
+bool capo_rules_find(const char *rules, unsigned rule, struct capo_rules_row *out);
+
+/** capo_rules_place() - "p.json:12", "sweep candidate", or "rule 12" when @rules does not tell. Returns @text. */
+const char *capo_rules_place(const char *rules, unsigned rule, char *text, size_t room);
+
+#endif
