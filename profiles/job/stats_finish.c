@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* After the last log: who is on which node, what communicators are called, what all the counts come to. */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
-#include "profiles/job/stats_private.h"
 #include "core/base/util.h"
+#include "profiles/job/skew.h"
+#include "profiles/job/stats.h"
+#include "profiles/job/stats_private.h"
 
 static bool same(const char *a, const char *b)
 {
@@ -33,11 +35,8 @@ static int place_processes(struct capo_job *job)
                 for (k = 0; k < job->n_nodes && strcmp(job->nodes[k].key, key) != 0; k++)
                         ;
                 if (k == job->n_nodes) {
-                        void *larger = job_grow(job->nodes, job->n_nodes, sizeof *job->nodes);
-
-                        if (!larger)
+                        if (capo_array_room(&job->nodes, job->n_nodes, sizeof *job->nodes) < 0)
                                 return -ENOMEM;
-                        job->nodes = larger;
                         job->nodes[k] =
                                 (struct capo_job_node){.key = strdup(key), .name = strdup(id && *id ? id : p->host)};
                         job->n_nodes++;
@@ -320,54 +319,4 @@ int capo_job_finish(struct capo_job *job)
         if (job->n_sites)
                 qsort(job->sites, job->n_sites, sizeof *job->sites, by_host_time);
         return capo_skew_solve(job, job->scratch->meets);
-}
-
-uint64_t capo_job_duration_ns(const struct capo_job *job)
-{
-        return job->t_end_ns > job->t_begin_ns ? job->t_end_ns - job->t_begin_ns : 0;
-}
-
-enum capo_clock capo_job_row_clock(const struct capo_job_row *row)
-{
-        for (enum capo_clock c = CAPO_CLOCK_KERNEL; c > CAPO_CLOCK_NONE; c--) {
-                if (row->time[c].count)
-                        return c;
-        }
-        return CAPO_CLOCK_NONE;
-}
-
-double capo_job_row_total_ns(const struct capo_job_row *row)
-{
-        return capo_hist_mean(&row->time[capo_job_row_clock(row)]) * (double)row->calls;
-}
-
-bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_row *row, double *algbw, double *busbw)
-{
-        enum capo_clock clock = capo_job_row_clock(row);
-        enum capo_call_kind kind = capo_call_kind(row->call);
-        int32_t n_ranks = row->comm != CAPO_NO_COMM ? job->comms[row->comm].n_ranks : -1;
-        double ns;
-
-        *algbw = *busbw = 0;
-        if ((clock != CAPO_CLOCK_EVENT && clock != CAPO_CLOCK_KERNEL) || !row->bytes || n_ranks < 1 ||
-            kind == CAPO_KIND_GROUP || kind == CAPO_KIND_OTHER)
-                return false;
-        ns = capo_hist_quantile(&row->time[clock], 0.5);
-        if (ns <= 0)
-                return false;
-        *algbw = (double)row->bytes / ns; /* bytes per ns are GB/s */
-        *busbw = *algbw * capo_busbw_factor(kind, (unsigned)n_ranks);
-        return true;
-}
-
-int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from)
-{
-        to->calls += from->calls;
-        to->count += from->count;
-        to->failed += from->failed;
-        for (unsigned c = 0; c < CAPO_CLOCKS; c++) {
-                if (capo_hist_merge(&to->time[c], &from->time[c]) < 0)
-                        return -ENOMEM;
-        }
-        return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What profiles/job/stats.c (adding logs) and profiles/job/stats_finish.c (drawing conclusions) share. */
+/* What the files that add logs to a job share: stats.c (frames), stats_*.c, and job.c which frees what they made. */
 #ifndef CAPO_STATS_PRIVATE_H
 #define CAPO_STATS_PRIVATE_H
 
-#include "profiles/job/skew.h"
-#include "profiles/job/stats.h"
+#include "profiles/job/job.h"
+#include "profiles/job/meet.h"
 
 /* Open addressing: hash -> 1 + index in the job's array. */
 struct job_index {
@@ -24,19 +24,42 @@ static inline bool job_failed(int8_t result)
 struct job_scratch {
         struct job_index rows, sites;
         struct capo_meet **meets; /* one per job->comms; NULL: no call of it seen yet, or it has one rank */
-        uint64_t tally_of;        /* number of the (log, communicator) whose calls are being counted */
 };
 
-/** job_grow() - room for one more in an array that doubles at powers of two. Return: the array, NULL: no memory. */
-void *job_grow(void *array, uint32_t n, size_t size);
+/** job_text_copy() - text out of a log goes to terminals: bytes that may steer them become '?'. NULL: no memory. */
+char *job_text_copy(const void *bytes, size_t size);
+
+/** job_add_text_frame() - an INFO, FABRIC or RULES frame into its process. Return: 0, -ENOMEM. */
+int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *f);
 
 /** job_tally() - close the counting of a row's calls of one rank: row->count becomes the larger. */
 void job_tally(struct capo_job_row *row);
 
-/** job_add_to_row() - what one cell says, into the job's row of its key; key.calls is the cell's count, key.failed
- * those of them that failed, key.time empty. @tally_of: number of the (process, communicator). Return: the row, NULL:
- * no memory. */
+/**
+ * job_add_to_row() - what one cell says, into the job's row of its key
+ * @key: calls and failed are those of the cell, time is empty
+ * @tally_of: number of the (process, communicator)
+ * Return: the row, NULL: no memory.
+ */
 struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *key, uint64_t tally_of);
+
+/** job_add_site() - calls of one call site, to the job's site of the same @text. Return: 0, -ENOMEM. */
+int job_add_site(struct capo_job *job, const struct capo_log_site *s, const char *text);
+
+/* CELLs and SITEs replace their earlier selves: where the last frame of each id is. */
+struct job_places {
+        uint64_t *at; /* by id; 0: none. Owned */
+        uint32_t n;
+};
+
+/** job_place() - the frame of @id is now at @offset. Return: 0, -ENOMEM. */
+int job_place(struct job_places *places, uint16_t id, uint64_t offset);
+
+/** job_add_cells(), job_add_sites() - read the frames at @places into the job. @comms: id in the process -> 1 + index
+ * in job->comms. Return: 0, -ENOMEM. */
+int job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_places *places, uint32_t process,
+                  const uint32_t *comms);
+int job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_places *places);
 
 /**
  * job_add_traced_cells() - cells made anew from the single calls of a log in which every call is kept
@@ -45,8 +68,5 @@ struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *k
  * @comms: id in the process -> 1 + index in job->comms. Return: 0, -ENOMEM, or what capo_log_open() says.
  */
 int job_add_traced_cells(struct capo_job *job, const char *path, uint32_t process, const uint32_t *comms);
-
-/** job_text_hash() - 64 bits of @size bytes. */
-uint64_t job_text_hash(const void *bytes, size_t size);
 
 #endif

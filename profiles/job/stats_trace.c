@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiles/job/stats_private.h"
+#include "core/base/array.h"
 #include "core/base/util.h"
+#include "profiles/job/stats_private.h"
 
 struct traced {
         struct capo_log_cell key; /* count, result and clock are not part of it */
@@ -34,16 +35,13 @@ static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_
                                     .algo_proto = algo_proto,
                                     .channels = channels,
                                     .flags = flags & JOB_ROW_FLAGS};
-        void *larger;
 
         for (uint32_t i = 0; i < t->n_cells; i++) {
                 if (!memcmp(&t->cells[i].key, &key, sizeof key))
                         return i + 1;
         }
-        larger = job_grow(t->cells, t->n_cells, sizeof *t->cells);
-        if (!larger)
+        if (capo_array_room(&t->cells, t->n_cells, sizeof *t->cells) < 0)
                 return 0;
-        t->cells = larger;
         t->cells[t->n_cells] = (struct traced){.key = key};
         return ++t->n_cells;
 }

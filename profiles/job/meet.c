@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "profiles/job/meet.h"
+
+struct capo_meet *capo_meet_new(uint32_t n_ranks)
+{
+        struct capo_meet *m = calloc(1, sizeof *m);
+
+        if (!m)
+                return NULL;
+        m->n_ranks = n_ranks;
+        m->limit = UINT32_MAX;
+        m->max_rows = (1u << 18) / n_ranks;
+        m->max_rows = m->max_rows > 2048 ? 2048 : m->max_rows < 64 ? 64 : m->max_rows;
+        m->n_slots = 8192;
+        m->rows = malloc(m->max_rows * sizeof *m->rows);
+        m->arrivals = malloc((size_t)m->max_rows * n_ranks * sizeof *m->arrivals);
+        m->slots = calloc(m->n_slots, sizeof *m->slots);
+        if (!m->rows || !m->arrivals || !m->slots) {
+                capo_meet_free(m);
+                return NULL;
+        }
+        return m;
+}
+
+void capo_meet_free(struct capo_meet *m)
+{
+        if (!m)
+                return;
+        free(m->rows);
+        free(m->arrivals);
+        free(m->slots);
+        free(m);
+}
+
+uint32_t capo_meet_limit(const struct capo_meet *m)
+{
+        return m->limit;
+}
+
+/* The slot that names @seq's row, or the empty one where it would be named. */
+static uint32_t *slot_of(struct capo_meet *m, uint32_t seq)
+{
+        uint32_t i = (seq ^ seq >> 13) * 0x85ebca6bu >> 19; /* 13 bits: 8192 slots */
+
+        while (m->slots[i] && m->rows[m->slots[i] - 1].seq != seq)
+                i = (i + 1) % m->n_slots;
+        return &m->slots[i];
+}
+
+/* Halve the sample until there is room; keeps the order of rows. */
+static void thin(struct capo_meet *m)
+{
+        while (m->n_rows == m->max_rows && m->limit) {
+                uint32_t kept = 0;
+
+                m->limit >>= 1;
+                memset(m->slots, 0, m->n_slots * sizeof *m->slots);
+                for (uint32_t i = 0; i < m->n_rows; i++) {
+                        if (capo_meet_hash(m->rows[i].seq) > m->limit)
+                                continue;
+                        if (kept != i) {
+                                m->rows[kept] = m->rows[i];
+                                memcpy(m->arrivals + (size_t)kept * m->n_ranks, m->arrivals + (size_t)i * m->n_ranks,
+                                       m->n_ranks * sizeof *m->arrivals);
+                        }
+                        kept++;
+                        *slot_of(m, m->rows[kept - 1].seq) = kept;
+                }
+                m->n_rows = kept;
+        }
+}
+
+static void set_gpu(struct capo_meet_arrival *a, const struct capo_record *r)
+{
+        if (r->clock != CAPO_CLOCK_EVENT && r->clock != CAPO_CLOCK_KERNEL)
+                return;
+        a->gpu_ns = r->gpu_ns;
+        a->gpu_begin = r->gpu_begin && r->gpu_ns ? r->t_begin + 16 * (uint64_t)r->gpu_begin : 0;
+}
+
+int64_t capo_meet_add(struct capo_meet *m, uint32_t rank, const struct capo_record *r)
+{
+        struct capo_meet_arrival *a;
+        struct capo_meet_row *row;
+        uint32_t *slot;
+
+        if (!r->seq || rank >= m->n_ranks || capo_meet_hash(r->seq) > m->limit)
+                return -1;
+        slot = slot_of(m, r->seq);
+        if (!*slot) {
+                if (m->n_rows == m->max_rows) {
+                        thin(m);
+                        if (m->n_rows == m->max_rows || capo_meet_hash(r->seq) > m->limit)
+                                return -1;
+                        slot = slot_of(m, r->seq);
+                }
+                m->rows[m->n_rows] = (struct capo_meet_row){.seq = r->seq, .bytes = r->bytes, .call = r->call};
+                a = m->arrivals + (size_t)m->n_rows * m->n_ranks;
+                for (uint32_t i = 0; i < m->n_ranks; i++)
+                        a[i] = (struct capo_meet_arrival){.begin = CAPO_MEET_ABSENT};
+                *slot = ++m->n_rows;
+        }
+        row = &m->rows[*slot - 1];
+        a = m->arrivals + (size_t)(*slot - 1) * m->n_ranks + rank;
+        if (a->begin != CAPO_MEET_ABSENT)
+                return -1;
+        if (row->call != r->call || row->bytes != r->bytes)
+                row->mismatch = true;
+        *a = (struct capo_meet_arrival){.begin = r->t_begin};
+        set_gpu(a, r);
+        row->n_seen++;
+        return (int64_t)(*slot - 1) * m->n_ranks + rank;
+}
+
+void capo_meet_set_gpu(struct capo_meet *m, int64_t handle, uint32_t seq, const struct capo_record *group)
+{
+        if (handle < 0 || handle / m->n_ranks >= m->n_rows || m->rows[handle / m->n_ranks].seq != seq)
+                return; /* thinned away in between */
+        set_gpu(&m->arrivals[handle], group);
+}
+
+bool capo_meet_is_barrier(const struct capo_meet_row *row)
+{
+        enum capo_call_kind kind = capo_call_kind(row->call);
+
+        return row->bytes && !row->mismatch &&
+               (kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER ||
+                kind == CAPO_KIND_ALLTOALL);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The frames of a log that are text: INFO, FABRIC, RULES. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "profiles/job/stats_private.h"
+
+/* Text out of a log goes to terminals: nothing in it may steer them. */
+static void put_text(char *to, const void *bytes, size_t size)
+{
+        const unsigned char *from = bytes;
+
+        for (size_t i = 0; i < size; i++)
+                to[i] = (char)((from[i] < ' ' && from[i] != '\n' && from[i] != '\t') || from[i] == 127 ? '?' : from[i]);
+        to[size] = 0;
+}
+
+char *job_text_copy(const void *bytes, size_t size)
+{
+        char *copy = malloc(size + 1);
+
+        if (copy)
+                put_text(copy, bytes, size);
+        return copy;
+}
+
+static int append_text(char **text, const void *more, size_t size, bool newline)
+{
+        size_t old = *text ? strlen(*text) : 0;
+        char *larger = realloc(*text, old + size + 2);
+
+        if (!larger)
+                return -ENOMEM;
+        if (old && newline)
+                larger[old++] = '\n';
+        put_text(larger + old, more, size);
+        *text = larger;
+        return 0;
+}
+
+static int add_info(struct capo_job_process *p, const struct capo_info_line *line)
+{
+        for (uint32_t i = 0; i < p->n_info; i++) {
+                if (!capo_info_is(line, p->info[i].key))
+                        continue;
+                if (!line->more)
+                        p->info[i].value[0] = 0;
+                return append_text(&p->info[i].value, line->value, line->n_value, line->more);
+        }
+        if (capo_array_room(&p->info, p->n_info, sizeof *p->info) < 0)
+                return -ENOMEM;
+        p->info[p->n_info] = (struct capo_job_info){job_text_copy(line->key, line->n_key),
+                                                    job_text_copy(line->value, line->n_value)};
+        if (!p->info[p->n_info].key || !p->info[p->n_info].value) {
+                free(p->info[p->n_info].key);
+                free(p->info[p->n_info].value);
+                return -ENOMEM;
+        }
+        p->n_info++;
+        return 0;
+}
+
+int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *f)
+{
+        struct capo_info_line info;
+        const char *line;
+        size_t at = 0, n;
+        int r = 0;
+
+        if (f->type == CAPO_FRAME_FABRIC) {
+                /* Each piece begins with the number of its snapshot. The last two are kept: a kill may cut the last. */
+                char *now = p->fabric ? p->fabric + p->fabric_last_ : NULL;
+
+                line = capo_log_next_line(f, &at, &n);
+                if (line && now && (strncmp(now, line, n) != 0 || now[n] != '\n')) {
+                        memmove(p->fabric, now, strlen(now) + 1);
+                        p->fabric_last_ = strlen(p->fabric);
+                }
+                return append_text(&p->fabric, f->payload, f->size, false);
+        }
+        if (f->type == CAPO_FRAME_RULES) {
+                free(p->rules);
+                p->rules = NULL;
+                return append_text(&p->rules, f->payload, f->size, false);
+        }
+        while (r == 0 && capo_info_next(f, &at, &info))
+                r = add_info(p, &info);
+        return r;
+}
