@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "core/base/calls.h"
-#include "profiles/job/stats_private.h"
+#include "profiles/job/job.h"
+#include "profiles/job/scratch.h"
 
 struct capo_job *capo_job_new(void)
 {

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that add logs to a job share: stats.c (frames), stats_*.c, and job.c which frees what they made. */
+/* What the files that add logs to a job share: stats.c (frames, single calls) and stats_*.c. */
 #ifndef CAPO_STATS_PRIVATE_H
 #define CAPO_STATS_PRIVATE_H
 
 #include "profiles/job/job.h"
-#include "profiles/job/meet.h"
-
-/* Open addressing: hash -> 1 + index in the job's array. */
-struct job_index {
-        uint32_t *slots;
-        uint32_t n_slots; /* power of two, at most half full */
-};
+#include "profiles/job/scratch.h"
 
 /* Flags of calls that keep rows apart. */
 #define JOB_ROW_FLAGS (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED)
@@ -20,11 +14,6 @@ static inline bool job_failed(int8_t result)
 {
         return result != 0 && result != 7;
 }
-
-struct job_scratch {
-        struct job_index rows, sites;
-        struct capo_meet **meets; /* one per job->comms; NULL: no call of it seen yet, or it has one rank */
-};
 
 /** job_text_copy() - text out of a log goes to terminals: bytes that may steer them become '?'. NULL: no memory. */
 char *job_text_copy(const void *bytes, size_t size);

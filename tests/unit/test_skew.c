@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who comes last, by how much and at whose cost, of calls put together by hand on one host's clock. */
+#include <math.h>
+#include <string.h>
+#include <criterion/criterion.h>
+
+#include "profiles/job/skew.h"
+
+enum { RANKS = 3, MS = 1000000 };
+
+static struct capo_job *job;
+static struct capo_meet *meet;
+
+static void begin(void)
+{
+        job = capo_job_new();
+        job->processes = calloc(RANKS, sizeof *job->processes);
+        job->comms = calloc(1, sizeof *job->comms);
+        job->comms[0] = (struct capo_job_comm){.n_ranks = RANKS, .n_members = RANKS, .n_calls = 100};
+        job->comms[0].members = calloc(RANKS, sizeof *job->comms[0].members);
+        for (uint32_t i = 0; i < RANKS; i++) {
+                job->processes[i].header = (struct capo_log_header){.t0_real_ns = 1, .t0_mono_ns = 1};
+                job->comms[0].members[i] = (struct capo_job_member){.rank = (int32_t)i, .process = i};
+        }
+        job->n_processes = RANKS;
+        job->n_comms = 1;
+        job->n_clocks = 1;
+        job->t_begin_ns = 1;
+        job->t_end_ns = 1 + 1000ull * MS;
+        meet = capo_meet_new(RANKS);
+}
+
+static void end(void)
+{
+        capo_meet_free(meet);
+        capo_job_free(job);
+}
+
+TestSuite(skew, .init = begin, .fini = end);
+
+/* Call @seq begins @late[rank] ns after its time; it lasts 1 ms less that on the GPU when there is one. */
+static void call(uint32_t seq, bool gpu, uint64_t a, uint64_t b, uint64_t c)
+{
+        const uint64_t late[RANKS] = {a, b, c};
+
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+                struct capo_record r = {.seq = seq,
+                                        .call = CAPO_CALL_ALLREDUCE,
+                                        .bytes = 8,
+                                        .t_begin = 5ull * MS * seq + (gpu ? 0 : late[rank]),
+                                        .clock = gpu ? CAPO_CLOCK_EVENT : CAPO_CLOCK_HOST,
+                                        .gpu_ns = gpu ? (uint32_t)(MS - late[rank]) : 0};
+
+                cr_assert_geq(capo_meet_add(meet, rank, &r), 0);
+        }
+}
+
+static const struct capo_skew *solve(void)
+{
+        cr_assert_eq(capo_skew_solve(job, &meet), 0);
+        return job->comms[0].skew;
+}
+
+Test(skew, the_rank_that_is_last_most_often_is_the_one)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t i = 1; i <= 10; i++) /* rank 1 is last six times, by little; rank 2 four times, by much */
+                call(i, false, 0, i <= 6 ? 300 : 100, i <= 6 ? 200 : 90000);
+        k = solve();
+        cr_assert(k->n_calls == 10 && k->from == CAPO_SKEW_HOST_START && k->uncertain_ns == 0);
+        cr_assert(k->ranks[0].last == 0 && k->ranks[1].last == 6 && k->ranks[2].last == 4);
+        cr_assert_eq(k->worst, 1);
+        cr_assert_eq(k->worst_p50_ns, 300);
+        cr_assert_eq(k->others_p50_ns, 200);
+        cr_assert_eq(k->worst_home_ns, 100);
+        cr_assert_eq(k->ranks[0].late_p50_ns, 0);
+        cr_assert_eq(k->ranks[2].late_p50_ns, 200);
+        cr_assert_eq(k->max_ns, 90000);
+        cr_assert_eq(k->wait_share, -1, "host times cost nothing that is known");
+        cr_assert_float_eq(k->ranks[0].wait_ns, (6 * 300 + 4 * 90000) / 10.0, 1e-6);
+}
+
+Test(skew, who_is_in_a_call_shortest_came_last)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t i = 1; i <= 20; i++)
+                call(i, true, 0, 0, 50000);
+        k = solve();
+        cr_assert(k->from == CAPO_SKEW_GPU_DURATION && k->worst == 2 && k->ranks[2].last == 20);
+        cr_assert_eq(k->p50_ns, 50000);
+        /* two of three ranks wait 50 us in each of 100 calls, of 1 s */
+        cr_assert_float_eq(k->wait_share, 2.0 / 3 * 50e-6 * 100, 1e-9);
+}
+
+Test(skew, a_few_gpu_times_are_not_enough)
+{
+        for (uint32_t i = 1; i <= 20; i++)
+                call(i, i <= 7, 0, 0, 50000);
+        cr_assert_eq(solve()->from, CAPO_SKEW_HOST_START);
+        cr_assert_eq(job->comms[0].skew->n_calls, 20);
+}
+
+Test(skew, eight_gpu_times_are)
+{
+        for (uint32_t i = 1; i <= 20; i++)
+                call(i, i <= 8, 0, 0, 50000);
+        cr_assert_eq(solve()->from, CAPO_SKEW_GPU_DURATION);
+        cr_assert_eq(job->comms[0].skew->n_calls, 8);
+}
+
+Test(skew, calls_that_ranks_disagree_on_are_counted_and_not_compared)
+{
+        struct capo_record other = {.seq = 4, .call = CAPO_CALL_ALLREDUCE, .bytes = 16};
+        const struct capo_skew *k;
+
+        capo_meet_add(meet, 0, &other);
+        call(9, false, 0, 0, 1);
+        other.bytes = 8;
+        capo_meet_add(meet, 1, &other);
+        k = solve();
+        cr_assert(k->n_calls == 1 && k->mismatched == 1 && k->mismatch_seq == 4);
+}
+
+Test(skew, a_call_that_a_rank_is_missing_in_says_nothing)
+{
+        struct capo_record r = {.seq = 1, .call = CAPO_CALL_ALLREDUCE, .bytes = 8};
+
+        capo_meet_add(meet, 0, &r);
+        capo_meet_add(meet, 2, &r);
+        cr_assert_null(solve());
+}

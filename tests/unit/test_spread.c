@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Medians, spreads and quantiles against numbers out of tables. */
+#include <math.h>
+#include <criterion/criterion.h>
+
+#include "profiles/job/spread.h"
+
+Test(spread, median)
+{
+        double odd[] = {9, 1, 5}, even[] = {4, 1, 3, 2}, one[] = {7};
+
+        cr_assert_eq(capo_median(odd, 3), 5);
+        cr_assert(odd[0] == 1 && odd[2] == 9, "sorted by the way");
+        cr_assert_eq(capo_median(even, 4), 2.5);
+        cr_assert_eq(capo_median(one, 1), 7);
+        cr_assert(isnan(capo_median(one, 0)));
+}
+
+Test(spread, an_outlier_does_not_move_it)
+{
+        double v[] = {1, 2, 3, 4, 1000}, scratch[5];
+
+        cr_assert_float_eq(capo_spread(v, 5, 3, scratch), 1.4826, 1e-12);
+        cr_assert_eq(v[4], 1000, "the numbers stay as they are");
+        cr_assert_eq(capo_spread(v, 1, 3, scratch), 0);
+        cr_assert_float_eq(capo_spread(v, 2, 1.5, scratch), 1.4826 * 0.5, 1e-12);
+}
+
+Test(spread, standard_error_of_a_median)
+{
+        double few[] = {1, 2, 3, 4, 5, 6, 7}, many[100], eight[] = {1, 2, 3, 4, 5, 6, 7, 8}, scratch[100];
+
+        cr_assert_eq(capo_median_se(few, 1, scratch), 0);
+        cr_assert_float_eq(capo_median_se(few, 7, scratch), 1.2533 * 1.4826 * 2 / sqrt(7), 1e-9);
+        /* from eight on the order statistics: 4 -+ 0.98 sqrt(8) is 1.2 .. 6.8, so v[1] to v[7] */
+        cr_assert_float_eq(capo_median_se(eight, 8, scratch), (8 - 2) / (2 * 1.96), 1e-9);
+        for (int i = 0; i < 100; i++)
+                many[i] = i;
+        /* 50 -+ 9.8: v[40] to v[60] */
+        cr_assert_float_eq(capo_median_se(many, 100, scratch), 20 / (2 * 1.96), 1e-9);
+}
+
+/* Two-sided Student quantiles, as every table has them. */
+Test(spread, student)
+{
+        static const struct {
+                double alpha, freedom, t;
+        } table[] = {{0.05, 1e9, 1.95996}, {0.01, 1e9, 2.57583}, {0.05, 30, 2.04227}, {0.05, 10, 2.22814},
+                     {0.05, 3, 3.18245},   {0.01, 10, 3.16927},  {0.1, 5, 2.01505}};
+
+        for (unsigned i = 0; i < sizeof table / sizeof *table; i++) {
+                double t = capo_quantile_t(table[i].alpha, table[i].freedom);
+
+                cr_assert_float_eq(t, table[i].t,
+                                   table[i].freedom > 1e6 ? 1e-4
+                                   : table[i].freedom < 5 ? 0.04 * table[i].t
+                                                          : 0.01 * table[i].t,
+                                   "%u: %g", i, t);
+        }
+        cr_assert_eq(capo_quantile_t(0.05, 0.2), capo_quantile_t(0.05, 1), "there is no less than one");
+}
