@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo advise: what the framework's knobs would change, from a recording. */
-#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,27 +12,6 @@
 #include "core/base/size.h"
 #include "profiles/job/stats.h"
 #include "profiles/fit/advise.h"
-
-static void help(void)
-{
-        puts("usage: capo advise [OPTIONS] DIR\n\n"
-             "Reads the all-reduces of a recorded training job and says what other bucket sizes would cost per step: "
-             "the knob\n"
-             "is DDP(bucket_cap_mb=N) in PyTorch, HOROVOD_FUSION_THRESHOLD in Horovod, allreduce_bucket_size in "
-             "DeepSpeed; and\n"
-             "what gradient accumulation would save. Everything predicted is modelled: buckets one after another, "
-             "times from\n"
-             "measurements, no overlap with the backward pass.\n\n"
-             "  --with INPUT   times from these measurements (a sweep's logs, nccl-tests output, store:FILE), each "
-             "size at what\n"
-             "                 the profile fitted to them would choose; default: the recording's own times\n"
-             "  --steps N      steps in the recording; default: found from how often each size was called\n\n"
-             "  capo advise capo-logs/training\n"
-             "  capo advise --with sweep/ capo-logs/training\n\n"
-             "Exit status: 0; 1 the recording holds no all-reduces of a training loop, or cannot be read; 2 wrong "
-             "command "
-             "line.");
-}
 
 static char *seconds(double s, char *text, size_t room)
 {
@@ -90,54 +69,40 @@ static int curve_for(const struct capo_job *job, uint32_t comm, const struct cap
         return capo_curve_of_job(job, comm, curve);
 }
 
-int capo_verb_advise(int argc, char **argv)
+struct options {
+        const char *with[64];
+        size_t n_with;
+        unsigned steps; /* 0: found */
+};
+
+static int fit_of(const struct options *o, struct capo_samples *set, struct capo_fit **fit)
 {
-        struct capo_samples set = {0};
-        struct capo_label label = {0};
-        struct capo_fit_options options = {.min_gain = 0.01};
-        struct capo_fit *fit = NULL;
+        static const struct capo_fit_options options = {.min_gain = 0.01};
+        static const struct capo_label label;
         struct capo_fault fault;
-        struct capo_job *job = NULL;
-        char *dir = NULL;
-        uint64_t steps = 0;
-        int status = CAPO_EXIT_FAIL, shown = 0, with = 0;
 
-        for (int i = 1; i < argc; i++) {
-                char *end;
-
-                if (!strcmp(argv[i], "--help")) {
-                        help();
-                        capo_samples_free(&set);
-                        return CAPO_EXIT_OK;
-                }
-                if (!strcmp(argv[i], "--with") && i + 1 < argc) {
-                        with++;
-                        if (capo_inputs_read(argv[++i], &label, &set) < 0)
-                                goto end;
-                } else if (!strcmp(argv[i], "--steps") && i + 1 < argc) {
-                        steps = strtoull(argv[++i], &end, 10);
-                        if (*end || end == argv[i] || steps < 2) {
-                                capo_error("--steps: expected a number from 2 on, found \"%s\"", argv[i]);
-                                status = CAPO_EXIT_USAGE;
-                                goto end;
-                        }
-                } else if (argv[i][0] == '-' || dir) {
-                        capo_error("advise: unknown option \"%s\"; capo advise --help", argv[i]);
-                        status = CAPO_EXIT_USAGE;
-                        goto end;
-                } else {
-                        dir = argv[i];
-                }
+        for (size_t i = 0; i < o->n_with; i++) {
+                if (cli_input_read(o->with[i], &label, set) < 0)
+                        return -1;
         }
-        if (!dir) {
-                capo_error("advise: which recording? capo advise --help");
-                status = CAPO_EXIT_USAGE;
-                goto end;
-        }
-        if (with && capo_fit_make(&set, &options, &fit, &fault) < 0) {
+        if (o->n_with && capo_fit_make(set, &options, fit, &fault) < 0) {
                 capo_error("advise: --with: %s", fault.text);
-                goto end;
+                return -1;
         }
+        return 0;
+}
+
+static int advise(void *options, int n, char **words)
+{
+        const struct options *o = options;
+        struct capo_samples set = {0};
+        struct capo_fit *fit = NULL;
+        struct capo_job *job = NULL;
+        const char *dir = words[0];
+        int shown = 0;
+
+        if (fit_of(o, &set, &fit) < 0)
+                goto end;
         job = cli_job_load(dir);
         if (!job)
                 goto end;
@@ -146,7 +111,7 @@ int capo_verb_advise(int argc, char **argv)
                 struct capo_advice advice;
                 const char *from;
 
-                if (curve_for(job, c, fit, &curve, &from) == 0 && capo_advise(job, c, &curve, steps, &advice) == 0 &&
+                if (curve_for(job, c, fit, &curve, &from) == 0 && capo_advise(job, c, &curve, o->steps, &advice) == 0 &&
                     advice.step_bytes >= 1024) {
                         if (!shown++)
                                 printf("capo advise  %s   predictions are modelled, not measured\n", dir);
@@ -155,15 +120,42 @@ int capo_verb_advise(int argc, char **argv)
                 capo_curve_finish(&curve);
         }
         if (!shown)
-                capo_error(with ? "%s: no all-reduces of a training step on as many ranks as --with was measured on"
-                                : "%s: no all-reduces of a training step in two sizes, timed on the GPU "
-                                  "(CAPO_GPU_SAMPLE=1, or "
-                                  "--with measurements)",
+                capo_error(o->n_with
+                                   ? "%s: no all-reduces of a training step on as many ranks as --with was measured on"
+                                   : "%s: no all-reduces of a training step in two sizes, timed on the GPU "
+                                     "(CAPO_GPU_SAMPLE=1, or --with measurements)",
                            dir);
-        status = shown ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 end:
         capo_job_free(job);
         capo_fit_free(fit);
         capo_samples_free(&set);
-        return status;
+        return shown ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }
+
+static const struct cli_option options[] = {
+        {"with", CLI_WORDS(struct options, with, n_with, "INPUT"),
+         "times from these measurements (a sweep's logs, nccl-tests output, store:FILE), each size at what the profile "
+         "fitted to them would choose; may be repeated; default: the recording's own times"},
+        {"steps", CLI_COUNT(struct options, steps, "N", 2, INT_MAX),
+         "steps in the recording; default: found from how often each size was called"},
+        {0}};
+
+const struct cli_command advise_command = {
+        .usage = "[OPTIONS] DIR",
+        .about =
+                "Reads the all-reduces of a recorded training job and says what other bucket sizes would cost per step: "
+                "the knob is DDP(bucket_cap_mb=N) in PyTorch, HOROVOD_FUSION_THRESHOLD in Horovod, "
+                "allreduce_bucket_size in DeepSpeed; and what gradient accumulation would save. Everything predicted is "
+                "modelled: buckets one after another, times from measurements, no overlap with the backward pass.",
+        .options = options,
+        .after = "  capo advise capo-logs/training\n"
+                 "  capo advise --with sweep/ capo-logs/training",
+        .status =
+                "0; 1 the recording holds no all-reduces of a training loop, or cannot be read; 2 wrong command line.",
+        .operand = "DIR",
+        .missing = "which recording?",
+        .least = 1,
+        .most = 1,
+        .size = sizeof(struct options),
+        .run = advise,
+};

@@ -1,83 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo export: any measurements capo can read, as one flat CSV. */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
+#include <limits.h>
 
-#include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/inputs.h"
+#include "cli/base/output.h"
 
-static void help(void)
+struct options {
+        struct cli_inputs inputs;
+        const char *out;
+};
+
+static int take(void *options, char *word)
 {
-        puts("usage: capo export [LABELS] INPUT... [-o FILE]\n\n"
-             "Writes measurements as flat CSV, one line per sample, for the engine your site already has: DuckDB, "
-             "Spark,\n"
-             "pandas (docs/scale.md shows them). Inputs are what capo fit reads: folders of capo logs, nccl-tests "
-             "output or\n"
-             "its JSON, sweep CSV, NCCL Inspector JSON; also a store, as store:FILE. Columns: docs/store.md.\n\n"
-             "  -o FILE         write there; default standard output");
-        fputs(capo_inputs_help(), stdout);
-        puts("\nexamples:\n"
-             "  capo export capo-logs/ -o samples.csv\n"
-             "  capo export --nccl 2.21.5 --layout 8 old-run.txt | head\n\n"
-             "Exit status: 0; 1 an input cannot be read or FILE not written, 2 wrong command line.");
+        return cli_inputs_add(&((struct options *)options)->inputs, word);
 }
 
-int capo_verb_export(int argc, char **argv)
+static void finish(void *options)
 {
+        cli_inputs_free(&((struct options *)options)->inputs);
+}
+
+static int export(void *options, int n, char **words)
+{
+        const struct options *o = options;
         struct capo_samples set = {0};
-        struct capo_label label = {0};
-        const char *path = NULL;
-        FILE *out = stdout;
-        int inputs = 0, status = CAPO_EXIT_OK, r;
+        struct cli_output out;
+        int r = cli_inputs_read(&o->inputs, &set);
 
-        for (int i = 1; i < argc && status == CAPO_EXIT_OK; i++) {
-                if (!strcmp(argv[i], "--help")) {
-                        help();
-                        goto end;
-                }
-                if (!strcmp(argv[i], "-o")) {
-                        if (++i == argc) {
-                                capo_error("export: -o needs a file");
-                                status = CAPO_EXIT_USAGE;
-                        } else {
-                                path = argv[i];
-                        }
-                        continue;
-                }
-                r = capo_inputs_option(&label, argc, argv, &i);
-                if (r < 0) {
-                        status = CAPO_EXIT_USAGE;
-                } else if (r == 0 && argv[i][0] == '-') {
-                        capo_error("export: unknown option \"%s\"; capo export --help", argv[i]);
-                        status = CAPO_EXIT_USAGE;
-                } else if (r == 0) {
-                        inputs++;
-                        if (capo_inputs_read(argv[i], &label, &set) < 0)
-                                status = CAPO_EXIT_FAIL;
-                }
+        if (r == 0) {
+                cli_inputs_notes(&set);
+                r = cli_output_open(&out, o->out);
+                if (r == 0)
+                        r = cli_output_close(&out, cli_inputs_csv(out.file, &set));
         }
-        if (status == CAPO_EXIT_OK && inputs == 0) {
-                capo_error("export: no input; capo export --help");
-                status = CAPO_EXIT_USAGE;
-        }
-        if (status != CAPO_EXIT_OK)
-                goto end;
-        capo_inputs_notes(&set);
-        if (path && !(out = fopen(path, "we"))) {
-                capo_error("%s: %s", path, strerror(errno));
-                status = CAPO_EXIT_FAIL;
-                goto end;
-        }
-        capo_inputs_csv(out, &set);
-        if (fflush(out) || ferror(out)) {
-                capo_error("%s: %s", path ? path : "standard output", strerror(errno));
-                status = CAPO_EXIT_FAIL;
-        }
-        if (out != stdout)
-                fclose(out);
-end:
         capo_samples_free(&set);
-        return status;
+        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
+
+static const struct cli_option options[] = {
+        {"output", CLI_FILE(struct options, out, "FILE"), "write there; default standard output", .letter = 'o'},
+        {CLI_TABLE(struct options, inputs.label, cli_label_options), CLI_LABELS_HELP},
+        {0}};
+
+const struct cli_command export_command = {
+        .usage = "[LABELS] INPUT... [-o FILE]",
+        .about = "Writes measurements as flat CSV, one line per sample, for the engine your site already has: DuckDB, "
+                 "Spark, pandas (docs/scale.md shows them). Inputs are what capo fit reads: folders of capo logs, "
+                 "nccl-tests output or its JSON, sweep CSV, NCCL Inspector JSON; also a store, as store:FILE. Columns: "
+                 "docs/store.md.",
+        .options = options,
+        .after = "examples:\n"
+                 "  capo export capo-logs/ -o samples.csv\n"
+                 "  capo export --nccl 2.21.5 --layout 8 old-run.txt | head",
+        .status = "0; 1 an input cannot be read or FILE not written, 2 wrong command line.",
+        .operand = "INPUT",
+        .missing = "no input",
+        .least = 1,
+        .most = UINT_MAX,
+        .size = sizeof(struct options),
+        .take = take,
+        .run = export,
+        .finish = finish,
+};

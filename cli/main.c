@@ -51,10 +51,6 @@ static int group(const struct cli_verb *verb, const char *word)
         char names[256] = "";
         size_t used = 0, n = strlen(verb->name);
 
-        if (word && (!strcmp(word, "--help") || !strcmp(word, "-h"))) {
-                cli_help(stdout, verb);
-                return CAPO_EXIT_OK;
-        }
         for (const struct cli_verb *v = cli_verbs; v->name && used < sizeof names; v++) {
                 if (!strncmp(v->name, verb->name, n) && v->name[n] == ' ')
                         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
@@ -80,7 +76,9 @@ static int run(int argc, char **argv)
                 capo_error("unknown verb \"%s\"; capo --help lists them", argv[0]);
                 return CAPO_EXIT_USAGE;
         }
-        return verb->command->run ? cli_run(verb, argc, argv) : group(verb, argc > 1 ? argv[1] : NULL);
+        if (!verb->command->run && (argc < 2 || argv[1][0] != '-'))
+                return group(verb, argv[1]);
+        return cli_run(verb, argc, argv);
 }
 
 /* capo help [VERB [WORD]]; --man and --options are for the build and for tests. */

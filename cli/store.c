@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo store: measurements kept across runs, clusters and releases. */
-#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,119 +8,51 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/inputs.h"
-#include "core/base/calls.h"
 #include "core/base/util.h"
 #include "profiles/store/store.h"
 
-static void help(void)
-{
-        puts("usage: capo store add FILE [ABOUT] [LABELS] INPUT...   keep measurements\n"
-             "       capo store list FILE                            what is kept, an import a line\n"
-             "       capo store query FILE [FILTER | --sql SELECT]   samples, or any question, as CSV\n"
-             "       capo store fit FILE [FILTER] [-- FIT-OPTIONS]   capo fit from what is kept\n"
-             "       capo store rm FILE NUMBER                       forget an import\n\n"
-             "FILE is an SQLite file (docs/store.md has its tables; any SQLite client reads it). It is made by the "
-             "first add.\n"
-             "Several processes may add at once. An add is kept whole or not at all.\n\n"
-             "about, what measurements themselves do not say:\n"
-             "  --cluster NAME  --link TEXT  --nic TEXT  --driver VERSION\n"
-             "  --wait SECONDS   how long to wait for another writer (default 30)\n"
-             "filter:\n"
-             "  --import N  --coll C  --nccl V  --gpu PATTERN  --layout L  --ranks N  --cluster PATTERN   (% in a "
-             "pattern is any text)");
-        fputs(capo_inputs_help(), stdout);
-        puts("\nexamples:\n"
-             "  capo store add site.db --cluster alps --nic slingshot capo-logs/\n"
-             "  capo store query site.db --sql \"select gpu, nccl, count(*) from samples group by 1, 2\"\n"
-             "  capo store fit site.db --gpu 'H100%' -- -o h100.json\n\n"
-             "Exit status: 0; 1 it could not be done (nothing is half done), 2 wrong command line.");
-}
-
-struct job {
+struct options {
         struct capo_store_about about;
+        unsigned wait;
+        const char *path; /* of the store */
+        struct cli_inputs inputs;
         struct capo_store_filter filter;
         struct capo_label label; /* filter options share its words */
+        int import;
         const char *sql;
-        int first_input, first_rest;
 };
 
-static int about_option(struct job *j, int argc, char **argv, int *i)
+/* The store, then inputs. */
+static int take(void *options, char *word)
 {
-        const struct {
-                const char *name, **value;
-        } texts[] = {{"--cluster", &j->about.cluster},
-                     {"--link", &j->about.link},
-                     {"--nic", &j->about.nic},
-                     {"--driver", &j->about.driver},
-                     {"--sql", &j->sql},
-                     {"--import", NULL},
-                     {"--ranks", NULL},
-                     {"--wait", NULL}};
+        struct options *o = options;
 
-        for (size_t k = 0; k < N_ELEMENTS(texts); k++) {
-                long v;
-                char *end;
-
-                if (strcmp(argv[*i], texts[k].name))
-                        continue;
-                if (++*i >= argc) {
-                        capo_error("store: %s needs a value", texts[k].name);
-                        return -EINVAL;
-                }
-                if (texts[k].value) {
-                        *texts[k].value = argv[*i];
-                        return 1;
-                }
-                v = strtol(argv[*i], &end, 10);
-                if (*end || end == argv[*i] || v < (texts[k].name[2] == 'w' ? 0 : 1)) {
-                        capo_error("store: %s: expected a number from 1 on, found \"%s\"", texts[k].name, argv[*i]);
-                        return -EINVAL;
-                }
-                if (texts[k].name[2] == 'w')
-                        capo_store_wait((unsigned)v);
-                else if (texts[k].name[2] == 'i')
-                        j->filter.import = v;
-                else
-                        j->filter.n_ranks = (int)v;
-                return 1;
-        }
+        if (o->path)
+                return cli_inputs_add(&o->inputs, word);
+        o->path = word;
         return 0;
 }
 
-static int add(struct job *j, const char *path, int argc, char **argv)
+static void finish(void *options)
 {
+        cli_inputs_free(&((struct options *)options)->inputs);
+}
+
+static int add(void *options, int n, char **words)
+{
+        struct options *o = options;
         struct capo_samples set = {0};
         struct capo_store *store = NULL;
         char why[512];
         int64_t id;
-        int inputs = 0, r = 0;
+        int r = cli_inputs_read(&o->inputs, &set);
 
-        for (int i = 3; i < argc && r >= 0; i++) {
-                r = about_option(j, argc, argv, &i);
-                if (r == 0)
-                        r = capo_inputs_option(&j->label, argc, argv, &i);
-                if (r == 0 && argv[i][0] == '-') {
-                        capo_error("store: unknown option \"%s\"; capo store --help", argv[i]);
-                        r = -EINVAL;
-                }
-                if (r < 0) {
-                        capo_samples_free(&set);
-                        return CAPO_EXIT_USAGE;
-                }
-                if (r > 0)
-                        continue;
-                inputs++;
-                r = capo_inputs_read(argv[i], &j->label, &set);
-        }
-        if (r >= 0 && !inputs) {
-                capo_error("store: add: no input; capo store --help");
-                return CAPO_EXIT_USAGE;
-        }
         if (r >= 0) {
-                capo_inputs_notes(&set);
-                r = capo_store_open(path, true, &store, why, sizeof why);
+                cli_inputs_notes(&set);
+                capo_store_wait(o->wait);
+                r = capo_store_open(o->path, true, &store, why, sizeof why);
                 if (r >= 0)
-                        r = capo_store_add(store, &set, &j->about, &id, why, sizeof why);
+                        r = capo_store_add(store, &set, &o->about, &id, why, sizeof why);
                 if (r < 0)
                         capo_error("%s", why);
                 else
@@ -137,11 +69,11 @@ static void print_import(const struct capo_store_import *m, void *user)
                (long long)m->n_samples, (long long)m->n_trials, m->cluster, m->link, m->nic, m->driver, m->source);
 }
 
-static int list(const char *path)
+static int list(void *options, int n, char **words)
 {
         struct capo_store *store = NULL;
         char why[512];
-        int r = capo_store_open(path, false, &store, why, sizeof why);
+        int r = capo_store_open(words[0], false, &store, why, sizeof why);
 
         if (r >= 0) {
                 printf("%6s  %-20s  %10s  %7s  %-12s  %-12s  %-10s  %-12s  %s\n", "import", "time", "samples", "trials",
@@ -154,66 +86,49 @@ static int list(const char *path)
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
-/* Filters are labels and numbers; everything behind "--" is for capo fit. Return: index of the rest, or -EINVAL. */
-static int filters(struct job *j, int argc, char **argv)
+static const struct capo_store_filter *filter_of(struct options *o)
 {
-        int i;
-
-        for (i = 3; i < argc; i++) {
-                int r;
-
-                if (!strcmp(argv[i], "--"))
-                        return i + 1;
-                r = about_option(j, argc, argv, &i);
-                if (r == 0)
-                        r = capo_inputs_option(&j->label, argc, argv, &i);
-                if (r < 0)
-                        return r;
-                if (r == 0) {
-                        capo_error("store: unknown filter \"%s\"; capo store --help", argv[i]);
-                        return -EINVAL;
-                }
-        }
-        j->filter.call = j->label.call;
-        j->filter.nccl = j->label.nccl;
-        j->filter.gpu = j->label.gpu;
-        j->filter.layout = j->label.layout;
-        j->filter.cluster = j->about.cluster;
-        return i;
+        o->filter.import = o->import;
+        o->filter.call = o->label.call;
+        o->filter.nccl = o->label.nccl;
+        o->filter.gpu = o->label.gpu;
+        o->filter.layout = o->label.layout;
+        return &o->filter;
 }
 
-static int query(struct job *j, const char *path)
+static int query(void *options, int n, char **words)
 {
+        struct options *o = options;
         struct capo_samples set = {0};
         struct capo_store *store = NULL;
         char why[512];
-        int r = capo_store_open(path, false, &store, why, sizeof why);
+        int r = capo_store_open(words[0], false, &store, why, sizeof why);
 
-        if (r >= 0 && j->sql)
-                r = capo_store_query(store, j->sql, stdout, why, sizeof why);
+        if (r >= 0 && o->sql)
+                r = capo_store_query(store, o->sql, stdout, why, sizeof why);
         else if (r >= 0)
-                r = capo_store_read(store, &j->filter, &set, why, sizeof why);
+                r = capo_store_read(store, filter_of(o), &set, why, sizeof why);
         if (r < 0)
                 capo_error("%s", why);
-        if (r >= 0 && !j->sql)
-                capo_inputs_csv(stdout, &set);
+        if (r >= 0 && !o->sql)
+                cli_inputs_csv(stdout, &set);
         capo_store_close(store);
         capo_samples_free(&set);
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
-static int remove_import(const char *path, const char *number)
+static int rm(void *options, int n, char **words)
 {
         struct capo_store *store = NULL;
         char why[512], *end;
-        long long id = strtoll(number, &end, 10);
+        long long id = strtoll(words[1], &end, 10);
         int r;
 
-        if (*end || end == number) {
-                capo_error("store: rm: expected the number of an import (capo store list), found \"%s\"", number);
+        if (*end || end == words[1]) {
+                capo_error("store rm: expected the number of an import (capo store list), found \"%s\"", words[1]);
                 return CAPO_EXIT_USAGE;
         }
-        r = capo_store_open(path, true, &store, why, sizeof why);
+        r = capo_store_open(words[0], true, &store, why, sizeof why);
         if (r >= 0)
                 r = capo_store_remove(store, id, why, sizeof why);
         if (r < 0)
@@ -223,50 +138,126 @@ static int remove_import(const char *path, const char *number)
 }
 
 /* The same as capo fit with this store as its only input. */
-static int fit(struct job *j, const char *path, int rest, int argc, char **argv)
+static int fit(void *options, int n, char **words)
 {
         static char verb[] = "fit";
-        char *words[64] = {verb};
-        char input[4200];
-        int n = 1;
+        _cleanup_free_ char *input = NULL;
+        _cleanup_free_ char **line = calloc((size_t)n + 2, sizeof *line);
 
-        snprintf(input, sizeof input, "store:%s", path);
-        words[n++] = input;
-        for (int i = rest; i < argc && n < (int)N_ELEMENTS(words) - 1; i++)
-                words[n++] = argv[i];
-        capo_inputs_filter(&j->filter);
-        return capo_verb_fit(n, words);
+        if (!line || asprintf(&input, "store:%s", words[0]) < 0) {
+                capo_error("store: out of memory");
+                return CAPO_EXIT_FAIL;
+        }
+        line[0] = verb;
+        line[1] = input;
+        memcpy(line + 2, words + 1, (size_t)(n - 1) * sizeof *line);
+        cli_inputs_filter(filter_of(options));
+        return cli_run(cli_verb_find(verb, NULL), n + 1, line);
 }
 
-int capo_verb_store(int argc, char **argv)
-{
-        struct job j = {.about = {"", "", "", ""}};
-        const char *verb = argc > 1 ? argv[1] : "", *path = argc > 2 ? argv[2] : NULL;
-        int rest;
+#define STATUS "0; 1 it could not be done (nothing is half done), 2 wrong command line."
 
-        if (!strcmp(verb, "--help")) {
-                help();
-                return CAPO_EXIT_OK;
-        }
-        if (!path || path[0] == '-' || strchr("-", verb[0])) {
-                capo_error("store: expected add, list, query, fit or rm, and a file; capo store --help");
-                return CAPO_EXIT_USAGE;
-        }
-        if (!strcmp(verb, "add"))
-                return add(&j, path, argc, argv);
-        if (!strcmp(verb, "list") && argc == 3)
-                return list(path);
-        if (!strcmp(verb, "rm") && argc == 4)
-                return remove_import(path, argv[3]);
-        if (!strcmp(verb, "query") || !strcmp(verb, "fit")) {
-                rest = filters(&j, argc, argv);
-                if (rest < 0)
-                        return CAPO_EXIT_USAGE;
-                if (!strcmp(verb, "fit"))
-                        return fit(&j, path, rest, argc, argv);
-                if (rest == argc)
-                        return query(&j, path);
-        }
-        capo_error("store: expected add, list, query, fit or rm, and what it needs; capo store --help");
-        return CAPO_EXIT_USAGE;
-}
+const struct cli_command store_command = {
+        .about = "FILE is an SQLite file (docs/store.md has its tables; any SQLite client reads it). It is made by the "
+                 "first add. Several processes may add at once. An add is kept whole or not at all.",
+        .after = "examples:\n"
+                 "  capo store add site.db --cluster alps --nic slingshot capo-logs/\n"
+                 "  capo store query site.db --sql \"select gpu, nccl, count(*) from samples group by 1, 2\"\n"
+                 "  capo store fit site.db --gpu 'H100%' -- -o h100.json",
+        .status = STATUS,
+};
+
+static const struct options defaults = {.about = {"", "", "", ""}, .wait = 30};
+
+static const struct cli_option add_options[] = {
+        {CLI_HEADING, "about, what measurements themselves do not say:"},
+        {"cluster", CLI_TEXT(struct options, about.cluster, "NAME"), "of the machines"},
+        {"link", CLI_TEXT(struct options, about.link, "TEXT"), "between them"},
+        {"nic", CLI_TEXT(struct options, about.nic, "TEXT"), "their NICs"},
+        {"driver", CLI_TEXT(struct options, about.driver, "VERSION"), "of the GPUs"},
+        {"wait", CLI_COUNT(struct options, wait, "SECONDS", 0, INT_MAX),
+         "how long to wait for another writer (default 30)"},
+        {CLI_TABLE(struct options, inputs.label, cli_label_options), CLI_LABELS_HELP},
+        {0}};
+
+const struct cli_command store_add_command = {
+        .usage = "FILE [ABOUT] [LABELS] INPUT...",
+        .about =
+                "Keeps measurements: all of these inputs as one import, or nothing of them. FILE is made when it is not "
+                "there.",
+        .options = add_options,
+        .after = "  capo store add site.db --cluster alps --nic slingshot capo-logs/",
+        .status = STATUS,
+        .operand = "FILE",
+        .missing = "add: no input, expected a store and what to add",
+        .least = 2,
+        .most = UINT_MAX,
+        .size = sizeof(struct options),
+        .defaults = &defaults,
+        .take = take,
+        .run = add,
+        .finish = finish,
+};
+
+const struct cli_command store_list_command = {
+        .usage = "FILE",
+        .about = "Prints what is kept, an import a line.",
+        .status = STATUS,
+        .operand = "FILE",
+        .missing = "expected a store",
+        .least = 1,
+        .most = 1,
+        .run = list,
+};
+
+static const struct cli_option filter_options[] = {
+        {"import", CLI_COUNT(struct options, import, "N", 1, INT_MAX), "samples of this import only"},
+        {"ranks", CLI_COUNT(struct options, filter.n_ranks, "N", 1, INT_MAX), "of so many ranks"},
+        {"cluster", CLI_TEXT(struct options, filter.cluster, "PATTERN"), "of these clusters; % is any text"},
+        {CLI_TABLE(struct options, label, cli_place_options), "and (% in --gpu is any text)"},
+        {0}};
+
+static const struct cli_option query_options[] = {
+        {"sql", CLI_TEXT(struct options, sql, "SELECT"), "any question instead, to the tables of docs/store.md"},
+        {CLI_HEADING, "filter:"},
+        {NULL, CLI_KIND_TABLE, 0, {.table = filter_options}},
+        {0}};
+
+const struct cli_command store_query_command = {
+        .usage = "FILE [FILTER]\nFILE --sql SELECT",
+        .about = "Prints samples, or the answer to any question, as CSV.",
+        .options = query_options,
+        .after = "  capo store query site.db --sql \"select gpu, nccl, count(*) from samples group by 1, 2\"",
+        .status = STATUS,
+        .operand = "FILE",
+        .missing = "expected a store",
+        .least = 1,
+        .most = 1,
+        .size = sizeof(struct options),
+        .run = query,
+};
+
+const struct cli_command store_fit_command = {
+        .usage = "FILE [FILTER] [-- FIT-OPTIONS]",
+        .about = "Is capo fit with what is kept as its only input; what follows -- are options of capo fit.",
+        .options = filter_options,
+        .after = "  capo store fit site.db --gpu 'H100%' -- -o h100.json",
+        .status = STATUS,
+        .operand = "FILE",
+        .missing = "expected a store",
+        .least = 1,
+        .most = UINT_MAX,
+        .size = sizeof(struct options),
+        .run = fit,
+};
+
+const struct cli_command store_rm_command = {
+        .usage = "FILE NUMBER",
+        .about = "Forgets an import; capo store list has their numbers.",
+        .status = STATUS,
+        .operand = "FILE",
+        .missing = "expected a store and the number of an import",
+        .least = 2,
+        .most = 2,
+        .run = rm,
+};

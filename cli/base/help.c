@@ -66,6 +66,7 @@ static void rows(const struct cli_option *o, void (*each)(const struct cli_optio
 struct page {
         FILE *out;
         int column;
+        bool any; /* option has been printed */
 };
 
 static void measure(const struct cli_option *o, void *arg)
@@ -85,9 +86,12 @@ static void show(const struct cli_option *o, void *arg)
         int at;
 
         if (!o->name) {
+                if (p->any)
+                        fputc('\n', p->out);
                 wrap(p->out, o->help, 0, 0);
                 return;
         }
+        p->any = true;
         label(o, text, sizeof text);
         at = fprintf(p->out, "  %-*s  ", p->column, text);
         if (at > p->column + 4)
@@ -123,7 +127,7 @@ static void each_usage(FILE *out, const struct cli_verb *verb, const char *befor
 void cli_help(FILE *out, const struct cli_verb *verb)
 {
         const struct cli_command *c = verb->command;
-        struct page p = {out, 0};
+        struct page p = {.out = out};
         bool any = false;
 
         each_usage(out, verb, "usage: ");

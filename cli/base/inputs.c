@@ -7,112 +7,140 @@
 #include "capo/msg.h"
 #include "cli/base/inputs.h"
 #include "cli/base/progress.h"
+#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/store/store.h"
 #include "profiles/store/csv.h"
 
-const char *capo_inputs_help(void)
+/* Words that take a label back. */
+static bool none(const char *v)
 {
-        return "labels, for the inputs that follow them (auto or none takes a label back):\n"
-               "  --algo A        what was forced: tree, ring, nvls, ...; auto: NCCL chose\n"
-               "  --proto P       ll, ll128, simple; auto\n"
-               "  --channels N    channels that were forced\n"
-               "  --coll C        the collective, where the file does not say\n"
-               "  --layout L      ranks per node: 8, 3+5, 10x8\n"
-               "  --nccl V        NCCL's release, such as 2.29.2\n"
-               "  --gpu NAME      GPU model\n";
+        return !strcmp(v, "none") || !strcmp(v, "auto");
 }
 
-static int wrong(const char *name, const char *expected, const char *found)
+static const char *take_algo(void *label, const char *v)
 {
-        capo_error("%s: expected %s, found \"%s\"", name, expected, found);
-        return -EINVAL;
+        struct capo_label *l = label;
+
+        l->algo = (uint8_t)capo_algo_find(v);
+        l->default_choice = !strcmp(v, "auto");
+        return l->algo || none(v) ? NULL
+                                  : "one of tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat, auto";
 }
 
-static int set_label(struct capo_label *l, const char *name, const char *v)
+static const char *take_proto(void *label, const char *v)
 {
-        bool none = !strcmp(v, "none") || !strcmp(v, "auto");
+        struct capo_label *l = label;
 
-        if (!strcmp(name, "--algo")) {
-                l->algo = (uint8_t)capo_algo_find(v);
-                l->default_choice = !strcmp(v, "auto");
-                if (!l->algo && !none)
-                        return wrong(name,
-                                     "one of tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat, auto", v);
-        } else if (!strcmp(name, "--proto")) {
-                l->proto = (uint8_t)capo_proto_find(v);
-                if (!l->proto && !none)
-                        return wrong(name, "one of ll, ll128, simple, auto", v);
-        } else if (!strcmp(name, "--channels")) {
-                char *end;
-                long n = none ? 0 : strtol(v, &end, 10);
+        l->proto = (uint8_t)capo_proto_find(v);
+        return l->proto || none(v) ? NULL : "one of ll, ll128, simple, auto";
+}
 
-                if (!none && (*end || end == v || n < 1 || n > 127))
-                        return wrong(name, "1 to 127", v);
-                l->channels = (uint8_t)n;
-        } else if (!strcmp(name, "--coll")) {
-                l->call = (uint8_t)capo_call_find(v);
-                if (!l->call && !none)
-                        return wrong(name, "a collective such as all_reduce", v);
-        } else if (!strcmp(name, "--layout")) {
-                struct capo_layout layout;
-                char text[CAPO_LAYOUT_TEXT] = "";
+static const char *take_channels(void *label, const char *v)
+{
+        struct capo_label *l = label;
+        char *end;
+        long n = none(v) ? 0 : strtol(v, &end, 10);
 
-                l->n_ranks = l->n_nodes = 0;
-                l->layout[0] = 0;
-                if (none)
-                        return 0;
-                if (capo_layout_parse(v, &layout, NULL) < 0)
-                        return wrong(name, "ranks per node such as 8, 3+5 or 10x8", v);
-                capo_layout_print(&layout, text, sizeof text);
-                l->n_ranks = (int)layout.n_ranks;
-                l->n_nodes = (int)layout.n_nodes;
-                if (strlen(text) < sizeof l->layout)
-                        memcpy(l->layout, text, strlen(text) + 1);
-        } else if (!strcmp(name, "--nccl")) {
-                l->nccl = none ? 0 : capo_nccl_parse(v);
-                if (!l->nccl && !none)
-                        return wrong(name, "a release such as 2.29.2", v);
-        } else {
-                if (strlen(v) >= sizeof l->gpu)
-                        return wrong(name, "a name of less than 48 characters", v);
-                memset(l->gpu, 0, sizeof l->gpu);
-                if (!none)
-                        memcpy(l->gpu, v, strlen(v));
+        if (!none(v) && (*end || end == v || n < 1 || n > 127))
+                return "1 to 127";
+        l->channels = (uint8_t)n;
+        return NULL;
+}
+
+static const char *take_coll(void *label, const char *v)
+{
+        struct capo_label *l = label;
+
+        l->call = (uint8_t)capo_call_find(v);
+        return l->call || none(v) ? NULL : "a collective such as all_reduce";
+}
+
+static const char *take_layout(void *label, const char *v)
+{
+        struct capo_label *l = label;
+        struct capo_layout layout;
+        char text[CAPO_LAYOUT_TEXT] = "";
+
+        l->n_ranks = l->n_nodes = 0;
+        l->layout[0] = 0;
+        if (none(v))
+                return NULL;
+        if (capo_layout_parse(v, &layout, NULL) < 0)
+                return "ranks per node such as 8, 3+5 or 10x8";
+        capo_layout_print(&layout, text, sizeof text);
+        l->n_ranks = (int)layout.n_ranks;
+        l->n_nodes = (int)layout.n_nodes;
+        if (strlen(text) < sizeof l->layout)
+                memcpy(l->layout, text, strlen(text) + 1);
+        return NULL;
+}
+
+static const char *take_nccl(void *label, const char *v)
+{
+        struct capo_label *l = label;
+
+        l->nccl = none(v) ? 0 : capo_nccl_parse(v);
+        return l->nccl || none(v) ? NULL : "a release such as 2.29.2";
+}
+
+static const char *take_gpu(void *label, const char *v)
+{
+        struct capo_label *l = label;
+
+        if (strlen(v) >= sizeof l->gpu)
+                return "a name of less than 48 characters";
+        memset(l->gpu, 0, sizeof l->gpu);
+        if (!none(v))
+                memcpy(l->gpu, v, strlen(v));
+        return NULL;
+}
+
+const struct cli_option cli_place_options[] = {
+        {"coll", CLI_WHOLE("C", take_coll), "the collective, where the file does not say", .example = "all_reduce"},
+        {"layout", CLI_WHOLE("L", take_layout), "ranks per node: 8, 3+5, 10x8", .example = "3+5"},
+        {"nccl", CLI_WHOLE("V", take_nccl), "NCCL's release, such as 2.29.2", .example = "2.29.2"},
+        {"gpu", CLI_WHOLE("NAME", take_gpu), "GPU model"},
+        {0}};
+
+const struct cli_option cli_label_options[] = {
+        {"algo", CLI_WHOLE("A", take_algo), "what was forced: tree, ring, nvls, ...; auto: NCCL chose",
+         .example = "auto"},
+        {"proto", CLI_WHOLE("P", take_proto), "ll, ll128, simple; auto", .example = "auto"},
+        {"channels", CLI_WHOLE("N", take_channels), "channels that were forced", .example = "8"},
+        {NULL, CLI_KIND_TABLE, 0, {.table = cli_place_options}},
+        {0}};
+
+int cli_inputs_add(struct cli_inputs *inputs, const char *path)
+{
+        if (capo_array_room(&inputs->v, inputs->n, sizeof *inputs->v) < 0) {
+                capo_error("out of memory");
+                return -ENOMEM;
         }
+        inputs->v[inputs->n++] = (struct cli_input){path, inputs->label};
         return 0;
 }
 
-int capo_inputs_option(struct capo_label *label, int argc, char **argv, int *i)
+void cli_inputs_free(struct cli_inputs *inputs)
 {
-        static const char *const names[] = {"--algo", "--proto", "--channels", "--coll", "--layout", "--nccl", "--gpu"};
+        free(inputs->v);
+        inputs->v = NULL;
+}
 
-        for (size_t k = 0; k < N_ELEMENTS(names); k++) {
-                size_t n = strlen(names[k]);
-                const char *value;
-                int r;
+int cli_inputs_read(const struct cli_inputs *inputs, struct capo_samples *set)
+{
+        int r = 0;
 
-                if (strncmp(argv[*i], names[k], n) || (argv[*i][n] && argv[*i][n] != '='))
-                        continue;
-                if (argv[*i][n] == '=') {
-                        value = argv[*i] + n + 1;
-                } else if (*i + 1 < argc) {
-                        value = argv[++*i];
-                } else {
-                        capo_error("%s needs a value", names[k]);
-                        return -EINVAL;
-                }
-                r = set_label(label, names[k], value);
-                return r < 0 ? r : 1;
-        }
-        return 0;
+        for (size_t i = 0; i < inputs->n && r >= 0; i++)
+                r = cli_input_read(inputs->v[i].path, &inputs->v[i].label, set);
+        return r < 0 ? r : 0;
 }
 
 static const struct capo_store_filter *filter_in_force;
 
-void capo_inputs_filter(const struct capo_store_filter *filter)
+void cli_inputs_filter(const struct capo_store_filter *filter)
 {
         filter_in_force = filter;
 }
@@ -136,7 +164,7 @@ static int read_store(const char *path, struct capo_samples *set, char *error, s
         return r;
 }
 
-int capo_inputs_csv(FILE *out, const struct capo_samples *set)
+int cli_inputs_csv(FILE *out, const struct capo_samples *set)
 {
         capo_csv_heads(out);
         for (size_t i = 0; i < set->n; i++) {
@@ -146,7 +174,7 @@ int capo_inputs_csv(FILE *out, const struct capo_samples *set)
         return 0;
 }
 
-int capo_inputs_read(const char *path, const struct capo_label *label, struct capo_samples *set)
+int cli_input_read(const char *path, const struct capo_label *label, struct capo_samples *set)
 {
         char error[768], what[96];
         int r;
@@ -164,7 +192,7 @@ int capo_inputs_read(const char *path, const struct capo_label *label, struct ca
         return r;
 }
 
-void capo_inputs_notes(const struct capo_samples *set)
+void cli_inputs_notes(const struct capo_samples *set)
 {
         enum { SHOWN = 12 };
 

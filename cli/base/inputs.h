@@ -5,32 +5,44 @@
 
 #include <stdio.h>
 
+#include "cli/base/options.h"
 #include "profiles/import/import.h"
 
-/** capo_inputs_help() - the options below, a line each. */
-const char *capo_inputs_help(void);
+/* For a verb's options: cli_label_options fill the label, and cli_inputs_add() takes each operand beside it. */
+struct cli_inputs {
+        struct capo_label label; /* so far */
+        struct cli_input {
+                const char *path;
+                struct capo_label label;
+        } * v;
+        size_t n;
+};
 
-/**
- * capo_inputs_option() - take argv[*i] when it is a label (--algo, --proto, --channels, --coll, --layout, --nccl,
- * --gpu)
- *
- * Return: 1 taken, *i is then the last word used; 0 not a label; -EINVAL it is a wrong one (said).
- */
-int capo_inputs_option(struct capo_label *label, int argc, char **argv, int *i);
+/* --algo, --proto, --channels and those of cli_place_options, into a struct capo_label. */
+extern const struct cli_option cli_label_options[];
+/* --coll, --layout, --nccl, --gpu: what a filter may also ask for. */
+extern const struct cli_option cli_place_options[];
+#define CLI_LABELS_HELP "labels, for the inputs that follow them (auto or none takes a label back):"
 
-/** capo_inputs_read() - capo_import(), or a store's samples for "store:FILE", with its error said, and progress on a
+/** cli_inputs_add() - one more, with the labels so far. Return: 0; -ENOMEM, said. */
+int cli_inputs_add(struct cli_inputs *inputs, const char *path);
+void cli_inputs_free(struct cli_inputs *inputs);
+
+/** cli_inputs_read() - all of them, by cli_input_read(). Return: the first error, else 0. */
+int cli_inputs_read(const struct cli_inputs *inputs, struct capo_samples *set);
+
+/** cli_input_read() - capo_import(), or a store's samples for "store:FILE", with its error said, and progress on a
  * terminal. Return: as capo_import(). */
-int capo_inputs_read(const char *path, const struct capo_label *label, struct capo_samples *set);
+int cli_input_read(const char *path, const struct capo_label *label, struct capo_samples *set);
 
-/** capo_inputs_notes() - say what was left out and why: the first few as warnings. */
-void capo_inputs_notes(const struct capo_samples *set);
+/** cli_inputs_notes() - say what was left out and why: the first few as warnings. */
+void cli_inputs_notes(const struct capo_samples *set);
 
-/** capo_inputs_csv() - samples as flat CSV (profiles/store/csv.h). Return: 0 or -EIO. */
-int capo_inputs_csv(FILE *out, const struct capo_samples *set);
+/** cli_inputs_csv() - samples as flat CSV (profiles/store/csv.h). Return: 0 or -EIO. */
+int cli_inputs_csv(FILE *out, const struct capo_samples *set);
 
-/** capo_inputs_filter() - which samples of a store ("store:FILE") capo_inputs_read() takes; NULL: all. Kept, not
- * copied. */
+/** cli_inputs_filter() - which samples of a store ("store:FILE") cli_input_read() takes; NULL: all. Kept, not copied. */
 struct capo_store_filter;
-void capo_inputs_filter(const struct capo_store_filter *filter);
+void cli_inputs_filter(const struct capo_store_filter *filter);
 
 #endif

@@ -69,7 +69,7 @@ static const char *take_number(const struct cli_option *row, void *target, const
                 return NULL;
         }
         if (row->most >= INT_MAX)
-                snprintf(expected, sizeof expected, "%s of at least %g", what[row->kind], row->least);
+                snprintf(expected, sizeof expected, "%s from %g on", what[row->kind], row->least);
         else
                 snprintf(expected, sizeof expected, "%s from %g to %g", what[row->kind], row->least, row->most);
         return expected;
@@ -299,6 +299,10 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
         r = parse(&p, &w, argc, argv);
         if (r > 0)
                 cli_help(stdout, verb);
+        if (r == 0 && !command->run) {
+                capo_error("%s: which of its verbs? capo %s --help", verb->name, verb->name);
+                r = -EINVAL;
+        }
         if (r == 0)
                 r = command->run(options, (int)w.n, words);
         else

@@ -100,6 +100,8 @@ struct cli_option {
         }
 /* Anything: @f puts it at the target. It returns NULL, or what it expected: "ranks per node, such as 3+5". */
 #define CLI_TAKE(S, m, w, f) CLI_KIND_TAKE, offsetof(S, m), {.take = (f)}, w
+/* The same with the whole struct for a target. */
+#define CLI_WHOLE(w, f) CLI_KIND_TAKE, 0, {.take = (f)}, w
 /* The options of another table, whose struct is member @m here; under a heading, or NULL. */
 #define CLI_TABLE(S, m, t) NULL, CLI_KIND_TABLE, offsetof(S, m), {.table = (t)}, NULL
 #define CLI_HEADING        NULL, CLI_KIND_HEADING, 0, {0}, NULL

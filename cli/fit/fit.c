@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo fit: measurements in, a profile and the reasons for it out. */
-#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,144 +12,26 @@
 #include "cli/base/cli.h"
 #include "cli/fit/fit.h"
 #include "cli/base/inputs.h"
+#include "cli/base/output.h"
 #include "cli/base/progress.h"
 #include "cli/fit/page.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"
 #include "cli/fit/svg.h"
 
-static void help(void)
-{
-        puts("usage: capo fit [OPTIONS] [LABELS] INPUT... [-o PROFILE]\n\n"
-             "Turns measurements into a profile: per allocation, collective and size the candidate that beats NCCL's "
-             "own\n"
-             "choice by more than the noise; everything else is left to NCCL. Prints what it decided, how sure it is, "
-             "the\n"
-             "regret of its decisions on measurements they were not made from, and what to measure next.\n\n"
-             "Inputs: folders of capo logs (capo sweep, capo run), nccl-tests output or its JSON (-J), sweep CSV of "
-             "NVIDIA's\n"
-             "example tuner, NCCL Inspector JSON, vidur CSV; store:FILE takes a store. NCCL's own choice must be among "
-             "what\n"
-             "was measured: a run without NCCL_ALGO and NCCL_PROTO.\n\n"
-             "  -o FILE          write the profile there (JSON; docs/profile-format.md)\n"
-             "  --svg FILE       the picture; default next to the profile, as .svg\n"
-             "  --json           the page as JSON\n"
-             "  --min-gain P     percent of time a rule must save to be written (default 1)\n"
-             "  --without-default  accept sweeps without NCCL's own choice: the next best candidate stands in for it\n"
-             "  --name NAME      name of the profile; default the file's\n"
-             "  --model ALLOC    also a rule for this allocation that was not measured (may be repeated): 3+5, or "
-             "exact GPUs\n"
-             "                   ({1,2,3}+{0-4}; 0,2,3 of one machine). NCCL's own model (capo plan), corrected by "
-             "measured over\n"
-             "                   modelled; without any INPUT by what the links under NCCL's channels carry and the "
-             "hops of the\n"
-             "                   largest node. Only gains above 15 %, marked modelled: capo run --allow-modelled uses "
-             "them\n"
-             "  --every          with --model 3+5 and no INPUT: a rule for every class of such allocations\n"
-             "  --sizes LIST     for --model without INPUT; default 1K..8G*2\n"
-             "  --topo FILE, --platform NAME, --libnccl FILE   the machine for --model, as capo plan takes them\n"
-             "  --all            all sizes, not only groups of sizes with one answer");
-        fputs(capo_inputs_help(), stdout);
-        puts("\nexamples:\n"
-             "  capo fit capo-logs/ -o mycluster.json\n"
-             "  capo fit default-*.txt --algo ring ring-*.txt --algo tree --proto ll128 tree-*.txt -o mycluster.json\n"
-             "  capo fit --model '{1,2,3}+{0-4}' --platform dgx1v -o fragment.json\n\n"
-             "Exit status: 0; 1 there is nothing to fit, or something failed; 2 wrong command line.");
-}
-
 struct job {
         struct capo_fit_options options;
+        struct cli_inputs inputs;
         struct capo_samples set;
-        struct capo_label label;
         const char *out, *svg, *name;
         char svg_beside[4096]; /* default of svg */
         bool json, all;
-        int inputs;
         struct fit_models models;
 };
 
 static void progress(const char *what, double done, void *user)
 {
         capo_progress_percent(what, (uint64_t)(1e6 * done), 1000000);
-}
-
-static const char *value_of(int argc, char **argv, int *i)
-{
-        if (*i + 1 < argc)
-                return argv[++*i];
-        capo_error("fit: %s needs a value", argv[*i]);
-        return NULL;
-}
-
-/* Return: an exit status, or -1 to go on. */
-static int arguments(struct job *j, int argc, char **argv)
-{
-        for (int i = 1; i < argc; i++) {
-                const char *a = argv[i], *v;
-                int r;
-
-                if (!strcmp(a, "--help")) {
-                        help();
-                        return CAPO_EXIT_OK;
-                }
-                if (!strcmp(a, "--every")) {
-                        j->models.every = true;
-                        continue;
-                }
-                if (fit_models_option(&j->models, a)) {
-                        v = value_of(argc, argv, &i);
-                        if (!v || fit_models_take(&j->models, a, v) < 0)
-                                return CAPO_EXIT_USAGE;
-                        continue;
-                }
-                if (!strcmp(a, "-o") || !strcmp(a, "--svg") || !strcmp(a, "--name") || !strcmp(a, "--min-gain")) {
-                        v = value_of(argc, argv, &i);
-                        if (!v)
-                                return CAPO_EXIT_USAGE;
-                        if (!strcmp(a, "-o"))
-                                j->out = v;
-                        else if (!strcmp(a, "--svg"))
-                                j->svg = v;
-                        else if (!strcmp(a, "--name"))
-                                j->name = v;
-                        else {
-                                char *end;
-                                double p = strtod(v, &end);
-
-                                if (end == v || (*end && strcmp(end, "%")) || !(p >= 0 && p < 100)) {
-                                        capo_error("--min-gain: expected percent, 0 to 99, found \"%s\"", v);
-                                        return CAPO_EXIT_USAGE;
-                                }
-                                j->options.min_gain = p / 100;
-                        }
-                        continue;
-                }
-                if (!strcmp(a, "--json") || !strcmp(a, "--all") || !strcmp(a, "--without-default")) {
-                        *(a[2] == 'j' ? &j->json : a[2] == 'a' ? &j->all : &j->options.without_default) = true;
-                        continue;
-                }
-                r = capo_inputs_option(&j->label, argc, argv, &i);
-                if (r < 0)
-                        return CAPO_EXIT_USAGE;
-                if (r > 0)
-                        continue;
-                if (a[0] == '-') {
-                        capo_error("fit: unknown option \"%s\"; capo fit --help", a);
-                        return CAPO_EXIT_USAGE;
-                }
-                j->inputs++;
-                if (capo_inputs_read(a, &j->label, &j->set) < 0)
-                        return CAPO_EXIT_FAIL;
-        }
-        if (j->models.every && (j->inputs || !j->models.n)) {
-                capo_error("fit: --every goes with --model and without inputs");
-                return CAPO_EXIT_USAGE;
-        }
-        if (j->inputs == 0 && j->models.n == 0) {
-                capo_error("fit: no input; capo fit --help");
-                return CAPO_EXIT_USAGE;
-        }
-        return -1;
 }
 
 /* ---- what is written ---- */
@@ -193,26 +75,13 @@ static int provenance(const struct job *j, const struct capo_fit *fit, struct ca
         return e;
 }
 
-/* Written beside and renamed, so that a job that starts meanwhile reads the old one or the new one. */
+/* Return: 0; negative errno, said. */
 static int write_file(const char *path, int (*write)(FILE *, const void *), const void *what)
 {
-        _cleanup_free_ char *beside = NULL;
-        FILE *f;
-        int e;
+        struct cli_output out;
+        int r = cli_output_open(&out, path);
 
-        if (asprintf(&beside, "%s.%d", path, (int)getpid()) < 0)
-                return -ENOMEM;
-        f = fopen(beside, "wxe");
-        if (!f)
-                return -errno;
-        e = write(f, what);
-        if (fclose(f) && e == 0)
-                e = -errno;
-        if (e == 0 && rename(beside, path) < 0)
-                e = -errno;
-        if (e < 0)
-                unlink(beside);
-        return e;
+        return r < 0 ? r : cli_output_close(&out, write(out.file, what));
 }
 
 static int write_profile(FILE *f, const void *profile)
@@ -228,27 +97,19 @@ static int write_svg(FILE *f, const void *fit)
 static int outputs(struct job *j, const struct capo_fit *fit, struct capo_profile *profile, int n_rules, int n_rows)
 {
         size_t n = j->out ? strlen(j->out) : 0;
-        int e;
+        struct stat st;
 
         if (j->out) {
-                e = write_file(j->out, write_profile, profile);
-                if (e < 0) {
-                        capo_error("%s: %s", j->out, strerror(-e));
+                if (write_file(j->out, write_profile, profile) < 0)
                         return CAPO_EXIT_FAIL;
-                }
-                if (!j->svg) {
+                if (!j->svg && stat(j->out, &st) == 0 && S_ISREG(st.st_mode)) { /* beside a device is no place */
                         snprintf(j->svg_beside, sizeof j->svg_beside, "%.*s.svg",
                                  n > 5 && !strcmp(j->out + n - 5, ".json") ? (int)n - 5 : (int)n, j->out);
                         j->svg = j->svg_beside;
                 }
         }
-        if (j->svg) {
-                e = write_file(j->svg, write_svg, fit);
-                if (e < 0) {
-                        capo_error("%s: %s", j->svg, strerror(-e));
-                        return CAPO_EXIT_FAIL;
-                }
-        }
+        if (j->svg && write_file(j->svg, write_svg, fit) < 0)
+                return CAPO_EXIT_FAIL;
         if (j->json)
                 return CAPO_EXIT_OK;
         if (j->out)
@@ -284,7 +145,7 @@ static bool two_kinds(const struct capo_fit *fit)
 static int model_alone(struct job *j)
 {
         struct capo_profile *profile = capo_profile_new(j->name ? j->name : "");
-        int n_rules = 0, status = CAPO_EXIT_FAIL, e;
+        int n_rules = 0, status = CAPO_EXIT_FAIL;
 
         if (!profile || who_and_when(profile) < 0)
                 capo_error("fit: no memory");
@@ -293,9 +154,7 @@ static int model_alone(struct job *j)
         if (status == CAPO_EXIT_OK && j->svg)
                 capo_warn("fit: --svg draws measurements, and there are none");
         if (status == CAPO_EXIT_OK && j->out && n_rules) {
-                e = write_file(j->out, write_profile, profile);
-                if (e < 0) {
-                        capo_error("%s: %s", j->out, strerror(-e));
+                if (write_file(j->out, write_profile, profile) < 0) {
                         status = CAPO_EXIT_FAIL;
                 } else if (!j->json) {
                         printf("\nwrote %s: %d rule%s, marked modelled; capo run --allow-modelled and capo plan "
@@ -315,46 +174,116 @@ static int model_alone(struct job *j)
         return status;
 }
 
-int capo_verb_fit(int argc, char **argv)
+static int take(void *options, char *word)
 {
-        struct job j = {.options = {.min_gain = 0.01}};
+        return cli_inputs_add(&((struct job *)options)->inputs, word);
+}
+
+static void finish(void *options)
+{
+        struct job *j = options;
+
+        cli_inputs_free(&j->inputs);
+        capo_samples_free(&j->set);
+}
+
+static int run(void *options, int n, char **words)
+{
+        struct job *j = options;
         struct capo_fit *fit = NULL;
         struct capo_profile *profile = NULL;
         struct capo_fault fault;
-        int status = arguments(&j, argc, argv), n_rules, n_rows, r;
+        int status = CAPO_EXIT_FAIL, n_rules, n_rows, r;
 
-        if (status >= 0)
-                goto end;
-        if (j.inputs == 0) {
-                status = model_alone(&j);
-                goto end;
+        if (j->models.every && (n || !j->models.n)) {
+                capo_error("fit: --every goes with --model and without inputs");
+                return CAPO_EXIT_USAGE;
         }
-        status = CAPO_EXIT_FAIL;
-        j.options.progress = progress;
-        capo_inputs_notes(&j.set);
-        r = capo_fit_make(&j.set, &j.options, &fit, &fault);
+        if (!n && !j->models.n) {
+                capo_error("fit: no input; capo fit --help");
+                return CAPO_EXIT_USAGE;
+        }
+        if (!n)
+                return model_alone(j);
+        if (cli_inputs_read(&j->inputs, &j->set) < 0)
+                return CAPO_EXIT_FAIL;
+        j->options.progress = progress;
+        cli_inputs_notes(&j->set);
+        r = capo_fit_make(&j->set, &j->options, &fit, &fault);
         capo_progress_end();
         if (r < 0) {
                 capo_error("fit: %s", fault.text[0] ? fault.text : strerror(-r));
                 goto end;
         }
-        if (j.out && two_kinds(fit))
+        if (j->out && two_kinds(fit))
                 goto end;
-        profile = capo_profile_new(j.name ? j.name : "");
-        if (!profile || capo_fit_profile(fit, profile, &n_rules, &n_rows) < 0 || provenance(&j, fit, profile) < 0) {
+        profile = capo_profile_new(j->name ? j->name : "");
+        if (!profile || capo_fit_profile(fit, profile, &n_rules, &n_rows) < 0 || provenance(j, fit, profile) < 0) {
                 capo_error("fit: no memory");
                 goto end;
         }
-        if (j.json)
-                fit_json(&j.set, fit, profile);
+        if (j->json)
+                fit_json(&j->set, fit, profile);
         else
-                fit_page(&j.set, fit, &(struct fit_page){j.all, isatty(STDOUT_FILENO)});
-        if (fit_models_measured(&j.models, fit, &j.options, profile, !j.json, &n_rules, &n_rows) < 0)
+                fit_page(&j->set, fit, &(struct fit_page){j->all, isatty(STDOUT_FILENO)});
+        if (fit_models_measured(&j->models, fit, &j->options, profile, !j->json, &n_rules, &n_rows) < 0)
                 goto end;
-        status = outputs(&j, fit, profile, n_rules, n_rows);
+        status = outputs(j, fit, profile, n_rules, n_rows);
 end:
         capo_profile_free(profile);
         capo_fit_free(fit);
-        capo_samples_free(&j.set);
         return status;
 }
+
+static const struct job defaults = {.options = {.min_gain = 0.01}};
+
+static const struct cli_option options[] = {
+        {"output", CLI_FILE(struct job, out, "FILE"), "write the profile there (JSON; docs/profile-format.md)",
+         .letter = 'o'},
+        {"svg", CLI_FILE(struct job, svg, "FILE"), "the picture; default next to the profile, as .svg"},
+        {"json", CLI_FLAG(struct job, json), "the page as JSON"},
+        {"min-gain", CLI_PERCENT(struct job, options.min_gain, "P", 0, 99.999),
+         "percent of time a rule must save to be written (default 1)", .example = "2%"},
+        {"without-default", CLI_FLAG(struct job, options.without_default),
+         "accept sweeps without NCCL's own choice: the next best candidate stands in for it"},
+        {"name", CLI_TEXT(struct job, name, "NAME"), "name of the profile; default the file's"},
+        {"model", CLI_WORDS(struct job, models.alloc, models.n, "ALLOC"),
+         "also a rule for this allocation that was not measured (may be repeated): 3+5, or exact GPUs ({1,2,3}+{0-4}; "
+         "0,2,3 of one machine). NCCL's own model (capo plan), corrected by measured over modelled; without any INPUT by "
+         "what the links under NCCL's channels carry and the hops of the largest node. Only gains above 15 %, marked "
+         "modelled: capo run --allow-modelled uses them"},
+        {"every", CLI_FLAG(struct job, models.every),
+         "with --model 3+5 and no INPUT: a rule for every class of such allocations"},
+        {"sizes", CLI_TEXT(struct job, models.sizes, "LIST"), "for --model without INPUT; default 1K..8G*2"},
+        {"topo", CLI_FILE(struct job, models.topo, "FILE"), "the machine for --model, as capo plan takes it"},
+        {"platform", CLI_TEXT(struct job, models.platform, "NAME"), "the same by its name"},
+        {"libnccl", CLI_FILE(struct job, models.libnccl, "FILE"), "the libnccl.so.2 that --model asks"},
+        {"all", CLI_FLAG(struct job, all), "all sizes, not only groups of sizes with one answer"},
+        {CLI_TABLE(struct job, inputs.label, cli_label_options), CLI_LABELS_HELP},
+        {0}};
+
+const struct cli_command fit_command = {
+        .usage = "[OPTIONS] [LABELS] INPUT... [-o PROFILE]",
+        .about =
+                "Turns measurements into a profile: per allocation, collective and size the candidate that beats NCCL's "
+                "own choice by more than the noise; everything else is left to NCCL. Prints what it decided, how sure "
+                "it is, the regret of its decisions on measurements they were not made from, and what to measure next.\n"
+                "\n"
+                "Inputs: folders of capo logs (capo sweep, capo run), nccl-tests output or its JSON (-J), sweep CSV of "
+                "NVIDIA's example tuner, NCCL Inspector JSON, vidur CSV; store:FILE takes a store. NCCL's own choice "
+                "must be among what was measured: a run without NCCL_ALGO and NCCL_PROTO.",
+        .options = options,
+        .after =
+                "examples:\n"
+                "  capo fit capo-logs/ -o mycluster.json\n"
+                "  capo fit default-*.txt --algo ring ring-*.txt --algo tree --proto ll128 tree-*.txt -o mycluster.json\n"
+                "  capo fit --model '{1,2,3}+{0-4}' --platform dgx1v -o fragment.json",
+        .status = "0; 1 there is nothing to fit, or something failed; 2 wrong command line.",
+        .operand = "INPUT",
+        .most = UINT_MAX,
+        .size = sizeof(struct job),
+        .defaults = &defaults,
+        .take = take,
+        .run = run,
+        .finish = finish,
+};

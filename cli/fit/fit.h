@@ -9,15 +9,10 @@
 
 struct fit_models {
         const char *alloc[8];
-        int n;
+        size_t n;
         const char *topo, *platform, *libnccl, *sizes;
         bool every; /* every class that the numbers can be, not the first GPUs */
 };
-
-/** fit_models_option() - is @word one of its options? fit_models_take() - its value. Return: 0; -EINVAL too many, said.
- */
-bool fit_models_option(const struct fit_models *m, const char *word);
-int fit_models_take(struct fit_models *m, const char *word, const char *value);
 
 /** fit_models_measured() - from the measurements in @fit. Return: 0; -1 after saying why not. */
 int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const struct capo_fit_options *options,

@@ -13,35 +13,6 @@
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
 
-static const char *const words[] = {"--model", "--topo", "--platform", "--libnccl", "--sizes"};
-
-bool fit_models_option(const struct fit_models *m, const char *word)
-{
-        for (size_t i = 0; i < N_ELEMENTS(words); i++) {
-                if (!strcmp(word, words[i]))
-                        return true;
-        }
-        return false;
-}
-
-int fit_models_take(struct fit_models *m, const char *word, const char *value)
-{
-        const char **single[] = {NULL, &m->topo, &m->platform, &m->libnccl, &m->sizes};
-
-        for (size_t i = 1; i < N_ELEMENTS(words); i++) {
-                if (!strcmp(word, words[i])) {
-                        *single[i] = value;
-                        return 0;
-                }
-        }
-        if (m->n == (int)N_ELEMENTS(m->alloc)) {
-                capo_error("fit: --model: more than %zu", N_ELEMENTS(m->alloc));
-                return -EINVAL;
-        }
-        m->alloc[m->n++] = value;
-        return 0;
-}
-
 static int parts(const struct fit_models *m, char *tools, char *libnccl, size_t room)
 {
         if (capo_plan_tools_find(tools, room) < 0) {
@@ -81,7 +52,7 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const 
                         return -1;
                 }
         }
-        for (int i = 0; i < m->n; i++) {
+        for (size_t i = 0; i < m->n; i++) {
                 if (capo_fit_model(fit, &machine, m->alloc[i], options, profile, &done, why, sizeof why) < 0) {
                         capo_error("fit: --model %s: %s", m->alloc[i], why);
                         return -1;
@@ -342,7 +313,7 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         machine = (struct fragment_machine){tools, libnccl, source.path, source.platform, t};
         if (json)
                 fputs("[", stdout);
-        for (int i = 0; i < m->n; i++) {
+        for (size_t i = 0; i < m->n; i++) {
                 if ((m->every ? every(&k, m->alloc[i]) : named(&k, m->alloc[i])) < 0)
                         return -1;
         }

@@ -230,7 +230,7 @@ static int refine(struct sweep *s, const struct capo_sweep_plan *plan)
         struct capo_fit *fit = NULL;
         struct capo_fault fault;
         static uint8_t lost[CAPO_COLLS][64][CAPO_SWEEP_CANDIDATES + 1], won[CAPO_COLLS][64][CAPO_SWEEP_CANDIDATES + 1];
-        int e = capo_inputs_read(s->refine, NULL, &set) < 0 ? -EINVAL : 0, n = 0;
+        int e = cli_input_read(s->refine, NULL, &set) < 0 ? -EINVAL : 0, n = 0;
 
         if (e == 0 && capo_fit_make(&set, &options, &fit, &fault) < 0) {
                 capo_error("sweep: --refine %s: %s", s->refine, fault.text);

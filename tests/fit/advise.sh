@@ -73,6 +73,6 @@ refuses 1 'as many ranks as --with' --with eight.txt own
 refuses 1 'no-such: No such file' no-such
 refuses 1 'missing.txt' --with missing.txt own
 refuses 2 'which recording' --steps 5
-refuses 2 'expected a number from 2 on, found "1"' --steps 1 own
+refuses 2 'expected a whole number from 2 on, found "1"' --steps 1 own
 refuses 2 'unknown option' --nothing own
 exit $bad

@@ -1,0 +1,69 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Every option of every verb, by the list the program prints of itself (capo help --options): a new one is tried without
+# a line here. -h and --help answer; what a verb does not know, a value that is missing and one that is too much are each
+# one line that names the verb and the option, and exit status 2; --opt=VALUE and --opt VALUE are taken.
+set -u
+capo=$(realpath "$1")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+bad=0
+fail() { echo "$*"; bad=1; }
+
+# refused WORDS...: what the verb says of them; the way to see that a value is taken is that the next word is refused
+refused() {
+        out=$("$capo" "$@" 2>err </dev/null)
+        [ $? = 2 ] || fail "capo $*: exit status is not 2: $(cat err)"
+        [ -z "$out" ] || fail "capo $*: wrote to stdout"
+        [ "$(wc -l <err)" = 1 ] || fail "capo $*: not one line: $(cat err)"
+}
+says() { grep -qF -e "$1" err || fail "capo says no \"$1\": $(cat err)"; }
+
+"$capo" help --options >options || fail "no list of options"
+[ "$(wc -l <options)" -gt 30 ] || fail "the list of options is short"
+tab=$(printf '\t')
+while IFS="$tab" read -r verb option letter valued example; do
+        # shellcheck disable=SC2086 # a verb may be two words
+        if [ "$option" = help ]; then
+                for word in -h --help; do
+                        "$capo" $verb $word >page 2>err || fail "capo $verb $word: exit status $?"
+                        grep -q '^usage: capo' page || fail "capo $verb $word: no usage line"
+                        grep -q '^Exit status: ' page || fail "capo $verb $word: does not say its exit status"
+                done
+                refused $verb --no-such-option
+                says "capo: $verb: unknown option \"--no-such-option\""
+                refused $verb -Z
+                says "capo: $verb: unknown option \"-Z\""
+                refused $verb --help=yes
+                says "capo: $verb: --help takes no value"
+                continue
+        fi
+        grep -qE -- "--$option( |\$)" page || fail "capo $verb --help does not show --$option"
+        if [ "$valued" = 0 ]; then
+                refused $verb "--$option" --no-such-option
+                says 'unknown option "--no-such-option"'
+                refused $verb "--$option=1"
+                says "capo: $verb: --$option takes no value"
+                continue
+        fi
+        refused $verb "--$option=$example" --no-such-option
+        says 'unknown option "--no-such-option"'
+        refused $verb "--$option" "$example" --no-such-option
+        says 'unknown option "--no-such-option"'
+        refused $verb "--$option"
+        says "capo: $verb: --$option needs a value"
+        [ "$letter" = - ] && continue
+        refused $verb "-$letter" "$example" --no-such-option
+        says 'unknown option "--no-such-option"'
+        refused $verb "-$letter"
+        says "capo: $verb: -$letter needs a value"
+done <options
+
+# A name nearly right is told, a beginning that could be several is not guessed, one that can be one is taken.
+refused store frob
+says 'expected one of add, list, query, fit, rm; found "frob"'
+refused store
+says 'found "nothing"'
+refused nosuchverb
+exit $bad

@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Files that verbs write with -o: a regular one appears at once and keeps its mode, a link stays one, a device or a FIFO is
+# written in place and never replaced, a folder is refused. And a page that does not arrive is no success.
+# As root the devices are real: a node like /dev/null, made in our own folder, is what -o /dev/null would have replaced.
+set -u
+capo=$(realpath "$1")
+data=$(realpath "$2")/tests/fit/data
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+bad=0
+fail() { echo "$*"; bad=1; }
+log=$data/h100_g4_auto.log
+"$capo" export "$log" >want.csv 2>/dev/null || fail "export"
+"$capo" fit "$log" --without-default -o want.json >/dev/null 2>&1 || fail "fit"
+
+# verb, what it is to write: to a file that is not there, over one with a mode of its own, through a link
+writes() {
+        name=$1 want=$2
+        shift 2
+        "$capo" "$@" -o new >/dev/null 2>err || fail "$name: exit status $?: $(cat err)"
+        cmp -s new "$want" || fail "$name: the new file differs"
+        echo old >old
+        chmod 640 old
+        ln -s old link
+        "$capo" "$@" -o link >/dev/null 2>&1 || fail "$name through a link: exit status $?"
+        [ -L link ] && cmp -s old "$want" || fail "$name: a link or its file is not what it was"
+        [ "$(stat -c %a old)" = 640 ] || fail "$name: mode is $(stat -c %a old)"
+        ln -s nowhere empty
+        "$capo" "$@" --output=empty >/dev/null 2>&1 || fail "$name through a link to nowhere: exit status $?"
+        [ -L empty ] && cmp -s nowhere "$want" || fail "$name: a link to nowhere is not filled"
+        mkfifo fifo
+        cat fifo >read &
+        "$capo" "$@" -o fifo >/dev/null 2>&1 || fail "$name to a FIFO: exit status $?"
+        wait $!
+        [ -p fifo ] || fail "$name: the FIFO is replaced"
+        cmp -s read "$want" || fail "$name: what came through the FIFO differs"
+        mkdir folder
+        "$capo" "$@" -o folder >/dev/null 2>err && fail "$name: a folder is no error"
+        grep -q 'capo: folder: is a folder' err || fail "$name to a folder: $(cat err)"
+        rm -r new old link empty nowhere fifo read folder
+        if mknod device c 1 3 2>/dev/null && : >device 2>/dev/null; then
+                "$capo" "$@" -o device >/dev/null 2>&1 || fail "$name to a device: exit status $?"
+                [ -c device ] || fail "$name: a device like /dev/null is replaced"
+                rm -f device
+        fi
+        "$capo" "$@" -o /dev/full >/dev/null 2>err && fail "$name: a full device is no error"
+        [ -c /dev/full ] && [ "$(wc -l <err)" -ge 1 ] || fail "$name to /dev/full: $(cat err)"
+        [ -z "$(find . -name '*.??????' -newer want.json)" ] || fail "$name leaves $(ls)"
+}
+writes export want.csv export "$log"
+SOURCE_DATE_EPOCH=0
+export SOURCE_DATE_EPOCH
+"$capo" fit "$log" --without-default -o want.json >/dev/null 2>&1
+rm -f want.svg
+writes fit want.json fit "$log" --without-default
+if [ "$(id -u)" != 0 ]; then
+        echo old >locked
+        chmod 400 locked
+        "$capo" export "$log" -o locked 2>/dev/null && fail "a file that may not be written is replaced"
+fi
+
+# Pages of every verb that prints one without asking for anything.
+for words in --help "env" "env --markdown" "recover --list" "doctor" "report --help" "profile list" "help --man" \
+        "export $log" "fit $log --without-default" "diff --help"; do
+        # shellcheck disable=SC2086
+        "$capo" $words >/dev/full 2>err && fail "capo $words: a full standard output is no error"
+        grep -q 'standard output: ' err || fail "capo $words > /dev/full: $(cat err)"
+done
+exit $bad
