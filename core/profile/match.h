@@ -37,7 +37,7 @@ struct capo_shape {
 /**
  * capo_shape_fill() - derive what the numbers imply (core/base/layout.h, capo_layout_of_comm)
  * @shape:    n_ranks and n_nodes known, min_local and max_local -1 or known; all three of the layout are filled in
- * where they follow
+ *            where they follow
  * @launcher: the launcher's layout of the whole job, or NULL
  * @text:     where the layout is kept, CAPO_LAYOUT_TEXT bytes; must outlive @shape
  * @why:      who settled it and what was dropped; may be NULL

@@ -49,8 +49,8 @@ struct capo_seen {
  * @told:  what NCCL told: ranks, nodes, smallest and largest (-1 not), version; no layout yet
  * @why:   of capo_shape_fill; @claim: the layout it found, NULL none
  * @out:   NULL when the table is not to be asked: NCCL settled the layout itself, the profile has no list for so many
- * ranks and nodes and this NCCL, no rule that could hold looks at the layout, or the launcher's layout is none of the
- * list (which is then not complete)
+ *         ranks and nodes and this NCCL, no rule that could hold looks at the layout, or the launcher's layout is none
+ *         of the list (which is then not complete)
  *
  * Return: 0; -ENOMEM.
  */

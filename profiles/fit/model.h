@@ -72,8 +72,8 @@ struct capo_fit_fragment {
  * @out:   ended by the caller with capo_fit_fragment_finish(), on success only
  *
  * A row is written where the corrected gain exceeds CAPO_MODEL_MARGIN and options->min_gain (one that chooses NVLS from
- * CAPO_MODEL_NVLS_BYTES on), constants where the model
- * is corrected and they can say it. No rule where neither is needed.
+ * CAPO_MODEL_NVLS_BYTES on), constants where the model is corrected and they can say it. No rule where neither is
+ * needed.
  *
  * Return: 0; -ENOMEM; what fragment_model() returns, with @why.
  */

@@ -6,8 +6,8 @@
  *   one switch with equal ports     closed forms, and trees written down (72 GPUs take no time)
  *   relays in between (PCI, NICs)   broadcast and all-gather by cuts, exact, their trees after the relays have been
  *                                   replaced by direct links that carry as much; all-reduce as a linear program over
- * trees whose links are paths through relays: attained by the trees it returns, and proved by its prices to one part in
- * 1e9
+ *                                   trees whose links are paths through relays: attained by the trees it returns, and
+ *                                   proved by its prices to one part in 1e9
  */
 #include <errno.h>
 #include <math.h>

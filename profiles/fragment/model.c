@@ -18,7 +18,8 @@
  *
  * 3. NVLS inside one node counts (channels - 1) / channels with a channel per GPU: 3/4 of the port for 4 GPUs, 7/8 for
  *    8. What the switch allows is port / (1 + 1/n): each GPU's share of the sum is fetched, and stored to all. NCCL's
- * own efficiency (nvlsEfficiency) of that is within 2 % of 4 and 6 measured H100; its own figure is 36 and 19 % below.
+ *    own efficiency (nvlsEfficiency) of that is within 2 % of 4 and 6 measured H100; its own figure is 36 and 19 %
+ *    below.
  *
  * NVLSTree, CollNet and PAT stay as NCCL has them.
  *

@@ -10,9 +10,10 @@ struct fragment_name {
         char text[40];
 };
 
-/** fragment_net() - the allocation's links
+/**
+ * fragment_net() - the allocation's links
  * @hybrid:   false: NVLink (xGMI) among the GPUs, all NVSwitches of a machine as one relay; true: PCI, CPUs and NICs
- * too, and one network between all NICs
+ *            too, and one network between all NICs
  * @unit_gbs: what capacity 1 stands for; capacities have no common divisor
  * @names:    NULL, or what each vertex is: "0:3" GPU 3 of machine 0, "0:0000:03:00.0" a bridge, "0:cpu1", "0:switch",
  *            "network"; free()

@@ -7,12 +7,14 @@
  * it is symmetric unless a function says otherwise. All results are exact.
  *
  *   broadcast, reduce           Edmonds: as many link-disjoint trees from the root as the smallest cut allows. Links
- * are full duplex, so the smallest cut, and the answer, are the same for every root. all-gather, reduce-scatter  every
- * rank is the root of the same share x. A set S of vertices that holds some ranks but not all must send x for each of
- * its ranks: x = min capacity leaving S / ranks in S, and trees that attain it exist (Edmonds' theorem with several
- * roots; with relays because the links in and out of each balance: Bang-Jensen, Frank, Jackson 1995). all-reduce each
- * tree takes the sums up one direction of its links and the result down the other, so trees are undirected: Tutte and
- * Nash-Williams: min over partitions of capacity between parts / (parts - 1).
+ *                               are full duplex, so the smallest cut, and the answer, are the same for every root.
+ *   all-gather, reduce-scatter  every rank is the root of the same share x. A set S of vertices that holds some ranks
+ *                               but not all must send x for each of its ranks: x = min capacity leaving S / ranks in
+ *                               S, and trees that attain it exist (Edmonds' theorem with several roots; with relays
+ *                               because the links in and out of each balance: Bang-Jensen, Frank, Jackson 1995).
+ *   all-reduce                  each tree takes the sums up one direction of its links and the result down the other,
+ *                               so trees are undirected. Tutte and Nash-Williams: min over partitions of capacity
+ *                               between parts / (parts - 1).
  */
 #ifndef CAPO_FRAGMENT_PACK_H
 #define CAPO_FRAGMENT_PACK_H
@@ -79,11 +81,12 @@ struct pack_ways {
 
 void pack_ways_free(struct pack_ways *w);
 
-/** pack_unrelay() - replace the relays by direct links between ranks that carry as much
+/**
+ * pack_unrelay() - replace the relays by direct links between ranks that carry as much
  * @net:   relays' links in and out must balance (symmetric capacities do)
  * @scale: capacities are multiplied by it first
  * @root:  each rank's own rate after scaling (NULL: each 0), the demand to preserve: the sum of roots reaches every
- * rank
+ *         rank
  * @out:   n_ranks * n_ranks capacities, in general not symmetric
  * @ways:  NULL, or the ways those capacities go; together they use no link of the net beyond its scaled capacity
  *

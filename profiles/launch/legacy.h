@@ -4,9 +4,13 @@
  *
  * The variables know no sizes beyond two thresholds (2.4) and apply to the whole process, so most profiles can be
  * expressed in part only; what is left out is said, line by line. Facts of each variable's reach are from the sources
- * of each release: 2.4          NCCL_TREE_THRESHOLD (all-reduce: tree up to that size), NCCL_LL_THRESHOLD (every
- * collective: LL up to that size) 2.5 - 2.18   NCCL_ALGO (2.7 to 2.16: all-reduce only; else every collective),
- * NCCL_PROTO (every collective), no sizes 2.4; 2.5 on  NCCL_MAX_NRINGS; NCCL_MAX_NCHANNELS
+ * of each release:
+ *
+ *   2.4          NCCL_TREE_THRESHOLD (all-reduce: tree up to that size), NCCL_LL_THRESHOLD (every collective: LL up to
+ *                that size)
+ *   2.5 - 2.18   NCCL_ALGO (2.7 to 2.16: all-reduce only; else every collective), NCCL_PROTO (every collective); no
+ *                sizes
+ *   channels     NCCL_MAX_NRINGS in 2.4; NCCL_MAX_NCHANNELS from 2.5 on
  */
 #ifndef CAPO_LEGACY_H
 #define CAPO_LEGACY_H

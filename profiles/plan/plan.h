@@ -127,8 +127,7 @@ int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *o
 /**
  * capo_plan_ask_all() - several questions, @at_once of them at a time (0: as many as there are processors)
  * @each: called from the thread that finished question @i, one call at a time; rc as capo_plan_ask(). It may keep parts
- * of
- *        @answer by taking them out; what is left is freed after it. A non-zero result stops further questions.
+ *        of @answer by taking them out; what is left is freed after it. A non-zero result stops further questions.
  *
  * Return: 0; what @each returned; -ENOMEM.
  */

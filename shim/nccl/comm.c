@@ -11,8 +11,8 @@
  *      Split, Shrink      hash of the parent's uid, how many children the parent had before, and the colour: collective
  *                         calls on one communicator come in one order on all ranks
  *      Grow               as Shrink for old ranks; new ranks, who know no parent, hash the ncclUniqueId: they are
- * joined with the others by NCCL's own commHash where a plugin was told it unknown            made before capo looked
- * or by a door it does not see: 0
+ *                         joined with the others by NCCL's own commHash where a plugin was told it
+ *      unknown            made before capo looked or by a door it does not see: 0
  */
 #include <errno.h>
 #include <fcntl.h>

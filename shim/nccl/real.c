@@ -4,7 +4,7 @@
  *
  *  1. The library was opened by dlopen with local scope (a Python extension that is linked to NCCL): our symbol is
  *     taken, because the global scope is searched first, but RTLD_NEXT finds nothing, because the real library is not
- * in the global scope. This is the usual case.
+ *     in the global scope. This is the usual case.
  *  2. RTLD_NEXT works when the program itself is linked to NCCL.
  *  3. dlopen + dlsym(handle) passes by every preload; dlsym.c catches it.
  *  4. dlopen with RTLD_DEEPBIND and static linking with hidden symbols pass us by for good. A static NCCL with visible

@@ -5,8 +5,7 @@
  *
  *      wrapper   capo_call_begin()  ->  real call  ->  capo_call_end()       inline, here
  *      rare      first call of a thread, an unknown communicator, a new call site, a full ring, GPU samples
- *                                                                             out of line: record.c, comm.c, site.c,
- * gpu.c
+ *                                                                 out of line: record.c, comm.c, site.c, gpu.c
  *
  * Only the outermost call of a thread counts (depth): NCCL calls its own public names. Inside an open group calls are
  * written to the ring but not published (head is held back) until the group ends, so that what plugins learn about them

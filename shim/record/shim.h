@@ -113,7 +113,7 @@ long capo_shim_sysfs(const char *dir, const char *name, const char *file, long m
  * capo_shim_at_checkpoint() - be called before each checkpoint and once at the end
  * @write: called on the drain thread (last = false) or on the exiting thread (last = true), never by both at once; it
  *         calls capo_shim_text() with what it has to say. It must not call NCCL, libfabric or CUDA, must not take a
- * lock that a job's thread may hold for long, and must survive being called after the job's objects are gone.
+ *         lock that a job's thread may hold for long, and must survive being called after the job's objects are gone.
  *
  * Checkpoints come after 10 s, then at growing distances up to 10 minutes. At most 8 callbacks; more are refused
  * (false). Not undone, except by fork: the child has none.

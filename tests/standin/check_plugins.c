@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Plugins are found, probed and obeyed as the NCCL release we say we are would do.
- * usage: check_plugins tuner|profiler FOLDER ABI NCCL-VERSION     FOLDER holds plugin_tuner_vN.so,
- * plugin_profiler_vN.so Each run is a process of its own, since a library looks for its plugins once.
+ *
+ * usage: check_plugins tuner|profiler FOLDER ABI NCCL-VERSION     FOLDER holds plugin_tuner_vN.so, plugin_profiler_vN.so
+ *
+ * Each run is a process of its own, since a library looks for its plugins once.
  */
 #include <dlfcn.h>
 #include <stdbool.h>

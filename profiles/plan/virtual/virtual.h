@@ -40,9 +40,10 @@ int plan_proto_find(const char *name);
  * 2.19 to 2.21 report their choice to no plugin, but the number of the device function is in the work it hands to the
  * kernel.
  *
- * plan_kernel_table() - for capo_elf_symbols(): notes NCCL's table from (collective, type, algorithm, protocol) to that
- * number plan_kernel_work()  - the number, from the arguments of a launch; -1 without the table plan_kernel_decode() -
- * fills seen->algo and proto when the number has one meaning for @func
+ * plan_kernel_table()  - for capo_elf_symbols(): notes NCCL's table from (collective, type, algorithm, protocol) to
+ *                        that number
+ * plan_kernel_work()   - the number, from the arguments of a launch; -1 without the table
+ * plan_kernel_decode() - fills seen->algo and proto when the number has one meaning for @func
  */
 int plan_kernel_table(const char *name, uint64_t value, uint64_t size, void *base);
 int plan_kernel_work(void **args);

@@ -6,9 +6,10 @@
  *
  *   sched_yield, recv, accept   NCCL polls with them; many virtual ranks share few cores here, so a poll that finds
  *                               nothing gives the processor away for a moment. Results are unchanged, 16 ranks start
- * ten times as fast. fallocate                   34 MB per rank in /dev/shm stay a sparse file. mkstemp notes the files
- * made in /dev/shm, so that the parent can remove them. realpath                    hides this machine's PCI tree: the
- * topology file is the machine.
+ *                               ten times as fast.
+ *   fallocate                   34 MB per rank in /dev/shm stay a sparse file.
+ *   mkstemp                     notes the files made in /dev/shm, so that the parent can remove them.
+ *   realpath                    hides this machine's PCI tree: the topology file is the machine.
  */
 #include <dlfcn.h>
 #include <errno.h>
