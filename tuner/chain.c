@@ -11,9 +11,12 @@
 #include "tuner/tuner_env.h"
 
 /* The smallest grain of any protocol: LL stores 8 bytes of data in a 16-byte line, and NCCL rounds in such steps per
- * thread (device.h: ncclProtoGrainSize is 16 for LL, 1920 for LL128, 512 for Simple). Below 1920 only LL and Simple can
- * work. */
-static const size_t grain[CAPO_NCCL_PROTOS] = {16, 1920, 512};
+ * thread (device.h, ncclProtoGrainSize). Below 1920 only LL and Simple can work. */
+static const size_t grain[CAPO_NCCL_PROTOS] = {
+#define CAPO_PROTO(id, name, word, grain) grain,
+#include "capo/protocols.def"
+#undef CAPO_PROTO
+};
 
 struct capo_chain {
         const void *plugin;

@@ -479,10 +479,7 @@ capo_nccl_result capo_tuner_close(struct capo_tuner *t)
 static void see_links(const struct capo_tuner *t, struct capo_question *q, const float *table, int n_algos,
                       int n_protos)
 {
-        static const enum capo_call_kind kinds[CAPO_COLLS] = {CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE,
-                                                              CAPO_KIND_ALLGATHER, CAPO_KIND_REDUCESCATTER,
-                                                              CAPO_KIND_ALLREDUCE};
-        double traffic = (double)q->bytes * capo_busbw_factor(kinds[q->coll], (unsigned)t->n_ranks);
+        double traffic = (double)q->bytes * capo_busbw_factor(capo_coll_kind(q->coll), (unsigned)t->n_ranks);
         const float *ring, *tree;
 
         if (!table || n_algos < CAPO_ALGO_RING || n_protos < CAPO_PROTO_SIMPLE)

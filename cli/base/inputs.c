@@ -20,14 +20,23 @@ static bool none(const char *v)
         return !strcmp(v, "none") || !strcmp(v, "auto");
 }
 
+/* "one of a, b, auto"; @words as capo_algo_words() fills it. */
+static const char *one_of(char *(*words)(const char *last, char *text, size_t room))
+{
+        static char text[120];
+        char list[100];
+
+        snprintf(text, sizeof text, "one of %s, auto", words(", ", list, sizeof list));
+        return text;
+}
+
 static const char *take_algo(void *label, const char *v)
 {
         struct capo_label *l = label;
 
         l->algo = (uint8_t)capo_algo_find(v);
         l->default_choice = !strcmp(v, "auto");
-        return l->algo || none(v) ? NULL
-                                  : "one of tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat, auto";
+        return l->algo || none(v) ? NULL : one_of(capo_algo_words);
 }
 
 static const char *take_proto(void *label, const char *v)
@@ -35,7 +44,7 @@ static const char *take_proto(void *label, const char *v)
         struct capo_label *l = label;
 
         l->proto = (uint8_t)capo_proto_find(v);
-        return l->proto || none(v) ? NULL : "one of ll, ll128, simple, auto";
+        return l->proto || none(v) ? NULL : one_of(capo_proto_words);
 }
 
 static const char *take_channels(void *label, const char *v)
@@ -82,7 +91,7 @@ static const char *take_nccl(void *label, const char *v)
 {
         struct capo_label *l = label;
 
-        l->nccl = none(v) ? 0 : capo_nccl_parse(v);
+        l->nccl = none(v) ? 0 : (uint32_t)capo_nccl_named(v);
         return l->nccl || none(v) ? NULL : "a release such as 2.29.2";
 }
 

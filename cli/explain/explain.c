@@ -13,6 +13,7 @@
 #include "cli/base/cli.h"
 #include "cli/explain/explain.h"
 #include "core/base/calls.h"
+#include "core/base/nccl.h"
 #include "core/profile/find.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
@@ -78,14 +79,12 @@ static int take_number(const char *option, const char *text, int *out)
 
 static int take_version(const char *text, int *out)
 {
-        int x, y, z = 0;
-        char rest;
+        int last;
 
-        if (sscanf(text, "%d.%d.%d%c", &x, &y, &z, &rest) < 2 || x < 2 || y < 0 || y > 99 || z < 0 || z > 99) {
+        if (capo_nccl_parse(text, out, &last, NULL) < 0 || *out < 20000) {
                 capo_error("--nccl-version %s: expected a release such as 2.28.9", text);
                 return CAPO_EXIT_USAGE;
         }
-        *out = x * 10000 + y * 100 + z;
         return CAPO_EXIT_OK;
 }
 

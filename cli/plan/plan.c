@@ -16,6 +16,7 @@
 #include "cli/base/plan_tools.h"
 #include "cli/topo/topo.h"
 #include "core/base/layout.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "profiles/fragment/atlas.h"
 #include "profiles/machine/platform.h"
@@ -81,8 +82,7 @@ static void usage(FILE *out)
 
 const char *plan_version_text(int version, char text[16])
 {
-        snprintf(text, 16, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
-        return text;
+        return capo_nccl_text((uint32_t)version, text, 16);
 }
 
 const char *plan_layout(const struct plan_options *o, char *text, size_t room)

@@ -192,7 +192,6 @@ static void print_constants(const double *c)
 {
         static const char *const links[] = {"NVLink", "PCI", "network"}, *const gens[] = {"Volta", "Ampere", "Hopper",
                                                                                           "Blackwell"};
-        static const char *const algos[] = {"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"};
         static const struct {
                 const char *name;
                 int at;
@@ -205,7 +204,8 @@ static void print_constants(const double *c)
         puts("  model constants (ncclTunerConstants): latencies in us as LL / LL128 / Simple, bandwidths in GB/s as 1 "
              "/ 2 / more nodes");
         for (int a = 0; a < 7; a++) {
-                printf("    %-14s base %g / %g / %g", algos[a], c[a * 3], c[a * 3 + 1], c[a * 3 + 2]);
+                printf("    %-14s base %g / %g / %g", capo_algo_name((unsigned)a + 1), c[a * 3], c[a * 3 + 1],
+                       c[a * 3 + 2]);
                 for (int l = 0; l < 3; l++) {
                         const double *h = c + 21 + l * 21 + a * 3;
 

@@ -21,6 +21,7 @@
 #include "capo/profile.h"
 #include "cli/base/where.h"
 #include "core/base/layout.h"
+#include "core/base/nccl.h"
 #include "core/profile/find.h"
 #include "core/base/util.h"
 #include "profiles/doctor/doctor.h"
@@ -332,7 +333,7 @@ static int set_profile(const struct capo_run *run, char **command, const char *l
                 capo_info("modelled rules of the profile that are not used: %u; --allow-modelled uses them", n);
         capo_doctor_command(&findings, command, &reach);
         capo_findings_finish(&findings);
-        if (reach.version >= CAPO_LEGACY_FIRST && reach.version <= CAPO_LEGACY_LAST)
+        if (capo_nccl_has(reach.version, CAPO_NCCL_TRANSLATED))
                 return set_legacy(profile, &launch, reach.version, allow_modelled);
         capo_run_setenv("CAPO_PROFILE", absolute);
         capo_run_setenv("CAPO_PROFILE_DIGEST", capo_profile_agreement(profile, allow_modelled, agreed));

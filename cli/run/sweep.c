@@ -85,7 +85,7 @@ static int append(struct sweep *s, const char *format, const char *a, const char
 
 static int add_list(struct sweep *s, const char *option, const char *key, const char *value)
 {
-        char list[512] = "", item[64];
+        char list[512] = "", item[64], words[80];
 
         for (const char *p = value; *p;) {
                 size_t n = strcspn(p, ",+");
@@ -104,12 +104,11 @@ static int add_list(struct sweep *s, const char *option, const char *key, const 
                         word = capo_coll_word((enum capo_coll)coll);
                 } else if (!strcmp(key, "algos")) {
                         if (!capo_algo_find(item))
-                                return bad(option, "tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree or pat",
-                                           item);
+                                return bad(option, capo_algo_words(" or ", words, sizeof words), item);
                         word = capo_algo_name(capo_algo_find(item));
                 } else if (!strcmp(key, "protos")) {
                         if (!capo_proto_find(item))
-                                return bad(option, "ll, ll128 or simple", item);
+                                return bad(option, capo_proto_words(" or ", words, sizeof words), item);
                         word = capo_proto_name(capo_proto_find(item));
                 } else {
                         char *end;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <strings.h>
 
 #include "core/base/calls.h"
@@ -16,9 +17,47 @@ static const struct {
 #undef CAPO_CALL
 };
 
-static const char *const algos[CAPO_ALGOS] = {"-",    "Tree",     "Ring", "CollNetDirect", "CollNetChain",
-                                              "NVLS", "NVLSTree", "PAT"};
-static const char *const protos[CAPO_PROTOS] = {"-", "LL", "LL128", "Simple"};
+#define IN(coll) (1u << CAPO_COLL_##coll)
+
+enum { ANY_PROTO = (1 << CAPO_PROTOS) - 1, SIMPLE = 1 << CAPO_PROTO_SIMPLE, EVERY = (1 << CAPO_COLLS) - 1 };
+
+static const struct {
+        const char *name, *word;
+        uint8_t protos, colls; /* bits: enum capo_proto, capo_coll */
+} algos[CAPO_ALGOS] = {
+        [CAPO_ALGO_UNKNOWN] = {"-", "", ANY_PROTO, EVERY},
+#define CAPO_ALGO(id, name, word, short_word, since, protos, colls) [CAPO_ALGO_##id] = {name, word, protos, colls},
+#include "capo/algorithms.def"
+#undef CAPO_ALGO
+};
+
+static const struct {
+        const char *name, *word;
+} protos[CAPO_PROTOS] = {
+        [CAPO_PROTO_UNKNOWN] = {"-", ""},
+#define CAPO_PROTO(id, name, word, grain) [CAPO_PROTO_##id] = {name, word},
+#include "capo/protocols.def"
+#undef CAPO_PROTO
+};
+
+static const struct {
+        const char *word, *long_word;
+        enum capo_call_id call;
+        enum capo_call_kind kind;
+        unsigned place;
+} colls[CAPO_COLLS] = {
+#define CAPO_COLL(id, word, long_word, place, size) \
+        [CAPO_COLL_##id] = {word, long_word, CAPO_CALL_##id, CAPO_KIND_##id, place},
+#include "capo/collectives.def"
+#undef CAPO_COLL
+};
+
+static const enum capo_coll coll_at[CAPO_COLLS] = {
+#define CAPO_COLL(id, word, long_word, place, size) [place] = CAPO_COLL_##id,
+#include "capo/collectives.def"
+#undef CAPO_COLL
+};
+
 static const char *const clocks[CAPO_CLOCKS] = {"none", "host", "event", "kernel"};
 
 /* nccl.h: ncclDataType_t 0..11, ncclRedOp_t 0..4 */
@@ -44,15 +83,6 @@ static bool same_word(const char *a, const char *b)
         }
 }
 
-static unsigned find(const char *const *names, unsigned n, const char *name)
-{
-        for (unsigned i = 1; i < n; i++) {
-                if (same_word(names[i], name))
-                        return i;
-        }
-        return 0;
-}
-
 const char *capo_call_name(unsigned call)
 {
         return calls[call < CAPO_CALLS ? call : 0].name;
@@ -76,22 +106,127 @@ enum capo_call_id capo_call_find(const char *name)
 
 const char *capo_algo_name(unsigned algo)
 {
-        return algos[algo < CAPO_ALGOS ? algo : 0];
+        return algos[algo < CAPO_ALGOS ? algo : 0].name;
+}
+
+const char *capo_algo_word(unsigned algo)
+{
+        return algos[algo < CAPO_ALGOS ? algo : 0].word;
 }
 
 const char *capo_proto_name(unsigned proto)
 {
-        return protos[proto < CAPO_PROTOS ? proto : 0];
+        return protos[proto < CAPO_PROTOS ? proto : 0].name;
+}
+
+const char *capo_proto_word(unsigned proto)
+{
+        return protos[proto < CAPO_PROTOS ? proto : 0].word;
 }
 
 enum capo_algo capo_algo_find(const char *name)
 {
-        return find(algos, CAPO_ALGOS, name);
+        for (unsigned i = 1; i < CAPO_ALGOS; i++) {
+                if (same_word(algos[i].name, name))
+                        return i;
+        }
+        return CAPO_ALGO_UNKNOWN;
 }
 
 enum capo_proto capo_proto_find(const char *name)
 {
-        return find(protos, CAPO_PROTOS, name);
+        for (unsigned i = 1; i < CAPO_PROTOS; i++) {
+                if (same_word(protos[i].name, name))
+                        return i;
+        }
+        return CAPO_PROTO_UNKNOWN;
+}
+
+bool capo_pair_offered(enum capo_coll coll, unsigned algo, unsigned proto)
+{
+        return algo < CAPO_ALGOS && proto < CAPO_PROTOS && algos[algo].colls >> coll & 1 &&
+               algos[algo].protos >> proto & 1;
+}
+
+/* @word(i) for i from @first to @end - 1. */
+static char *words(const char *(*word)(unsigned i), unsigned first, unsigned end, const char *last, char *text,
+                   size_t room)
+{
+        size_t used = 0;
+
+        for (unsigned i = first; i < end && used < room; i++)
+                used += (size_t)snprintf(text + used, room - used, "%s%s",
+                                         i == first     ? ""
+                                         : i + 1 == end ? last
+                                                        : ", ",
+                                         word(i));
+        return text;
+}
+
+static const char *coll_word_at(unsigned place)
+{
+        return colls[coll_at[place]].word;
+}
+
+char *capo_algo_words(const char *last, char *text, size_t room)
+{
+        return words(capo_algo_word, 1, CAPO_ALGOS, last, text, room);
+}
+
+char *capo_proto_words(const char *last, char *text, size_t room)
+{
+        return words(capo_proto_word, 1, CAPO_PROTOS, last, text, room);
+}
+
+char *capo_coll_words(const char *last, char *text, size_t room)
+{
+        return words(coll_word_at, 0, CAPO_COLLS, last, text, room);
+}
+
+const char *capo_coll_word(enum capo_coll coll)
+{
+        return colls[coll].word;
+}
+
+const char *capo_coll_long_word(enum capo_coll coll)
+{
+        return colls[coll].long_word;
+}
+
+int capo_coll_find(const char *word)
+{
+        return capo_coll_of_call(capo_call_find(word));
+}
+
+int capo_coll_of_call(unsigned call)
+{
+        if (call == CAPO_CALL_BCAST)
+                return CAPO_COLL_BROADCAST;
+        for (int i = 0; i < CAPO_COLLS; i++) {
+                if (colls[i].call == call)
+                        return i;
+        }
+        return -1;
+}
+
+enum capo_call_id capo_coll_call(enum capo_coll coll)
+{
+        return colls[coll].call;
+}
+
+enum capo_call_kind capo_coll_kind(enum capo_coll coll)
+{
+        return colls[coll].kind;
+}
+
+unsigned capo_coll_place(enum capo_coll coll)
+{
+        return colls[coll].place;
+}
+
+enum capo_coll capo_coll_at(unsigned place)
+{
+        return coll_at[place];
 }
 
 const char *capo_clock_name(unsigned clock)

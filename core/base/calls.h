@@ -3,6 +3,7 @@
 #ifndef CAPO_CALLS_H
 #define CAPO_CALLS_H
 
+#include "capo/profile.h"
 #include "capo/record.h"
 
 /** capo_call_name() - "AllReduce", ...; "?" for an id this version does not know. */
@@ -18,9 +19,31 @@ enum capo_call_id capo_call_find(const char *name);
 const char *capo_algo_name(unsigned algo);
 const char *capo_proto_name(unsigned proto);
 
-/** capo_algo_find(), capo_proto_find() - case, '_' and '-' ignored; the UNKNOWN value when there is none. */
+/** capo_algo_word(), capo_proto_word() - as options and CSV profiles have it ("collnet_direct", "ll"); "" for unknown. */
+const char *capo_algo_word(unsigned algo);
+const char *capo_proto_word(unsigned proto);
+
+/** capo_algo_find(), capo_proto_find() - any spelling: case, '_' and '-' ignored; the UNKNOWN value when there is none. */
 enum capo_algo capo_algo_find(const char *name);
 enum capo_proto capo_proto_find(const char *name);
+
+/* All words of a list, for "expected one of ...", with ", " between them and @last before the last: ", ", " or ". @text: at
+ * least 80 bytes. Return: @text. */
+char *capo_algo_words(const char *last, char *text, size_t room);
+char *capo_proto_words(const char *last, char *text, size_t room);
+char *capo_coll_words(const char *last, char *text, size_t room);
+
+/** capo_pair_offered() - has any NCCL this algorithm with this protocol for this collective? Unknown algorithms are. */
+bool capo_pair_offered(enum capo_coll coll, unsigned algo, unsigned proto);
+
+/** capo_coll_long_word() - as options and nccl-tests have it: "all_reduce", ... */
+const char *capo_coll_long_word(enum capo_coll coll);
+/** capo_coll_call() - the call it is; capo_coll_kind() - and its kind. */
+enum capo_call_id capo_coll_call(enum capo_coll coll);
+enum capo_call_kind capo_coll_kind(enum capo_coll coll);
+/** capo_coll_place() - where a profile lists it, from 0; capo_coll_at() - the one at that place. */
+unsigned capo_coll_place(enum capo_coll coll);
+enum capo_coll capo_coll_at(unsigned place);
 
 /** capo_clock_name() - "none", "host", "event", "kernel". */
 const char *capo_clock_name(unsigned clock);

@@ -11,6 +11,7 @@
 
 #include "core/base/calls.h"
 #include "core/base/layout.h"
+#include "core/base/nccl.h"
 #include "core/profile/match.h"
 #include "core/profile/check.h"
 #include "core/profile/seen.h"
@@ -41,22 +42,18 @@ found(struct check *c, enum capo_finding_level level, uint32_t line, const char 
 
 bool capo_row_possible(const struct capo_row *row)
 {
-        bool simple = row->proto == CAPO_PROTO_SIMPLE;
-
-        switch (row->algo) {
-        case CAPO_ALGO_UNKNOWN:
-        case CAPO_ALGO_RING: return true;
-        case CAPO_ALGO_TREE: return row->coll == CAPO_COLL_ALLREDUCE;
-        case CAPO_ALGO_COLLNET_CHAIN:
-        case CAPO_ALGO_NVLS_TREE: return simple && row->coll == CAPO_COLL_ALLREDUCE;
-        case CAPO_ALGO_PAT: return simple && (row->coll == CAPO_COLL_ALLGATHER || row->coll == CAPO_COLL_REDUCESCATTER);
-        default: return simple && row->coll != CAPO_COLL_BROADCAST && row->coll != CAPO_COLL_REDUCE;
-        }
+        return capo_pair_offered(row->coll, row->algo, row->proto);
 }
 
 static bool any(struct capo_range r)
 {
         return r.max < 0;
+}
+
+/* Are all releases of the range older than what has this? */
+static bool before(struct capo_range nccl, enum capo_nccl_fact fact)
+{
+        return !any(nccl) && nccl.max < capo_nccl_since(fact);
 }
 
 static bool contains(struct capo_range outer, struct capo_range inner)
@@ -154,7 +151,7 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
         if (rule->n_constants && capo_when_asks(w))
                 found(c, CAPO_FINDING_ERROR, rule->line,
                       "the constants never apply: the rule has conditions that change from call to call");
-        if (rule->n_constants && !any(w->nccl) && w->nccl.max < 22800)
+        if (rule->n_constants && before(w->nccl, CAPO_NCCL_MODEL_CONSTANTS))
                 found(c, CAPO_FINDING_ERROR, rule->line,
                       "the constants never apply: NCCL before 2.28 does not let a tuner change them");
         if (w->reg_buff >= 0)
@@ -164,7 +161,7 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
         if (w->comm)
                 found(c, CAPO_FINDING_WARNING, rule->line,
                       "comm is set by hand in the program; all ranks must give the communicator one name");
-        if ((w->link || !any(w->ring_gbs) || !any(w->tree_gbs)) && !any(w->nccl) && w->nccl.max < 22200)
+        if ((w->link || !any(w->ring_gbs) || !any(w->tree_gbs)) && before(w->nccl, CAPO_NCCL_COST_TABLE))
                 found(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: NCCL before 2.22 shows no cost table");
         if (any(w->ring_gbs) && any(w->tree_gbs))
                 return;

@@ -22,11 +22,11 @@
 
 enum field { COLL, MIN, MAX, ALGO, PROTO, CHANNELS, NODES, RANKS, PIPE, REG, FIELDS };
 static const char *const expected[FIELDS] = {
-        "a collective: allreduce, broadcast, reduce, allgather, reducescatter",
+        "a collective: ", /* and its words */
         "the smallest size in bytes",
         "the largest size in bytes, not below the smallest",
-        "an algorithm: tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat",
-        "a protocol: ll, ll128, simple",
+        "an algorithm: ",
+        "a protocol: ",
         "a number of channels, 1 to 64, or -1",
         "a number of nodes or -1",
         "a number of ranks or -1",
@@ -151,6 +151,21 @@ static int fail(struct capo_profile *p, uint32_t number_, const struct line *l, 
         return -EINVAL;
 }
 
+static int fail_field(struct capo_profile *p, uint32_t n, const struct line *l, enum field field,
+                      struct capo_fault *fault)
+{
+        char words[100] = "", what[160];
+
+        if (field == COLL)
+                capo_coll_words(", ", words, sizeof words);
+        else if (field == ALGO)
+                capo_algo_words(", ", words, sizeof words);
+        else if (field == PROTO)
+                capo_proto_words(", ", words, sizeof words);
+        snprintf(what, sizeof what, "%s%s", expected[field], words);
+        return fail(p, n, l, l->at[field], what, fault);
+}
+
 int capo_profile_parse_csv(struct capo_profile *p, const char *text, size_t size, struct capo_fault *fault)
 {
         const char *end = text + size;
@@ -178,7 +193,7 @@ int capo_profile_parse_csv(struct capo_profile *p, const char *text, size_t size
                 if (text == l.end)
                         continue;
                 if (!cut(&l, &bad))
-                        return fail(p, n, &l, l.at[bad], expected[bad], fault);
+                        return fail_field(p, n, &l, bad, fault);
                 if (l.n < 8 || l.n > FIELDS)
                         return fail(p, n, &l, l.begin,
                                     "8 to 10 fields "
@@ -186,7 +201,7 @@ int capo_profile_parse_csv(struct capo_profile *p, const char *text, size_t size
                                     fault);
                 r = read_fields(&l, &row, &when);
                 if (r > 0)
-                        return fail(p, n, &l, l.at[r - 1], expected[r - 1], fault);
+                        return fail_field(p, n, &l, (enum field)r - 1, fault);
                 row.line = n;
                 /* a new rule when the conditions change, or when the collective's rows would not be neighbours */
                 if (!rule || !same_when(&rule->when, &when) ||
@@ -211,10 +226,6 @@ no_memory:
 }
 
 /* ---- writing ---- */
-
-static const char *const algo_words[] = {"",     "tree",      "ring", "collnet_direct", "collnet_chain",
-                                         "nvls", "nvls_tree", "pat"};
-static const char *const proto_words[] = {"", "ll", "ll128", "simple"};
 
 static bool single(struct capo_range v)
 {
@@ -272,7 +283,7 @@ int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_o
                                 }
                                 fprintf(out, "%s,%llu,%llu,%s,%s,%d,%d,%d,%d,%d\n", capo_coll_word(c),
                                         (unsigned long long)row->from, (unsigned long long)row->upto,
-                                        algo_words[row->algo], proto_words[row->proto],
+                                        capo_algo_word(row->algo), capo_proto_word(row->proto),
                                         row->channels ? row->channels : -1, (int)rule->when.nodes.min,
                                         (int)rule->when.ranks.min, (int)rule->when.pipe_ops.min, rule->when.reg_buff);
                         }

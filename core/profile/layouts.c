@@ -5,16 +5,20 @@
  */
 #include <errno.h>
 
+#include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/profile/file.h"
 #include "core/base/util.h"
 
-static const struct capo_slice keys[] = {CAPO_SLICE("layout"),    CAPO_SLICE("nccl"),         CAPO_SLICE("gpus"),
-                                         CAPO_SLICE("allreduce"), CAPO_SLICE("broadcast"),    CAPO_SLICE("reduce"),
-                                         CAPO_SLICE("allgather"), CAPO_SLICE("reducescatter")};
 enum { KEY_LAYOUT, KEY_NCCL, KEY_GPUS, KEY_COLLS };
-static const enum capo_coll colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE, CAPO_COLL_ALLGATHER,
-                                       CAPO_COLL_REDUCESCATTER};
+static const struct capo_slice keys[] = {
+        CAPO_SLICE("layout"),
+        CAPO_SLICE("nccl"),
+        CAPO_SLICE("gpus"),
+#define CAPO_COLL(id, word, long_word, place, size) [KEY_COLLS + (place)] = CAPO_SLICE(word),
+#include "capo/collectives.def"
+#undef CAPO_COLL
+};
 
 static bool read_pair(struct capo_json *r, double *us, double *gbs)
 {
@@ -71,7 +75,9 @@ static bool read_layout(struct capo_json *r, struct capo_profile *p)
                         capo_json_text(r, gpus, sizeof gpus, "a text of at most 511 bytes");
                         c.gpus = gpus;
                         break;
-                default: read_pair(r, &c.us[colls[k - KEY_COLLS]], &c.gbs[colls[k - KEY_COLLS]]);
+                default:
+                        read_pair(r, &c.us[capo_coll_at((unsigned)k - KEY_COLLS)],
+                                  &c.gbs[capo_coll_at((unsigned)k - KEY_COLLS)]);
                 }
         }
         if (r->failed)
@@ -110,12 +116,14 @@ void capo_profile_put_layouts(FILE *out, const struct capo_profile *p)
                         fputs(", \"gpus\": ", out);
                         capo_profile_put_text(out, c->gpus);
                 }
-                for (size_t k = 0; k < N_ELEMENTS(colls); k++) {
-                        if (!c->gbs[colls[k]])
+                for (unsigned k = 0; k < CAPO_COLLS; k++) {
+                        enum capo_coll coll = capo_coll_at(k);
+
+                        if (!c->gbs[coll])
                                 continue;
                         fprintf(out, ", \"%s\": [%s, ", keys[KEY_COLLS + k].at,
-                                capo_number_print(c->us[colls[k]], text, sizeof text));
-                        fprintf(out, "%s]", capo_number_print(c->gbs[colls[k]], text, sizeof text));
+                                capo_number_print(c->us[coll], text, sizeof text));
+                        fprintf(out, "%s]", capo_number_print(c->gbs[coll], text, sizeof text));
                 }
                 fputs("}", out);
         }

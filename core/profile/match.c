@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/base/layout.h"
+#include "core/base/nccl.h"
 #include "core/profile/match.h"
 #include "core/profile/file.h"
 #include "core/base/util.h"
@@ -251,9 +252,9 @@ static uint32_t choice_of(const struct capo_profile *p, const struct capo_row *r
 
         if (c.algo == CAPO_ALGO_COLLNET_DIRECT || c.algo == CAPO_ALGO_COLLNET_CHAIN ||
             ((c.algo == CAPO_ALGO_NVLS || c.algo == CAPO_ALGO_NVLS_TREE) && s->n_nodes > 1) ||
-            (row->coll == CAPO_COLL_ALLGATHER && s->nccl >= 22900))
+            (row->coll == CAPO_COLL_ALLGATHER && capo_nccl_has(s->nccl, CAPO_NCCL_ALLGATHER_CHANNELS_UNSAFE)))
                 c.channels = 0;
-        if (s->nccl && s->nccl < 22500 && c.channels > 32)
+        if (capo_nccl_has(s->nccl, CAPO_NCCL_CHANNELS_32) && c.channels > 32)
                 c.channels = 32;
         return capo_choice_pack(c);
 }

@@ -12,6 +12,8 @@
 #include "core/profile/json.h"
 #include "core/profile/file.h"
 #include "core/profile/words.h"
+#include "core/base/calls.h"
+#include "core/base/nccl.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 
@@ -224,47 +226,21 @@ static bool parse_range(const char *text, struct capo_range *out)
         return (n || (dash && dash[1])) && out->min >= 0 && out->min <= out->max;
 }
 
-/* "2.28", "2.28.9" to the first and the last version code it covers */
-static bool parse_version(const char *text, size_t size, double *first, double *last)
-{
-        unsigned part[3] = {0}, n = 0;
-        const char *end = text + size;
-
-        while (text < end && n < 3) {
-                unsigned value = 0, digits = 0;
-
-                for (; text < end && *text >= '0' && *text <= '9' && digits < 3; text++, digits++)
-                        value = value * 10 + (unsigned)(*text - '0');
-                if (!digits || value > 99)
-                        return false;
-                part[n++] = value;
-                if (text < end && *text++ != '.')
-                        return false;
-                if (text == end && end[-1] == '.')
-                        return false;
-        }
-        if (text != end || n < 2)
-                return false;
-        /* nccl.h: NCCL_VERSION(X,Y,Z), X*10000+Y*100+Z since 2.9 */
-        *first = part[0] * 10000.0 + part[1] * 100 + part[2];
-        *last = n == 3 ? *first : *first + 99;
-        return true;
-}
-
+/* "2.28", "2.28.9", "2.28-2.30", "2.28-", "-2.28" */
 static bool parse_versions(const char *text, struct capo_range *out)
 {
-        const char *dash = strchr(text, '-');
-        size_t n = dash ? (size_t)(dash - text) : strlen(text);
-        double unused;
+        int first = 0, last = 0, unused;
 
-        *out = (struct capo_range){0, INFINITY};
-        if (!dash)
-                return parse_version(text, n, &out->min, &out->max);
-        if (n && !parse_version(text, n, &out->min, &unused))
+        if (*text != '-' && capo_nccl_parse(text, &first, &last, &text) < 0)
                 return false;
-        if (dash[1] && !parse_version(dash + 1, strlen(dash + 1), &unused, &out->max))
+        *out = (struct capo_range){first, *text ? INFINITY : last};
+        if (*text++ != '-')
+                return !text[-1];
+        if (*text && capo_nccl_parse(text, &unused, &last, NULL) < 0)
                 return false;
-        return (n || dash[1]) && out->min <= out->max;
+        if (*text)
+                out->max = last;
+        return (first || *text) && out->min <= out->max;
 }
 
 static bool read_range(struct capo_json *r, const struct when_key *k, struct capo_range *out)
@@ -445,7 +421,7 @@ static bool read_rule(struct capo_json *r, struct capo_profile *p)
                                         ;
                         }
                         break;
-                default: read_rows(r, p, rule_colls[k - RULE_COLLS]);
+                default: read_rows(r, p, capo_coll_at((unsigned)k - RULE_COLLS));
                 }
         }
         rule->basis = basis;

@@ -25,31 +25,6 @@
 #include "core/profile/file.h"
 #include "core/base/util.h"
 
-static const char *const colls[CAPO_COLLS] = {"broadcast", "reduce", "allgather", "reducescatter", "allreduce"};
-
-const char *capo_coll_word(enum capo_coll coll)
-{
-        return colls[coll];
-}
-
-int capo_coll_find(const char *word)
-{
-        return capo_coll_of_call(capo_call_find(word));
-}
-
-int capo_coll_of_call(unsigned call)
-{
-        switch (call) {
-        case CAPO_CALL_ALLREDUCE: return CAPO_COLL_ALLREDUCE;
-        case CAPO_CALL_BROADCAST:
-        case CAPO_CALL_BCAST: return CAPO_COLL_BROADCAST;
-        case CAPO_CALL_REDUCE: return CAPO_COLL_REDUCE;
-        case CAPO_CALL_ALLGATHER: return CAPO_COLL_ALLGATHER;
-        case CAPO_CALL_REDUCESCATTER: return CAPO_COLL_REDUCESCATTER;
-        default: return -1;
-        }
-}
-
 /* Make room for one more of @size bytes in *@list; room doubles. */
 static void *grow(void *list, uint32_t n, uint32_t *room, size_t size)
 {

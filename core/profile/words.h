@@ -12,13 +12,16 @@
 
 #define WORD(text) CAPO_SLICE(text)
 
-/* the collectives follow in the order they are written: the ones people look for first */
-static const struct capo_slice rule_keys[] = {WORD("when"),      WORD("basis"),        WORD("constants"),
-                                              WORD("allreduce"), WORD("broadcast"),    WORD("reduce"),
-                                              WORD("allgather"), WORD("reducescatter")};
+/* the collectives follow, each at its place (capo_coll_at) */
 enum { RULE_WHEN, RULE_BASIS, RULE_CONSTANTS, RULE_COLLS };
-static const enum capo_coll rule_colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE,
-                                            CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER};
+static const struct capo_slice rule_keys[] = {
+        WORD("when"),
+        WORD("basis"),
+        WORD("constants"),
+#define CAPO_COLL(id, word, long_word, place, size) [RULE_COLLS + (place)] = WORD(word),
+#include "capo/collectives.def"
+#undef CAPO_COLL
+};
 
 static const struct capo_slice constant_tables[CAPO_CONST_TABLES] = {
         WORD("base_latency"),  WORD("hw_latency"), WORD("ll_bw"),       WORD("ring_ll128_bw"),
@@ -29,10 +32,16 @@ static const int constant_scales[] = {1, 2, 4};
 
 static const struct capo_slice basis_words[] = {WORD("measured"), WORD("modelled")};
 static const struct capo_slice link_words[] = {WORD("any"), WORD("nvlink"), WORD("other")};
-static const struct capo_slice algo_words[] = {WORD("tree"),         WORD("ring"), WORD("collnetdirect"),
-                                               WORD("collnetchain"), WORD("nvls"), WORD("nvlstree"),
-                                               WORD("pat")};
-static const struct capo_slice proto_words[] = {WORD("ll"), WORD("ll128"), WORD("simple")};
+static const struct capo_slice algo_words[] = {
+#define CAPO_ALGO(id, name, word, short_word, ...) WORD(short_word),
+#include "capo/algorithms.def"
+#undef CAPO_ALGO
+};
+static const struct capo_slice proto_words[] = {
+#define CAPO_PROTO(id, name, word, grain) WORD(word),
+#include "capo/protocols.def"
+#undef CAPO_PROTO
+};
 
 /* The conditions: one row says key, kind and place; reader, writer and printer go by it. */
 enum kind { RANGE, GBS, NCCL, LAYOUT, TEXT, PATTERN, LINK, FLAG };

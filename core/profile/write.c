@@ -10,6 +10,8 @@
 #include "core/profile/json.h"
 #include "core/profile/file.h"
 #include "core/profile/words.h"
+#include "core/base/calls.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 
 void capo_profile_put_text(FILE *out, const char *text)
@@ -50,15 +52,14 @@ static bool any(struct capo_range range)
         return range.min < 0 && range.max < 0;
 }
 
-static char *version_print(double code, bool last, char *text, size_t room)
+/* One end of a range: all of a release's patches are left out. */
+static void version_print(double code, bool last, char *text, size_t room)
 {
         int c = (int)code;
 
+        capo_nccl_text((uint32_t)c, text, room);
         if (c % 100 == (last ? 99 : 0))
-                snprintf(text, room, "%d.%d", c / 10000, c / 100 % 100);
-        else
-                snprintf(text, room, "%d.%d.%d", c / 10000, c / 100 % 100, c % 100);
-        return text;
+                *strrchr(text, '.') = 0;
 }
 
 /* The range as people write it; true when it needs quotes in JSON. */
@@ -72,7 +73,7 @@ static bool range_print(const struct when_key *k, struct capo_range v, char *tex
                 if (isfinite(v.max))
                         version_print(v.max, true, b, sizeof b);
                 if (v.min == v.max)
-                        snprintf(a, sizeof a, "%d.%d.%d", (int)v.min / 10000, (int)v.min / 100 % 100, (int)v.min % 100);
+                        capo_nccl_text((uint32_t)v.min, a, sizeof a);
                 if (v.min == v.max || !strcmp(a, b)) {
                         snprintf(text, room, "%s", a);
                         return true;
@@ -246,8 +247,8 @@ int capo_profile_write(const struct capo_profile *p, FILE *out)
                 fprintf(out, ",\n      \"basis\": \"%s\"", basis_words[rule->basis].at);
                 if (rule->n_constants)
                         put_constants(out, rule);
-                for (size_t k = 0; k < N_ELEMENTS(rule_colls); k++) {
-                        enum capo_coll c = rule_colls[k];
+                for (unsigned k = 0; k < CAPO_COLLS; k++) {
+                        enum capo_coll c = capo_coll_at(k);
 
                         if (!rule->count[c])
                                 continue;

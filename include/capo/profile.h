@@ -25,17 +25,15 @@
 
 /* ncclFunc_t of the five calls a tuner is asked about: same numbers in every release since 2.4. */
 enum capo_coll {
-        CAPO_COLL_BROADCAST = 0,
-        CAPO_COLL_REDUCE = 1,
-        CAPO_COLL_ALLGATHER = 2,
-        CAPO_COLL_REDUCESCATTER = 3,
-        CAPO_COLL_ALLREDUCE = 4,
-        CAPO_COLLS = 5,
+#define CAPO_COLL(id, ...) CAPO_COLL_##id,
+#include "capo/collectives.def"
+#undef CAPO_COLL
+        CAPO_COLLS,
 };
 
 /** capo_coll_word() - the key of the collective in a profile: "allreduce", ... @coll < CAPO_COLLS. */
 const char *capo_coll_word(enum capo_coll coll);
-/** capo_coll_find() - by that word, case and '_' ignored; -1 when there is none. */
+/** capo_coll_find() - by any of its words or its call's name, case and '_' ignored; -1 when there is none. */
 int capo_coll_find(const char *word);
 /** capo_coll_of_call() - CAPO_CALL_ALLREDUCE, ... to its collective; -1 for calls no tuner is asked about. */
 int capo_coll_of_call(unsigned call);

@@ -24,21 +24,17 @@ enum capo_clock {
 /* enum capo_algo, capo_proto: NCCL's numbers plus one, so that 0 means "not known". */
 enum capo_algo {
         CAPO_ALGO_UNKNOWN = 0,
-        CAPO_ALGO_TREE,
-        CAPO_ALGO_RING,
-        CAPO_ALGO_COLLNET_DIRECT,
-        CAPO_ALGO_COLLNET_CHAIN,
-        CAPO_ALGO_NVLS,
-        CAPO_ALGO_NVLS_TREE,
-        CAPO_ALGO_PAT,
+#define CAPO_ALGO(id, ...) CAPO_ALGO_##id,
+#include "capo/algorithms.def"
+#undef CAPO_ALGO
         CAPO_ALGOS,
 };
 
 enum capo_proto {
         CAPO_PROTO_UNKNOWN = 0,
-        CAPO_PROTO_LL,
-        CAPO_PROTO_LL128,
-        CAPO_PROTO_SIMPLE,
+#define CAPO_PROTO(id, ...) CAPO_PROTO_##id,
+#include "capo/protocols.def"
+#undef CAPO_PROTO
         CAPO_PROTOS,
 };
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/base/util.h"
+#include "core/base/nccl.h"
 #include "profiles/doctor/doctor.h"
 #include "profiles/doctor/elf_file.h"
 
@@ -97,9 +98,7 @@ int capo_doctor_nccl_version(const char *path)
                 waitpid(child, NULL, 0);
         }
         close(ends[0]);
-        if (version > 0 && version < 10000) /* X*1000+Y*100+Z up to 2.8 */
-                version = version / 1000 * 10000 + version % 1000;
-        return version;
+        return capo_nccl_code(version);
 }
 
 static bool find_program(const char *name, char *path, size_t room)
@@ -142,17 +141,17 @@ static void set_reach(struct capo_findings *f, struct capo_reach *reach, const c
         char text[32] = "of unknown version";
 
         if (version)
-                snprintf(text, sizeof text, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+                capo_nccl_text((uint32_t)version, text, sizeof text);
         capo_finding_add(f, version ? CAPO_FINDING_OK : CAPO_FINDING_WARN, "nccl", "libnccl %s (%s) %s", text, path,
                          how);
         if (!*reach->library) {
                 snprintf(reach->library, sizeof reach->library, "%s", path);
                 reach->version = version;
         }
-        if (version && version < 21300)
+        if (version && !capo_nccl_has(version, CAPO_NCCL_RECORDED))
                 capo_finding_add(f, CAPO_FINDING_WARN, "nccl",
                                  "this release is older than 2.13: calls are recorded as far as they exist, untested");
-        if (version && version < 21901)
+        if (version && !capo_nccl_has(version, CAPO_NCCL_TUNER))
                 capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
                                  "no tuner interface before 2.19: a profile can only be translated into variables "
                                  "(capo run says how far)");

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/util.h"
+#include "core/base/nccl.h"
 #include "profiles/doctor/doctor.h"
 #include "profiles/doctor/elf_file.h"
 
@@ -121,10 +122,10 @@ void capo_doctor_plugins(struct capo_findings *f, int version)
 {
         static const struct {
                 const char *variable, *kind, *stem;
-                int since; /* first release that loads such a plugin; default names from 2.21 on */
+                enum capo_nccl_fact loads; /* which releases do; default names from 2.21 on */
         } kinds[] = {
-                {"NCCL_TUNER_PLUGIN", "tuner", "ncclTunerPlugin", 21901},
-                {"NCCL_PROFILER_PLUGIN", "profiler", "ncclProfiler", 22304},
+                {"NCCL_TUNER_PLUGIN", "tuner", "ncclTunerPlugin", CAPO_NCCL_TUNER},
+                {"NCCL_PROFILER_PLUGIN", "profiler", "ncclProfiler", CAPO_NCCL_PROFILER},
         };
         char net[4096], path[4096];
         const char *value = getenv("NCCL_NET_PLUGIN");
@@ -137,7 +138,7 @@ void capo_doctor_plugins(struct capo_findings *f, int version)
                                  "NCCL_NET_PLUGIN=%s is not found here: NCCL falls back to its own transports", value);
         for (size_t i = 0; i < N_ELEMENTS(kinds); i++) {
                 value = getenv(kinds[i].variable);
-                if (version && version < kinds[i].since)
+                if (version && !capo_nccl_has(version, kinds[i].loads))
                         continue; /* settings.def says that the variable is dead there */
                 if (value && !strcasecmp(value, "none"))
                         capo_finding_add(f, CAPO_FINDING_NOTE, "plugins", "%s=none: NCCL loads no %s from 2.28 on",

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/calls.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "profiles/doctor/doctor.h"
 
@@ -88,12 +89,6 @@ static const struct setting *find(const struct settings *s, const char *name)
         return NULL;
 }
 
-static const char *release(int version, char *text, size_t room)
-{
-        snprintf(text, room, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
-        return text;
-}
-
 static void check_life(struct capo_findings *f, const struct settings *s, int version)
 {
         static const struct {
@@ -119,13 +114,14 @@ static void check_life(struct capo_findings *f, const struct settings *s, int ve
                 else if (version && version > lives[i].last)
                         capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                                          "%s=%s is set (%s): no NCCL after %s reads it, this one is %s; use %s",
-                                         set->name, set->value, set->where, release(lives[i].last, a, sizeof a),
-                                         release(version, v, sizeof v), lives[i].instead);
+                                         set->name, set->value, set->where,
+                                         capo_nccl_text((uint32_t)lives[i].last, a, sizeof a),
+                                         capo_nccl_text((uint32_t)version, v, sizeof v), lives[i].instead);
                 else if (version && version < lives[i].first)
                         capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                                          "%s=%s is set (%s): read from %s on, this NCCL is %s; use %s", set->name,
-                                         set->value, set->where, release(lives[i].first, b, sizeof b),
-                                         release(version, v, sizeof v), lives[i].instead);
+                                         set->value, set->where, capo_nccl_text((uint32_t)lives[i].first, b, sizeof b),
+                                         capo_nccl_text((uint32_t)version, v, sizeof v), lives[i].instead);
         }
 }
 
@@ -162,12 +158,12 @@ static unsigned find_proto(const char *word)
 static void check_choice(struct capo_findings *f, const struct setting *set, unsigned (*find_word)(const char *),
                          int version)
 {
-        static const char *const functions[] = {"broadcast", "reduce", "allgather", "reducescatter", "allreduce"};
         const char *part = set->value;
         char bad[64];
         bool first = true;
 
-        if ((strchr(set->value, ':') || strchr(set->value, ';')) && version && version < 22400)
+        if ((strchr(set->value, ':') || strchr(set->value, ';')) && version &&
+            !capo_nccl_has(version, CAPO_NCCL_ALGO_BY_COLL))
                 capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                                  "%s=%s: the form with functions needs 2.24; older releases take it as one list of "
                                  "unknown words",
@@ -179,8 +175,9 @@ static void check_choice(struct capo_findings *f, const struct setting *set, uns
 
                 if (prefix < n) {
                         known = false;
-                        for (size_t i = 0; i < N_ELEMENTS(functions); i++)
-                                known |= strlen(functions[i]) == prefix && !strncasecmp(part, functions[i], prefix);
+                        for (int c = 0; c < CAPO_COLLS; c++)
+                                known |= strlen(capo_coll_word(c)) == prefix &&
+                                         !strncasecmp(part, capo_coll_word(c), prefix);
                         if (!known)
                                 snprintf(bad, sizeof bad, "%.*s", (int)prefix, part);
                         list = part + prefix + 1;
@@ -193,9 +190,10 @@ static void check_choice(struct capo_findings *f, const struct setting *set, uns
                         known = known_words(list, n - (size_t)(list - part), find_word, bad, sizeof bad);
                 if (!known)
                         capo_finding_add(
-                                f, version >= 22400 ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "settings",
-                                "%s=%s: \"%s\" is not a word NCCL knows; %s", set->name, set->value, bad,
-                                version >= 22400
+                                f,
+                                capo_nccl_has(version, CAPO_NCCL_ALGO_BY_COLL) ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN,
+                                "settings", "%s=%s: \"%s\" is not a word NCCL knows; %s", set->name, set->value, bad,
+                                capo_nccl_has(version, CAPO_NCCL_ALGO_BY_COLL)
                                         ? "communicator init fails with ncclInvalidUsage"
                                         : "releases before 2.24 ignore it silently, 2.24 and later refuse to start");
                 part += n;
@@ -210,10 +208,10 @@ static void check_values(struct capo_findings *f, const struct settings *s, int 
 
         if (algo) {
                 check_choice(f, algo, find_algo, version);
-                if (version >= 20700 && version < 21700)
+                if (capo_nccl_has(version, CAPO_NCCL_ALGO_FOR_ALLREDUCE))
                         capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
                                          "NCCL_ALGO=%s: releases 2.7 to 2.16 apply it to AllReduce only", algo->value);
-                if (version >= 21700 && version < 21900 && !strcasecmp(algo->value, "Tree"))
+                if (capo_nccl_has(version, CAPO_NCCL_ALGO_TREE_FAILS) && !strcasecmp(algo->value, "Tree"))
                         capo_finding_add(f, CAPO_FINDING_FAIL, "settings",
                                          "NCCL_ALGO=Tree: on 2.17 and 2.18 every other collective then fails, none of "
                                          "them has a tree");
@@ -244,7 +242,8 @@ static void check_values(struct capo_findings *f, const struct settings *s, int 
                                          names[i][0], names[i][1]);
         }
         set = find(s, "NCCL_NTHREADS");
-        if (set && version >= 20500 && (atoi(set->value) % 32 || atoi(set->value) < 64 || atoi(set->value) > 512))
+        if (set && capo_nccl_has(version, CAPO_NCCL_NTHREADS_CHECKED) &&
+            (atoi(set->value) % 32 || atoi(set->value) < 64 || atoi(set->value) > 512))
                 capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                                  "NCCL_NTHREADS=%s: NCCL takes multiples of 32 from 64 to 512 only", set->value);
         static const char *const files[] = {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE"};

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/nccl.h"
 #include "profiles/fragment/graph.h"
 #include "profiles/fragment/net.h"
 
@@ -195,7 +196,10 @@ static const struct rails_thing *channels_of(const struct graph_plan *g, int nod
 
 static void write_device(FILE *f, const char *what, int dev, int nccl_version)
 {
-        fprintf(f, nccl_version >= 22105 ? "      <%s dev=\"0x%x\"/>\n" : "      <%s dev=\"%d\"/>\n", what, dev);
+        fprintf(f,
+                capo_nccl_has(nccl_version, CAPO_NCCL_GRAPH_DEV_HEX) ? "      <%s dev=\"0x%x\"/>\n"
+                                                                     : "      <%s dev=\"%d\"/>\n",
+                what, dev);
 }
 
 static void write_side(FILE *f, int id, const struct graph_plan *g, int node, const struct capo_topology *t,

@@ -33,6 +33,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/nccl.h"
 #include "profiles/fragment/model.h"
 #include "profiles/import/import.h"
 
@@ -425,7 +426,7 @@ static void correct(struct fragment_model *f, const struct views *v, const struc
         formula.channels = f->channels;
         formula.scale = f->n_nodes <= 2 ? f->n_nodes - 1 : 2;
         formula.gpu = gpu_index(v->m->t);
-        formula.caps = formula.told || (f->nccl.version >= 22400 && formula.gpu < 3);
+        formula.caps = formula.told || (capo_nccl_has(f->nccl.version, CAPO_NCCL_MODEL_KNOWN) && formula.gpu < 3);
         formula.ll = f->n_nodes == 1 ? formula.gpu : !strcmp(vendor, "AuthenticAMD");
         for (int c = 0; c < CAPO_COLLS; c++) {
                 for (int i = 0; i < CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS; i++)

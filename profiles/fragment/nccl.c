@@ -5,11 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/calls.h"
 #include "core/base/util.h"
 #include "profiles/fragment/nccl.h"
-
-static const char *const algos[] = {"?", "Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"};
-static const char *const protos[] = {"?", "LL", "LL128", "Simple"};
 
 static double gbs_of(uint64_t bytes, double us)
 {
@@ -22,8 +20,8 @@ static void take(const struct capo_plan_row *r, struct fragment_nccl_row *out)
         out->algo = r->algo;
         out->proto = r->proto;
         out->channels = r->channels;
-        snprintf(out->what, sizeof out->what, "%s %s %u ch", algos[r->algo < N_ELEMENTS(algos) ? r->algo : 0],
-                 protos[r->proto < N_ELEMENTS(protos) ? r->proto : 0], r->channels);
+        snprintf(out->what, sizeof out->what, "%s %s %u ch", r->algo ? capo_algo_name(r->algo) : "?",
+                 r->proto ? capo_proto_name(r->proto) : "?", r->channels);
         for (int a = 0; a < 2; a++) {
                 out->best_gbs[a] = -1;
                 for (int p = 0; a < r->n_algo && p < r->n_proto && p < CAPO_PLAN_PROTOS; p++) {

@@ -142,26 +142,6 @@ const char *capo_make_name(unsigned make)
         return makes[make < CAPO_MAKES ? make : 0];
 }
 
-char *capo_nccl_text(uint32_t v, char *text, size_t room)
-{
-        if (!v)
-                snprintf(text, room, "?");
-        else if (v < 10000) /* up to 2.8 the number is X*1000 + Y*100 + Z (nccl.h) */
-                snprintf(text, room, "%u.%u.%u", v / 1000, v / 100 % 10, v % 100);
-        else
-                snprintf(text, room, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
-        return text;
-}
-
-uint32_t capo_nccl_parse(const char *text)
-{
-        unsigned x, y, z;
-
-        if (sscanf(text, "%u.%u.%u", &x, &y, &z) != 3 || x > 9 || y > 99 || z > 99)
-                return 0;
-        return x > 2 || y > 8 ? x * 10000 + y * 100 + z : x * 1000 + y * 100 + z;
-}
-
 /* All of a file, zero-terminated; at most @most bytes of it. */
 static int read_file(const char *path, size_t most, struct capo_input *in)
 {

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "capo/record.h"
+#include "core/base/nccl.h"
 
 /* What made a time; samples of different makes are never compared with each other. */
 enum capo_make {
@@ -119,11 +120,5 @@ void capo_samples_note(struct capo_samples *set, const char *format, ...) __attr
 
 /** capo_make_name() - "GPU events", "nccl-tests loop", ... */
 const char *capo_make_name(unsigned make);
-
-/** capo_nccl_text() - "2.29.2" of 22902, "2.7.8" of 2708; "?" of 0. @text: at least 16 bytes. */
-char *capo_nccl_text(uint32_t version, char *text, size_t room);
-
-/** capo_nccl_parse() - 22902 of "2.29.2" and of "2.29.2+cuda13.1"; 0 when it is no version. */
-uint32_t capo_nccl_parse(const char *text);
 
 #endif

@@ -178,7 +178,7 @@ static int nccl_tests(struct capo_input *in, const json_t *root)
                         "expected args[0] to be a program of nccl-tests, found \"%s\"; --coll NAME says "
                         "which collective it is",
                         program ? program : "nothing");
-        run.nccl = (uint32_t)num(root, "nccl_version", 0);
+        run.nccl = (uint32_t)capo_nccl_code((int)num(root, "nccl_version", 0));
         run.iterations = (uint32_t)num(config, "iterations", 1);
         devices(in, config, &run);
         e = capo_input_label(in, &run);

@@ -22,7 +22,7 @@ static void read_info(struct log_said *f, const struct capo_log_frame *frame)
                         continue;
                 snprintf(value, sizeof value, "%.*s", (int)line.n_value, line.value);
                 if (capo_info_is(&line, CAPO_INFO_NCCL_VERSION)) {
-                        f->nccl = strchr(value, '.') ? capo_nccl_parse(value) : (uint32_t)strtoul(value, NULL, 10);
+                        f->nccl = (uint32_t)(strchr(value, '.') ? capo_nccl_named(value) : capo_nccl_code(atoi(value)));
                 } else if (capo_info_is(&line, CAPO_INFO_NCCL_ALGO)) {
                         f->env_algo = (uint8_t)capo_algo_find(value);
                         f->env_several |= f->env_algo == 0;

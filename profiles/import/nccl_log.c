@@ -155,8 +155,8 @@ void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned li
                 return;
         environment(log, text, line);
         p = strstr(text, "NCCL version ");
-        if (p && capo_nccl_parse(p + 13)) {
-                log->version = capo_nccl_parse(p + 13);
+        if (p && capo_nccl_named(p + 13)) {
+                log->version = (uint32_t)capo_nccl_named(p + 13);
                 log->version_line = line;
         }
 }

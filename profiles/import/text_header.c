@@ -93,7 +93,7 @@ static int label(struct reader *r, const char *key, const char *value, unsigned 
                         return capo_input_error(r->in, line,
                                                 "LAYOUT: expected ranks per node such as 3+5, found \"%s\"", value);
         } else if (!strcasecmp(key, "NCCL") || !strcasecmp(key, "NCCL_VERSION")) {
-                b->run.nccl = capo_nccl_parse(value);
+                b->run.nccl = (uint32_t)capo_nccl_named(value);
         } else if (!strcasecmp(key, "COLL") || !strcasecmp(key, "COLLECTIVE")) {
                 b->call = (uint8_t)capo_call_find(value);
         } else if (!strcasecmp(key, "TREE_THRESHOLD") || !strcasecmp(key, "SIZE") || !strcasecmp(key, "REP")) {
@@ -245,7 +245,7 @@ int capo_text_header(struct reader *r, char *line, unsigned n)
         if (!b->run.line)
                 b->run.line = n;
         if (sscanf(line, "# nccl-tests version %*s nccl-headers=%lu nccl-library=%lu", &headers, &library) == 2) {
-                b->run.nccl = (uint32_t)library;
+                b->run.nccl = (uint32_t)capo_nccl_code((int)library);
                 return 0;
         }
         p = strstr(line, " iters: ");

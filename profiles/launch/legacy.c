@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "profiles/launch/legacy.h"
 
@@ -161,7 +162,7 @@ static int channels_of(const struct capo_row *row)
 
 static void translate_2_5(const struct list *lists, int nccl, struct capo_legacy *out)
 {
-        bool allreduce_only = nccl >= 20700 && nccl < 21700;
+        bool allreduce_only = capo_nccl_has(nccl, CAPO_NCCL_ALGO_FOR_ALLREDUCE);
         int algo = agreed(lists, CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLREDUCE + 1, algo_of);
         int proto = agreed(lists, 0, CAPO_COLLS, proto_of);
 
@@ -195,7 +196,7 @@ int capo_legacy_translate(const struct capo_profile *profile, const struct capo_
         int n, channels;
         char value[16];
 
-        if (shape->nccl < CAPO_LEGACY_FIRST || shape->nccl > CAPO_LEGACY_LAST)
+        if (!capo_nccl_has(shape->nccl, CAPO_NCCL_TRANSLATED))
                 return -ERANGE;
         *out = (struct capo_legacy){0};
         n = capo_match(profile, shape, &order);
@@ -218,14 +219,16 @@ int capo_legacy_translate(const struct capo_profile *profile, const struct capo_
         if (!n)
                 lose(out, "no rule of the profile holds for what is known before the job starts (nodes, ranks, layout: "
                           "--layout helps)");
-        if (shape->nccl < 20500)
+        if (capo_nccl_has(shape->nccl, CAPO_NCCL_TUNED_BY_THRESHOLD))
                 translate_2_4(lists, out);
         else
                 translate_2_5(lists, shape->nccl, out);
         channels = agreed(lists, 0, CAPO_COLLS, channels_of);
         if (channels > 0) {
                 snprintf(value, sizeof value, "%d", channels);
-                set(out, shape->nccl < 20500 ? "NCCL_MAX_NRINGS" : "NCCL_MAX_NCHANNELS", value);
+                set(out,
+                    capo_nccl_has(shape->nccl, CAPO_NCCL_TUNED_BY_THRESHOLD) ? "NCCL_MAX_NRINGS" : "NCCL_MAX_NCHANNELS",
+                    value);
         } else if (channels < 0) {
                 lose(out, "the number of channels is one for the whole process in this release, and the profile wants "
                           "several");

@@ -25,9 +25,6 @@ struct capo_legacy {
         char *lost; /* lines, each ending in \n: what could not be expressed and why; NULL when nothing. free() it */
 };
 
-#define CAPO_LEGACY_FIRST 20402 /* first release with a choice to make by variables */
-#define CAPO_LEGACY_LAST  21899 /* from 2.19.1 on there is a tuner interface */
-
 /**
  * capo_legacy_translate() - @profile's rules for @shape as variables of release @shape->nccl
  * @out: filled; variables the user has set himself are never among them, and are said in @out->lost

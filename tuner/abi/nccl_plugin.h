@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "capo/record.h"
+
 /* ncclResult_t, as far as a plugin returns it (nccl.h). */
 enum { CAPO_NCCL_SUCCESS = 0, CAPO_NCCL_SYSTEM_ERROR = 2, CAPO_NCCL_INVALID_USAGE = 5 };
 typedef int capo_nccl_result;
@@ -29,8 +31,8 @@ typedef void (*capo_nccl_log)(int level, unsigned long flags, const char *file, 
 
 /* NCCL's numbers: algorithms TREE 0 .. PAT 6, protocols LL 0, LL128 1, SIMPLE 2 (capo's enums minus one). */
 #define CAPO_NCCL_IGNORE (-1.0f) /* cost of an entry that is not available */
-#define CAPO_NCCL_ALGOS  7
-#define CAPO_NCCL_PROTOS 3
+#define CAPO_NCCL_ALGOS  (CAPO_ALGOS - 1)
+#define CAPO_NCCL_PROTOS (CAPO_PROTOS - 1)
 
 struct capo_nvl_info { /* ncclNvlDomainInfo_v5_t: nodes as NCCL counts them, ranks on the smallest and largest */
         int n_domains, min_ranks, max_ranks;

@@ -18,13 +18,12 @@
 #include <string.h>
 
 #include "capo/msg.h"
+#include "core/base/nccl.h"
 #include "tuner/chain.h"
 #include "tuner/comm_name.h"
 #include "tuner/profiler/profiler.h"
 #include "tuner/tuner_env.h"
 #include "tuner/version.h"
-
-#define SLOW_FROM 23100 /* NCCL_VERSION_CODE */
 
 /* ---- the chained profiler ---- */
 
@@ -227,7 +226,7 @@ static bool wanted(const struct capo_profiler_info *info)
         if (!capo_seam || !capo_seam->ran || capo_tuner_env()->off || !strcmp(setting, "off"))
                 return false;
         version = capo_nccl_version(info->log);
-        if (!strcmp(setting, "on") || version < SLOW_FROM)
+        if (!strcmp(setting, "on") || !capo_nccl_has(version, CAPO_NCCL_PROFILER_SLOW))
                 return true;
         capo_warn_once("not asking NCCL %d.%d what it runs: its profiler path slows jobs (NVIDIA/nccl#2355); "
                        "CAPO_PROFILER=on asks "

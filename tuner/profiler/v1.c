@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.23: numbers for function, algorithm and protocol; the bound of channels. */
-#include "capo/profile.h"
+#include "core/base/calls.h"
 #include "tuner/profiler/profiler.h"
-
-/* ncclFunc_t */
-static const uint8_t from_number[CAPO_COLLS + 1] = {CAPO_CALL_BROADCAST,     CAPO_CALL_REDUCE,    CAPO_CALL_ALLGATHER,
-                                                    CAPO_CALL_REDUCESCATTER, CAPO_CALL_ALLREDUCE, CAPO_CALL_NONE};
 
 static capo_nccl_result init(void **context, int *mask)
 {
@@ -26,7 +22,7 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
                 e.ran = (struct capo_seam_ran){
                         .comm_hash = d->coll.comm_hash,
                         .count = d->coll.count,
-                        .call = from_number[d->coll.func < CAPO_COLLS ? d->coll.func : CAPO_COLLS],
+                        .call = d->coll.func < CAPO_COLLS ? capo_coll_call(d->coll.func) : CAPO_CALL_NONE,
                         .algo_proto = (uint8_t)((d->coll.algo + 1) << 4 | ((d->coll.proto + 1) & 15)),
                         .channels = d->coll.max_channels};
         return capo_profiler_start(p, handle, &e);

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "core/base/nccl.h"
 #include "profiles/plan/virtual/virtual.h"
 
 enum {
@@ -29,7 +30,7 @@ static int kinds; /* of all-gather and reduce-scatter: Ring, NVLS; from 2.20 on 
 
 int plan_kernel_table(const char *name, uint64_t value, uint64_t size, void *base)
 {
-        kinds = plan_job->version < 22000 ? 2 : 3;
+        kinds = capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_OF_2_19) ? 2 : 3;
         if (!strcmp(name, "ncclDevFuncRowToId") &&
             size >= sizeof *row_to_id * (size_t)(1 + (kinds + 1) * PROTOS + OPS * TYPES * (ALGOS + 1 + kinds) * PROTOS))
                 row_to_id = (const int *)((const char *)base + value);

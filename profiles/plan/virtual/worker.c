@@ -22,6 +22,8 @@
 #include <unistd.h>
 
 #include "core/base/util.h"
+#include "core/base/calls.h"
+#include "core/base/nccl.h"
 #include "profiles/plan/virtual/cuda_virtual.h"
 #include "profiles/plan/virtual/symtab.h"
 #include "profiles/plan/virtual/virtual.h"
@@ -98,31 +100,14 @@ int plan_gap(const char *name)
         return 801;
 }
 
-static int name_find(const char *const *names, int n, const char *name)
-{
-        for (int i = 0; name && i < n; i++) {
-                if (!strcasecmp(names[i], name))
-                        return i;
-        }
-        return -1;
-}
-
 int plan_algo_find(const char *name)
 {
-        static const char *const names[] = {"TREE",      "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS",
-                                            "NVLS_TREE", "PAT"};
-        static const char *const others[] = {"TREE",     "RING", "COLLNETDIRECT", "COLLNETCHAIN", "NVLS",
-                                             "NVLSTREE", "PAT"};
-        int i = name_find(names, N_ELEMENTS(names), name);
-
-        return i >= 0 ? i : name_find(others, N_ELEMENTS(others), name);
+        return name ? (int)capo_algo_find(name) - 1 : -1;
 }
 
 int plan_proto_find(const char *name)
 {
-        static const char *const names[] = {"LL", "LL128", "SIMPLE"};
-
-        return name_find(names, N_ELEMENTS(names), name);
+        return name ? (int)capo_proto_find(name) - 1 : -1;
 }
 
 static double now_ms(void)
@@ -204,7 +189,7 @@ static int redirect(void *handle)
                           plan_job->libnccl, p.patched);
         if (r < 0 || p.patched < 50)
                 return -ENOEXEC;
-        if (plan_job->version < 22200)
+        if (capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_BY_TABLE))
                 capo_elf_symbols(plan_job->libnccl, STT_OBJECT, plan_kernel_table, p.base, why, sizeof why);
         return 0;
 }
@@ -226,9 +211,11 @@ static int load(void)
                 }
         }
         nccl.GetVersion(&plan_job->version);
-        if (plan_job->version < 21900) {
-                plan_fail("%s is NCCL %d.%d.%d; plan needs 2.19 or later", plan_job->libnccl, plan_job->version / 10000,
-                          plan_job->version / 100 % 100, plan_job->version % 100);
+        if (!capo_nccl_has(plan_job->version, CAPO_NCCL_PLANNED)) {
+                char text[16];
+
+                plan_fail("%s is NCCL %s; plan needs 2.19 or later", plan_job->libnccl,
+                          capo_nccl_text((uint32_t)plan_job->version, text, sizeof text));
                 return -EINVAL;
         }
         return redirect(handle);
@@ -386,7 +373,7 @@ static int play_node(uint32_t node)
                 plan_fail("no address space for buffers of %llu bytes", (unsigned long long)most);
                 return -ENOMEM;
         }
-        if (plan_job->version < 22200 && load_tuner_alone(node) < 0) {
+        if (capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_BY_TABLE) && load_tuner_alone(node) < 0) {
                 plan_fail("a communicator of one rank could not be made");
                 return -EIO;
         }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Releases of NCCL: one number for each, X*10000 + Y*100 + Z (NCCL_VERSION_CODE since 2.9), 0 where it is not known.
+ */
+#ifndef CAPO_NCCL_H
+#define CAPO_NCCL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CAPO_NCCL_LAST 999999 /* "still" */
+
+/* What holds of some releases only; include/capo/nccl_facts.def says of which. */
+enum capo_nccl_fact {
+#define CAPO_NCCL_FACT(id, first, last) CAPO_NCCL_##id,
+#include "capo/nccl_facts.def"
+#undef CAPO_NCCL_FACT
+        CAPO_NCCL_FACTS,
+};
+
+/** capo_nccl_has() - does it hold of release @version? Never of 0. */
+bool capo_nccl_has(int version, enum capo_nccl_fact fact);
+
+/** capo_nccl_since(), capo_nccl_until() - first and last release it holds of; 0, CAPO_NCCL_LAST: no end that way. */
+int capo_nccl_since(enum capo_nccl_fact fact);
+int capo_nccl_until(enum capo_nccl_fact fact);
+
+/** capo_nccl_code() - the number of what ncclGetVersion or NCCL_VERSION_CODE says: up to 2.8 that was X*1000 + Y*100 + Z.
+ * 0 for 0 and what is below. */
+int capo_nccl_code(int said);
+
+/**
+ * capo_nccl_parse() - a release as people and programs write it: "2.28.9"; "2.28", all of 2.28
+ * @first, @last: the releases it covers, equal where it names one; set only on success
+ * @end: NULL: nothing may follow. Else set to what follows ("+cuda13.1")
+ *
+ * Return: 0; -EINVAL: not a release.
+ */
+int capo_nccl_parse(const char *text, int *first, int *last, const char **end);
+
+/** capo_nccl_named() - the one release a program names: 22902 of "2.29.2" and of "2.29.2+cuda13.1"; 0 when it is none. */
+int capo_nccl_named(const char *text);
+
+/** capo_nccl_text() - "2.29.2" of 22902 and, read in the old way, "2.7.8" of 2708; "?" of 0. @text: at least 16 bytes.
+ * Returns @text. */
+char *capo_nccl_text(uint32_t version, char *text, size_t room);
+
+/** capo_tuner_abi_asked(), capo_profiler_abi_asked() - does release @version look for that version of the plugin interface
+ * (include/capo/plugin_abis.def)? */
+bool capo_tuner_abi_asked(int version, int abi);
+bool capo_profiler_abi_asked(int version, int abi);
+
+#endif
