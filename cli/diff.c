@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,29 +17,6 @@
 #include "core/base/size.h"
 #include "profiles/job/stats.h"
 #include "profiles/job/diff.h"
-
-static void help(void)
-{
-        puts("usage: capo diff [OPTIONS] BEFORE AFTER\n\n"
-             "Compares recordings of the same job. BEFORE and AFTER are folders of logs, or folders of such folders: "
-             "several\n"
-             "runs a side, and best made in turn (before, after, before, ...). Per communicator, collective and size "
-             "the "
-             "median time\n"
-             "before and after, the change with its 95 % interval (wide enough for all rows together), and the seconds "
-             "it makes\n"
-             "on one rank. Sorted by seconds. Times are GPU times; rows with host times only are shown and never "
-             "judged.\n\n"
-             "exit status: 0 the same or faster; 1 something is slower beyond noise; 2 wrong command line or nothing "
-             "to compare\n\n"
-             "  --min-change P   percent below which nothing is called a change (default 1)\n"
-             "  --all            all rows; default 20\n"
-             "  --json           the same as JSON\n\n"
-             "The interval says how sure this difference between these two runs is. How much runs differ by themselves "
-             "only more\n"
-             "runs tell: compare two runs without any change first.\n\n"
-             "  capo diff before/ after/");
-}
 
 enum { MAX_RUNS = 64 };
 
@@ -197,63 +175,32 @@ static void json_page(const struct capo_diff *d, const char *rules)
         json_decref(all);
 }
 
-int capo_verb_diff(int argc, char **argv)
+struct options {
+        double min_change;
+        bool json, all;
+};
+
+static int run(void *options, int n, char **paths)
 {
-        char *paths[2] = {0};
+        const struct options *o = options;
         struct capo_job *a[MAX_RUNS] = {0}, *b[MAX_RUNS] = {0};
-        size_t n_a, n_b = 0;
+        size_t n_a = load(paths[0], a), n_b = n_a ? load(paths[1], b) : 0;
         struct capo_diff d;
-        double min_change = 0.01;
-        size_t most = 20;
-        bool json = false;
-        int n = 0, status = CAPO_EXIT_USAGE;
+        int status = CAPO_EXIT_USAGE;
 
-        for (int i = 1; i < argc; i++) {
-                if (!strcmp(argv[i], "--help")) {
-                        help();
-                        return CAPO_EXIT_OK;
-                }
-                if (!strcmp(argv[i], "--json")) {
-                        json = true;
-                } else if (!strcmp(argv[i], "--all")) {
-                        most = SIZE_MAX;
-                } else if (!strcmp(argv[i], "--min-change") && i + 1 < argc) {
-                        char *end;
-
-                        min_change = strtod(argv[++i], &end) / 100;
-                        if (end == argv[i] || (*end && strcmp(end, "%")) || !(min_change >= 0)) {
-                                capo_error("--min-change: expected percent, found \"%s\"", argv[i]);
-                                return CAPO_EXIT_USAGE;
-                        }
-                } else if (argv[i][0] == '-' || n == 2) {
-                        capo_error(argv[i][0] == '-' ? "diff: unknown option \"%s\"; capo diff --help"
-                                                     : "diff: more than two recordings: \"%s\"; capo diff --help",
-                                   argv[i]);
-                        return CAPO_EXIT_USAGE;
-                } else {
-                        paths[n++] = argv[i];
-                }
-        }
-        if (n < 2) {
-                capo_error("diff: two recordings are needed; capo diff --help");
-                return CAPO_EXIT_USAGE;
-        }
-        n_a = load(paths[0], a);
-        if (n_a)
-                n_b = load(paths[1], b);
         if (!n_a || !n_b)
                 goto end;
-        if (capo_diff_make(a, n_a, b, n_b, min_change, &d) < 0) {
+        if (capo_diff_make(a, n_a, b, n_b, o->min_change, &d) < 0) {
                 capo_error("diff: no memory");
                 goto end;
         }
         if (d.n_rows == 0) {
                 capo_error("diff: the recordings have no call in common (communicators are matched by name)");
         } else {
-                if (json)
+                if (o->json)
                         json_page(&d, rules_of(b, n_b));
                 else
-                        page(paths[0], paths[1], a[0], b[0], n_a, n_b, &d, most, rules_of(b, n_b));
+                        page(paths[0], paths[1], a[0], b[0], n_a, n_b, &d, o->all ? SIZE_MAX : 20, rules_of(b, n_b));
                 status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
         }
         capo_diff_finish(&d);
@@ -264,3 +211,35 @@ end:
         }
         return status;
 }
+
+static const struct options defaults = {.min_change = 0.01};
+
+static const struct cli_option options[] = {{"min-change", CLI_PERCENT(struct options, min_change, "P", 0, INT_MAX),
+                                             "percent below which nothing is called a change (default 1)"},
+                                            {"all", CLI_FLAG(struct options, all), "all rows; default 20"},
+                                            {"json", CLI_FLAG(struct options, json), "the same as JSON"},
+                                            {0}};
+
+const struct cli_command diff_command = {
+        .usage = "[OPTIONS] BEFORE AFTER",
+        .about =
+                "Compares recordings of the same job. BEFORE and AFTER are folders of logs, or folders of such folders: "
+                "several runs a side, and best made in turn (before, after, before, ...). Per communicator, collective "
+                "and size the median time before and after, the change with its 95 % interval (wide enough for all "
+                "rows together), and the seconds it makes on one rank. Sorted by seconds. Times are GPU times; rows "
+                "with host times only are shown and never judged.",
+        .options = options,
+        .after = "The interval says how sure this difference between these two runs is. How much runs differ by "
+                 "themselves only more runs tell: compare two runs without any change first.\n"
+                 "\n"
+                 "  capo diff before/ after/",
+        .status =
+                "0 the same or faster; 1 something is slower beyond noise; 2 wrong command line or nothing to compare",
+        .operand = "DIR",
+        .missing = "two recordings are needed",
+        .least = 2,
+        .most = 2,
+        .size = sizeof(struct options),
+        .defaults = &defaults,
+        .run = run,
+};

@@ -4,8 +4,8 @@
  * logs as a trace for chrome://tracing and Perfetto (the JSON array of "X" events, Google's Trace Event Format). Both
  * write as they read, so the size of the log does not matter.
  */
-#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,21 +17,6 @@
 #include "core/log/read.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
-
-static void help(void)
-{
-        puts("usage: capo dump [--records] FILE\n"
-             "       capo dump --chrome FILE|DIR... > trace.json\n"
-             "\n"
-             "The first form prints one log frame by frame (docs/log-format.md); --records adds every single call.\n"
-             "The second writes the calls that the logs keep one by one - all with `capo run --trace all`, else the\n"
-             "last ones of each process - for https://ui.perfetto.dev or chrome://tracing: a process per rank, a line\n"
-             "per thread with the time in the call, a line per stream with the time on the GPU where it was taken.\n"
-             "Hosts keep their own clocks there; capo report says how far they are apart.\n\n"
-             "  capo dump capo-logs/48213/node3.4711.capo | less\n"
-             "  capo dump --chrome capo-logs/48213 > trace.json\n\n"
-             "Exit status: 0; 1 a log cannot be read, 2 wrong command line.");
-}
 
 /* ---- text ---- */
 
@@ -376,47 +361,51 @@ static int dump_files(const struct capo_log_paths *paths, bool chrome, bool reco
         }
         if (chrome)
                 fputs("\n]}\n", stdout);
-        if (fflush(stdout) != 0 && errno != EPIPE) {
-                capo_error("dump: cannot write: %s", strerror(errno));
-                status = CAPO_EXIT_FAIL;
-        }
         return status;
 }
 
-int capo_verb_dump(int argc, char **argv)
+struct options {
+        bool chrome, records;
+};
+
+static int dump(void *options, int n, char **words)
 {
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
-        bool chrome = false, records = false;
-        size_t n = 0;
+        const struct options *o = options;
         char why[512];
 
-        for (int i = 1; i < argc; i++) {
-                if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-                        help();
-                        return CAPO_EXIT_OK;
-                }
-                if (!strcmp(argv[i], "--chrome")) {
-                        chrome = true;
-                } else if (!strcmp(argv[i], "--records")) {
-                        records = true;
-                } else if (argv[i][0] == '-' && argv[i][1]) {
-                        capo_error("dump: unknown option \"%s\"; capo dump --help", argv[i]);
-                        return CAPO_EXIT_USAGE;
-                } else {
-                        argv[n++] = argv[i]; /* never overtakes i */
-                }
-        }
-        if (n == 0) {
-                capo_error("dump: which log? expected a file; capo dump --help");
-                return CAPO_EXIT_USAGE;
-        }
-        if (capo_log_find(argv, n, &paths, why, sizeof why) < 0) {
+        if (capo_log_find(words, (size_t)n, &paths, why, sizeof why) < 0) {
                 capo_error("%s", why);
                 return CAPO_EXIT_FAIL;
         }
         if (!paths.n) {
-                capo_error("%s holds no logs (*.capo)", argv[0]);
+                capo_error("%s holds no logs (*.capo)", words[0]);
                 return CAPO_EXIT_FAIL;
         }
-        return dump_files(&paths, chrome, records);
+        return dump_files(&paths, o->chrome, o->records);
 }
+
+static const struct cli_option options[] = {{"records", CLI_FLAG(struct options, records), "every single call too"},
+                                            {"chrome", CLI_FLAG(struct options, chrome), "a trace: the second form"},
+                                            {0}};
+
+const struct cli_command dump_command = {
+        .usage = "[--records] FILE\n"
+                 "--chrome FILE|DIR... > trace.json",
+        .about =
+                "The first form prints one log frame by frame (docs/log-format.md); --records adds every single call. "
+                "The second writes the calls that the logs keep one by one - all with `capo run --trace all`, else the "
+                "last ones of each process - for https://ui.perfetto.dev or chrome://tracing: a process per rank, a "
+                "line per thread with the time in the call, a line per stream with the time on the GPU where it was "
+                "taken. Hosts keep their own clocks there; capo report says how far they are apart.",
+        .options = options,
+        .after = "  capo dump capo-logs/48213/node3.4711.capo | less\n"
+                 "  capo dump --chrome capo-logs/48213 > trace.json",
+        .status = "0; 1 a log cannot be read, 2 wrong command line.",
+        .operand = "FILE",
+        .missing = "which log? expected a file",
+        .least = 1,
+        .most = UINT_MAX,
+        .size = sizeof(struct options),
+        .run = dump,
+};

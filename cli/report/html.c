@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/base/output.h"
 #include "cli/report/report.h"
 #include "core/base/calls.h"
 #include "cli/base/svg.h"
@@ -106,12 +107,14 @@ static void lateness(const struct report *r, FILE *out)
 int report_html(const struct report *r, const char *path)
 {
         _cleanup_free_ char *page = NULL;
-        FILE *out = fopen(path, "we"), *memory;
+        struct cli_output file;
+        FILE *out, *memory;
         size_t size;
-        int e = 0;
+        int e = cli_output_open(&file, path);
 
-        if (!out)
-                return -errno;
+        if (e < 0)
+                return e;
+        out = file.file;
         fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>capo report</title>\n<style>\n"
               "body{font:14px/1.45 system-ui,sans-serif;max-width:1180px;margin:2em auto;padding:0 1em}\n"
               "svg{width:100%;height:auto}pre{overflow-x:auto;font-size:12px}\n",
@@ -129,9 +132,5 @@ int report_html(const struct report *r, const char *path)
                 fputs("</pre>\n", out);
         }
         fputs("</body></html>\n", out);
-        if (ferror(out))
-                e = -EIO;
-        if (fclose(out) != 0)
-                e = -errno;
-        return e;
+        return cli_output_close(&file, 0);
 }

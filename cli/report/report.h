@@ -102,7 +102,7 @@ void report_text(const struct report *r, FILE *out);
 /** report_json(), report_csv() - docs/report.md lists the keys. Return: 0 or negative errno. */
 int report_json(const struct report *r, FILE *out);
 int report_csv(const struct report *r, FILE *out);
-/** report_html() - one file that needs no other. Return: 0 or negative errno. */
+/** report_html() - one file that needs no other. Return: 0; negative errno, said. */
 int report_html(const struct report *r, const char *path);
 
 /** report_ranks_text() - ranks 0..n_ranks-1 for which @is is false as "3, 17-19"; owned by the caller; NULL when all
