@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/base/plan_tools.h"
 #include "cli/base/where.h"
+#include "profiles/plan/plan.h"
 
 int capo_plan_tools_find(char *folder, size_t room)
 {
@@ -28,4 +32,27 @@ int capo_plan_stored_topology(const char *platform, char *path, size_t room)
 int capo_plan_tuner_find(char *path, size_t room)
 {
         return capo_where("tuner/libnccl-tuner-capo.so", CAPO_LIBDIR "/libnccl-tuner-capo.so", path, room);
+}
+
+int capo_plan_libnccl_find(const char *named, char *path, size_t room, char *why, size_t why_room)
+{
+        const char *setting = getenv("CAPO_NCCL"), *of = named ? "--nccl " : "CAPO_NCCL=";
+        char resolved[PATH_MAX];
+        int r;
+
+        if (!named && !(setting && *setting)) {
+                if (capo_plan_find_libnccl(path, room) == 0)
+                        return 0;
+                snprintf(why, why_room,
+                         "no libnccl.so.2 found on this machine; --nccl FILE or CAPO_NCCL names one (pip install "
+                         "nvidia-nccl-cu13 has one)");
+                return -ENOENT;
+        }
+        named = named ? named : setting;
+        r = !realpath(named, resolved) || access(resolved, R_OK) < 0 ? -errno : 0;
+        if (r == 0 && snprintf(path, room, "%s", resolved) >= (int)room)
+                r = -ENAMETOOLONG;
+        if (r < 0)
+                snprintf(why, why_room, "%s%s: no libnccl.so.2 there: %s", of, named, strerror(-r));
+        return r;
 }

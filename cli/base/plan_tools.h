@@ -14,4 +14,12 @@ int capo_plan_stored_topology(const char *platform, char *path, size_t room);
 /** capo_plan_tuner_find() - capo's own tuner plugin. Return: 0; -ENOENT. */
 int capo_plan_tuner_find(char *path, size_t room);
 
+/**
+ * capo_plan_libnccl_find() - the libnccl.so.2 to ask
+ * @named: what --nccl says; NULL: CAPO_NCCL, or the one found on this machine
+ *
+ * Return: 0; negative errno with @why: one sentence that says which of these it was.
+ */
+int capo_plan_libnccl_find(const char *named, char *path, size_t room, char *why, size_t why_room);
+
 #endif

@@ -128,7 +128,7 @@ static int parse(struct explain *e, int argc, char **argv)
                 case O_RANKS: r = take_number("--ranks", optarg, &e->shape.n_ranks); break;
                 case O_NODES: r = take_number("--nodes", optarg, &e->shape.n_nodes); break;
                 case O_LAYOUT:
-                        r = plan_layout_option(&e->plan, optarg);
+                        r = question_layout_option(&e->plan, optarg);
                         e->layout = r == CAPO_EXIT_OK && *e->plan.layout ? e->plan.layout : NULL;
                         break;
                 case O_VERSION: r = take_version(optarg, &e->shape.nccl); break;
@@ -206,7 +206,7 @@ int capo_verb_explain(int argc, char **argv)
                 else
                         status = explain_shape(e);
         }
-        free(e->plan.asks);
+        question_finish(&e->plan);
         capo_profile_free(e->profile);
         free(e);
         return status < 0 ? CAPO_EXIT_OK : status;

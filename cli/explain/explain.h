@@ -3,7 +3,7 @@
 #ifndef CAPO_EXPLAIN_H
 #define CAPO_EXPLAIN_H
 
-#include "cli/plan/plan.h"
+#include "cli/base/question.h"
 #include "core/profile/match.h"
 
 struct explain {
@@ -15,7 +15,7 @@ struct explain {
         bool json;
         struct capo_shape shape; /* as given, or as NCCL told */
         struct capo_profile *profile;
-        struct plan_options plan;
+        struct question plan;
 };
 
 /* Each prints its page. Return: an exit status. */

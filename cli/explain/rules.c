@@ -11,9 +11,10 @@
 #include "cli/explain/explain.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
-#include "core/profile/seen.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "profiles/fragment/atlas.h"
+#include "profiles/plan/judge.h"
 
 static const char *file_name(const struct capo_profile *p)
 {
@@ -35,61 +36,65 @@ static const char *choice_text(unsigned algo, unsigned proto, unsigned channels,
 }
 
 /* One line per rule that lists the collective: it decides, it would but for a better one, or why it does not hold. */
-static void print_rules(const struct explain *e, const struct capo_question *q, struct capo_choice c)
+static void print_verdict(const struct capo_profile *p, const struct capo_rule_verdict *v, uint32_t winner,
+                          struct capo_choice c)
 {
-        const struct capo_profile *p = e->profile;
+        const struct capo_rule *rule = &p->rules[v->rule];
+        const struct capo_row *row = c.rule ? &p->rows[c.rule - 1] : NULL;
         char when[400], what[96];
-        uint32_t winner = UINT32_MAX;
 
-        for (uint32_t r = 0; r < p->n_rules && c.rule; r++) {
-                const struct capo_rule *rule = &p->rules[r];
-
-                if (c.rule - 1u >= rule->first[e->coll] && c.rule - 1u < rule->first[e->coll] + rule->count[e->coll])
-                        winner = r;
-        }
-        printf("\nprofile  %s  digest %s\n", p->file, p->digest);
-        if (winner == UINT32_MAX)
-                puts("no rule of it decides: NCCL's own choice stands, untouched");
-        for (uint32_t r = 0; r < p->n_rules; r++) {
-                const struct capo_rule *rule = &p->rules[r];
-                const char *why = NULL, *better = NULL;
-
-                if (!rule->count[e->coll])
-                        continue;
-                capo_when_print(&rule->when, when, sizeof when);
-                printf("  %s:%-5u %-9s when %-40s ", file_name(p), rule->line,
-                       rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured", when);
-                if (r == winner) {
-                        const struct capo_row *row = &p->rows[c.rule - 1];
-
-                        printf("decides, line %u: %s", row->line,
-                               choice_text(row->algo, row->proto, row->channels, what, sizeof what));
-                        if (!isnan(row->gain))
-                                printf(", gain %.0f %%", (double)row->gain * 100);
-                        putchar('\n');
-                } else if (!capo_rule_settled(rule, &e->shape, &why)) {
-                        printf("does not hold: %s\n", why);
-                } else if (!capo_when_asked(&rule->when, q)) {
-                        puts("does not hold for this call (link, bandwidth, pipelining or registered buffers)");
-                } else if (winner != UINT32_MAX) {
-                        capo_rule_compare(p, winner, r, &better);
-                        printf("holds, but line %u is more specific: %s\n", p->rules[winner].line,
-                               better ? better : "earlier in the file");
-                } else {
-                        puts("holds, but has no row of this size");
-                }
+        capo_when_print(&rule->when, when, sizeof when);
+        printf("  %s:%-5u %-9s when %-40s ", file_name(p), rule->line,
+               rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured", when);
+        switch (v->fate) {
+        case CAPO_RULE_DECIDES:
+                printf("decides, line %u: %s", row->line,
+                       choice_text(row->algo, row->proto, row->channels, what, sizeof what));
+                if (!isnan(row->gain))
+                        printf(", gain %.0f %%", (double)row->gain * 100);
+                putchar('\n');
+                break;
+        case CAPO_RULE_NOT_THIS_JOB: printf("does not hold: %s\n", v->why); break;
+        case CAPO_RULE_NOT_THIS_CALL:
+                puts("does not hold for this call (link, bandwidth, pipelining or registered buffers)");
+                break;
+        case CAPO_RULE_LESS_SPECIFIC:
+                printf("holds, but line %u is more specific: %s\n", p->rules[winner].line, v->why);
+                break;
+        case CAPO_RULE_NO_ROW: puts("holds, but has no row of this size"); break;
         }
 }
 
-static struct capo_choice look_up(struct explain *e, const struct capo_question *q)
+static void print_rules(const struct explain *e, const struct capo_plan_decision *d)
 {
-        struct capo_tables *tables = NULL;
-        struct capo_choice c = {0};
+        size_t n;
+        uint32_t winner;
+        _cleanup_free_ struct capo_rule_verdict *list = capo_plan_judge(e->profile, d, &winner, &n);
 
-        if (e->profile && capo_tables_new(e->profile, &e->shape, &tables) == 0)
-                c = capo_tables_find(tables, q);
-        capo_tables_free(tables);
-        return c;
+        printf("\nprofile  %s  digest %s\n", e->profile->file, e->profile->digest);
+        if (winner == UINT32_MAX)
+                puts("no rule of it decides: NCCL's own choice stands, untouched");
+        for (size_t i = 0; list && i < n; i++)
+                print_verdict(e->profile, &list[i], winner, d->choice);
+}
+
+static json_t *rules_json(const struct explain *e, const struct capo_plan_decision *d)
+{
+        static const char *const fates[] = {"decides", "not this job", "not this call", "less specific",
+                                            "no row of this size"};
+        json_t *rules = json_array();
+        size_t n = 0;
+        uint32_t winner;
+        _cleanup_free_ struct capo_rule_verdict *list = e->profile ? capo_plan_judge(e->profile, d, &winner, &n) : NULL;
+
+        for (size_t i = 0; list && i < n; i++) {
+                const struct capo_rule *rule = &e->profile->rules[list[i].rule];
+
+                json_array_append_new(rules, json_pack("{s:i, s:s, s:s, s:s?}", "line", (int)rule->line, "basis",
+                                                       rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured",
+                                                       "verdict", fates[list[i].fate], "why", list[i].why));
+        }
+        return rules;
 }
 
 static json_t *rule_json(const struct explain *e, struct capo_choice c)
@@ -119,55 +124,54 @@ static const char *source_word(const struct capo_layout_why *why)
 }
 
 /* Only where it is a question: on one node there is one layout. */
-static void print_layout(const struct explain *e, const struct capo_layout_why *why)
+static void print_layout(const struct capo_plan_decision *d)
 {
-        if (e->shape.n_nodes > 1)
-                printf("layout   %s: %s\n", e->shape.layout ? e->shape.layout : "?", why->text);
+        if (d->shape.n_nodes > 1)
+                printf("layout   %s: %s\n", d->shape.layout ? d->shape.layout : "?", d->layout_why.text);
+}
+
+/* What both forms say of the profile, for programs. */
+static json_t *decision_json(const struct explain *e, const struct capo_plan_decision *d)
+{
+        return json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:s, s:o, s:o}", "capo_explain", 1, "coll",
+                         capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes, "ranks", d->shape.n_ranks, "nodes",
+                         d->shape.n_nodes, "layout", d->shape.layout ? d->shape.layout : "", "layout_by",
+                         source_word(&d->layout_why), "layout_why", d->layout_why.text, "rule",
+                         e->profile ? rule_json(e, d->choice) : json_null(), "rules", rules_json(e, d));
 }
 
 int explain_shape(struct explain *e)
 {
-        struct capo_question q = {.coll = (uint8_t)e->coll,
-                                  .reg_buff = 0,
-                                  .pipe_ops = 1,
-                                  .bytes = e->bytes,
-                                  .ring_gbs = -1,
-                                  .tree_gbs = -1};
-        char derived[CAPO_LAYOUT_TEXT], canonical[CAPO_LAYOUT_TEXT], what[96];
-        struct capo_layout_why why;
-        struct capo_choice c;
+        struct capo_plan_decision d = {.shape = e->shape,
+                                       .question = {.coll = (uint8_t)e->coll,
+                                                    .reg_buff = 0,
+                                                    .pipe_ops = 1,
+                                                    .bytes = e->bytes,
+                                                    .ring_gbs = -1,
+                                                    .tree_gbs = -1}};
+        char canonical[CAPO_LAYOUT_TEXT], what[96];
 
         if (e->layout && capo_layout_canonical(e->layout, canonical, sizeof canonical)) {
                 capo_error("--layout %s: expected ranks per node, such as 3+5", e->layout);
                 return CAPO_EXIT_USAGE;
         }
-        capo_shape_fill(&e->shape, e->layout ? canonical : NULL, derived, sizeof derived, &why);
-        c = look_up(e, &q);
+        capo_shape_fill(&d.shape, e->layout ? canonical : NULL, d.derived, sizeof d.derived, &d.layout_why);
+        capo_plan_look_up(e->profile, &d);
         if (e->json) {
-                print_page(json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:s, s:o, s:[]}", "capo_explain", 1, "coll",
-                                     capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes, "ranks", e->shape.n_ranks,
-                                     "nodes", e->shape.n_nodes, "layout", e->shape.layout ? e->shape.layout : "",
-                                     "layout_by", source_word(&why), "layout_why", why.text, "rule", rule_json(e, c),
-                                     "candidates"));
+                json_t *page = decision_json(e, &d);
+
+                json_object_set_new(page, "candidates", json_array());
+                print_page(page);
                 return CAPO_EXIT_OK;
         }
         printf("capo explain  %s %s, %d ranks on %d nodes%s%s   (rules only: no NCCL was asked, there are no costs)\n",
-               capo_call_name(e->call), e->size, e->shape.n_ranks, e->shape.n_nodes, e->shape.layout ? ": " : "",
-               e->shape.layout ? e->shape.layout : "");
-        print_layout(e, &why);
-        print_rules(e, &q, c);
-        printf("\nthe tuner would answer: %s\n", choice_text(c.algo, c.proto, c.channels, what, sizeof what));
+               capo_call_name(e->call), e->size, d.shape.n_ranks, d.shape.n_nodes, d.shape.layout ? ": " : "",
+               d.shape.layout ? d.shape.layout : "");
+        print_layout(&d);
+        print_rules(e, &d);
+        printf("\nthe tuner would answer: %s\n",
+               choice_text(d.choice.algo, d.choice.proto, d.choice.channels, what, sizeof what));
         return CAPO_EXIT_OK;
-}
-
-static double cell_gbs(const struct explain *e, const struct capo_plan_row *r, enum capo_algo algo)
-{
-        unsigned a = algo - 1u, p = CAPO_PROTO_SIMPLE - 1u;
-
-        if (a >= r->n_algo || r->cost[a][p] <= 0 || r->told < CAPO_GBS_MIN_BYTES)
-                return -1;
-        return (double)r->told / ((double)r->cost[a][p] * 1e3) *
-               capo_busbw_factor(capo_call_kind(e->call), (unsigned)e->shape.n_ranks);
 }
 
 static void candidates_text(const struct explain *e, const struct capo_plan_row *plain,
@@ -207,18 +211,6 @@ static void candidates_text(const struct explain *e, const struct capo_plan_row 
                 puts("all other pairs are marked by NCCL as not available for this call; capo never revives them");
 }
 
-static const char *blocked(const struct explain *e, const struct capo_plan_row *plain,
-                           const struct capo_plan_row *tuned, struct capo_choice c)
-{
-        if (!c.algo || !tuned || (tuned->algo == c.algo && tuned->proto == c.proto))
-                return NULL;
-        if (c.algo - 1u < plain->n_algo && plain->cost[c.algo - 1][c.proto - 1] < 0)
-                return getenv("NCCL_ALGO") || getenv("NCCL_PROTO")
-                               ? "NCCL marks the pair as not available here; NCCL_ALGO or NCCL_PROTO is set and wins"
-                               : "NCCL marks the pair as not available for this call on this machine";
-        return "NCCL ran something else although the pair was offered";
-}
-
 static json_t *candidates_json(const struct capo_plan_row *plain, const struct capo_plan_row *tuned)
 {
         json_t *list = json_array();
@@ -241,93 +233,81 @@ static json_t *candidates_json(const struct capo_plan_row *plain, const struct c
 /* The class of the allocation and what its links allow. Return: are they known? */
 static bool find_bound(const struct explain *e, struct fragment_bound *b)
 {
-        struct capo_topology *t = NULL;
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         char why[512];
-        bool known;
 
         *b = (struct fragment_bound){0};
         if (capo_topology_read_nccl(e->plan.topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why, sizeof why) < 0)
                 return false; /* said before, when NCCL was asked */
-        known = t->n_links && fragment_bound(t, e->plan.ranks, e->plan.n_ranks, b) == 0 && b->busbw_gbs[e->coll] > 0;
-        capo_topology_free(t);
-        return known;
+        return t->n_links && fragment_bound(t, e->plan.ranks, e->plan.n_ranks, b) == 0 && b->busbw_gbs[e->coll] > 0;
 }
 
 static void print_bound(const struct explain *e, const struct fragment_bound *b, const struct capo_plan_row *runs)
 {
         printf("class    %s: its links allow %.1f GB/s busbw%s", b->class, b->busbw_gbs[e->coll],
-               b->hybrid ? " with PCIe and NICs" : "");
+               capo_ceiling_text(b->of[e->coll]));
         if (runs->busbw_gbs > 0)
                 printf(", this is expected to reach %.0f %% of it", 100 * runs->busbw_gbs / b->busbw_gbs[e->coll]);
         putchar('\n');
 }
 
-/* @answers: NCCL by itself; with the profile, when there is one. */
-static int show(struct explain *e, const struct capo_plan_answer *answers)
+static void show_json(const struct explain *e, const struct capo_plan_decision *d, const struct capo_plan_row *own,
+                      const struct capo_plan_row *with, const char *blocked, const struct fragment_bound *bound)
 {
-        const struct capo_plan_row *plain = &answers[0].rows[0], *tuned = e->profile ? &answers[1].rows[0] : NULL;
-        struct capo_question q = {.coll = (uint8_t)e->coll,
-                                  .reg_buff = (int8_t)plain->reg_buff,
-                                  .link = !plain->n_algo           ? CAPO_LINK_ANY
-                                          : plain->cost[1][1] >= 0 ? CAPO_LINK_NVLINK
-                                                                   : CAPO_LINK_OTHER,
-                                  .pipe_ops = plain->pipe_ops,
-                                  .bytes = plain->told ? plain->told : e->bytes};
-        char derived[CAPO_LAYOUT_TEXT], version[16], what[96], nodes[4096];
-        char given[CAPO_LAYOUT_TEXT];
-        struct capo_layout_why layout_why;
-        struct fragment_bound bound;
-        struct capo_choice c;
-        const char *why;
-        bool bounded;
+        json_t *page = decision_json(e, d);
+        char version[16];
 
-        e->shape.n_ranks = answers[0].told.abi ? answers[0].told.n_ranks : (int)e->plan.n_ranks;
-        e->shape.n_nodes = answers[0].told.n_nodes;
-        e->shape.min_local = answers[0].told.nvl_min;
-        e->shape.max_local = answers[0].told.nvl_max;
-        e->shape.nccl = answers[0].version;
-        e->shape.fragment = *e->plan.class ? e->plan.class : NULL;
-        capo_seen_settle(e->profile, &e->shape, plan_layout(&e->plan, given, sizeof given), derived, sizeof derived, &q,
-                         plain->n_algo ? (double)plain->cost[1][2] : -1, &layout_why);
-        q.ring_gbs = cell_gbs(e, plain, CAPO_ALGO_RING);
-        q.tree_gbs = cell_gbs(e, plain, CAPO_ALGO_TREE);
-        c = look_up(e, &q);
-        why = blocked(e, plain, tuned, c);
-        bounded = find_bound(e, &bound);
+        json_object_set_new(page, "nccl",
+                            json_string(capo_nccl_text((uint32_t)d->shape.nccl, version, sizeof version)));
+        json_object_set_new(page, "blocked", blocked ? json_string(blocked) : json_null());
+        json_object_set_new(page, "class", bound ? json_string(bound->class) : json_null());
+        json_object_set_new(page, "ceiling_busbw_gbs", bound ? json_real(bound->busbw_gbs[e->coll]) : json_null());
+        json_object_set_new(page, "candidates", candidates_json(own, with));
+        print_page(page);
+}
+
+/* @answers: NCCL by itself; with the profile, when there is one. */
+static void show(struct explain *e, const struct capo_plan_answer *answers)
+{
+        const struct capo_plan_row *own = &answers[0].rows[0], *with = e->profile ? &answers[1].rows[0] : NULL,
+                                   *runs = with ? with : own;
+        char version[16], what[96], nodes[4096], layout[CAPO_LAYOUT_TEXT];
+        struct capo_plan_by by = {.profile = e->profile,
+                                  .layout = question_layout(&e->plan, layout, sizeof layout),
+                                  .class = e->plan.class,
+                                  .allow_modelled = e->plan.allow_modelled,
+                                  .n_ranks = (unsigned)e->plan.n_ranks};
+        struct capo_plan_decision d;
+        struct fragment_bound bound;
+        bool bounded = find_bound(e, &bound);
+        const char *why;
+
+        capo_plan_decide(&by, &answers[0], own, &d);
+        why = capo_plan_blocked(&d.choice, own, with);
         if (e->json) {
-                print_page(json_pack("{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}",
-                                     "capo_explain", 1, "coll", capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes,
-                                     "ranks", e->shape.n_ranks, "nodes", e->shape.n_nodes, "layout",
-                                     e->shape.layout ? e->shape.layout : "", "layout_by", source_word(&layout_why),
-                                     "layout_why", layout_why.text, "nccl", plan_version_text(e->shape.nccl, version),
-                                     "rule", e->profile ? rule_json(e, c) : json_null(), "blocked",
-                                     why ? json_string(why) : json_null(), "class",
-                                     bounded ? json_string(bound.class) : json_null(), "ceiling_busbw_gbs",
-                                     bounded ? json_real(bound.busbw_gbs[e->coll]) : json_null(), "candidates",
-                                     candidates_json(plain, tuned)));
-                return CAPO_EXIT_OK;
+                show_json(e, &d, own, with, why, bounded ? &bound : NULL);
+                return;
         }
         printf("capo explain  %s %s on %s: %d ranks, NCCL counts %d node%s%s%s\n", capo_call_name(e->call), e->size,
-               plan_nodes_text(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes), e->shape.n_ranks, e->shape.n_nodes,
-               e->shape.n_nodes == 1 ? "" : "s", e->shape.layout ? ", layout " : "",
-               e->shape.layout ? e->shape.layout : "");
+               capo_plan_gpus_print(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes), d.shape.n_ranks,
+               d.shape.n_nodes, d.shape.n_nodes == 1 ? "" : "s", d.shape.layout ? ", layout " : "",
+               d.shape.layout ? d.shape.layout : "");
         printf("real NCCL %s on virtual GPUs: costs are its model, nothing was measured\n",
-               plan_version_text(e->shape.nccl, version));
-        print_layout(e, &layout_why);
-        candidates_text(e, plain, tuned, c);
+               capo_nccl_text((uint32_t)d.shape.nccl, version, sizeof version));
+        print_layout(&d);
+        candidates_text(e, own, with, d.choice);
         if (e->profile)
-                print_rules(e, &q, c);
-        printf("\nruns     %s",
-               choice_text((tuned ? tuned : plain)->algo, (tuned ? tuned : plain)->proto, 0, what, sizeof what));
-        printf(", %u channels", (tuned ? tuned : plain)->channels);
-        if (tuned && !why && c.algo)
+                print_rules(e, &d);
+        printf("\nruns     %s, %u channels", choice_text(runs->algo, runs->proto, 0, what, sizeof what),
+               runs->channels);
+        if (with && !why && d.choice.algo)
                 printf(", by the profile");
         putchar('\n');
         if (why)
-                printf("blocked  %s: %s\n", choice_text(c.algo, c.proto, c.channels, what, sizeof what), why);
+                printf("blocked  %s: %s\n",
+                       choice_text(d.choice.algo, d.choice.proto, d.choice.channels, what, sizeof what), why);
         if (bounded)
-                print_bound(e, &bound, tuned ? tuned : plain);
-        return CAPO_EXIT_OK;
+                print_bound(e, &bound, runs);
 }
 
 int explain_planned(struct explain *e)
@@ -339,11 +319,13 @@ int explain_planned(struct explain *e)
         snprintf(coll, sizeof coll, "%s", capo_coll_word(e->coll));
         e->plan.colls = coll;
         e->plan.sizes = e->size;
-        status = plan_prepare(&e->plan);
+        status = question_prepare(&e->plan, "explain");
         if (status == CAPO_EXIT_OK)
-                status = plan_ask(&e->plan, "explain", false, answers);
+                status = question_ranks(&e->plan, "explain");
         if (status == CAPO_EXIT_OK)
-                status = show(e, answers);
+                status = question_ask(&e->plan, "explain", false, answers);
+        if (status == CAPO_EXIT_OK)
+                show(e, answers);
         capo_plan_answer_finish(&answers[0]);
         capo_plan_answer_finish(&answers[1]);
         return status;

@@ -8,7 +8,7 @@
 #include "cli/base/cli.h"
 #include "cli/fit/fit.h"
 #include "cli/base/plan_tools.h"
-#include "cli/topo/topo.h"
+#include "cli/base/machine.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
@@ -287,13 +287,13 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         static char tools[4096], libnccl[4096];
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         _cleanup_free_ struct capo_plan_ask *asks = NULL;
-        struct topo_options o = {.topo = m->topo, .platform = m->platform};
+        struct machine_words o = {.topo = m->topo, .platform = m->platform};
         const char *measured_in = NULL;
-        struct topo_source source;
+        struct machine_source source;
         struct fragment_machine machine;
         struct asking k = {.m = m, .machine = &machine, .options = options, .profile = profile, .json = json};
 
-        if (parts(m, tools, libnccl, sizeof tools) < 0 || topo_load("fit", &o, &t, &source) < 0)
+        if (parts(m, tools, libnccl, sizeof tools) < 0 || machine_load("fit", &o, &t, &source) < 0)
                 return -1;
         if (!*source.path) {
                 capo_error("fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
@@ -306,7 +306,7 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         o.brick_gbs = capo_brick_measured_gbs(t, &measured_in);
         if (o.brick_gbs > 0) { /* once more, with what its links carry in place of what NCCL plans with */
                 capo_topology_free(steal(&t));
-                if (topo_load("fit", &o, &t, &source) < 0)
+                if (machine_load("fit", &o, &t, &source) < 0)
                         return -1;
                 k.measured_in = measured_in;
         }

@@ -8,10 +8,10 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
-#include "cli/graph/graph.h"
-#include "cli/topo/topo.h"
+#include "cli/base/machine.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "profiles/fragment/best.h"
 
 static void help(void)
 {
@@ -112,15 +112,18 @@ static int save(const char *out, const struct graph_plan *g, const struct capo_t
                       : graph_save(out, g, t, a, version, why, room);
 }
 
-static int show(const char *out, const struct graph_sizes *sizes, const struct topo_source *s,
+static int show(const char *out, const struct graph_sizes *sizes, const struct machine_source *s,
                 const struct capo_topology *t, const struct capo_alloc *a)
 {
         _cleanup_free_ struct graph_plan *best = calloc(1, sizeof *best);
         struct fragment_nccl own = {0}, with = {0};
         struct capo_ceilings c = {0};
         char why[512] = "out of memory", alloc[256], class[1024] = "";
-        int r = best ? graph_best(s, t, a, sizes, &own, best, &with, why, sizeof why) : -ENOMEM, status;
+        _cleanup_free_ struct machine_asker *asker = malloc(sizeof *asker);
+        int r = best && asker ? machine_asker(s, asker, why, sizeof why) : -ENOMEM, status;
 
+        if (!r)
+                r = graph_best(&asker->ask, t, a, sizes, &own, best, &with, why, sizeof why);
         if (r > 0 && out) {
                 int e = save(out, best, t, a, own.version, why, sizeof why);
 
@@ -129,7 +132,8 @@ static int show(const char *out, const struct graph_sizes *sizes, const struct t
         status = r > 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
         if (r >= 0 && capo_ceilings(t, a, a->n_nodes > 1 ? CAPO_CEILING_HYBRID : 0, &c) == 0 &&
             capo_class_name(t, a, class, sizeof class) == 0) {
-                bool hybrid = !c.connected;
+                enum capo_ceiling_of of;
+                double most = capo_ceiling(&c, CAPO_COLL_ALLREDUCE, &of);
 
                 capo_alloc_print(t, a, alloc, sizeof alloc);
                 printf("capo graph  %s   class %s   NCCL %d.%d.%d on virtual GPUs: estimates are its model, nothing "
@@ -140,9 +144,9 @@ static int show(const char *out, const struct graph_sizes *sizes, const struct t
                        : best->n_nodes == 1 ? "   with the file"
                                             : "   with the files");
                 table(&own, r > 0 ? &with : NULL);
-                printf("  %-20s %9.2f  of all-reduce: no software can do better %s\n\n", "ceiling",
-                       hybrid ? c.hybrid_allreduce_gbs : c.allreduce_gbs,
-                       hybrid ? "over NVLink, PCIe and NICs" : "over NVLink");
+                printf("  %-20s %9.2f  of all-reduce: no software can do better over NVLink%s%s\n\n", "ceiling", most,
+                       c.connected ? "" : ", PCIe and NICs",
+                       of == CAPO_CEILING_SWITCH || of == CAPO_CEILING_ALL_SWITCH ? ", the switches adding" : "");
                 if (r > 0) {
                         speeds(best, &own);
                         if (best->n_nodes > 1)
@@ -165,11 +169,11 @@ static int show(const char *out, const struct graph_sizes *sizes, const struct t
 int capo_verb_graph(int argc, char **argv)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        struct topo_options o = {0};
-        struct topo_source s;
+        struct machine_words o = {0};
+        struct machine_source s;
         struct capo_alloc a;
         struct graph_sizes sizes;
-        const char *out = NULL, *sizes_text = NULL;
+        const char *out = NULL, *sizes_text = NULL, *gpus = NULL, *alloc = NULL;
         char why[512];
         int status;
 
@@ -177,8 +181,8 @@ int capo_verb_graph(int argc, char **argv)
                 const struct {
                         const char *name;
                         const char **value;
-                } texts[] = {{"--topo", &o.topo},   {"--platform", &o.platform}, {"--gpus", &o.gpus},
-                             {"--alloc", &o.alloc}, {"--sizes", &sizes_text},    {"-o", &out}};
+                } texts[] = {{"--topo", &o.topo}, {"--platform", &o.platform}, {"--gpus", &gpus},
+                             {"--alloc", &alloc}, {"--sizes", &sizes_text},    {"-o", &out}};
                 bool known = false;
 
                 if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
@@ -196,7 +200,7 @@ int capo_verb_graph(int argc, char **argv)
                         return CAPO_EXIT_USAGE;
                 }
         }
-        if (!(o.topo || o.platform) || !o.gpus == !o.alloc) {
+        if (!(o.topo || o.platform) || !gpus == !alloc) {
                 capo_error("graph: wants --topo or --platform, and one of --gpus and --alloc; capo graph --help");
                 return CAPO_EXIT_USAGE;
         }
@@ -204,9 +208,9 @@ int capo_verb_graph(int argc, char **argv)
                 capo_error("graph: --sizes: %s", why);
                 return CAPO_EXIT_USAGE;
         }
-        if (topo_load("graph", &o, &t, &s) < 0)
+        if (machine_load("graph", &o, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
-        if (capo_alloc_parse(t, o.gpus ? o.gpus : o.alloc, !o.gpus, &a, why, sizeof why) < 0) {
+        if (capo_alloc_parse(t, gpus ? gpus : alloc, !gpus, &a, why, sizeof why) < 0) {
                 capo_error("graph: %s", why);
                 return CAPO_EXIT_FAIL;
         }

@@ -10,11 +10,11 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
-#include "cli/plan/plan.h"
 #include "cli/base/plan_tools.h"
 #include "cli/base/progress.h"
 #include "cli/profile/show.h"
 #include "core/base/layout.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "profiles/plan/layouts.h"
 
@@ -201,8 +201,8 @@ int profile_layouts(int argc, char **argv)
                 capo_error("profile: capo-plan-worker is missing from this installation");
                 return CAPO_EXIT_FAIL;
         }
-        if (nccl ? !realpath(nccl, libnccl) : capo_plan_find_libnccl(libnccl, sizeof libnccl) < 0) {
-                capo_error("profile: %s: no libnccl.so.2 to ask; --nccl FILE names one", nccl ? nccl : "this machine");
+        if (capo_plan_libnccl_find(nccl, libnccl, sizeof libnccl, why, sizeof why) < 0) {
+                capo_error("profile: %s", why);
                 return CAPO_EXIT_FAIL;
         }
         for (size_t i = 0; i < 3; i++)
@@ -219,8 +219,8 @@ int profile_layouts(int argc, char **argv)
                 capo_info(
                         "%d ranks on %d nodes, NCCL %s: %zu allocations of %zu layouts asked; the table settles %zu of "
                         "the layouts",
-                        pairs[i].ranks, pairs[i].nodes, plan_version_text(made.version, version), made.n_asked,
-                        made.n_layouts, made.n_told);
+                        pairs[i].ranks, pairs[i].nodes, capo_nccl_text((uint32_t)made.version, version, sizeof version),
+                        made.n_asked, made.n_layouts, made.n_told);
                 forget(p, pairs[i], made.version, before);
         }
         r = write_to(p, out);

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "capo/msg.h"
+#include "cli/base/machine.h"
 #include "cli/report/fabric.h"
-#include "cli/topo/topo.h"
 #include "core/base/util.h"
 
 /* What the member's log says about its device: CAPO_INFO_GPU_BUSID, CAPO_INFO_GPU_MIG. */
@@ -45,10 +45,10 @@ static bool shared(const struct capo_plan_gpu *gpus, const bool *slices, uint32_
         return false;
 }
 
-static void bound(struct report *r, const struct capo_topology *t, const struct topo_options *where, uint32_t comm)
+static void bound(struct report *r, const struct capo_topology *t, const struct machine_words *where, uint32_t comm)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *sliced = NULL;
-        struct topo_source source;
+        struct machine_source source;
         bool any_slice = false;
 
         const struct capo_job *job = r->job;
@@ -89,7 +89,7 @@ static void bound(struct report *r, const struct capo_topology *t, const struct 
                 return;
         }
         if (any_slice) {
-                if (topo_load("report", where, &sliced, &source) < 0)
+                if (machine_load("report", where, &sliced, &source) < 0)
                         return;
                 take_links(sliced, gpus, slices, c->n_members);
         }
@@ -100,9 +100,9 @@ int report_bound(struct report *r, const struct report_options *o)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         bool here = o->topo && !strcmp(o->topo, "this");
-        struct topo_options where = {.topo = here ? NULL : o->topo, .platform = o->platform};
-        struct topo_source source;
-        int e = topo_load("report", &where, &t, &source);
+        struct machine_words where = {.topo = here ? NULL : o->topo, .platform = o->platform};
+        struct machine_source source;
+        int e = machine_load("report", &where, &t, &source);
 
         if (e < 0)
                 return e;

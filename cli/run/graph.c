@@ -12,18 +12,23 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
-#include "cli/graph/graph.h"
+#include "cli/base/machine.h"
 #include "cli/run/run.h"
 #include "core/base/util.h"
+#include "profiles/fragment/best.h"
 
 /* No gain, no file and no failure: the job runs as it would have. */
-static void graph_auto(const struct topo_source *s, const struct capo_topology *t, const struct capo_alloc *a,
+static void graph_auto(const struct machine_source *s, const struct capo_topology *t, const struct capo_alloc *a,
                        const char *dir)
 {
         _cleanup_free_ struct graph_plan *best = calloc(1, sizeof *best);
         struct fragment_nccl own = {0}, with = {0};
         char why[512] = "out of memory", path[4096];
-        int r = best ? graph_best(s, t, a, NULL, &own, best, &with, why, sizeof why) : -ENOMEM;
+        _cleanup_free_ struct machine_asker *asker = malloc(sizeof *asker);
+        int r = best && asker ? machine_asker(s, asker, why, sizeof why) : -ENOMEM;
+
+        if (!r)
+                r = graph_best(&asker->ask, t, a, NULL, &own, best, &with, why, sizeof why);
 
         if (r > 0 && snprintf(path, sizeof path, "%s/graph", dir) < (int)sizeof path)
                 r = graph_save_folder(path, best, t, a, own.version, why, sizeof why) ? -EIO : r;
@@ -44,7 +49,7 @@ static void graph_auto(const struct topo_source *s, const struct capo_topology *
 }
 
 /* What --graph names: auto, a folder of capo graph, or one file, which then holds for every communicator. */
-static int graph_option(const char *graph, const struct topo_source *s, const struct capo_topology *t,
+static int graph_option(const char *graph, const struct machine_source *s, const struct capo_topology *t,
                         const struct capo_alloc *a, const char *dir)
 {
         char path[PATH_MAX];
@@ -66,9 +71,9 @@ static int graph_option(const char *graph, const struct topo_source *s, const st
 int capo_run_allocation(const struct capo_run *run, const char *dir)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        struct topo_options o = {.topo = run->topo, .platform = run->platform};
+        struct machine_words o = {.topo = run->topo, .platform = run->platform};
         char why[512], class[1024], layout_text[CAPO_LAYOUT_TEXT];
-        struct topo_source s;
+        struct machine_source s;
         struct capo_layout layout;
         struct capo_alloc a;
         bool told = run->topo || run->platform || run->gpus, is_auto = run->graph && !strcmp(run->graph, "auto");
@@ -81,7 +86,7 @@ int capo_run_allocation(const struct capo_run *run, const char *dir)
                            "machine");
                 return CAPO_EXIT_USAGE;
         }
-        if (topo_load("run", &o, &t, &s) < 0)
+        if (machine_load("run", &o, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
         if (capo_alloc_parse(t, run->gpus, false, &a, why, sizeof why) < 0) {
                 capo_error("run: %s", why);

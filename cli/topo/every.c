@@ -4,107 +4,13 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
-#include "cli/graph/graph.h"
+#include "cli/base/progress.h"
 #include "cli/topo/topo.h"
 #include "core/base/util.h"
-
-struct class_row {
-        char name[CAPO_CLASS_ROOM], example[64];
-        int n;
-        double count;
-        struct capo_ceilings c;
-        struct fragment_nccl nccl; /* of the example */
-        double graph_gbs;          /* all-reduce with a graph file; 0: no file helps */
-};
-
-struct table {
-        const struct topo_options *o;
-        const struct capo_topology *t;
-        const struct topo_source *s;
-        struct class_row *rows;
-        size_t n_rows;
-};
-
-static int by_name(const void *a, const void *b)
-{
-        const struct class_row *x = a, *y = b;
-
-        return x->n != y->n ? x->n - y->n : strcmp(x->name, y->name);
-}
-
-/* Subsets of a switch machine are all alike: the first n GPUs stand for each size. */
-static bool uniform(const struct capo_topology *t)
-{
-        return t->n_switches && t->n_gpus > 10;
-}
-
-static double choose(int n, int k)
-{
-        double ways = 1;
-
-        for (int i = 1; i <= k; i++)
-                ways = ways * (n - k + i) / i;
-        return ways;
-}
-
-static void try_graph(struct table *w, const struct capo_alloc *a, struct class_row *row)
-{
-        struct graph_plan *best = calloc(1, sizeof *best);
-        struct fragment_nccl with = {0};
-        char why[512];
-
-        if (best && graph_best(w->s, w->t, a, NULL, &row->nccl, best, &with, why, sizeof why) > 0)
-                row->graph_gbs = with.allreduce.gbs;
-        fragment_nccl_finish(&with);
-        free(best);
-}
-
-static int fold(struct table *w, const int *gpus, int n, double count)
-{
-        struct class_row *row;
-        struct capo_alloc a;
-        char name[CAPO_CLASS_ROOM];
-        int r = capo_alloc_gpus(gpus, n, &a);
-
-        if (r < 0)
-                return r;
-        r = capo_class_name(w->t, &a, name, sizeof name);
-        for (size_t i = 0; i < w->n_rows && !r; i++) {
-                if (!strcmp(w->rows[i].name, name)) {
-                        w->rows[i].count += count;
-                        capo_alloc_free(&a);
-                        return 0;
-                }
-        }
-        row = r ? NULL : realloc(w->rows, (w->n_rows + 1) * sizeof *row);
-        if (row) {
-                w->rows = row;
-                row += w->n_rows;
-                memset(row, 0, sizeof *row);
-                row->n = n;
-                row->count = count;
-                memcpy(row->name, name, sizeof name);
-                capo_alloc_print(w->t, &a, row->example, sizeof row->example);
-                r = capo_ceilings(w->t, &a, CAPO_CEILING_TREES | CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &row->c);
-                if (!r) {
-                        w->n_rows++;
-                        if (w->o->atlas)
-                                try_graph(w, &a, row);
-                        else if (w->o->ask_nccl)
-                                (void)topo_ask(w->s, w->t, &a, NULL, &row->nccl);
-                        if (w->o->ask_nccl && isatty(2))
-                                fprintf(stderr, "\r%zu classes asked\033[K", w->n_rows);
-                }
-        } else if (!r) {
-                r = -ENOMEM;
-        }
-        capo_alloc_free(&a);
-        return r;
-}
+#include "profiles/fragment/census.h"
 
 static void rate(double gbs, bool markdown)
 {
@@ -114,17 +20,8 @@ static void rate(double gbs, bool markdown)
                 printf(markdown ? " %.1f |" : " %9.1f", gbs);
 }
 
-/* What NCCL reaches of the most its links allow: over NVLink, or with everything where NVLink does not join all. */
-static double share(const struct class_row *w)
+static void print(const struct topo_options *o, const struct census *table)
 {
-        double best = w->c.allreduce_gbs > 0 ? w->c.allreduce_gbs : w->c.hybrid_allreduce_gbs;
-
-        return best > 0 && w->nccl.allreduce.gbs > 0 ? 100 * w->nccl.allreduce.gbs / best : -1;
-}
-
-static void print(const struct table *table)
-{
-        const struct topo_options *o = table->o;
         bool md = o->classes, nccl = o->ask_nccl;
 
         if (md) {
@@ -141,7 +38,7 @@ static void print(const struct table *table)
                        nccl ? "      NCCL  share  by its model, 1 GiB" : "");
         }
         for (size_t i = 0; i < table->n_rows; i++) {
-                const struct class_row *w = &table->rows[i];
+                const struct census_row *w = &table->rows[i];
                 const struct capo_shapes *s = &w->c.shapes;
 
                 printf(md ? "| `%s` | %.0f | %s |" : "%-24s %5.0f  %-18s", w->name, w->count, w->example);
@@ -157,7 +54,7 @@ static void print(const struct table *table)
                 rate(w->c.hybrid_allreduce_gbs, md);
                 if (nccl && w->nccl.version) {
                         rate(w->nccl.allreduce.gbs, md);
-                        printf(md ? " %.0f %% | %s |" : " %4.0f %%  %s", share(w), w->nccl.allreduce.what);
+                        printf(md ? " %.0f %% | %s |" : " %4.0f %%  %s", w->share, w->nccl.allreduce.what);
                 } else if (nccl) {
                         printf(md ? " - | - | %s |" : " %9s %6s  %s", "-", "-", w->nccl.why_not);
                 }
@@ -166,9 +63,9 @@ static void print(const struct table *table)
 }
 
 /* What the fragment costs: all-reduce as NCCL does it, as it could, and as nothing can. */
-static void print_atlas(const struct table *table)
+static void print_atlas(const struct topo_options *o, const struct census *table)
 {
-        bool md = table->o->classes;
+        bool md = o->classes;
 
         if (md)
                 puts("| class | how many | for example | NCCL by itself | by | Tree | Ring | with a graph file | "
@@ -182,7 +79,7 @@ static void print_atlas(const struct table *table)
                        table->rows[0].nccl.version % 100, "class", "count", "for example", "NCCL", "by itself", "Tree",
                        "Ring", "graph", "ceiling", "hybrid");
         for (size_t i = 0; i < table->n_rows; i++) {
-                const struct class_row *w = &table->rows[i];
+                const struct census_row *w = &table->rows[i];
 
                 printf(md ? "| `%s` | %.0f | %s |" : "%-24s %5.0f  %-18s", w->name, w->count, w->example);
                 if (!w->nccl.version) {
@@ -206,12 +103,12 @@ static void print_atlas(const struct table *table)
                      "and NICs");
 }
 
-static void print_json(const struct table *table)
+static void print_json(const struct topo_options *o, const struct census *table)
 {
         json_t *list = json_array(), *page;
 
         for (size_t i = 0; i < table->n_rows; i++) {
-                const struct class_row *w = &table->rows[i];
+                const struct census_row *w = &table->rows[i];
                 const struct capo_ceilings *c = &w->c;
                 json_t *row =
                         json_pack("{s:s, s:i, s:f, s:s, s:b, s:b, s:i, s:f, s:f, s:f}", "class", w->name, "gpus", w->n,
@@ -229,7 +126,7 @@ static void print_json(const struct table *table)
                         json_object_set_new(row, "nccl_nodes", json_integer(w->nccl.nodes));
                         json_object_set_new(row, "nccl_tree_gbs", json_real(w->nccl.allreduce.best_gbs[0]));
                         json_object_set_new(row, "nccl_ring_gbs", json_real(w->nccl.allreduce.best_gbs[1]));
-                        if (table->o->atlas)
+                        if (o->atlas)
                                 json_object_set_new(row, "graph_allreduce_gbs",
                                                     w->graph_gbs > 0 ? json_real(w->graph_gbs) : json_null());
                 }
@@ -242,53 +139,41 @@ static void print_json(const struct table *table)
         json_decref(page);
 }
 
-int topo_every(const struct topo_options *o, const struct capo_topology *t, const struct topo_source *s)
+static void progress(size_t classes)
 {
-        _cleanup_free_ int *gpus = malloc(sizeof *gpus * (t->n_gpus + 1));
-        struct table w = {o, t, s, NULL, 0};
-        int total = (int)t->n_gpus, low = o->every ? o->every : 2, high = o->every ? o->every : total,
-            r = gpus ? 0 : -ENOMEM;
+        capo_progress("classes asked", classes, 0);
+}
 
-        if (low > total) {
-                capo_error("topo: %s has %d GPUs, not %d", t->name, total, low);
-                return CAPO_EXIT_FAIL;
+int topo_every(const struct topo_options *o, const struct capo_topology *t, const struct machine_source *s)
+{
+        _cleanup_free_ struct machine_asker *asker = malloc(sizeof *asker);
+        int total = (int)t->n_gpus, r = -ENOMEM;
+        struct census w = {.t = t,
+                           .low = o->every ? o->every : 2,
+                           .high = o->every ? o->every : total,
+                           .graphs = o->atlas,
+                           .progress = progress};
+        char why[512];
+
+        if (asker && o->ask_nccl) {
+                w.why_not = why;
+                w.ask = machine_asker(s, asker, why, sizeof why) == 0 ? &asker->ask : NULL;
         }
-        if (!uniform(t) && total > 16) {
+        if (asker)
+                r = census_take(&w);
+        capo_progress_end();
+        if (r == -EINVAL)
+                capo_error("topo: %s has %d GPUs, not %d", t->name, total, w.low);
+        else if (r == -E2BIG)
                 capo_error("topo: all allocations of %d GPUs without a switch are too many", total);
-                return CAPO_EXIT_FAIL;
-        }
-        for (int n = low; uniform(t) && n <= high && !r; n++) {
-                for (int g = 0; g < n; g++)
-                        gpus[g] = g;
-                r = fold(&w, gpus, n, choose(total, n));
-        }
-        for (unsigned set = 1; !uniform(t) && set < 1u << total && !r; set++) {
-                int n = 0;
-
-                for (int g = 0; g < total; g++) {
-                        if (set >> g & 1)
-                                gpus[n++] = g;
-                }
-                if (n >= low && n <= high)
-                        r = fold(&w, gpus, n, 1);
-        }
-        if (o->ask_nccl && isatty(2))
-                fputs("\r\033[K", stderr);
-        if (!r) {
-                qsort(w.rows, w.n_rows, sizeof *w.rows, by_name);
-                if (o->json)
-                        print_json(&w);
-                else if (o->atlas)
-                        print_atlas(&w);
-                else
-                        print(&w);
-        } else {
+        else if (r < 0)
                 capo_error("topo: out of memory");
-        }
-        for (size_t i = 0; i < w.n_rows; i++) {
-                capo_ceilings_free(&w.rows[i].c);
-                fragment_nccl_finish(&w.rows[i].nccl);
-        }
-        free(w.rows);
+        else if (o->json)
+                print_json(o, &w);
+        else if (o->atlas)
+                print_atlas(o, &w);
+        else
+                print(o, &w);
+        census_finish(&w);
         return r ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }

@@ -89,22 +89,25 @@ static void cell(FILE *out, double gbs)
                 fprintf(out, " %9.1f", gbs);
 }
 
-/* Ring and chain rates as each collective's algorithm bandwidth. */
-static void row(FILE *out, const char *name, double ceiling, int trees, double ring, double chain, double hybrid,
-                const char *nccl, double nccl_gbs)
+/* Ring and chain rates as each collective's algorithm bandwidth. The share is that of what nothing exceeds, which may
+ * count on more than the column "ceiling" does: on PCIe and NICs, on switches that add. */
+static void row(FILE *out, const char *name, const struct capo_ceilings *c, enum capo_coll coll, double ceiling,
+                int trees, double ring, double chain, double hybrid, const struct fragment_nccl_row *nccl)
 {
+        static const char *const marks[] = {"", "", "switch", "hybrid", "hybrid"};
+        enum capo_ceiling_of of;
+        double most = capo_ceiling(c, coll, &of);
+
         fprintf(out, "  %-28s", name);
         cell(out, ceiling);
         fprintf(out, " %6d", trees);
         cell(out, ring);
         cell(out, chain);
         cell(out, hybrid);
-        if (nccl_gbs >= 0 && ceiling > 0)
-                fprintf(out, " %9.1f %4.0f %%         %s", nccl_gbs, 100 * nccl_gbs / ceiling, nccl);
-        else if (nccl_gbs >= 0 && hybrid > 0)
-                fprintf(out, " %9.1f %4.0f %% hybrid  %s", nccl_gbs, 100 * nccl_gbs / hybrid, nccl);
-        else if (nccl_gbs >= 0)
-                fprintf(out, " %9.1f                %s", nccl_gbs, nccl);
+        if (nccl && nccl->gbs >= 0 && most > 0)
+                fprintf(out, " %9.1f %4.0f %% %-6s  %s", nccl->gbs, 100 * nccl->gbs / most, marks[of], nccl->what);
+        else if (nccl && nccl->gbs >= 0)
+                fprintf(out, " %9.1f                %s", nccl->gbs, nccl->what);
         fputc('\n', out);
 }
 
@@ -216,17 +219,20 @@ void topo_page(FILE *out, const struct topo_options *o, const struct capo_topolo
                 return;
         fprintf(out, "  %-28s %9s %6s %9s %9s %9s%s\n", "algbw GB/s", "ceiling", "trees", "rings", "chains", "hybrid",
                 asked ? " NCCL by its model" : "");
-        row(out, "broadcast, reduce", c->broadcast_gbs, c->broadcast.n_trees, s->ring_split_gbs, -1,
-            c->hybrid_broadcast_gbs, nccl->broadcast.what, asked ? nccl->broadcast.gbs : -1);
-        row(out, "all-gather, reduce-scatter", c->allgather_gbs, c->allgather.n_trees,
+        row(out, "broadcast, reduce", c, CAPO_COLL_BROADCAST, c->broadcast_gbs, c->broadcast.n_trees, s->ring_split_gbs,
+            -1, c->hybrid_broadcast_gbs, asked ? &nccl->broadcast : NULL);
+        row(out, "all-gather, reduce-scatter", c, CAPO_COLL_ALLGATHER, c->allgather_gbs, c->allgather.n_trees,
             s->ring_split_gbs < 0 ? -1 : s->ring_split_gbs * n / (n - 1), -1, c->hybrid_allgather_gbs,
-            nccl->allgather.what, asked ? nccl->allgather.gbs : -1);
-        row(out, "all-reduce", c->allreduce_gbs, c->allreduce.n_trees,
+            asked ? &nccl->allgather : NULL);
+        row(out, "all-reduce", c, CAPO_COLL_ALLREDUCE, c->allreduce_gbs, c->allreduce.n_trees,
             s->ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(s->ring_split_gbs, n), s->chain_gbs,
-            c->hybrid_allreduce_gbs, nccl->allreduce.what, asked ? nccl->allreduce.gbs : -1);
+            c->hybrid_allreduce_gbs, asked ? &nccl->allreduce : NULL);
         if (c->nvls_gbs > 0)
                 fprintf(out, "  %-28s %9.1f        (the switch adds and copies: NVLS)\n", "all-reduce in the switch",
                         c->nvls_gbs);
+        else if (c->nvls_across_gbs > c->hybrid_allreduce_gbs)
+                fprintf(out, "  %-28s %9s %6s %9s %9s %9.1f  (NVSwitches add and copy, at most)\n",
+                        "all-reduce in the switches", "", "", "", "", c->nvls_across_gbs);
         fprintf(out,
                 "  ceiling: %s alone; rings, chains: the best that those shapes can do on it, links shared freely;\n"
                 "  hybrid: with PCIe and NICs%s\n",
@@ -345,6 +351,7 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
         set_gbs(page, "reducescatter_gbs", c->allgather_gbs);
         set_gbs(page, "allreduce_gbs", c->allreduce_gbs);
         set_gbs(page, "allreduce_nvls_gbs", c->nvls_gbs > 0 ? c->nvls_gbs : -1);
+        set_gbs(page, "hybrid_allreduce_nvls_gbs", c->nvls_across_gbs > 0 ? c->nvls_across_gbs : -1);
         set_gbs(page, "ring_allreduce_gbs",
                 c->shapes.ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(c->shapes.ring_split_gbs, n));
         set_gbs(page, "ring_busbw_gbs", c->shapes.ring_split_gbs);

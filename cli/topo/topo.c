@@ -62,16 +62,17 @@ static int options(int argc, char **argv, struct topo_options *o)
         const struct {
                 const char *name;
                 const char **value;
-        } texts[] = {{"--topo", &o->topo},
-                     {"--platform", &o->platform},
+        } texts[] = {{"--topo", &o->machine.topo},
+                     {"--platform", &o->machine.platform},
                      {"--gpus", &o->gpus},
                      {"--alloc", &o->alloc},
                      {"--svg", &o->svg}};
         const struct {
                 const char *name;
                 bool *value;
-        } flags[] = {{"--json", &o->json},       {"--trees", &o->trees}, {"--classes", &o->classes},
-                     {"--partial", &o->partial}, {"--atlas", &o->atlas}, {"--nccl", &o->ask_nccl}};
+        } flags[] = {{"--json", &o->json},       {"--trees", &o->trees},
+                     {"--classes", &o->classes}, {"--partial", &o->machine.partial},
+                     {"--atlas", &o->atlas},     {"--nccl", &o->ask_nccl}};
 
         for (int i = 1; i < argc; i++) {
                 bool known = false;
@@ -109,7 +110,7 @@ static int options(int argc, char **argv, struct topo_options *o)
                 if (!strcmp(argv[i++], "--every"))
                         o->every = (int)v;
                 else
-                        o->brick_gbs = v;
+                        o->machine.brick_gbs = v;
         }
         if (o->atlas && !o->every && !o->classes) {
                 capo_error("topo: --atlas goes with --every K");
@@ -162,7 +163,7 @@ static int allocation(const struct topo_options *o, struct capo_topology *t, str
         *said = 0;
         if (o->gpus || o->alloc)
                 return capo_alloc_parse(t, o->gpus ? o->gpus : o->alloc, !o->gpus, a, why, room);
-        if (!o->topo && !o->platform)
+        if (!o->machine.topo && !o->machine.platform)
                 return visible(t, a, said, said_room, why, room);
         all = malloc(sizeof *all * (t->n_gpus + 1));
         for (size_t i = 0; all && i < t->n_gpus; i++)
@@ -170,7 +171,17 @@ static int allocation(const struct topo_options *o, struct capo_topology *t, str
         return all ? capo_alloc_gpus(all, (int)t->n_gpus, a) : -ENOMEM;
 }
 
-static int one(const struct topo_options *o, struct capo_topology *t, const struct topo_source *s)
+/* What real NCCL would do; nccl->why_not says why it was not asked. */
+static void topo_ask(const struct machine_source *s, const struct capo_topology *t, const struct capo_alloc *a,
+                     struct fragment_nccl *nccl)
+{
+        _cleanup_free_ struct machine_asker *asker = malloc(sizeof *asker);
+
+        if (asker && machine_asker(s, asker, nccl->why_not, sizeof nccl->why_not) == 0)
+                (void)fragment_nccl_ask(&asker->ask, t, a, nccl);
+}
+
+static int one(const struct topo_options *o, struct capo_topology *t, const struct machine_source *s)
 {
         struct capo_alloc a;
         struct capo_ceilings c;
@@ -184,7 +195,7 @@ static int one(const struct topo_options *o, struct capo_topology *t, const stru
         }
         r = capo_ceilings(t, &a, CAPO_CEILING_TREES | CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &c);
         if (!r && o->ask_nccl)
-                (void)topo_ask(s, t, &a, NULL, &nccl); /* the page says why not */
+                topo_ask(s, t, &a, &nccl); /* the page says why not */
         if (!r) {
                 if (o->json)
                         r = topo_json(stdout, t, &a, &c, &nccl, said);
@@ -208,7 +219,7 @@ int capo_verb_topo(int argc, char **argv)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         struct topo_options o = {0};
-        struct topo_source s;
+        struct machine_source s;
         int r;
 
         if (argc > 1 && !strcmp(argv[1], "capture"))
@@ -222,7 +233,7 @@ int capo_verb_topo(int argc, char **argv)
         r = options(argc, argv, &o);
         if (r)
                 return r;
-        if (topo_load("topo", &o, &t, &s) < 0)
+        if (machine_load("topo", &o.machine, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
         return o.every || o.classes ? topo_every(&o, t, &s) : one(&o, t, &s);
 }

@@ -5,28 +5,15 @@
 
 #include <stdio.h>
 
+#include "cli/base/machine.h"
 #include "profiles/fragment/fragment.h"
-#include "profiles/fragment/nccl.h"
 
 struct topo_options {
-        const char *topo, *platform, *gpus, *alloc, *svg, *nccl;
+        struct machine_words machine;
+        const char *gpus, *alloc, *svg;
         int every; /* 0: one allocation */
-        bool json, trees, classes, partial, ask_nccl, atlas;
-        double brick_gbs;
+        bool json, trees, classes, ask_nccl, atlas;
 };
-
-/* Where the description is, for asking NCCL. */
-struct topo_source {
-        char path[4096];      /* NCCL XML; "" there is none (hwloc, nvidia-smi text) */
-        const char *platform; /* completes it, or NULL */
-};
-
-/** topo_ask() - ask NCCL about one allocation; on failure nccl->why_not has the reason.
- * @more: graph files and sizes, the rest is filled in here; NULL neither */
-int topo_ask(const struct topo_source *s, const struct capo_topology *t, const struct capo_alloc *a,
-             const struct fragment_nccl_ask *more, struct fragment_nccl *nccl);
-/** topo_load() - the machine that --topo and --platform name, or this one. Return: 0; negative errno, said. */
-int topo_load(const char *verb, const struct topo_options *o, struct capo_topology **t, struct topo_source *s);
 
 /** topo_nic() - the NICs nearest to a GPU of the allocation, "mlx5_0 PIX", and its share of them in GB/s (0 none). */
 double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text, size_t room);
@@ -40,7 +27,7 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
 int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
              const struct capo_ceilings *c);
 /** topo_every() - all subsets of @o->every GPUs (0: two and more), by class. Return: an exit status. */
-int topo_every(const struct topo_options *o, const struct capo_topology *t, const struct topo_source *s);
+int topo_every(const struct topo_options *o, const struct capo_topology *t, const struct machine_source *s);
 
 /** topo_capture() - `capo topo capture`; argv[0] is "capture". Return: an exit status. */
 int topo_capture(int argc, char **argv);

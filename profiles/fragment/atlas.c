@@ -37,7 +37,6 @@ int fragment_class(const struct capo_topology *t, const struct capo_plan_gpu *gp
 int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
                    struct fragment_bound *out)
 {
-        double share = n > 1 ? (double)(n - 1) / (double)n : 0;
         struct capo_alloc a;
         struct capo_ceilings c;
         int r = alloc_of(t, gpus, n, &a);
@@ -51,17 +50,11 @@ int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gp
                 capo_ceilings_free(&c);
                 r = capo_ceilings(t, &a, CAPO_CEILING_HYBRID, &c);
         }
+        for (int coll = 0; coll < CAPO_COLLS && !r; coll++)
+                out->busbw_gbs[coll] =
+                        capo_ceiling(&c, coll, &out->of[coll]) * capo_plan_busbw_factor(coll, (unsigned)n);
         if (!r) {
-                double broadcast = c.connected ? c.broadcast_gbs : c.hybrid_broadcast_gbs,
-                       gather = c.connected ? c.allgather_gbs : c.hybrid_allgather_gbs,
-                       reduce = c.connected ? c.allreduce_gbs : c.hybrid_allreduce_gbs;
-
                 out->hybrid = !c.connected;
-                if (broadcast > 0) {
-                        out->busbw_gbs[CAPO_COLL_BROADCAST] = out->busbw_gbs[CAPO_COLL_REDUCE] = broadcast;
-                        out->busbw_gbs[CAPO_COLL_ALLGATHER] = out->busbw_gbs[CAPO_COLL_REDUCESCATTER] = gather * share;
-                        out->busbw_gbs[CAPO_COLL_ALLREDUCE] = reduce * 2 * share;
-                }
                 capo_ceilings_free(&c);
         }
         capo_alloc_free(&a);

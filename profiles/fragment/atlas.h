@@ -9,7 +9,8 @@
 struct fragment_bound {
         char class[3 * CAPO_CLASS_ROOM];
         double busbw_gbs[CAPO_COLLS]; /* nothing exceeds it; 0 not known */
-        bool hybrid;                  /* NVLink alone does not join the ranks: PCIe and NICs are in it */
+        enum capo_ceiling_of of[CAPO_COLLS];
+        bool hybrid; /* NVLink alone does not join the ranks: PCIe and NICs are in it */
 };
 
 /** fragment_class() - capo_class_name() of the same. Return: 0; -EINVAL a GPU that @t lacks; -ENOMEM. */

@@ -283,15 +283,47 @@ static int relayed(const struct pack_net *net, bool trees, double unit_gbs, doub
         return b.num ? relayed_allreduce(net, trees, unit_gbs, reduce, reduce_trees) : 0;
 }
 
+/* Do the switches of this machine add and copy? */
+static bool adds(const struct capo_topology *t)
+{
+        const struct capo_wire_kind *wire = capo_wire_kind(CAPO_WIRE_NVLINK, t->gpus[0].sm, 0);
+
+        return t->n_switches && wire && wire->adds;
+}
+
 /* NVLink SHARP: each GPU's shard is fetched summed by the switch, then stored to all by it. A GPU sends its buffer once
  * and its shard once, and receives as much: port / (1 + 1/n). */
 static double nvls(const struct capo_topology *t, int64_t port, int n, double unit_gbs)
 {
-        const struct capo_wire_kind *wire = capo_wire_kind(CAPO_WIRE_NVLINK, t->gpus[0].sm, 0);
+        return port && n > 1 && adds(t) ? (double)port * unit_gbs / (1 + 1.0 / n) : 0;
+}
 
-        if (!port || !wire || !wire->adds || !t->n_switches || n < 2)
-                return 0;
-        return (double)port * unit_gbs / (1 + 1.0 / n);
+double capo_ceiling(const struct capo_ceilings *c, enum capo_coll coll, enum capo_ceiling_of *of)
+{
+        bool links = c->connected, reduce = coll == CAPO_COLL_ALLREDUCE;
+        double broadcast = links ? c->broadcast_gbs : c->hybrid_broadcast_gbs,
+               gather = links ? c->allgather_gbs : c->hybrid_allgather_gbs,
+               all = links ? c->allreduce_gbs : c->hybrid_allreduce_gbs,
+               in_switch = links ? c->nvls_gbs : c->nvls_across_gbs;
+        double gbs = reduce ? all : coll == CAPO_COLL_ALLGATHER || coll == CAPO_COLL_REDUCESCATTER ? gather : broadcast;
+
+        *of = links ? CAPO_CEILING_LINKS : CAPO_CEILING_ALL;
+        if (reduce && in_switch > gbs) {
+                *of = links ? CAPO_CEILING_SWITCH : CAPO_CEILING_ALL_SWITCH;
+                gbs = in_switch;
+        }
+        if (gbs > 0)
+                return gbs;
+        *of = CAPO_CEILING_NONE;
+        return 0;
+}
+
+const char *capo_ceiling_text(enum capo_ceiling_of of)
+{
+        static const char *const texts[] = {"", "", ", the switches adding", " with PCIe and NICs",
+                                            " with PCIe and NICs, the switches adding"};
+
+        return texts[of];
 }
 
 int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, unsigned what, struct capo_ceilings *out)
@@ -332,6 +364,7 @@ int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, uns
                 if (!r)
                         r = relayed(&net, trees, c.hybrid_unit_gbs, &c.hybrid_broadcast_gbs, &c.hybrid_allgather_gbs,
                                     &c.hybrid_allreduce_gbs, &c.hybrid_allreduce);
+                c.nvls_across_gbs = !r && adds(t) ? c.hybrid_broadcast_gbs : 0;
                 if (!r && trees)
                         r = rooted_trees(&net, &c);
                 free(net.cap);

@@ -8,7 +8,8 @@
  * The model: links carry their full rate in both directions at once, data may be cut into any shares, GPUs receive, add
  * and send at the same time without limit, latency is nothing. So no software can do better, and nothing here says that
  * any does as well. Relays (NVSwitch, PCI bridges, CPUs, NICs, the network) pass data on and neither copy nor add it:
- * NVSwitch reduction and multicast (NVLS) are a line of their own.
+ * switches that add and copy (NVLS) have ceilings of their own, and where there are such, these are what nothing exceeds:
+ * capo_ceiling() has the one number for a collective.
  */
 #ifndef CAPO_FRAGMENT_H
 #define CAPO_FRAGMENT_H
@@ -16,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "capo/profile.h"
 #include "core/base/layout.h"
 #include "profiles/fragment/pack.h"
 #include "profiles/machine/topology.h"
@@ -76,7 +78,10 @@ struct capo_ceilings {
         double broadcast_gbs, allgather_gbs, allreduce_gbs; /* NVLink alone; 0 when not connected */
         struct pack_trees broadcast, allgather, allreduce;  /* with CAPO_CEILING_TREES, when connected */
         struct capo_shapes shapes;
-        double nvls_gbs; /* all-reduce with the switch adding and copying: sm 90 and later behind NVSwitch; else 0 */
+        /* All-reduce where switches add and copy (sm 90 and later behind NVSwitch), else 0. Inside one machine that of
+         * NVLink SHARP: a GPU's shard comes summed from the switch and goes to all by it. nvls_across_gbs is what nothing
+         * can exceed when links outside NVLink are used too: each byte leaves every set of GPUs once, and enters it. */
+        double nvls_gbs, nvls_across_gbs;
         /* NVLink + PCI + NIC; -1 not computed or the description lacks PCI speeds */
         double hybrid_broadcast_gbs, hybrid_allgather_gbs, hybrid_allreduce_gbs;
         struct pack_trees hybrid_allreduce; /* with CAPO_CEILING_TREES; rates are rounded down to a 1e6th of a unit */
@@ -92,6 +97,26 @@ struct capo_ceilings {
 /** capo_ceilings() - Return: 0; -ENOMEM; -EINVAL no rank. End with capo_ceilings_free(). */
 int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, unsigned what, struct capo_ceilings *out);
 void capo_ceilings_free(struct capo_ceilings *c);
+
+/* What a ceiling counts on. */
+enum capo_ceiling_of {
+        CAPO_CEILING_NONE,       /* not known */
+        CAPO_CEILING_LINKS,      /* NVLink (xGMI) alone */
+        CAPO_CEILING_SWITCH,     /* NVLink, and its switches add and copy */
+        CAPO_CEILING_ALL,        /* NVLink, PCIe and NICs */
+        CAPO_CEILING_ALL_SWITCH, /* those, and the switches add and copy */
+};
+
+/**
+ * capo_ceiling() - algorithm bandwidth that no software exceeds; 0 not known
+ * @of: set to what it counts on: NVLink alone where that joins all ranks on one machine
+ *
+ * Between machines, and where NVLink does not join all, it needs CAPO_CEILING_HYBRID.
+ */
+double capo_ceiling(const struct capo_ceilings *c, enum capo_coll coll, enum capo_ceiling_of *of);
+
+/** capo_ceiling_text() - " with PCIe and NICs" and so on, to stand behind a bandwidth; "" for NVLink alone. Static. */
+const char *capo_ceiling_text(enum capo_ceiling_of of);
 
 /** capo_ring_allreduce_gbs() - algorithm bandwidth of all-reduce over one-way rings that carry @ring_gbs together. */
 static inline double capo_ring_allreduce_gbs(double ring_gbs, int n)

@@ -16,13 +16,13 @@
 #include "profiles/plan/answer.h"
 #include "profiles/machine/xml.h"
 
-static enum capo_call_kind kind_of(enum capo_coll coll)
+double capo_plan_busbw_factor(enum capo_coll coll, unsigned n_ranks)
 {
         static const enum capo_call_kind kinds[CAPO_COLLS] = {CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE,
                                                               CAPO_KIND_ALLGATHER, CAPO_KIND_REDUCESCATTER,
                                                               CAPO_KIND_ALLREDUCE};
 
-        return kinds[coll];
+        return capo_busbw_factor(kinds[coll], n_ranks);
 }
 
 static char *read_text(const char *folder, const char *name)
@@ -321,12 +321,21 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
                 if (isnan(row->us))
                         row->us = told_us(row);
                 if (!isnan(row->us))
-                        row->busbw_gbs = (double)row->bytes / (row->us * 1e3) *
-                                         capo_busbw_factor(kind_of(row->coll), job->n_ranks);
+                        row->busbw_gbs =
+                                (double)row->bytes / (row->us * 1e3) * capo_plan_busbw_factor(row->coll, job->n_ranks);
         }
         if (q->graph && (r = read_all_graphs(job, folder, out)) < 0)
                 return r;
         return q->log ? read_logs(folder, job->n_nodes, &out->log) : 0;
+}
+
+const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer *a, int id)
+{
+        for (size_t i = 0; i < a->n_graphs; i++) {
+                if (a->graphs[i].id == id && a->graphs[i].n_channels > 0)
+                        return &a->graphs[i];
+        }
+        return NULL;
 }
 
 void capo_plan_answer_finish(struct capo_plan_answer *a)

@@ -140,6 +140,12 @@ void capo_plan_interrupt(int signal);
 
 void capo_plan_answer_finish(struct capo_plan_answer *a);
 
+/** capo_plan_graph_find() - by id, of the first node that has it; NULL when NCCL found none. */
+const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer *a, int id);
+
+/** capo_plan_busbw_factor() - nccl-tests' bus bandwidth over its algorithm bandwidth. */
+double capo_plan_busbw_factor(enum capo_coll coll, unsigned n_ranks);
+
 /**
  * capo_plan_find_libnccl() - a libnccl.so.2 to ask when none was named
  *
@@ -174,6 +180,9 @@ int capo_plan_gpus_parse(const char *text, struct capo_plan_gpu *out, size_t roo
                          size_t why_room);
 int capo_plan_alloc_parse(const char *text, const uint16_t *devs, size_t n_devs, struct capo_plan_gpu *out, size_t room,
                           size_t *n, char *why, size_t why_room);
+
+/** capo_plan_gpus_print() - "{1,2,3} + {0,1,2,3,4}". Return: @text. */
+const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, char *text, size_t room);
 
 /**
  * capo_plan_sizes_parse() - "1K..1G*2" (geometric), "64K..1M+64K" (arithmetic), "4K,1M", or several of these with

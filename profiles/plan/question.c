@@ -74,6 +74,30 @@ bad:
         return -EINVAL;
 }
 
+const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, char *text, size_t room)
+{
+        size_t at = 0;
+        unsigned nodes = 0;
+
+        *text = 0;
+        for (size_t i = 0; i < n; i++)
+                nodes = gpus[i].node >= nodes ? gpus[i].node + 1u : nodes;
+        for (unsigned node = 0; node < nodes && at < room; node++) {
+                bool first = true;
+
+                at += (size_t)snprintf(text + at, room - at, "%s{", node ? " + " : "");
+                for (size_t i = 0; i < n && at < room; i++) {
+                        if (gpus[i].node != node)
+                                continue;
+                        at += (size_t)snprintf(text + at, room - at, "%s%u", first ? "" : ",", gpus[i].dev);
+                        first = false;
+                }
+                if (at < room)
+                        at += (size_t)snprintf(text + at, room - at, "}");
+        }
+        return text;
+}
+
 int capo_plan_alloc_parse(const char *text, const uint16_t *devs, size_t n_devs, struct capo_plan_gpu *out, size_t room,
                           size_t *n, char *why, size_t why_room)
 {

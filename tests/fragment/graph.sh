@@ -105,4 +105,19 @@ slow = sum(r["count"] for r in rows if r["nccl_nodes"] == 1 and abs(r["nccl_allr
 split = sum(r["count"] for r in rows if not r["connected"])
 assert (fast, slow, split) == (12, 20, 24), (fast, slow, split)
 ' || fail "three-GPU classes"
+
+# Switches that add: NCCL's NVLS and NVLSTree exceed the ceiling of links that only pass data on (270 of 211.9 GB/s, 242
+# of 223.4), never that of switches that add.
+for alloc in 8 4 8+8; do
+        "$capo" topo --platform hgxh100 --alloc $alloc --nccl >"$tmp/page" 2>&1 || fail "H100 $alloc: $(cat "$tmp/page")"
+        [ $alloc = 4 ] || grep -q "all-reduce  .* NVLS" "$tmp/page" || fail "H100 $alloc: not NVLS: $(cat "$tmp/page")"
+        grep -q 'in the switch' "$tmp/page" || fail "H100 $alloc: no ceiling of the switch: $(cat "$tmp/page")"
+        grep -E ' [1-9][0-9][1-9] %| 1[1-9][0-9] %' "$tmp/page" && fail "H100 $alloc: more than all"
+done
+"$capo" explain allreduce 1G --platform hgxh100 >"$tmp/page" || fail "explain"
+grep -q 'the switches adding, this is expected to reach 82 % of it' "$tmp/page" || fail "explain: $(cat "$tmp/page")"
+"$capo" graph --platform hgxh100 --alloc 8 --sizes 1G >"$tmp/page" 2>&1 && fail "a switch needs no file"
+grep -q 'ceiling .* 329.6.* the switches adding' "$tmp/page" || fail "graph: $(cat "$tmp/page")"
+"$capo" plan --platform gb200 --every 4 --sizes 1G >"$tmp/page" || fail "every"
+grep -q 'the switches adding, NCCL reaches [0-9][0-9] % of it' "$tmp/page" || fail "every: $(cat "$tmp/page")"
 exit $bad

@@ -477,6 +477,39 @@ Test(ceiling, switch_closed_forms)
         capo_ceilings_free(&c);
 }
 
+/* The one number that nothing exceeds: on one machine, across machines, with and without switches that add. */
+Test(ceiling, that_nothing_exceeds)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL, *volta = NULL;
+        enum capo_ceiling_of of;
+        struct capo_ceilings c;
+
+        read_machine("hgx-h100.xml", &t);
+        ceilings_of(t, "0-7", CAPO_CEILING_HYBRID, &c);
+        NEAR(capo_ceiling(&c, CAPO_COLL_ALLREDUCE, &of), 18 * 20.6 * 8 / 9);
+        cr_expect_eq(of, CAPO_CEILING_SWITCH);
+        NEAR(capo_ceiling(&c, CAPO_COLL_REDUCE, &of), 18 * 20.6);
+        cr_expect_eq(of, CAPO_CEILING_LINKS);
+        NEAR(capo_ceiling(&c, CAPO_COLL_REDUCESCATTER, &of), 18 * 20.6 * 8 / 7);
+        capo_ceilings_free(&c);
+        ceilings_of(t, "0-7+0-7", CAPO_CEILING_HYBRID, &c);
+        NEAR(capo_ceiling(&c, CAPO_COLL_ALLREDUCE, &of), c.hybrid_broadcast_gbs);
+        cr_expect_eq(of, CAPO_CEILING_ALL_SWITCH);
+        cr_expect(capo_ceiling(&c, CAPO_COLL_ALLREDUCE, &of) > 1.1 * c.hybrid_allreduce_gbs);
+        NEAR(capo_ceiling(&c, CAPO_COLL_BROADCAST, &of), c.hybrid_broadcast_gbs);
+        cr_expect_eq(of, CAPO_CEILING_ALL);
+        capo_ceilings_free(&c);
+        ceilings_of(t, "0-7+0-7", 0, &c);
+        NEAR(capo_ceiling(&c, CAPO_COLL_ALLREDUCE, &of), 0);
+        cr_expect_eq(of, CAPO_CEILING_NONE);
+        capo_ceilings_free(&c);
+        read_machine("dgx1v.xml", &volta);
+        ceilings_of(volta, "0-7", 0, &c);
+        NEAR(capo_ceiling(&c, CAPO_COLL_ALLREDUCE, &of), c.allreduce_gbs);
+        cr_expect_eq(of, CAPO_CEILING_LINKS);
+        capo_ceilings_free(&c);
+}
+
 Test(classes, dgx1v)
 {
         static const struct {

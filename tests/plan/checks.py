@@ -303,6 +303,35 @@ def foreign_tuner():
     assert answer["rows"][0]["tuner_channels"] == 3
 
 
+def tuner_that_is_not_there():
+    """a tuner file that does not exist is an error, not a tuner that changes nothing"""
+    for name in ("/nowhere/tuner.so", "no-such-tuner"):
+        done = run("--platform", "dgx1v", "--sizes", "1M", "--tuner", name)
+        assert done.returncode == 1 and name in done.stderr and "differ" not in done.stdout, (name, done)
+
+
+def libnccl_named_wrongly():
+    """CAPO_NCCL that names no file is what the message names"""
+    done = run("--platform", "dgx1v", "--sizes", "1M", ask=False, env={"CAPO_NCCL": "/nowhere/libnccl.so.2"})
+    assert done.returncode == 1 and "CAPO_NCCL=/nowhere/libnccl.so.2" in done.stderr, done.stderr
+    assert "on this machine" not in done.stderr, done.stderr
+
+
+def profile_of_another_class():
+    """a fragment's profile says that it cannot hold for a fragment of another class"""
+    if sanitized:
+        raise Skip
+    path = profile([{"when": {"class": "dgx1v/3-ring1-b"}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "simple"}]}])
+    where = ("--platform", "dgx1v", "--sizes", "1M", "--profile", path)
+    done = run(*where, "--gpus", "0,3,4")
+    assert done.returncode == 0 and "no rule of profile.json can hold here: class (this allocation is dgx1v/" in done.stdout, done
+    assert "class" in plan(*where, "--gpus", "0,3,4")["no_rule_holds"]
+    own = json.loads(subprocess.run([capo, "topo", "--platform", "dgx1v", "--gpus", "0,1,2", "--json"], capture_output=True,
+                                    text=True).stdout)["class"]
+    assert own == "dgx1v/3-ring1-b", own
+    assert "can hold" not in run(*where, "--gpus", "0,1,2").stdout
+
+
 def channels_only():
     """a tuner that only asks for fewer channels gets them"""
     if minor < 24:

@@ -21,14 +21,12 @@
 #include <unistd.h>
 #include <dirent.h>
 
-#include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/plan/answer.h"
+#include "profiles/plan/environment.h"
 #include "profiles/plan/machine.h"
 
-extern char **environ;
-
-enum { TIMEOUT_MS = 60000, RANK_MS = 1000, ENV_ROOM = 40 };
+enum { TIMEOUT_MS = 60000, RANK_MS = 1000 };
 
 struct run {
         const struct capo_plan_question *q;
@@ -164,144 +162,9 @@ static int prepare(struct run *run)
 
 /* The workers. */
 
-bool capo_plan_setting_passes(const char *var)
-{
-        static const char *const ours[] = {
-                "NCCL_TOPO_",     "NCCL_HOSTID=",    "NCCL_NET=",     "NCCL_NET_PLUGIN=", "NCCL_TUNER_",
-                "NCCL_PROFILER_", "NCCL_DEBUG",      "NCCL_COMM_ID=", "NCCL_SOCKET_",     "NCCL_IB_",
-                "NCCL_OOB_",      "NCCL_GRAPH_DUMP", "NCCL_RAS_"};
-
-        if (strncmp(var, "NCCL_", 5) != 0)
-                return false;
-        for (size_t i = 0; i < N_ELEMENTS(ours); i++) {
-                if (!strncmp(var, ours[i], strlen(ours[i])))
-                        return false;
-        }
-        return true;
-}
-
-/* Everything else of the environment that is no NCCL setting, but would reach into a worker. */
-static bool is_kept(const char *var, const struct capo_plan_question *q)
-{
-        static const char *const others[] = {"LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_", "CUDA_"};
-
-        for (size_t i = 0; i < N_ELEMENTS(others); i++) {
-                if (!strncmp(var, others[i], strlen(others[i])))
-                        return false;
-        }
-        if (q->graph_files && !strncmp(var, "NCCL_GRAPH_FILE=", 16))
-                return false;
-        return strncmp(var, "NCCL_", 5) != 0 || capo_plan_setting_passes(var);
-}
-
-struct environment {
-        char **vars; /* the first n_kept are the parent's own */
-        size_t n;
-        char text[ENV_ROOM][PLAN_PATH + 64];
-        size_t n_text;
-};
-
-__attribute__((format(printf, 2, 3))) static void put_env(struct environment *e, const char *format, ...)
-{
-        va_list args;
-
-        if (e->n_text == ENV_ROOM)
-                return;
-        va_start(args, format);
-        vsnprintf(e->text[e->n_text], sizeof e->text[0], format, args);
-        va_end(args);
-        e->vars[e->n++] = e->text[e->n_text++];
-        e->vars[e->n] = NULL;
-}
-
-static const char *layout_of(const struct plan_job *job, char *text, size_t room)
-{
-        struct capo_layout layout = {0};
-
-        for (uint32_t n = 0; n < job->n_nodes; n++) {
-                uint32_t ranks = 0;
-
-                for (uint32_t r = 0; r < job->n_ranks; r++)
-                        ranks += job->ranks[r].node == n;
-                capo_layout_add(&layout, ranks, 1);
-        }
-        return capo_layout_print(&layout, text, room);
-}
-
-static uint32_t first_rank(const struct plan_job *job, uint32_t node)
-{
-        uint32_t r = 0;
-
-        while (r < job->n_ranks && job->ranks[r].node != node)
-                r++;
-        return r;
-}
-
-static struct environment *environment_new(const struct run *run, uint32_t node)
-{
-        const struct capo_plan_question *q = run->q;
-        const struct plan_job *job = run->job;
-        struct environment *e = calloc(1, sizeof *e);
-        const char *path = getenv("LD_LIBRARY_PATH");
-        size_t n = 0;
-
-        while (environ[n])
-                n++;
-        if (!e || !(e->vars = calloc(n + ENV_ROOM + 1, sizeof *e->vars))) {
-                free(e);
-                return NULL;
-        }
-        for (size_t i = 0; i < n; i++) {
-                if (is_kept(environ[i], q))
-                        e->vars[e->n++] = environ[i];
-        }
-        put_env(e, "LD_LIBRARY_PATH=%s%s%s", run->folder, path && *path ? ":" : "", path ? path : "");
-        put_env(e, "NCCL_TOPO_FILE=%s", job->machines[job->node_machine[node]].topo);
-        put_env(e, "NCCL_HOSTID=capo-plan-%u", node);
-        put_env(e, "NCCL_NET_PLUGIN=capoplan"); /* libnccl-net-capoplan.so in our folder: the only form 2.19 takes */
-        put_env(e, "NCCL_PROFILER_PLUGIN=%s/capo-plan-virtual.so", q->tools);
-        if (q->tuner && !q->wrap)
-                put_env(e, "NCCL_TUNER_PLUGIN=%s", q->tuner);
-        else
-                put_env(e, "NCCL_TUNER_PLUGIN=%s/capo-plan-virtual.so", q->tools);
-        if (q->tuner) {
-                char layout[CAPO_LAYOUT_TEXT];
-
-                /* what `capo run` exports, for tuner interfaces that do not tell the size of nodes */
-                put_env(e, "CAPO_LAYOUT=%s", q->layout ? q->layout : layout_of(job, layout, sizeof layout));
-                put_env(e, "CAPO_TUNER=only"); /* or capo's tuner would take our spy for one to chain to */
-                if (q->profile)
-                        put_env(e, "CAPO_PROFILE=%s", q->profile);
-                if (q->allow_modelled)
-                        put_env(e, "CAPO_ALLOW_MODELLED=1");
-                if (q->fragment)
-                        put_env(e, "CAPO_CLASS=%s", q->fragment);
-        }
-        put_env(e, "NCCL_DEBUG=INFO");
-        put_env(e, "NCCL_DEBUG_SUBSYS=%s", q->log ? "INIT,GRAPH,TUNING" : "TUNING");
-        put_env(e, "NCCL_DEBUG_FILE=%s/log.%u", run->folder, node);
-        put_env(e, "NCCL_IB_DISABLE=1");
-        put_env(e, "NCCL_SOCKET_IFNAME=lo");
-        put_env(e, "NCCL_RAS_ENABLE=0");
-        if (q->graph_files && node < q->n_graph_files && q->graph_files[node])
-                put_env(e, "NCCL_GRAPH_FILE=%s", q->graph_files[node]);
-        if (q->graph) {
-                put_env(e, "NCCL_GRAPH_DUMP_FILE=%s/graph.%u", run->folder, node);
-                put_env(e, "NCCL_GRAPH_DUMP_FILE_RANK=%u", first_rank(job, node));
-        }
-        return e;
-}
-
-static void environment_free(struct environment *e)
-{
-        if (e)
-                free(e->vars);
-        free(e);
-}
-
 static int start(struct run *run, uint32_t node)
 {
-        struct environment *env = environment_new(run, node);
+        struct environment *env = plan_environment_new(run->q, run->job, run->folder, node);
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attr;
         sigset_t none;
@@ -327,7 +190,7 @@ static int start(struct run *run, uint32_t node)
                         env->vars);
         posix_spawn_file_actions_destroy(&actions);
         posix_spawnattr_destroy(&attr);
-        environment_free(env);
+        plan_environment_free(env);
         if (r) {
                 run->pids[node] = 0;
                 return say(run, -r, "%s cannot be started: %s", worker, strerror(r));

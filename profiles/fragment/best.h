@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search for graph files, for capo graph, capo topo --every --nccl and capo run --graph auto. */
-#ifndef CAPO_GRAPH_CLI_H
-#define CAPO_GRAPH_CLI_H
+/* The search for graph files: candidates, real NCCL asked with each, the best that loses nowhere. */
+#ifndef CAPO_FRAGMENT_BEST_H
+#define CAPO_FRAGMENT_BEST_H
 
-#include "cli/topo/topo.h"
 #include "profiles/fragment/graph.h"
 
 #define GRAPH_SIZES "64K,1M,16M,256M,1G" /* what matters when nobody says */
@@ -19,13 +18,14 @@ int graph_sizes_parse(const char *text, struct graph_sizes *out, char *why, size
 
 /**
  * graph_best() - the files that real NCCL expects most of
+ * @ask:   how to ask NCCL: sizes and graph files are filled in here
  * @sizes: NULL: GRAPH_SIZES
- * @own:  what NCCL does by itself; fragment_nccl_finish() in every case
+ * @own:   what NCCL does by itself; fragment_nccl_finish() in every case
  * @best, @with: the files' content and NCCL's answer with them, when there is a gain
  *
  * Return: 1; 0 nothing to gain, @why says why; negative errno with @why.
  */
-int graph_best(const struct topo_source *s, const struct capo_topology *t, const struct capo_alloc *a,
+int graph_best(const struct fragment_nccl_ask *ask, const struct capo_topology *t, const struct capo_alloc *a,
                const struct graph_sizes *sizes, struct fragment_nccl *own, struct graph_plan *best,
                struct fragment_nccl *with, char *why, size_t room);
 

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/graph/graph.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "profiles/fragment/best.h"
 
 #define GAIN_LEAST 1.02 /* of NCCL's own estimate: less is not worth a file */
 #define LOSS_MOST  0.99 /* and nothing may fall below this share of its own */
@@ -159,7 +159,6 @@ static double gain(const struct fragment_nccl *with, const struct fragment_nccl 
 }
 
 struct search {
-        const struct topo_source *s;
         const struct capo_topology *t;
         const struct capo_alloc *a;
         struct fragment_nccl_ask ask;
@@ -176,7 +175,7 @@ static bool try(struct search *w, const struct graph_plan *plan, const struct fr
                 return false;
         w->ask.graph_files = w->files;
         w->ask.n_graph_files = (size_t)plan->n_nodes;
-        if (topo_ask(w->s, w->t, w->a, &w->ask, seen) < 0) {
+        if (fragment_nccl_ask(&w->ask, w->t, w->a, seen) < 0) {
                 snprintf(why, room, "with the file NCCL refuses: %.300s", seen->why_not);
                 return false;
         }
@@ -245,7 +244,7 @@ static int best_of(struct search *w, struct graph_plan *plans, int n, const stru
         return found;
 }
 
-int graph_best(const struct topo_source *s, const struct capo_topology *t, const struct capo_alloc *a,
+int graph_best(const struct fragment_nccl_ask *ask, const struct capo_topology *t, const struct capo_alloc *a,
                const struct graph_sizes *sizes, struct fragment_nccl *own, struct graph_plan *best,
                struct fragment_nccl *with, char *why, size_t room)
 {
@@ -266,12 +265,12 @@ int graph_best(const struct topo_source *s, const struct capo_topology *t, const
                         return r;
                 sizes = &usual;
         }
-        w->s = s;
         w->t = t;
         w->a = a;
+        w->ask = *ask;
         w->ask.sizes = sizes->bytes;
         w->ask.n_sizes = sizes->n;
-        r = topo_ask(s, t, a, &w->ask, own);
+        r = fragment_nccl_ask(&w->ask, t, a, own);
         if (r < 0) {
                 snprintf(why, room, "%s", own->why_not);
                 return r;

@@ -6,14 +6,14 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
+#include "cli/base/machine.h"
 #include "cli/base/plan_tools.h"
-#include "cli/topo/topo.h"
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
 #include "profiles/plan/machine.h"
 
 /* A file with the PCI tree only, completed by what the platform has: through a temporary file, as NCCL gets it. */
-static int completed(const char *path, const struct topo_options *o, struct capo_topology **t, char *why, size_t room)
+static int completed(const char *path, const struct machine_words *o, struct capo_topology **t, char *why, size_t room)
 {
         _cleanup_free_ struct plan_machine *m = calloc(1, sizeof *m);
         char name[] = "/tmp/capo-topo-XXXXXX";
@@ -44,7 +44,7 @@ static bool ends_in_nccl_xml(const struct capo_topology *t)
         return t->xml && !strcmp(t->xml->name, "system");
 }
 
-int topo_load(const char *verb, const struct topo_options *o, struct capo_topology **t, struct topo_source *s)
+int machine_load(const char *verb, const struct machine_words *o, struct capo_topology **t, struct machine_source *s)
 {
         unsigned flags = o->partial ? CAPO_TOPOLOGY_PARTIAL : 0;
         char why[1024] = "out of memory";
@@ -81,29 +81,23 @@ int topo_load(const char *verb, const struct topo_options *o, struct capo_topolo
         return 0;
 }
 
-int topo_ask(const struct topo_source *s, const struct capo_topology *t, const struct capo_alloc *a,
-             const struct fragment_nccl_ask *more, struct fragment_nccl *nccl)
+int machine_asker(const struct machine_source *source, struct machine_asker *out, char *why, size_t room)
 {
-        struct fragment_nccl_ask ask = more ? *more : (struct fragment_nccl_ask){0};
-        char tools[4096], libnccl[4096];
+        int r;
 
-        memset(nccl, 0, sizeof *nccl);
-        if (!*s->path) {
-                snprintf(nccl->why_not, sizeof nccl->why_not,
-                         "NCCL reads only its own XML; this machine is described otherwise");
+        memset(out, 0, sizeof *out);
+        if (!*source->path) {
+                snprintf(why, room, "NCCL reads only its own XML; this machine is described otherwise");
                 return -EINVAL;
         }
-        if (capo_plan_tools_find(tools, sizeof tools) < 0) {
-                snprintf(nccl->why_not, sizeof nccl->why_not, "capo-plan-worker is not installed");
+        if (capo_plan_tools_find(out->tools, sizeof out->tools) < 0) {
+                snprintf(why, room, "capo-plan-worker is not installed");
                 return -ENOENT;
         }
-        if (capo_plan_find_libnccl(libnccl, sizeof libnccl) < 0) {
-                snprintf(nccl->why_not, sizeof nccl->why_not, "no libnccl.so.2 found; CAPO_NCCL names one");
-                return -ENOENT;
-        }
-        ask.tools = tools;
-        ask.libnccl = libnccl;
-        ask.topo = s->path;
-        ask.platform = s->platform;
-        return fragment_nccl_ask(&ask, t, a, nccl);
+        r = capo_plan_libnccl_find(NULL, out->libnccl, sizeof out->libnccl, why, room);
+        if (r < 0)
+                return r;
+        out->ask = (struct fragment_nccl_ask){
+                .tools = out->tools, .libnccl = out->libnccl, .topo = source->path, .platform = source->platform};
+        return 0;
 }

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From words to a question: what is asked, of which NCCL, about which GPUs; and asking it with and without a tuner. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/base/machine.h"
+#include "cli/base/plan_tools.h"
+#include "cli/base/question.h"
+#include "core/base/layout.h"
+#include "core/base/util.h"
+#include "profiles/fragment/atlas.h"
+
+const char *question_layout(const struct question *q, char *text, size_t room)
+{
+        struct capo_layout layout = {0};
+
+        for (unsigned node = 0, left = (unsigned)q->n_ranks; left && !q->layout; node++) {
+                uint32_t ranks = 0;
+
+                for (size_t r = 0; r < q->n_ranks; r++)
+                        ranks += q->ranks[r].node == node;
+                if (ranks)
+                        (void)capo_layout_add(&layout, ranks, 1);
+                left -= ranks;
+        }
+        return q->layout ? q->layout : capo_layout_print(&layout, text, room);
+}
+
+int question_layout_option(struct question *q, const char *text)
+{
+        struct capo_layout layout;
+        const char *at;
+
+        if (!strcmp(text, "none"))
+                text = "";
+        else if (capo_layout_parse(text, &layout, &at) < 0) {
+                capo_error("--layout %s: expected ranks per node, such as 3+5, or none; found \"%.20s\"", text, at);
+                return CAPO_EXIT_USAGE;
+        }
+        q->layout = text;
+        return CAPO_EXIT_OK;
+}
+
+struct capo_plan_question question_make(const struct question *q, bool tuned)
+{
+        struct capo_plan_question made = {
+                .tools = q->tools,
+                .libnccl = q->libnccl,
+                .topo = q->topo,
+                .n_topo = q->n_topo,
+                .platform = q->platform,
+                .gpus = q->ranks,
+                .n_ranks = q->n_ranks,
+                .asks = q->asks,
+                .n_asks = q->n_asks,
+                .graph = true,
+                .log = q->log,
+                .graph_files = q->n_graph_files ? q->graph_files : NULL,
+                .n_graph_files = q->n_graph_files,
+                .timeout_ms = q->timeout_ms,
+        };
+
+        if (tuned) {
+                made.tuner = q->tuner ? q->tuner : q->plugin;
+                made.profile = q->profile ? q->profile_path : NULL;
+                made.allow_modelled = q->allow_modelled;
+                made.layout = q->layout;
+                made.fragment = *q->class ? q->class : NULL;
+                made.wrap = q->spy;
+        }
+        return made;
+}
+
+static int parse_colls(struct question *q, enum capo_coll *colls, size_t *n)
+{
+        static const enum capo_coll order[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER,
+                                               CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE};
+        _cleanup_free_ char *copy = strdup(q->colls);
+        char *save = NULL;
+
+        *n = 0;
+        for (char *word = copy ? strtok_r(copy, ",", &save) : NULL; word; word = strtok_r(NULL, ",", &save)) {
+                int coll = capo_coll_find(word);
+
+                if (!strcasecmp(word, "all")) {
+                        memcpy(colls, order, sizeof order);
+                        *n = N_ELEMENTS(order);
+                        return 0;
+                }
+                if (coll < 0 || *n == CAPO_COLLS) {
+                        capo_error("--coll %s: expected broadcast, reduce, allgather, reducescatter, allreduce or all",
+                                   word);
+                        return -EINVAL;
+                }
+                colls[(*n)++] = (enum capo_coll)coll;
+        }
+        if (!*n)
+                capo_error("--coll: no collective named");
+        return *n ? 0 : -EINVAL;
+}
+
+static int make_asks(struct question *q)
+{
+        enum { SIZES = 1000 };
+        _cleanup_free_ uint64_t *sizes = calloc(SIZES, sizeof *sizes);
+        enum capo_coll colls[CAPO_COLLS];
+        char why[256];
+        size_t n_colls;
+        long n;
+
+        if (!sizes || parse_colls(q, colls, &n_colls) < 0)
+                return -EINVAL;
+        n = capo_plan_sizes_parse(q->sizes, sizes, SIZES, why, sizeof why);
+        if (n < 0) {
+                capo_error("--sizes: %s", why);
+                return -EINVAL;
+        }
+        q->asks = calloc(n_colls * (size_t)n, sizeof *q->asks);
+        for (size_t c = 0; q->asks && c < n_colls; c++) {
+                for (long i = 0; i < n; i++)
+                        q->asks[q->n_asks++] = (struct capo_plan_ask){colls[c], sizes[i]};
+        }
+        return q->asks ? 0 : -ENOMEM;
+}
+
+/* Would the loader find it? Asked in a child: a plugin may do anything when it is opened. */
+static bool loads(const char *name)
+{
+        pid_t child = fork();
+        int status = -1;
+
+        if (!child)
+                _exit(!dlopen(name, RTLD_LAZY | RTLD_LOCAL));
+        return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+/* A tuner that is not there would leave two columns that are the same, and a verdict that nobody gave. */
+static int find_tuner(const struct question *q)
+{
+        char name[PATH_MAX];
+
+        if (!q->tuner || access(q->tuner, R_OK) == 0)
+                return 0;
+        snprintf(name, sizeof name, "libnccl-tuner-%s.so", q->tuner);
+        if (!strchr(q->tuner, '/') && (loads(q->tuner) || loads(name)))
+                return 0;
+        capo_error("--tuner %s: %s", q->tuner, strerror(ENOENT));
+        return -ENOENT;
+}
+
+static int find_parts(struct question *q, const char *verb)
+{
+        char why[PATH_MAX + 256];
+
+        if (capo_plan_tools_find(q->tools, sizeof q->tools) < 0) {
+                capo_error("%s: capo-plan-worker is missing from this installation", verb);
+                return -ENOENT;
+        }
+        if (capo_plan_libnccl_find(q->nccl, q->libnccl, sizeof q->libnccl, why, sizeof why) < 0) {
+                capo_error("%s: %s", verb, why);
+                return -ENOENT;
+        }
+        if (q->profile && !q->tuner && capo_plan_tuner_find(q->plugin, sizeof q->plugin) < 0) {
+                capo_error("%s: capo's tuner plugin is missing from this installation", verb);
+                return -ENOENT;
+        }
+        if (q->profile && !realpath(q->profile, q->profile_path)) /* a stored profile's name */
+                snprintf(q->profile_path, sizeof q->profile_path, "%s", q->profile);
+        return find_tuner(q);
+}
+
+static int find_machine(struct question *q, const char *verb)
+{
+        char why[512];
+        int n;
+
+        if (!q->n_topo && q->platform) {
+                if (capo_plan_stored_topology(q->platform, q->stored, sizeof q->stored) < 0) {
+                        capo_error("--platform %s: not one of those that capo plan --help lists", q->platform);
+                        return -EINVAL;
+                }
+                q->topo[q->n_topo++] = q->stored;
+        }
+        if (!q->n_topo) {
+                capo_error("%s: name a machine with --topo or --platform; capo plan --help", verb);
+                return -EINVAL;
+        }
+        n = capo_plan_machine_gpus(q->topo[0], q->platform, q->devs, why, sizeof why);
+        if (n < 0) {
+                capo_error("%s", why);
+                return n;
+        }
+        q->n_devs = (size_t)n;
+        return 0;
+}
+
+static int find_ranks(struct question *q)
+{
+        char why[512];
+        int r;
+
+        if (q->gpus) {
+                r = capo_plan_gpus_parse(q->gpus, q->ranks, CAPO_PLAN_RANKS_MAX, &q->n_ranks, why, sizeof why);
+        } else {
+                char all[16];
+
+                snprintf(all, sizeof all, "%zu", q->n_devs);
+                r = capo_plan_alloc_parse(q->alloc ? q->alloc : all, q->devs, q->n_devs, q->ranks, CAPO_PLAN_RANKS_MAX,
+                                          &q->n_ranks, why, sizeof why);
+        }
+        if (r < 0)
+                capo_error("%s: %s", q->gpus ? "--gpus" : "--alloc", why);
+        return r;
+}
+
+/* What capo run would export when told the same GPUs; rules may name it. Machines of several makes have no class. */
+static void find_class(struct question *q, const char *verb)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct machine_words machine = {.topo = q->topo[0], .platform = q->platform, .partial = true};
+        struct machine_source source;
+
+        if (q->n_topo != 1 || machine_load(verb, &machine, &t, &source) < 0 || !t->n_links ||
+            fragment_class(t, q->ranks, q->n_ranks, q->class, sizeof q->class) < 0)
+                *q->class = 0;
+}
+
+int question_prepare(struct question *q, const char *verb)
+{
+        if (make_asks(q) < 0)
+                return CAPO_EXIT_USAGE;
+        return find_parts(q, verb) < 0 || find_machine(q, verb) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+int question_ranks(struct question *q, const char *verb)
+{
+        if (find_ranks(q) < 0)
+                return CAPO_EXIT_USAGE;
+        if (q->profile)
+                find_class(q, verb);
+        return CAPO_EXIT_OK;
+}
+
+void question_finish(struct question *q)
+{
+        free(q->asks);
+        q->asks = NULL;
+        q->n_asks = 0;
+}
+
+/* Both questions at once: they are separate processes. */
+struct pair {
+        struct capo_plan_answer *answers;
+        int rc[2];
+        char why[2][1024];
+};
+
+static int keep(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg)
+{
+        struct pair *pair = arg;
+
+        pair->rc[i] = rc;
+        snprintf(pair->why[i], sizeof pair->why[i], "%s", why);
+        pair->answers[i] = *answer;
+        memset(answer, 0, sizeof *answer);
+        return 0;
+}
+
+int question_ask(const struct question *q, const char *verb, bool graph, struct capo_plan_answer answers[2])
+{
+        bool compare = q->profile || q->tuner;
+        struct capo_plan_question asked[2] = {question_make(q, false), question_make(q, true)};
+        struct pair pair = {.answers = answers, .rc = {-ENOMEM, compare ? -ENOMEM : 0}};
+        int r;
+
+        asked[0].graph = asked[1].graph = graph;
+        r = capo_plan_ask_all(asked, compare ? 2 : 1, q->jobs, keep, &pair);
+        for (int i = 0; i < 2; i++) {
+                if (r == 0 && pair.rc[i] < 0) {
+                        capo_error("%s%s: %s", verb, i ? " with the tuner" : "",
+                                   pair.why[i][0] ? pair.why[i] : strerror(-pair.rc[i]));
+                        r = pair.rc[i];
+                }
+        }
+        return r == 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+}

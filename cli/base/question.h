@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A question to real NCCL as a command line puts it, for capo plan, capo explain and whoever asks like them. */
+#ifndef CAPO_CLI_QUESTION_H
+#define CAPO_CLI_QUESTION_H
+
+#include <limits.h>
+
+#include "profiles/plan/plan.h"
+
+struct question {
+        const char *layout;   /* what a launcher says of it; NULL: the truth; "" nothing */
+        const char *topo[16]; /* as given; the stored file of a platform when only that was named */
+        size_t n_topo;
+        const char *graph_files[16]; /* NCCL_GRAPH_FILE per node, NULL none */
+        size_t n_graph_files;
+        const char *platform, *alloc, *gpus, *colls, *sizes, *nccl, *profile, *tuner;
+        unsigned timeout_ms, jobs;
+        bool spy, log, allow_modelled;
+
+        /* worked out */
+        char tools[PATH_MAX], libnccl[PATH_MAX], stored[PATH_MAX], plugin[PATH_MAX], profile_path[PATH_MAX];
+        struct capo_plan_gpu ranks[CAPO_PLAN_RANKS_MAX];
+        size_t n_ranks;
+        uint16_t devs[CAPO_PLAN_GPUS_MAX]; /* of the first topology */
+        size_t n_devs;
+        struct capo_plan_ask *asks;
+        size_t n_asks;
+        char class[256]; /* of the allocation, as capo run exports it; "" not known, or no profile asks */
+};
+
+/**
+ * question_prepare() - work out what the words name: asks, libnccl, tools, machine
+ * question_ranks() - then the ranks, and their class where a profile may ask for it
+ * @verb: who asks, for messages
+ *
+ * Return: an exit status, after saying what is wrong. The caller ends it with question_finish().
+ */
+int question_prepare(struct question *q, const char *verb);
+int question_ranks(struct question *q, const char *verb);
+void question_finish(struct question *q);
+
+/**
+ * question_ask() - ask NCCL by itself, and with the profile's plugin or the tuner where one was named
+ * @answers: zeroed; filled, the second only when there was something to compare; finish both in any case
+ *
+ * Return: an exit status, after saying what is wrong.
+ */
+int question_ask(const struct question *q, const char *verb, bool graph, struct capo_plan_answer answers[2]);
+
+/** question_layout() - what a launcher tells the tuner: the option, or the allocation itself. @text: CAPO_LAYOUT_TEXT. */
+const char *question_layout(const struct question *q, char *text, size_t room);
+
+/** question_layout_option() - the value of --layout: a layout, "none" or "". Return: an exit status. */
+int question_layout_option(struct question *q, const char *text);
+
+/** question_make() - as the library takes it; @tuned with the profile's plugin or the tuner. */
+struct capo_plan_question question_make(const struct question *q, bool tuned);
+
+#endif

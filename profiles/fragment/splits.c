@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "profiles/fragment/splits.h"
+#include "profiles/plan/symmetry.h"
+
+static int add(struct splits *s, uint32_t one, uint32_t two, uint32_t stands_for)
+{
+        struct split *p;
+
+        if (capo_array_room(&s->splits, s->n_splits, sizeof *p) < 0)
+                return -ENOMEM;
+        p = &s->splits[s->n_splits++];
+        *p = (struct split){.set = {one, two}, .stands_for = stands_for, .rc = -ECANCELED};
+        p->gpus = calloc((size_t)(s->k[0] + s->k[1]), sizeof *p->gpus);
+        p->cells = calloc(s->question->n_asks, sizeof *p->cells);
+        if (!p->gpus || !p->cells)
+                return -ENOMEM;
+        for (int node = 0; node < 2; node++) {
+                for (size_t g = 0; g < s->n_devs; g++) {
+                        if (p->set[node] & 1u << g)
+                                p->gpus[p->n_gpus++] = (struct capo_plan_gpu){(uint16_t)node, s->devs[g]};
+                }
+        }
+        return 0;
+}
+
+/* The next set with as many bits, above @set (Gosper). */
+static uint64_t next_set(uint64_t set)
+{
+        uint64_t low = set & (~set + 1), ripple = set + low;
+
+        return ripple | (((set ^ ripple) >> 2) / low);
+}
+
+static int subsets(size_t n_gpus, int k, uint32_t **out, size_t *n)
+{
+        uint64_t end = 1ull << n_gpus;
+
+        *n = 0;
+        *out = NULL;
+        for (uint64_t set = (1ull << k) - 1; set < end; set = next_set(set)) {
+                if (capo_array_room(out, *n, sizeof **out) < 0)
+                        return -ENOMEM;
+                (*out)[(*n)++] = (uint32_t)set;
+                if (*n > 1000000)
+                        return -E2BIG;
+        }
+        return 0;
+}
+
+/* Sets that no symmetry maps to a smaller one, and for how many each stands. */
+static int orbits(const struct capo_symmetry *symmetry, int k, uint32_t **sets, uint32_t **counts, size_t *n)
+{
+        _cleanup_free_ uint32_t *all = NULL;
+        size_t n_all;
+        int r = subsets(symmetry->n_gpus, k, &all, &n_all);
+
+        *n = 0;
+        *sets = calloc(n_all + 1, sizeof **sets);
+        *counts = calloc(n_all + 1, sizeof **counts);
+        if (r < 0 || !*sets || !*counts)
+                return r < 0 ? r : -ENOMEM;
+        for (size_t i = 0; i < n_all; i++) {
+                uint32_t least = capo_symmetry_least(symmetry, all[i]);
+                size_t at = 0;
+
+                while (at < *n && (*sets)[at] != least)
+                        at++;
+                if (at == *n)
+                        (*sets)[(*n)++] = least;
+                (*counts)[at]++;
+        }
+        return 0;
+}
+
+static int list(struct splits *s, char *why, size_t room)
+{
+        bool two = s->k[1] > 0, same = s->k[0] == s->k[1] && !s->all;
+        struct capo_symmetry symmetry = {.n_gpus = s->n_devs};
+        struct capo_topology *t = NULL;
+        uint32_t *sets[2] = {NULL, NULL}, *counts[2] = {NULL, NULL};
+        size_t n[2] = {1, 1};
+        int r = 0;
+
+        /* GPU numbers in the topology are sorted, as ours are */
+        if (two && !s->all && s->question->n_topo == 1) {
+                r = capo_topology_read_nccl(s->question->topo[0], 0, 0, &t, why, room);
+                if (r == 0 && t->n_gpus == s->n_devs)
+                        r = capo_symmetry_find(t, &symmetry);
+        }
+        for (int k = 0; k < 1 + two && r != -ENOMEM; k++)
+                r = orbits(&symmetry, s->k[k], &sets[k], &counts[k], &n[k]);
+        for (size_t i = 0; i < n[0] && r == 0; i++) {
+                for (size_t k = 0; k < n[1] && r == 0; k++) {
+                        uint32_t stands = counts[0][i] * (two ? counts[1][k] : 1);
+
+                        /* 4+4: the nodes themselves can be exchanged */
+                        if (same && sets[1][k] < sets[0][i])
+                                continue;
+                        if (same && sets[1][k] != sets[0][i])
+                                stands *= 2;
+                        s->n_all += stands;
+                        r = add(s, sets[0][i], two ? sets[1][k] : 0, stands);
+                }
+        }
+        for (int k = 0; k < 2; k++) {
+                free(sets[k]);
+                free(counts[k]);
+        }
+        capo_symmetry_finish(&symmetry);
+        capo_topology_free(t);
+        return r;
+}
+
+static void graph_text(const struct capo_plan_graph *g, char *text, size_t room)
+{
+        bool leaves = g && g->n_paths && strstr(g->paths[0], "net");
+
+        if (!g)
+                snprintf(text, room, "-");
+        else if (leaves)
+                snprintf(text, room, "%d x %g %s, %s", g->n_channels, g->speed_inter, g->type_intra, g->type_inter);
+        else
+                snprintf(text, room, "%d x %g %s", g->n_channels, g->speed_intra, g->type_intra);
+}
+
+static int take(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg)
+{
+        struct splits *s = arg;
+        struct split *p = &s->splits[i];
+
+        p->rc = rc;
+        snprintf(p->why, sizeof p->why, "%s", why);
+        s->done++;
+        if (s->progress)
+                s->progress(s->done, s->n_splits);
+        if (rc < 0)
+                return rc == -ENOEXEC || rc == -ENOENT || rc == -EINTR ? rc : 0; /* no use in asking on */
+        s->version = answer->version;
+        p->nodes = answer->told.n_nodes;
+        graph_text(capo_plan_graph_find(answer, 0), p->ring, sizeof p->ring);
+        graph_text(capo_plan_graph_find(answer, 1), p->tree, sizeof p->tree);
+        for (size_t k = 0; k < answer->n_rows; k++) {
+                const struct capo_plan_row *row = &answer->rows[k];
+
+                p->cells[k] = (struct split_cell){row->algo, row->proto, row->channels, row->us, row->busbw_gbs};
+        }
+        return 0;
+}
+
+static bool alike(const struct splits *s, const struct split *x, const struct split *y)
+{
+        if (x->rc != y->rc || x->nodes != y->nodes || strcmp(x->ring, y->ring) != 0 || strcmp(x->tree, y->tree) != 0)
+                return false;
+        for (size_t k = 0; k < s->question->n_asks; k++) {
+                const struct split_cell *c = &x->cells[k], *d = &y->cells[k];
+                bool same_us = isnan(c->us) ? isnan(d->us) : c->us == d->us;
+
+                if (c->algo != d->algo || c->proto != d->proto || c->channels != d->channels || !same_us)
+                        return false;
+        }
+        return true;
+}
+
+/* Fastest first, by the last size asked. */
+static int by_speed(const void *x, const void *y, void *arg)
+{
+        const struct splits *s = arg;
+        size_t i = ((const struct split_group *)x)->first, k = ((const struct split_group *)y)->first,
+               last = s->question->n_asks - 1;
+        double u = s->splits[i].rc ? INFINITY : s->splits[i].cells[last].us;
+        double v = s->splits[k].rc ? INFINITY : s->splits[k].cells[last].us;
+
+        if (isnan(u) || isnan(v) || u == v)
+                return i < k ? -1 : 1;
+        return u < v ? -1 : 1;
+}
+
+static int group(struct splits *s)
+{
+        for (size_t i = 0; i < s->n_splits; i++) {
+                size_t g = 0;
+
+                while (g < s->n_groups && !alike(s, &s->splits[i], &s->splits[s->groups[g].first]))
+                        g++;
+                if (g == s->n_groups) {
+                        if (capo_array_room(&s->groups, s->n_groups, sizeof *s->groups) < 0)
+                                return -ENOMEM;
+                        s->groups[s->n_groups++] = (struct split_group){.first = i};
+                }
+                s->groups[g].count += s->splits[i].stands_for;
+        }
+        if (s->n_groups)
+                qsort_r(s->groups, s->n_groups, sizeof *s->groups, by_speed, s);
+        for (size_t i = 0; i < s->n_splits; i++) {
+                while (!alike(s, &s->splits[i], &s->splits[s->groups[s->splits[i].group].first]))
+                        s->splits[i].group++;
+        }
+        return 0;
+}
+
+/* The ceiling of the last ask over a group's allocations, and the classes in it. */
+static void fold_bound(struct split_group *g, const struct fragment_bound *b, enum capo_coll coll)
+{
+        size_t k = 0;
+
+        g->hybrid |= b->hybrid;
+        g->of = b->of[coll] > g->of ? b->of[coll] : g->of;
+        g->low = g->n_classes ? fmin(g->low, b->busbw_gbs[coll]) : b->busbw_gbs[coll];
+        g->high = fmax(g->high, b->busbw_gbs[coll]);
+        while (k < g->n_classes && strcmp(g->classes[k], b->class) != 0)
+                k++;
+        if (k == g->n_classes && k < N_ELEMENTS(g->classes))
+                g->classes[g->n_classes++] = b->class;
+        else if (k == g->n_classes)
+                g->more_classes = true;
+}
+
+/* Classes and ceilings: every allocation of one node; of two nodes, where one takes longer, those that are shown first.
+ */
+static void bounds(struct splits *s)
+{
+        enum capo_coll coll = s->question->asks[s->question->n_asks - 1].coll;
+        struct capo_topology *t = NULL;
+        char why[512];
+
+        if (capo_topology_read_nccl(s->question->topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why, sizeof why) < 0)
+                return; /* said before, when NCCL was asked */
+        for (size_t i = 0; i < s->n_splits && t->n_links; i++) {
+                struct split *p = &s->splits[i];
+
+                if (p->rc == 0 && (!s->k[1] || s->groups[p->group].first == i) &&
+                    fragment_bound(t, p->gpus, p->n_gpus, &p->bound) == 0)
+                        fold_bound(&s->groups[p->group], &p->bound, coll);
+        }
+        capo_topology_free(t);
+}
+
+int splits_ask(struct splits *s, char *why, size_t room)
+{
+        _cleanup_free_ struct capo_plan_question *q = NULL;
+        int r;
+
+        *why = 0;
+        r = list(s, why, room);
+        q = r ? NULL : calloc(s->n_splits + 1, sizeof *q);
+        if (!q)
+                return r ? r : -ENOMEM;
+        for (size_t i = 0; i < s->n_splits; i++) {
+                q[i] = *s->question;
+                q[i].gpus = s->splits[i].gpus;
+                q[i].n_ranks = s->splits[i].n_gpus;
+        }
+        r = capo_plan_ask_all(q, s->n_splits, s->at_once, take, s);
+        if (!r)
+                r = group(s);
+        if (!r && s->version)
+                bounds(s);
+        for (size_t i = 0; i < s->n_splits && (r < 0 || !s->version) && !*why; i++)
+                snprintf(why, room, "%s", s->splits[i].why);
+        return r < 0 ? r : s->version ? 0 : -EPROTO;
+}
+
+void splits_finish(struct splits *s)
+{
+        for (size_t i = 0; i < s->n_splits; i++) {
+                free(s->splits[i].gpus);
+                free(s->splits[i].cells);
+        }
+        free(s->splits);
+        free(s->groups);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a worker finds in its environment: the user's NCCL settings, and what stands for the machine that is not here. */
+#ifndef CAPO_PLAN_ENVIRONMENT_H
+#define CAPO_PLAN_ENVIRONMENT_H
+
+#include "profiles/plan/job.h"
+#include "profiles/plan/plan.h"
+
+enum { PLAN_ENVIRONMENT_ROOM = 40 };
+
+struct environment {
+        char **vars; /* the first ones are the parent's own */
+        size_t n;
+        char text[PLAN_ENVIRONMENT_ROOM][PLAN_PATH + 64];
+        size_t n_text;
+};
+
+/** plan_environment_new() - of the worker of @node; @folder is the question's own. Return: NULL out of memory. */
+struct environment *plan_environment_new(const struct capo_plan_question *q, const struct plan_job *job,
+                                         const char *folder, uint32_t node);
+void plan_environment_free(struct environment *e);
+
+#endif
