@@ -136,6 +136,18 @@ struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int whic
 /* site.c */
 uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *frame);
 
+/* python.c. Frames have been read, so the offsets hold: capo_python_place() may be asked. */
+extern _Atomic bool capo_python_seen;
+
+/**
+ * capo_python_place() - a number that tells the places apart from which this thread's Python calls us
+ *
+ * From 3.11 on a Python function that calls another does not deepen the C stack, so what tells C's call sites apart
+ * (return address and depth) is the same for all of a program's. Made of where the innermost 6 frames are: the user's
+ * line is the third when PyTorch calls. No lock, no system call; 0 for a thread that runs no Python.
+ */
+uintptr_t capo_python_place(void);
+
 /* kernel.c: false when the record is to go on at once (it may have got its stamps already) */
 bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r);
 
@@ -165,11 +177,14 @@ static inline struct capo_site_entry *capo_site_entry(struct capo_tls *t, const 
         return &t->sites[((uintptr_t)caller ^ (uintptr_t)caller >> 7 ^ (uintptr_t)frame >> 4) % CAPO_SITE_CACHE];
 }
 
-/* The call site of the wrapper this is inlined in: return address and how deep the stack is. */
+/* The call site of the wrapper this is inlined in: return address and how deep the stack is, C's and Python's. */
 static inline uint32_t capo_site_here(struct capo_tls *t, const void *caller, const void *frame)
 {
-        struct capo_site_entry *e = capo_site_entry(t, caller, frame);
+        struct capo_site_entry *e;
 
+        if (unlikely(atomic_load_explicit(&capo_python_seen, memory_order_relaxed)))
+                frame = (const void *)((uintptr_t)frame ^ capo_python_place());
+        e = capo_site_entry(t, caller, frame);
         if (likely(e->caller == caller && e->frame == frame))
                 return e->site;
         return capo_site_find(t, caller, frame);

@@ -1,108 +1,251 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Python's C API, found at run time in the program or libpython. All of it is in the stable documentation of 3.9 and
- * later; nothing here looks into a structure.
+ * The Python frames of the calling thread, with or without the interpreter's lock.
+ *
+ * Frameworks give the lock back before they call NCCL, so a walk that needs it would see nothing of most programs. But
+ * a thread's frames are changed by that thread only, and this one is inside our wrapper: they stand still, and what
+ * they hold stays alive. They are read as bytes, by the offsets below; nothing is called that takes a reference, makes
+ * an object or raises. PyGILState_GetThisThreadState() reads a thread-local, PyCode_Addr2Line() a table of the code object.
+ *
+ * Offsets belong to a minor release (they do not change within one) of the usual build on a 64-bit machine: worked out
+ * with offsetof() from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0 and 3.14.10. A build where they do not
+ * hold gives no frames and does no harm: memory is read by process_vm_readv(), which fails where there is none, and an
+ * object is believed only when its type is the address of the type it must have.
  */
 #include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "core/base/util.h"
-#include "shim/site/python.h"
 #include "shim/nccl/real.h"
+#include "shim/record/recorder.h"
+#include "shim/site/python.h"
+
+#define FRAMES 64
+#define SHOWN  200 /* bytes of a file's name, its end; of a function's, its begin */
+
+/* One minor release. */
+struct layout {
+        int minor;
+        uint16_t current; /* PyThreadState: its frame, or what points to it ... */
+        int16_t through;  /* ... by this member of that (_PyCFrame.current_frame); -1: it is the frame */
+        uint16_t back;    /* frame: the one that called it */
+        uint16_t code;    /* frame: its code object */
+        uint16_t at;      /* frame: where it is: an int, or a pointer into the code */
+        int16_t owner; /* frame: a byte; above 2 there is no function, the interpreter put the frame there. -1: none */
+        int16_t code_begin;   /* code: its first instruction; -1: `at` is an index, in units of ... */
+        uint16_t unit;        /* ... so many bytes */
+        uint16_t file, name;  /* code: co_filename, co_name */
+        uint16_t ascii, wide; /* str: where its characters begin when all are ASCII, and when not */
+};
+
+static const struct layout layouts[] = {
+        /* minor current through back code at owner begin unit file name ascii wide */
+        {9, 24, -1, 24, 32, 104, -1, -1, 1, 104, 112, 48, 72}, {10, 24, -1, 24, 32, 96, -1, -1, 2, 104, 112, 48, 72},
+        {11, 56, 8, 48, 32, 56, 69, 184, 1, 112, 120, 48, 72}, {12, 56, 0, 8, 0, 56, 70, 192, 1, 112, 120, 40, 56},
+        {13, 72, -1, 8, 0, 56, 70, 200, 1, 112, 120, 40, 56},  {14, 72, -1, 8, 0, 56, 74, 208, 1, 112, 120, 40, 56},
+};
+
+/* Every object: its type. A str: characters, and a word of bits that says what they are. */
+enum { TYPE = 8, LENGTH = 16, STATE = 32, KIND_SHIFT = 2, KIND = 7, COMPACT = 1 << 5, ASCII = 1 << 6 };
 
 static struct {
+        const char *(*Py_GetVersion)(void);
         int (*Py_IsInitialized)(void);
-        int (*PyGILState_Check)(void);
-        void *(*PyEval_GetFrame)(void);        /* borrowed */
-        void *(*PyFrame_GetBack)(void *frame); /* new; 3.9 */
-        void *(*PyFrame_GetCode)(void *frame); /* new; 3.9 */
-        int (*PyFrame_GetLineNumber)(void *frame);
-        void *(*PyObject_GetAttrString)(void *object, const char *name);
-        const char *(*PyUnicode_AsUTF8)(void *text);
-        void (*PyErr_Fetch)(void **type, void **value, void **trace);
-        void (*PyErr_Restore)(void *type, void *value, void *trace);
-        void (*Py_IncRef)(void *object);
-        void (*Py_DecRef)(void *object);
-        int (*PyGC_Disable)(void); /* 3.10; without it no frames are read: a collection could run the job's code */
-        int (*PyGC_Enable)(void);
+        void *(*PyGILState_GetThisThreadState)(void);
+        int (*PyCode_Addr2Line)(void *code, int at);
+        void *PyCode_Type, *PyUnicode_Type; /* objects, known by their addresses */
+        const struct layout *layout;
 } py;
 
 static bool find(void)
 {
+        int minor;
+
 #define FIND(name)                                                         \
         do {                                                               \
                 *(void **)&py.name = capo_real_dlsym(RTLD_DEFAULT, #name); \
                 if (!py.name)                                              \
                         return false;                                      \
         } while (0)
+        FIND(Py_GetVersion);
         FIND(Py_IsInitialized);
-        FIND(PyGILState_Check);
-        FIND(PyEval_GetFrame);
-        FIND(PyFrame_GetBack);
-        FIND(PyFrame_GetCode);
-        FIND(PyFrame_GetLineNumber);
-        FIND(PyObject_GetAttrString);
-        FIND(PyUnicode_AsUTF8);
-        FIND(PyErr_Fetch);
-        FIND(PyErr_Restore);
-        FIND(Py_IncRef);
-        FIND(Py_DecRef);
-        FIND(PyGC_Disable);
-        FIND(PyGC_Enable);
+        FIND(PyGILState_GetThisThreadState);
+        FIND(PyCode_Addr2Line);
+        FIND(PyCode_Type);
+        FIND(PyUnicode_Type);
+#undef FIND
+        /* A build without the lock has other objects. */
+        if (sscanf(py.Py_GetVersion(), "3.%d", &minor) != 1 || strstr(py.Py_GetVersion(), "free-threading"))
+                return false;
+        for (size_t i = 0; i < N_ELEMENTS(layouts) && !py.layout; i++)
+                py.layout = layouts[i].minor == minor ? &layouts[i] : NULL;
+        return py.layout;
+}
+
+static bool get(const void *from, size_t offset, void *to, size_t size)
+{
+        struct iovec here = {to, size}, there = {(char *)from + offset, size};
+
+        return from && process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)size;
+}
+
+static bool get_object(const void *from, size_t offset, const void *type, void **object)
+{
+        void *is;
+
+        return get(from, offset, object, sizeof *object) && get(*object, TYPE, &is, sizeof is) && is == type;
+}
+
+static unsigned put_utf8(uint32_t c, char *text)
+{
+        if (c < 0x20 || c == 0x7f)
+                c = '?'; /* the text is lines; a name with a control character in it is nobody's */
+        if (c < 0x80) {
+                text[0] = (char)c;
+                return 1;
+        }
+        if (c < 0x800) {
+                text[0] = (char)(0xc0 | c >> 6);
+                text[1] = (char)(0x80 | (c & 0x3f));
+                return 2;
+        }
+        if (c < 0x10000) {
+                text[0] = (char)(0xe0 | c >> 12);
+                text[1] = (char)(0x80 | (c >> 6 & 0x3f));
+                text[2] = (char)(0x80 | (c & 0x3f));
+                return 3;
+        }
+        text[0] = (char)(0xf0 | (c >> 18 & 7));
+        text[1] = (char)(0x80 | (c >> 12 & 0x3f));
+        text[2] = (char)(0x80 | (c >> 6 & 0x3f));
+        text[3] = (char)(0x80 | (c & 0x3f));
+        return 4;
+}
+
+/* The str that @object holds at @offset, at most SHOWN characters of it, as UTF-8 in 4 * SHOWN + 1 bytes. */
+static bool get_text(const void *object, size_t offset, bool its_end, char *text)
+{
+        void *str;
+        int64_t length, first;
+        uint32_t state, kind;
+        char raw[4 * SHOWN];
+        size_t n;
+
+        if (!get_object(object, offset, py.PyUnicode_Type, &str) || !get(str, LENGTH, &length, sizeof length) ||
+            !get(str, STATE, &state, sizeof state))
+                return false;
+        kind = state >> KIND_SHIFT & KIND;
+        if (!(state & COMPACT) || (kind != 1 && kind != 2 && kind != 4) || length < 0 || length > 1 << 20)
+                return false;
+        first = its_end && length > SHOWN ? length - SHOWN : 0;
+        n = length - first > SHOWN ? SHOWN : (size_t)(length - first);
+        if (n && !get(str, (state & ASCII ? py.layout->ascii : py.layout->wide) + kind * (size_t)first, raw, kind * n))
+                return false;
+        for (size_t i = 0; i < n; i++) {
+                uint16_t two;
+                uint32_t c;
+
+                memcpy(&two, raw + i * kind, kind > 1 ? 2 : 1);
+                memcpy(&c, raw + i * kind, kind == 4 ? 4 : 1);
+                text += put_utf8(kind == 1 ? (uint8_t)raw[i] : kind == 2 ? two : c, text);
+        }
+        *text = 0;
         return true;
 }
 
-static unsigned one_frame(void *frame, char *text, unsigned room)
+/* Which byte of its code the frame is at. */
+static bool get_at(const void *frame, const void *code, int *at)
 {
-        void *code = py.PyFrame_GetCode(frame), *file, *name;
-        const char *f = NULL, *n = NULL;
-        int m = 0;
+        const struct layout *l = py.layout;
+        uintptr_t now;
 
-        if (!code)
+        if (l->code_begin < 0) {
+                if (!get(frame, l->at, at, sizeof *at))
+                        return false;
+                *at *= l->unit;
+                return true;
+        }
+        if (!get(frame, l->at, &now, sizeof now))
+                return false;
+        *at = (int)(now - ((uintptr_t)code + (uintptr_t)l->code_begin));
+        return true;
+}
+
+static unsigned one_frame(const void *frame, char *text, unsigned room)
+{
+        char file[4 * SHOWN + 1], name[4 * SHOWN + 1];
+        void *code;
+        int at, m;
+
+        if (!get_object(frame, py.layout->code, py.PyCode_Type, &code) || !get_at(frame, code, &at) ||
+            !get_text(code, py.layout->file, true, file) || !get_text(code, py.layout->name, false, name))
                 return 0;
-        file = py.PyObject_GetAttrString(code, "co_filename");
-        name = py.PyObject_GetAttrString(code, "co_name");
-        if (file)
-                f = py.PyUnicode_AsUTF8(file);
-        if (name)
-                n = py.PyUnicode_AsUTF8(name);
-        if (f && n)
-                m = snprintf(text, room, "%s:%d %s\n", strlen(f) > 200 ? f + strlen(f) - 200 : f,
-                             py.PyFrame_GetLineNumber(frame), n);
-        if (file)
-                py.Py_DecRef(file);
-        if (name)
-                py.Py_DecRef(name);
-        py.Py_DecRef(code);
+        m = snprintf(text, room, "%s:%d %s\n", file, py.PyCode_Addr2Line(code, at), name);
         return m > 0 && (unsigned)m < room ? (unsigned)m : 0;
+}
+
+_Atomic bool capo_python_seen;
+
+/* The word at @offset, read as it is. */
+static inline void *word(const void *from, size_t offset)
+{
+        return *(void *const *)((const char *)from + offset);
+}
+
+uintptr_t capo_python_place(void)
+{
+        const struct layout *l = py.layout;
+        const void *thread = py.PyGILState_GetThisThreadState(), *frame;
+        uint64_t place = 0;
+
+        if (!thread)
+                return 0;
+        frame = word(thread, l->current);
+        if (l->through >= 0 && frame)
+                frame = word(frame, (size_t)l->through);
+        for (int i = 0; i < 6 && frame; i++) {
+                uint32_t at = *(const uint32_t *)((const char *)frame + l->at);
+
+                place = (place ^ at ^ (uintptr_t)word(frame, l->code)) * 0x9e3779b97f4a7c15u;
+                place ^= place >> 29;
+                frame = word(frame, l->back);
+        }
+        return (uintptr_t)place;
 }
 
 unsigned capo_python_frames(char *text, unsigned room)
 {
         static int found; /* 0 not looked, 1 yes, -1 no */
-        void *type, *value, *trace, *frame, *back;
-        unsigned n = 0, m;
-        int collecting;
+        const struct layout *l;
+        void *frame;
+        unsigned n = 0;
 
         if (!found)
                 found = find() ? 1 : -1;
-        if (found < 0 || !py.Py_IsInitialized() || !py.PyGILState_Check())
+        if (found < 0 || !py.Py_IsInitialized())
                 return 0;
-        collecting = py.PyGC_Disable();
-        py.PyErr_Fetch(&type, &value, &trace);
-        frame = py.PyEval_GetFrame();
-        if (frame)
-                py.Py_IncRef(frame);
-        while (frame) {
-                m = one_frame(frame, text + n, room - n);
-                back = m ? py.PyFrame_GetBack(frame) : NULL;
-                py.Py_DecRef(frame);
-                frame = back;
+        l = py.layout;
+        if (!get(py.PyGILState_GetThisThreadState(), l->current, &frame, sizeof frame) ||
+            (l->through >= 0 && !get(frame, (size_t)l->through, &frame, sizeof frame)))
+                return 0;
+        for (int i = 0; frame && i < FRAMES; i++) {
+                uint8_t owner = 0;
+                unsigned m;
+
+                if (l->owner >= 0 && !get(frame, (size_t)l->owner, &owner, sizeof owner))
+                        break;
+                m = owner > 2 ? 0 : one_frame(frame, text + n, room - n);
+                if (!m && owner <= 2)
+                        break;
                 n += m;
+                if (!get(frame, l->back, &frame, sizeof frame))
+                        break;
         }
-        py.PyErr_Restore(type, value, trace);
-        if (collecting)
-                py.PyGC_Enable();
+        if (n)
+                atomic_store_explicit(&capo_python_seen, true, memory_order_relaxed);
         return n;
 }

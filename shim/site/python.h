@@ -5,8 +5,10 @@
 /**
  * capo_python_frames() - the Python frames of this thread, innermost first, "file.py:12 function\n" each
  *
- * Only when an interpreter is in the process, is up (Python 3.9 or newer) and this thread holds its lock now; else 0.
- * The lock is never taken, no Python code runs, a pending exception stays pending. Return: bytes written.
+ * Of CPython 3.9 to 3.14, whether or not this thread holds the interpreter's lock, which is never taken; no Python code
+ * runs, no reference is taken. As many whole lines as fit.
+ *
+ * Return: bytes written; 0 when there is no such interpreter, it is not up, or this thread has run no Python.
  */
 unsigned capo_python_frames(char *text, unsigned room);
 

@@ -2,14 +2,14 @@
 /*
  * Call sites. Walking a stack costs microseconds, so it is done once per place: recorder.h keeps, per thread, a small
  * cache from (return address, stack depth) to the number of the site. Two ways to one wrapper call that have the same
- * return address and the same depth pass for one site; ways that differ mostly differ in depth.
+ * return address and the same depth pass for one site; ways that differ mostly differ in depth. In a process with Python
+ * the depth is mixed with where Python is (python.h).
  *
  * The walk is libgcc's own unwinder (_Unwind_Backtrace, linked statically and hidden), because Debian's and Ubuntu's
  * static libunwind is not position-independent and a preload library should bring no shared library along. It follows
  * DWARF unwind tables, which everything NCCL is called from has.
  *
- * Names are found later, on the drain thread (object.c). Python frames are read here, and only when this thread holds
- * the interpreter's lock already.
+ * Names are found later, on the drain thread (object.c). Python frames are read here, at the time of the call.
  */
 #include <errno.h>
 #include <stdio.h>
