@@ -31,81 +31,6 @@
 static const char *forwarded[64];
 static unsigned n_forwarded;
 
-int capo_run_option(struct capo_run *run, int argc, char **argv, int *i)
-{
-        const struct {
-                const char *name;
-                const char **value;
-        } options[] = {
-                {"--dir", &run->dir},     {"--trace", &run->trace},       {"--sample", &run->sample},
-                {"--names", &run->names}, {"--profile", &run->profile},   {"--layout", &run->layout},
-                {"--topo", &run->topo},   {"--platform", &run->platform}, {"--gpus", &run->gpus},
-                {"--graph", &run->graph},
-        };
-
-        if (!strcmp(argv[*i], "--quiet")) {
-                run->quiet = true;
-                return 1;
-        }
-        if (!strcmp(argv[*i], "--allow-modelled")) {
-                run->allow_modelled = true;
-                return 1;
-        }
-        for (size_t k = 0; k < N_ELEMENTS(options); k++) {
-                size_t n = strlen(options[k].name);
-
-                if (strncmp(argv[*i], options[k].name, n))
-                        continue;
-                if (argv[*i][n] == '=') {
-                        *options[k].value = argv[*i] + n + 1;
-                } else if (argv[*i][n]) {
-                        continue;
-                } else if (*i + 1 < argc) {
-                        *options[k].value = argv[++*i];
-                } else {
-                        capo_error("%s needs a value", argv[*i]);
-                        return -EINVAL;
-                }
-                if (options[k].value == &run->trace && strcmp(run->trace, "all")) {
-                        capo_error("--trace %s: expected \"all\"", run->trace);
-                        return -EINVAL;
-                }
-                if (options[k].value == &run->sample) {
-                        char *end;
-                        long v = strtol(run->sample, &end, 10);
-
-                        if (*end || end == run->sample || v < 0) {
-                                capo_error("--sample %s: expected a number, 0 for no GPU timing", run->sample);
-                                return -EINVAL;
-                        }
-                }
-                return 1;
-        }
-        return 0;
-}
-
-static const char *option_help(void)
-{
-        return "  --dir DIR       where the logs go; default capo-logs/<job id, or the time>\n"
-               "  --trace all     keep every call, not only summaries and the last calls of each process\n"
-               "  --sample N      time one in N calls on the GPU with an event pair (default 8; 0: host times only)\n"
-               "  --names FILE    names for communicators: lines \"<uid or number> <name>\"\n"
-               "  --profile P     tune by this profile: a file, a stored profile's name, or auto\n"
-               "  --allow-modelled  also use the profile's modelled rules: computed for an allocation nobody measured\n"
-               "  --layout L      ranks per node, such as 3+5, when the launcher does not tell\n"
-               "  --topo FILE | --platform NAME, --gpus LIST   which GPUs of which machine (capo topo): tells profile "
-               "rules "
-               "the class\n"
-               "                  of the allocation (CAPO_CLASS) and its layout; give the same on every machine\n"
-               "  --graph auto    with these: graph files where capo graph finds a gain. Communicators of all ranks "
-               "are "
-               "made with\n"
-               "                  them, all others without; nothing where a machine is not the one described\n"
-               "  --graph DIR     the same with what capo graph -o DIR wrote, once for many runs; a FILE is\n"
-               "                  NCCL_GRAPH_FILE for every communicator, and one without exactly its GPUs fails\n"
-               "  --quiet         say nothing unless something is wrong\n";
-}
-
 void capo_run_setenv(const char *name, const char *value)
 {
         setenv(name, value, 1);
@@ -348,7 +273,7 @@ static int set_profile(const struct capo_run *run, char **command, const char *l
 
 int capo_run_exec(const struct capo_run *run, char **command)
 {
-        char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX];
+        char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16];
         int r;
 
         if (capo_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", library, sizeof library)) {
@@ -370,8 +295,10 @@ int capo_run_exec(const struct capo_run *run, char **command)
                 return r;
         if (run->trace)
                 capo_run_setenv("CAPO_TRACE", run->trace);
-        if (run->sample)
-                capo_run_setenv("CAPO_GPU_SAMPLE", run->sample);
+        if (run->sample >= 0) {
+                snprintf(sample, sizeof sample, "%d", run->sample);
+                capo_run_setenv("CAPO_GPU_SAMPLE", sample);
+        }
         if (run->names)
                 capo_run_setenv("CAPO_COMM_NAMES", run->names);
         if (run->layout)
@@ -397,50 +324,69 @@ int capo_run_exec(const struct capo_run *run, char **command)
         return r == ENOENT ? 127 : 126;
 }
 
-static void help(void)
+const struct cli_option run_options[] = {
+        {"dir", CLI_FILE(struct capo_run, dir, "DIR"), "where the logs go; default capo-logs/<job id, or the time>"},
+        {"names", CLI_FILE(struct capo_run, names, "FILE"),
+         "names for communicators: lines \"<uid or number> <name>\""},
+        {"layout", CLI_TEXT(struct capo_run, layout, "L"),
+         "ranks per node, such as 3+5, when the launcher does not tell"},
+        {"topo", CLI_FILE(struct capo_run, topo, "FILE"),
+         "with --gpus: which GPUs of which machine (capo topo). Tells profile rules the class of the allocation "
+         "(CAPO_CLASS) and its layout; give the same on every machine"},
+        {"platform", CLI_TEXT(struct capo_run, platform, "NAME"), "the same machine by its name"},
+        {"gpus", CLI_TEXT(struct capo_run, gpus, "LIST"), "the GPUs, as in capo topo: 1,2,3+0-4"},
+        {"graph", CLI_FILE(struct capo_run, graph, "DIR"),
+         "auto, with these: graph files where capo graph finds a gain. Communicators of all ranks are made with them, "
+         "all others without; nothing where a machine is not the one described. DIR: the same with what capo graph -o "
+         "DIR wrote, once for many runs; a FILE is NCCL_GRAPH_FILE for every communicator, and one without exactly its "
+         "GPUs fails"},
+        {"quiet", CLI_FLAG(struct capo_run, quiet), "say nothing unless something is wrong"},
+        {0}};
+
+static const char *take_trace(void *trace, const char *value)
 {
-        printf("usage: capo run [OPTIONS] -- COMMAND [ARG...]\n\n"
-               "Runs COMMAND with capo's library preloaded. COMMAND is the training program or what starts it "
-               "(torchrun,\n"
-               "srun, mpirun, a shell script); nothing in it needs to change. The exit status is COMMAND's; 127: no "
-               "such command.\n"
-               "Processes that never call NCCL or libfabric are left alone: no thread, no file, no output.\n\n"
-               "%s\n"
-               "The same by environment alone:  LD_PRELOAD=.../libcapo.so CAPO_DIR=DIR COMMAND\n"
-               "All settings: capo env\n\n"
-               "  capo run -- torchrun --nproc-per-node 8 train.py\n"
-               "  capo run --trace all --dir /scratch/me/logs -- mpirun -n 16 ./all_reduce_perf -b 8 -e 1G -f 2\n"
-               "  capo run --profile mycluster.json -- srun python train.py\n",
-               option_help());
+        *(const char **)trace = value;
+        return strcmp(value, "all") ? "\"all\"" : NULL;
 }
 
-int capo_verb_run(int argc, char **argv)
+static int run(void *options, int n, char **words)
 {
-        struct capo_run run = {0};
-        int i;
-
-        for (i = 1; i < argc && *argv[i] == '-'; i++) {
-                int r;
-
-                if (!strcmp(argv[i], "--")) {
-                        i++;
-                        break;
-                }
-                if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-                        help();
-                        return CAPO_EXIT_OK;
-                }
-                r = capo_run_option(&run, argc, argv, &i);
-                if (r < 0)
-                        return CAPO_EXIT_USAGE;
-                if (!r) {
-                        capo_error("run: unknown option \"%s\"; capo run --help", argv[i]);
-                        return CAPO_EXIT_USAGE;
-                }
-        }
-        if (i >= argc) {
-                capo_error("run: no command given; capo run [OPTIONS] -- COMMAND [ARG...]");
-                return CAPO_EXIT_USAGE;
-        }
-        return capo_run_exec(&run, argv + i);
+        return capo_run_exec(options, words);
 }
+
+static const struct capo_run defaults = {.sample = -1};
+
+static const struct cli_option options[] = {
+        {"trace", CLI_TAKE(struct capo_run, trace, "all", take_trace),
+         "keep every call, not only summaries and the last calls of each process", .example = "all"},
+        {"sample", CLI_COUNT(struct capo_run, sample, "N", 0, INT_MAX),
+         "time one in N calls on the GPU with an event pair (default 8; 0: host times only)"},
+        {"profile", CLI_FILE(struct capo_run, profile, "P"),
+         "tune by this profile: a file, a stored profile's name, or auto"},
+        {"allow-modelled", CLI_FLAG(struct capo_run, allow_modelled),
+         "also use the profile's modelled rules: computed for an allocation nobody measured"},
+        {NULL, CLI_KIND_TABLE, 0, {.table = run_options}},
+        {0}};
+
+const struct cli_command run_command = {
+        .usage = "[OPTIONS] -- COMMAND [ARG...]",
+        .about = "Runs COMMAND with capo's library preloaded. COMMAND is the training program or what starts it "
+                 "(torchrun, srun, mpirun, a shell script); nothing in it needs to change. Processes that never call "
+                 "NCCL or libfabric are left alone: no thread, no file, no output.",
+        .options = options,
+        .after = "The same by environment alone:  LD_PRELOAD=.../libcapo.so CAPO_DIR=DIR COMMAND\n"
+                 "All settings: capo env\n"
+                 "\n"
+                 "  capo run -- torchrun --nproc-per-node 8 train.py\n"
+                 "  capo run --trace all --dir /scratch/me/logs -- mpirun -n 16 ./all_reduce_perf -b 8 -e 1G -f 2\n"
+                 "  capo run --profile mycluster.json -- srun python train.py",
+        .status = "COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong command line.",
+        .operand = "COMMAND",
+        .missing = "no command given, expected -- COMMAND [ARG...]",
+        .least = 1,
+        .most = UINT_MAX,
+        .command = true,
+        .size = sizeof(struct capo_run),
+        .defaults = &defaults,
+        .run = run,
+};

@@ -3,12 +3,12 @@
 #ifndef CAPO_RUN_H
 #define CAPO_RUN_H
 
-#include <stdbool.h>
+#include "cli/base/options.h"
 
 struct capo_run {
         const char *dir;                    /* NULL: capo-logs/<job id or time> */
         const char *trace;                  /* NULL: not set */
-        const char *sample;                 /* NULL: not set */
+        int sample;                         /* -1: not set */
         const char *names;                  /* file with names of communicators */
         const char *profile;                /* file, name or "auto"; NULL: no tuner is loaded at all */
         const char *layout;                 /* ranks per node; NULL: from the launcher */
@@ -18,13 +18,9 @@ struct capo_run {
         bool quiet;
 };
 
-/**
- * capo_run_option() - take one of the options every starting verb has
- * @argc, @argv, @i: *@i is moved past the value when the option has one
- *
- * Return: 1 taken; 0 not one of them; -EINVAL after saying what is wrong.
- */
-int capo_run_option(struct capo_run *run, int argc, char **argv, int *i);
+/* --dir, --names, --layout, the machine and its GPUs, --graph, --quiet, into a struct capo_run: for every verb that
+ * starts a command. */
+extern const struct cli_option run_options[];
 
 /**
  * capo_run_allocation() - class, layout and graph file of the allocation that was told, into the environment

@@ -24,40 +24,6 @@
 #include "profiles/fit/fit.h"
 #include "tuner/sweep_plan.h"
 
-static void help(void)
-{
-        printf("usage: capo sweep [OPTIONS] -- COMMAND [ARG...]\n\n"
-               "Measures what NCCL could have chosen: runs COMMAND, any NCCL program from nccl-tests to the training "
-               "job\n"
-               "itself, and lets each collective try another candidate, the same on every rank, NCCL's own choice "
-               "among\n"
-               "them. Results do not change beyond the order of additions. What NCCL marks as impossible is not "
-               "tried.\n"
-               "Afterwards: capo fit DIR -o profile.json. Stopping the job early is fine.\n\n"
-               "  --coll LIST      collectives: all_reduce,all_gather,...; default all five that have a choice\n"
-               "  --sizes A..B     sizes to try on, such as 1K..64M; default all\n"
-               "  --algos LIST     ring,tree,nvls,...; default all that NCCL offers\n"
-               "  --protos LIST    ll,ll128,simple; default all that NCCL offers\n"
-               "  --channels LIST  numbers of channels, 0 for NCCL's own; default 0\n"
-               "  --calls N        calls per communicator to spend; afterwards NCCL chooses (default 20000)\n"
-               "  --seconds S      the same as a time; needs --refine, whose logs tell how many calls that is\n"
-               "  --slower X       leave out what NCCL predicts to be X times slower than its choice (default 4; 0: "
-               "try all)\n"
-               "  --refine DIR     leave out what has clearly lost in these earlier logs\n"
-               "  --print          print the plan, run nothing\n"
-               "  --sample N       time one in N calls on the GPU (default 1: every call)\n"
-               "and as in capo run: --dir, --names, --layout, --topo, --platform, --gpus, --graph, --quiet. Every call "
-               "is "
-               "kept;\n"
-               "a profile is not used, because candidates are compared with NCCL's own choices.\n\n"
-               "examples:\n"
-               "  capo sweep -- mpirun -n 8 ./all_reduce_perf -b 1K -e 1G -f 2 -n 200\n"
-               "  capo sweep --algos ring,tree --channels 0,4,8 --calls 5000 -- torchrun --nproc-per-node 8 train.py\n"
-               "  capo sweep --refine capo-logs/first -- srun python train.py\n\n"
-               "Exit status: COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong "
-               "command line.\n");
-}
-
 struct sweep {
         struct capo_run run;
         char plan[32768]; /* CAPO_SWEEP */
@@ -65,12 +31,6 @@ struct sweep {
         double seconds;
         bool print;
 };
-
-static int bad(const char *option, const char *expected, const char *found)
-{
-        capo_error("sweep: %s: expected %s, found \"%s\"", option, expected, found);
-        return -EINVAL;
-}
 
 static int append(struct sweep *s, const char *format, const char *a, const char *b)
 {
@@ -83,104 +43,111 @@ static int append(struct sweep *s, const char *format, const char *a, const char
         return 0;
 }
 
-static int add_list(struct sweep *s, const char *option, const char *key, const char *value)
+/* ---- lists of words, each as the plan spells it ---- */
+
+static const char *coll_word(const char *item)
 {
-        char list[512] = "", item[64], words[80];
+        int coll = capo_coll_of_call(capo_call_find(item));
 
-        for (const char *p = value; *p;) {
-                size_t n = strcspn(p, ",+");
-                const char *word = item;
-                size_t used = strlen(list);
-
-                if (n == 0 || n >= sizeof item)
-                        return bad(option, "a list separated by commas", value);
-                memcpy(item, p, n);
-                item[n] = 0;
-                if (!strcmp(key, "colls")) {
-                        int coll = capo_coll_of_call(capo_call_find(item));
-
-                        if (coll < 0)
-                                return bad(option, "all_reduce, all_gather, reduce_scatter, broadcast or reduce", item);
-                        word = capo_coll_word((enum capo_coll)coll);
-                } else if (!strcmp(key, "algos")) {
-                        if (!capo_algo_find(item))
-                                return bad(option, capo_algo_words(" or ", words, sizeof words), item);
-                        word = capo_algo_name(capo_algo_find(item));
-                } else if (!strcmp(key, "protos")) {
-                        if (!capo_proto_find(item))
-                                return bad(option, capo_proto_words(" or ", words, sizeof words), item);
-                        word = capo_proto_name(capo_proto_find(item));
-                } else {
-                        char *end;
-                        long v = strtol(item, &end, 10);
-
-                        if (*end || v < 0 || v > CAPO_CHANNELS_MAX)
-                                return bad(option, "numbers from 0 to 64", item);
-                }
-                snprintf(list + used, sizeof list - used, "%s%s", used ? "+" : "", word);
-                p += n + (p[n] != 0);
-        }
-        return append(s,
-                      key[0] == 'c' && key[1] == 'o' ? "%scolls=%s"
-                      : key[0] == 'c'                ? "%schannels=%s"
-                      : key[0] == 'a'                ? "%salgos=%s"
-                                                     : "%sprotos=%s",
-                      list, "");
+        return coll < 0 ? NULL : capo_coll_word((enum capo_coll)coll);
 }
 
-static int add_sizes(struct sweep *s, const char *value)
+static const char *algo_word(const char *item)
+{
+        return capo_algo_find(item) ? capo_algo_name(capo_algo_find(item)) : NULL;
+}
+
+static const char *proto_word(const char *item)
+{
+        return capo_proto_find(item) ? capo_proto_name(capo_proto_find(item)) : NULL;
+}
+
+static const char *channels_word(const char *item)
+{
+        char *end;
+        long v = strtol(item, &end, 10);
+
+        return *end || v < 0 || v > CAPO_CHANNELS_MAX ? NULL : item;
+}
+
+/* Return: false where @value is no list of words that @word knows. */
+static bool add_list(struct sweep *s, const char *format, const char *value, const char *(*word)(const char *item))
+{
+        char list[512] = "", item[64];
+
+        for (const char *p = value; *p;) {
+                size_t n = strcspn(p, ",+"), used = strlen(list);
+                const char *spelt;
+
+                snprintf(item, sizeof item, "%.*s", (int)n, p);
+                spelt = n > 0 && n < sizeof item ? word(item) : NULL;
+                if (!spelt)
+                        return false;
+                snprintf(list + used, sizeof list - used, "%s%s", used ? "+" : "", spelt);
+                p += n + (p[n] != 0);
+        }
+        return append(s, format, list, "") == 0;
+}
+
+static const char *take_colls(void *s, const char *value)
+{
+        return add_list(s, "%scolls=%s", value, coll_word)
+                       ? NULL
+                       : "all_reduce, all_gather, reduce_scatter, broadcast or reduce, with commas between";
+}
+
+static const char *take_algos(void *s, const char *value)
+{
+        static char words[80];
+
+        return add_list(s, "%salgos=%s", value, algo_word) ? NULL : capo_algo_words(" or ", words, sizeof words);
+}
+
+static const char *take_protos(void *s, const char *value)
+{
+        static char words[80];
+
+        return add_list(s, "%sprotos=%s", value, proto_word) ? NULL : capo_proto_words(" or ", words, sizeof words);
+}
+
+static const char *take_channels(void *s, const char *value)
+{
+        return add_list(s, "%schannels=%s", value, channels_word) ? NULL : "numbers from 0 to 64, with commas between";
+}
+
+static const char *take_sizes(void *s, const char *value)
 {
         const char *dots = strstr(value, "..");
-        size_t n = dots ? (size_t)(dots - value) : 0;
         uint64_t lo, hi;
         char from[24], a[24], b[24];
 
-        if (!dots || n >= sizeof from)
-                return bad("--sizes", "A..B, such as 1K..64M", value);
-        memcpy(from, value, n);
-        from[n] = 0;
-        if (capo_size_parse(from, &lo) < 0 || capo_size_parse(dots + 2, &hi) < 0 || lo > hi)
-                return bad("--sizes", "A..B, such as 1K..64M", value);
+        if (!dots || snprintf(from, sizeof from, "%.*s", (int)(dots - value), value) >= (int)sizeof from ||
+            capo_size_parse(from, &lo) < 0 || capo_size_parse(dots + 2, &hi) < 0 || lo > hi)
+                return "A..B, such as 1K..64M";
         snprintf(a, sizeof a, "%llu", (unsigned long long)lo);
         snprintf(b, sizeof b, "%llu", (unsigned long long)hi);
-        return append(s, "%ssizes=%s-%s", a, b);
+        return append(s, "%ssizes=%s-%s", a, b) < 0 ? "a shorter plan" : NULL;
 }
 
-/* Return: 1 taken; 0 not one of ours; -EINVAL. */
-static int option(struct sweep *s, int argc, char **argv, int *i)
+/* A number that goes into the plan as it is written. */
+static const char *take_number(struct sweep *s, const char *format, const char *value, double least, bool whole)
 {
-        static const char *const names[] = {"--coll",  "--sizes",  "--algos",  "--protos", "--channels",
-                                            "--calls", "--slower", "--refine", "--seconds"};
-        const char *name = NULL, *value;
         char *end;
+        double v = strtod(value, &end);
 
-        for (size_t k = 0; k < N_ELEMENTS(names); k++)
-                name = strcmp(argv[*i], names[k]) ? name : names[k];
-        if (!name)
-                return 0;
-        if (*i + 1 >= argc) {
-                capo_error("sweep: %s needs a value", name);
-                return -EINVAL;
-        }
-        value = argv[++*i];
-        if (!strcmp(name, "--sizes"))
-                return add_sizes(s, value) < 0 ? -EINVAL : 1;
-        if (!strcmp(name, "--refine")) {
-                s->refine = value;
-                return 1;
-        }
-        if (!strcmp(name, "--calls") || !strcmp(name, "--slower") || !strcmp(name, "--seconds")) {
-                double v = strtod(value, &end);
+        if (*end || end == value || !(v >= least) || (whole && v != floor(v)))
+                return whole ? "a whole number from 1 on" : "a number from 0 on";
+        return append(s, format, value, "") < 0 ? "a shorter plan" : NULL;
+}
 
-                if (*end || end == value || !(v >= 0) || (name[3] == 'a' && (v < 1 || v != floor(v))))
-                        return bad(name, "a number", value);
-                if (!strcmp(name, "--seconds")) {
-                        s->seconds = v;
-                        return 1;
-                }
-                return append(s, name[2] == 'c' ? "%scalls=%s" : "%sslower=%s", value, "") < 0 ? -EINVAL : 1;
-        }
-        return add_list(s, name, !strcmp(name, "--coll") ? "colls" : name + 2, value) < 0 ? -EINVAL : 1;
+static const char *take_calls(void *s, const char *value)
+{
+        return take_number(s, "%scalls=%s", value, 1, true);
+}
+
+static const char *take_slower(void *s, const char *value)
+{
+        return take_number(s, "%sslower=%s", value, 0, false);
 }
 
 /* ---- --refine and --seconds ---- */
@@ -303,58 +270,25 @@ static int finish_plan(struct sweep *s)
         return 0;
 }
 
-int capo_verb_sweep(int argc, char **argv)
+static int run(void *options, int n, char **words)
 {
-        struct sweep *s = calloc(1, sizeof *s);
+        struct sweep *s = options;
         char library[PATH_MAX];
         const char *other;
-        int i, status = CAPO_EXIT_USAGE;
 
-        if (!s)
-                return CAPO_EXIT_FAIL;
-        for (i = 1; i < argc && *argv[i] == '-'; i++) {
-                int r;
-
-                if (!strcmp(argv[i], "--")) {
-                        i++;
-                        break;
-                }
-                if (!strcmp(argv[i], "--help")) {
-                        help();
-                        free(s);
-                        return CAPO_EXIT_OK;
-                }
-                if (!strcmp(argv[i], "--print")) {
-                        s->print = true;
-                        continue;
-                }
-                r = option(s, argc, argv, &i);
-                if (r == 0)
-                        r = capo_run_option(&s->run, argc, argv, &i);
-                if (r == 0)
-                        capo_error("sweep: unknown option \"%s\"; capo sweep --help", argv[i]);
-                if (r <= 0)
-                        goto end;
+        if (!n && !s->print) {
+                capo_error("sweep: no command given, expected -- COMMAND [ARG...]; capo sweep --help");
+                return CAPO_EXIT_USAGE;
         }
-        if (s->run.profile) {
-                capo_error("sweep: --profile: a sweep compares with NCCL's own choices, not with a profile's");
-                goto end;
-        }
-        if (i >= argc && !s->print) {
-                capo_error("sweep: no command given; capo sweep [OPTIONS] -- COMMAND [ARG...]");
-                goto end;
-        }
-        status = CAPO_EXIT_FAIL;
         if (finish_plan(s) < 0)
-                goto end;
+                return CAPO_EXIT_FAIL;
         if (s->print) {
                 puts(s->plan);
-                status = CAPO_EXIT_OK;
-                goto end;
+                return CAPO_EXIT_OK;
         }
         if (capo_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", library, sizeof library)) {
                 capo_error("libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
-                goto end;
+                return CAPO_EXIT_FAIL;
         }
         other = getenv("NCCL_TUNER_PLUGIN");
         if (other && *other && strcmp(other, library))
@@ -362,11 +296,56 @@ int capo_verb_sweep(int argc, char **argv)
         capo_run_setenv("NCCL_TUNER_PLUGIN", library);
         capo_run_setenv("CAPO_SWEEP", s->plan);
         s->run.trace = "all";
-        if (!s->run.sample)
-                s->run.sample = "1";
         unsetenv("CAPO_PROFILE");
-        status = capo_run_exec(&s->run, argv + i);
-end:
-        free(s);
-        return status;
+        return capo_run_exec(&s->run, words);
 }
+
+static const struct sweep defaults = {.run = {.sample = 1}};
+
+static const struct cli_option options[] = {
+        {"coll", CLI_WHOLE("LIST", take_colls),
+         "collectives: all_reduce,all_gather,...; default all five that have a choice",
+         .example = "all_reduce,all_gather"},
+        {"sizes", CLI_WHOLE("A..B", take_sizes), "sizes to try on, such as 1K..64M; default all", .example = "1K..64M"},
+        {"algos", CLI_WHOLE("LIST", take_algos), "ring,tree,nvls,...; default all that NCCL offers",
+         .example = "ring,tree"},
+        {"protos", CLI_WHOLE("LIST", take_protos), "ll,ll128,simple; default all that NCCL offers",
+         .example = "ll,ll128"},
+        {"channels", CLI_WHOLE("LIST", take_channels), "numbers of channels, 0 for NCCL's own; default 0",
+         .example = "0,4"},
+        {"calls", CLI_WHOLE("N", take_calls),
+         "calls per communicator to spend; afterwards NCCL chooses (default 20000)", .example = "500"},
+        {"seconds", CLI_SECONDS(struct sweep, seconds, "S", 0, INT_MAX),
+         "the same as a time; needs --refine, whose logs tell how many calls that is"},
+        {"slower", CLI_WHOLE("X", take_slower),
+         "leave out what NCCL predicts to be X times slower than its choice (default 4; 0: try all)", .example = "4"},
+        {"refine", CLI_FILE(struct sweep, refine, "DIR"), "leave out what has clearly lost in these earlier logs"},
+        {"print", CLI_FLAG(struct sweep, print), "print the plan, run nothing"},
+        {"sample", CLI_COUNT(struct sweep, run.sample, "N", 0, INT_MAX),
+         "time one in N calls on the GPU (default 1: every call)"},
+        {CLI_TABLE(struct sweep, run, run_options), "and as in capo run:"},
+        {0}};
+
+const struct cli_command sweep_command = {
+        .usage = "[OPTIONS] -- COMMAND [ARG...]",
+        .about =
+                "Measures what NCCL could have chosen: runs COMMAND, any NCCL program from nccl-tests to the training "
+                "job itself, and lets each collective try another candidate, the same on every rank, NCCL's own choice "
+                "among them. Results do not change beyond the order of additions. What NCCL marks as impossible is not "
+                "tried. Afterwards: capo fit DIR -o profile.json. Stopping the job early is fine.",
+        .options = options,
+        .after =
+                "Every call is kept; a profile is not used, because candidates are compared with NCCL's own choices.\n"
+                "\n"
+                "examples:\n"
+                "  capo sweep -- mpirun -n 8 ./all_reduce_perf -b 1K -e 1G -f 2 -n 200\n"
+                "  capo sweep --algos ring,tree --channels 0,4,8 --calls 5000 -- torchrun --nproc-per-node 8 train.py\n"
+                "  capo sweep --refine capo-logs/first -- srun python train.py",
+        .status = "COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong command line.",
+        .operand = "COMMAND",
+        .most = UINT_MAX,
+        .command = true,
+        .size = sizeof(struct sweep),
+        .defaults = &defaults,
+        .run = run,
+};
