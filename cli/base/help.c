@@ -109,12 +109,12 @@ static bool inside(const struct cli_verb *v, const char *group)
 
 static void each_usage(FILE *out, const struct cli_verb *verb, const char *before)
 {
-        for (const char *line = verb->command->usage; line && *line;) {
+        for (const char *line = verb->command->usage; line;) {
                 int n = (int)strcspn(line, "\n");
 
                 fprintf(out, "%scapo %s%s%.*s\n", before, verb->name, n ? " " : "", n, line);
                 before = "       ";
-                line += n + (line[n] == '\n');
+                line = line[n] ? line + n + 1 : NULL;
         }
         for (const struct cli_verb *v = cli_verbs; v->name; v++) {
                 if (inside(v, verb->name)) {
@@ -231,7 +231,7 @@ static void roff_verb(FILE *out, const struct cli_verb *verb)
                 *s = (char)toupper((unsigned char)*s);
         roff_line(out, ".SH ", name);
         fputs(".nf\n", out);
-        for (const char *line = c->usage; line && *line;) {
+        for (const char *line = c->usage; line;) {
                 size_t n = strcspn(line, "\n");
 
                 roff(out, "capo ", 5);
@@ -239,7 +239,7 @@ static void roff_verb(FILE *out, const struct cli_verb *verb)
                 fputc(' ', out);
                 roff(out, line, n);
                 fputc('\n', out);
-                line += n + (line[n] == '\n');
+                line = line[n] ? line + n + 1 : NULL;
         }
         fputs(".fi\n", out);
         roff_text(out, c->about);

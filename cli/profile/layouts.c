@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo profile layouts: asks real NCCL what its cost table says for every layout, and writes that into the profile. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/plan_tools.h"
+#include "cli/base/output.h"
 #include "cli/base/progress.h"
 #include "cli/profile/show.h"
 #include "core/base/layout.h"
@@ -18,51 +18,36 @@
 #include "core/base/util.h"
 #include "profiles/plan/layouts.h"
 
-static const char help[] =
-        "usage: capo profile layouts FILE --platform NAME | --topo FILE [OPTIONS]\n\n"
-        "NCCL before 2.28 tells a tuner how many nodes a communicator has, but not how its ranks are spread over "
-        "them;\n"
-        "later ones tell only the smallest and the largest node. NCCL's cost table betrays more: its bandwidths are\n"
-        "those of the poorest node. This asks real NCCL, on virtual GPUs, what the table says for every layout that "
-        "the\n"
-        "ranks of the profile's rules can have on a machine, and writes the profile with that list to standard "
-        "output.\n"
-        "With it the tuner knows a layout where the table fits that one alone, and drops a launcher's layout which "
-        "the\n"
-        "table contradicts (docs/fragments.md, \"Layout at run time\").\n\n"
-        "  --topo FILE | --platform NAME   one node, as for capo plan\n"
-        "  --nccl FILE       the libnccl.so.2 of the job: the list holds for its very release; run again for another,\n"
-        "                    the lists of other releases stay\n"
-        "  --ranks 8/2,12/3  these numbers of ranks/nodes, instead of those of the layouts that rules name\n"
-        "  --all-nics        believe that no node ever lacks a NIC. Without it every NIC is also tried missing, and a\n"
-        "                    layout whose costs another has with a NIC lost is not told apart from it\n"
-        "  --max N           refuse lists of more than N allocations (1000; each takes about a second)\n"
-        "  --jobs N          questions asked at a time; default: one per processor\n"
-        "  -o FILE           write here instead\n\n"
-        "  capo profile layouts mycluster.json --platform hgxh100 --nccl /opt/nccl/lib/libnccl.so.2 -o "
-        "mycluster.json\n\n"
-        "Exit status: 0 written; 1 it could not be done; 2 the command line is wrong.\n";
-
 struct pair {
         int ranks, nodes;
 };
 
+/* "8/2", or a layout of so many ranks and nodes: "3+5". */
+static bool parse_pair(const char *text, struct pair *out)
+{
+        struct capo_layout layout;
+        char rest;
+
+        if (capo_layout_parse(text, &layout, NULL) == 0)
+                *out = (struct pair){(int)layout.n_ranks, (int)layout.n_nodes};
+        else if (sscanf(text, "%d/%d%c", &out->ranks, &out->nodes, &rest) != 2)
+                return false;
+        return out->nodes >= 2 && out->ranks >= out->nodes && out->ranks <= CAPO_PLAN_RANKS_MAX;
+}
+
 static bool parse_pairs(const char *text, struct pair *out, size_t room, size_t *n)
 {
-        for (*n = 0; *n < room; text++) {
-                char *end;
-                long ranks = strtol(text, &end, 10), nodes;
+        char word[64];
 
-                if (end == text || *end != '/' || ranks < 2 || ranks > CAPO_PLAN_RANKS_MAX)
+        for (*n = 0; *n < room; text++) {
+                size_t length = strcspn(text, ",");
+
+                if (snprintf(word, sizeof word, "%.*s", (int)length, text) >= (int)sizeof word ||
+                    !parse_pair(word, &out[(*n)++]))
                         return false;
-                text = end + 1;
-                nodes = strtol(text, &end, 10);
-                if (end == text || nodes < 2 || nodes > ranks)
-                        return false;
-                out[(*n)++] = (struct pair){(int)ranks, (int)nodes};
-                text = end;
-                if (*text != ',')
-                        return !*text;
+                text += length;
+                if (!*text)
+                        return true;
         }
         return false;
 }
@@ -110,73 +95,43 @@ static void progress(size_t done, size_t of, void *arg)
                 capo_progress_end();
 }
 
-static bool number(const char *text, unsigned *out)
-{
-        char *end;
-        unsigned long v = strtoul(text, &end, 10);
+struct options {
+        struct capo_layouts_machine machine;
+        const char *nccl, *out;
+        struct pair pairs[64];
+        size_t n_pairs;
+};
 
-        *out = (unsigned)v;
-        return end != text && !*end && v >= 1 && v <= 1000000;
+static const char *take_pairs(void *options, const char *value)
+{
+        struct options *o = options;
+
+        return parse_pairs(value, o->pairs, N_ELEMENTS(o->pairs), &o->n_pairs)
+                       ? NULL
+                       : "ranks/nodes such as 8/2,12/3, or layouts such as 3+5";
 }
 
-static int write_to(const struct capo_profile *p, const char *path)
+static int layouts(void *options, int n, char **words)
 {
-        FILE *f = path ? fopen(path, "we") : stdout;
-        int r = f ? capo_profile_write(p, f) : -errno;
-
-        if (path && f && fclose(f) && r == 0)
-                r = -errno;
-        return r;
-}
-
-int profile_layouts(int argc, char **argv)
-{
-        enum { TOPO = 256, PLATFORM, NCCL, RANKS, ALL_NICS, MAX, JOBS, HELP };
-        static const struct option options[] = {
-                {"topo", 1, NULL, TOPO},   {"platform", 1, NULL, PLATFORM}, {"nccl", 1, NULL, NCCL},
-                {"ranks", 1, NULL, RANKS}, {"all-nics", 0, NULL, ALL_NICS}, {"max", 1, NULL, MAX},
-                {"jobs", 1, NULL, JOBS},   {"help", 0, NULL, HELP},         {NULL, 0, NULL, 0}};
+        struct options *o = options;
+        struct capo_layouts_machine m = o->machine;
+        struct pair *pairs = o->pairs;
+        size_t n_pairs = o->n_pairs;
+        const char *nccl = o->nccl;
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
         char tools[PATH_MAX], libnccl[PATH_MAX], stored[PATH_MAX], version[16], why[512];
-        struct capo_layouts_machine m = {.tools = tools, .libnccl = libnccl, .progress = progress};
-        const char *nccl = NULL, *out = NULL;
-        struct pair pairs[64];
-        size_t n_pairs = 0;
         struct capo_fault fault;
-        int option, r;
+        struct cli_output out;
+        int r;
 
-        optind = 1;
-        opterr = 0;
-        while ((option = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
-                bool good = true;
-
-                switch (option) {
-                case TOPO: m.topo = optarg; break;
-                case PLATFORM: m.platform = optarg; break;
-                case NCCL: nccl = optarg; break;
-                case RANKS: good = parse_pairs(optarg, pairs, N_ELEMENTS(pairs), &n_pairs); break;
-                case ALL_NICS: m.all_nics = true; break;
-                case MAX: good = number(optarg, &m.max); break;
-                case JOBS: good = number(optarg, &m.at_once); break;
-                case 'o': out = optarg; break;
-                case HELP: fputs(help, stdout); return CAPO_EXIT_OK;
-                default:
-                        capo_error("profile layouts: unknown option, or one without its value: \"%s\"",
-                                   argv[optind - 1]);
-                        return CAPO_EXIT_USAGE;
-                }
-                if (!good) {
-                        capo_error("profile layouts: expected %s, found \"%s\"",
-                                   option == RANKS ? "ranks/nodes such as 8/2,12/3" : "a number above 0", optarg);
-                        return CAPO_EXIT_USAGE;
-                }
-        }
-        if (argc - optind != 1 || (!m.topo && !m.platform)) {
-                capo_error(
-                        "profile layouts: expected one profile and --platform or --topo; capo profile layouts --help");
+        m.tools = tools;
+        m.libnccl = libnccl;
+        m.progress = progress;
+        if (!m.topo && !m.platform) {
+                capo_error("profile layouts: expected --platform or --topo; capo profile layouts --help");
                 return CAPO_EXIT_USAGE;
         }
-        if (capo_profile_load(argv[optind], &p, &fault) < 0) {
+        if (capo_profile_load(words[0], &p, &fault) < 0) {
                 capo_error("%s", fault.text);
                 return CAPO_EXIT_FAIL;
         }
@@ -185,7 +140,7 @@ int profile_layouts(int argc, char **argv)
                 return CAPO_EXIT_FAIL;
         }
         if (!n_pairs)
-                n_pairs = pairs_of(p, pairs, N_ELEMENTS(pairs));
+                n_pairs = pairs_of(p, pairs, N_ELEMENTS(o->pairs));
         if (!n_pairs) {
                 capo_error("%s: no rule names a layout of several nodes; --ranks 8/2 says which to list", p->file);
                 return CAPO_EXIT_FAIL;
@@ -223,8 +178,49 @@ int profile_layouts(int argc, char **argv)
                         made.n_asked, made.n_layouts, made.n_told);
                 forget(p, pairs[i], made.version, before);
         }
-        r = write_to(p, out);
-        if (r < 0)
-                capo_error("%s: %s", out ? out : "standard output", strerror(-r));
+        r = cli_output_open(&out, o->out);
+        if (r == 0)
+                r = cli_output_close(&out, capo_profile_write(p, out.file));
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
+
+static const struct cli_option options[] = {
+        {"topo", CLI_FILE(struct options, machine.topo, "FILE"), "one node, as for capo plan"},
+        {"platform", CLI_TEXT(struct options, machine.platform, "NAME"), "the same by its name"},
+        {"nccl", CLI_FILE(struct options, nccl, "FILE"),
+         "the libnccl.so.2 of the job: the list holds for its very release; run again for another, the lists of other "
+         "releases stay"},
+        {"ranks", CLI_WHOLE("8/2,12/3", take_pairs),
+         "these numbers of ranks/nodes (or layouts: 3+5), instead of those of the layouts that rules name",
+         .example = "8/2,12/3"},
+        {"all-nics", CLI_FLAG(struct options, machine.all_nics),
+         "believe that no node ever lacks a NIC. Without it every NIC is also tried missing, and a layout whose costs "
+         "another has with a NIC lost is not told apart from it"},
+        {"max", CLI_COUNT(struct options, machine.max, "N", 1, 1000000),
+         "refuse lists of more than N allocations (1000; each takes about a second)"},
+        {"jobs", CLI_COUNT(struct options, machine.at_once, "N", 1, 1000),
+         "questions asked at a time; default: one per processor"},
+        {"output", CLI_FILE(struct options, out, "FILE"), "write here instead", .letter = 'o'},
+        {0}};
+
+const struct cli_command profile_layouts_command = {
+        .usage = "FILE --platform NAME | --topo FILE [OPTIONS]",
+        .about =
+                "NCCL before 2.28 tells a tuner how many nodes a communicator has, but not how its ranks are spread over "
+                "them; later ones tell only the smallest and the largest node. NCCL's cost table betrays more: its "
+                "bandwidths are those of the poorest node. This asks real NCCL, on virtual GPUs, what the table says "
+                "for every layout that the ranks of the profile's rules can have on a machine, and writes the profile "
+                "with that list to standard output. With it the tuner knows a layout where the table fits that one "
+                "alone, and drops a launcher's layout which the table contradicts (docs/fragments.md, \"Layout at run "
+                "time\").",
+        .options = options,
+        .after = "  capo profile layouts mycluster.json --platform hgxh100 --nccl /opt/nccl/lib/libnccl.so.2 -o "
+                 "mycluster.json",
+        .status = "0 written; 1 it could not be done; 2 the command line is wrong.",
+        .operand = "FILE",
+        .missing = "expected one profile",
+        .least = 1,
+        .most = 1,
+        .size = sizeof(struct options),
+        .run = layouts,
+};

@@ -5,7 +5,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,37 +14,10 @@
 #include "cli/profile/show.h"
 #include "cli/base/where.h"
 #include "core/base/layout.h"
+#include "core/base/nccl.h"
 #include "core/profile/check.h"
 #include "core/profile/find.h"
 #include "core/base/util.h"
-
-static const char help[] =
-        "usage: capo profile check|show|match|digest|export|layouts FILE [OPTIONS]\n"
-        "       capo profile list\n\n"
-        "A profile tells NCCL which algorithm, protocol and channels to use, by communicator and size\n"
-        "(docs/profile-format.md). FILE is a path, the name of a stored profile, or - for standard input; it may\n"
-        "also be a CSV of NVIDIA's example tuner.\n\n"
-        "  check FILE    unknown words, gaps, overlaps, impossible pairs, rows and rules that cannot win,\n"
-        "                conditions that ranks could answer differently. Status 1 when something is wrong\n"
-        "  show FILE     as tables: where it comes from, its rules, their rows\n"
-        "  match FILE    which rule a given communicator gets, and why not the others\n"
-        "      --ranks N  --nodes N      the communicator (nodes: 1)\n"
-        "      --layout 3+5              ranks per node; sets ranks and nodes too\n"
-        "      --nccl 2.28.9  --comm NAME  --class TEXT\n"
-        "      --allow-modelled          as with CAPO_ALLOW_MODELLED=1: modelled rules may decide\n"
-        "      --coll C --bytes SIZE     one question instead of all rows\n"
-        "      --pipe-ops N  --reg-buff 0|1  --link nvlink|other  --ring-gbs X  --tree-gbs X\n"
-        "  digest FILE   the 128 bits that every rank must agree on\n"
-        "  export FILE   rewritten: --csv (NVIDIA's example tuner), or canonical JSON\n"
-        "  layouts FILE --platform NAME | --topo FILE [--nccl FILE] [-o FILE]\n"
-        "                add what NCCL's cost table says for every layout, so that the tuner can tell them apart;\n"
-        "                capo profile layouts --help\n"
-        "  list          the profiles that CAPO_PROFILE=NAME would find: user, site, shipped\n\n"
-        "Example: which rule does all-reduce get on 3+5 GPUs of two servers?\n"
-        "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M\n\n"
-        "Exit status: 0; 1 the profile is wrong or cannot be read (check: also when ranks could differ), 2 wrong "
-        "command "
-        "line.\n";
 
 /* The folder of the shipped profiles, "" when this capo has none. */
 static const char *shipped(void)
@@ -88,7 +60,7 @@ static void say(void *user, enum capo_finding_level level, uint32_t line, const 
                 printf("%s: %s: %s\n", said->file, words[level], text);
 }
 
-static int check(struct capo_profile *p)
+static int check_page(struct capo_profile *p)
 {
         struct said said = {.file = p->file};
         int errors = capo_profile_check(p, say, &said);
@@ -120,7 +92,7 @@ static int profiles_only(const struct dirent *e)
         return end && (!strcmp(end, ".json") || !strcmp(end, ".csv"));
 }
 
-static int list(void)
+static int list(void *options, int n_words, char **words)
 {
         char folder[PATH_MAX], path[PATH_MAX + 256];
         const char *what, *wanted = getenv("CAPO_PROFILE");
@@ -153,189 +125,114 @@ static int list(void)
         return CAPO_EXIT_OK;
 }
 
-/* ---- the command line ---- */
+/* ---- the command lines ---- */
 
-enum {
-        OPT_RANKS = 256,
-        OPT_NODES,
-        OPT_LAYOUT,
-        OPT_NCCL,
-        OPT_COMM,
-        OPT_CLASS,
-        OPT_COLL,
-        OPT_BYTES,
-        OPT_PIPE,
-        OPT_REG,
-        OPT_LINK,
-        OPT_RING,
-        OPT_TREE,
-        OPT_MODELLED,
-        OPT_CSV,
-        OPT_HELP
-};
-
-static const struct option options[] = {{"ranks", required_argument, NULL, OPT_RANKS},
-                                        {"nodes", required_argument, NULL, OPT_NODES},
-                                        {"layout", required_argument, NULL, OPT_LAYOUT},
-                                        {"nccl", required_argument, NULL, OPT_NCCL},
-                                        {"comm", required_argument, NULL, OPT_COMM},
-                                        {"class", required_argument, NULL, OPT_CLASS},
-                                        {"coll", required_argument, NULL, OPT_COLL},
-                                        {"bytes", required_argument, NULL, OPT_BYTES},
-                                        {"pipe-ops", required_argument, NULL, OPT_PIPE},
-                                        {"reg-buff", required_argument, NULL, OPT_REG},
-                                        {"link", required_argument, NULL, OPT_LINK},
-                                        {"ring-gbs", required_argument, NULL, OPT_RING},
-                                        {"tree-gbs", required_argument, NULL, OPT_TREE},
-                                        {"csv", no_argument, NULL, OPT_CSV},
-                                        {"help", no_argument, NULL, OPT_HELP},
-                                        {"allow-modelled", no_argument, NULL, OPT_MODELLED},
-                                        {NULL, 0, NULL, 0}};
-
-/* @text as a whole number from @min on; -1 after a message. */
-static int whole(const char *option, const char *text, int min)
+static const char *take_layout(void *ask, const char *value)
 {
-        char *end;
-        long v = strtol(text, &end, 10);
-
-        if (end != text && !*end && v >= min && v <= 1 << 24)
-                return (int)v;
-        capo_error("profile: %s: expected a whole number of at least %d, found \"%s\"", option, min, text);
-        return -1;
-}
-
-static int usage(const char *what, const char *value)
-{
-        capo_error("profile: %s \"%s\"; capo profile --help", what, value);
-        return CAPO_EXIT_USAGE;
-}
-
-/* One option of `match`. 0, or -1 after a message. */
-static int match_option(struct capo_match_ask *ask, int option, const char *value)
-{
-        unsigned major, minor, patch = 0;
-        static char layout_text[CAPO_LAYOUT_TEXT];
+        static char text[CAPO_LAYOUT_TEXT];
+        struct capo_match_ask *a = ask;
         struct capo_layout layout;
-        char *end;
 
-        switch (option) {
-        case OPT_RANKS: return ask->shape.n_ranks = whole("--ranks", value, 1);
-        case OPT_NODES: return ask->shape.n_nodes = whole("--nodes", value, 1);
-        case OPT_PIPE: return ask->question.pipe_ops = whole("--pipe-ops", value, 1);
-        case OPT_LAYOUT:
-                if (capo_layout_parse(value, &layout, NULL) < 0)
-                        break;
-                ask->shape.n_ranks = (int)layout.n_ranks;
-                ask->shape.n_nodes = (int)layout.n_nodes;
-                ask->layout = capo_layout_print(&layout, layout_text, sizeof layout_text);
-                return 0;
-        case OPT_NCCL:
-                if (sscanf(value, "%u.%u.%u", &major, &minor, &patch) < 2 || major > 9 || minor > 99 || patch > 99)
-                        break;
-                ask->shape.nccl = (int)(major * 10000 + minor * 100 + patch);
-                return 0;
-        case OPT_COMM: ask->shape.comm = value; return 0;
-        case OPT_MODELLED: ask->shape.allow_modelled = true; return 0;
-        case OPT_CLASS: ask->shape.fragment = value; return 0;
-        case OPT_COLL:
-                ask->coll = capo_coll_find(value);
-                if (ask->coll < 0)
-                        break;
-                return 0;
-        case OPT_BYTES:
-                if (capo_size_parse(value, &ask->question.bytes) < 0)
-                        break;
-                ask->one = true;
-                return 0;
-        case OPT_REG:
-                if (strcmp(value, "0") && strcmp(value, "1"))
-                        break;
-                ask->question.reg_buff = *value == '1';
-                return 0;
-        case OPT_LINK:
-                if (strcmp(value, "nvlink") && strcmp(value, "other"))
-                        break;
-                ask->question.link = *value == 'n' ? CAPO_LINK_NVLINK : CAPO_LINK_OTHER;
-                return 0;
-        default: /* OPT_RING, OPT_TREE */
-                *(option == OPT_RING ? &ask->question.ring_gbs : &ask->question.tree_gbs) = strtod(value, &end);
-                if (end == value || *end)
-                        break;
-                return 0;
-        }
-        for (const struct option *o = options; o->name; o++) {
-                if (o->val == option)
-                        capo_error("profile: --%s: \"%s\" is not understood; capo profile --help", o->name, value);
-        }
-        return -1;
+        if (capo_layout_parse(value, &layout, NULL) < 0)
+                return "ranks per node, such as 3+5";
+        a->shape.n_ranks = (int)layout.n_ranks;
+        a->shape.n_nodes = (int)layout.n_nodes;
+        a->layout = capo_layout_print(&layout, text, sizeof text);
+        return NULL;
 }
 
-int capo_verb_profile(int argc, char **argv)
+static const char *take_nccl(void *ask, const char *value)
 {
-        static const char *const verbs[] = {"check", "show", "match", "digest", "export", "list"};
-        _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
-        struct capo_match_ask ask = {.shape = {.n_ranks = -1, .n_nodes = 1, .min_local = -1, .max_local = -1},
-                                     .question = {.reg_buff = -1, .pipe_ops = 1, .ring_gbs = -1, .tree_gbs = -1},
-                                     .coll = -1};
-        const char *verb = argc > 1 ? argv[1] : "";
-        bool csv = false, match = !strcmp(verb, "match"), known = false;
-        int option, r;
+        int first, last;
+        const char *end;
 
-        if (!strcmp(verb, "--help") || !strcmp(verb, "-h")) {
-                fputs(help, stdout);
-                return CAPO_EXIT_OK;
-        }
-        if (!strcmp(verb, "layouts"))
-                return profile_layouts(argc - 1, argv + 1);
-        for (size_t i = 0; i < N_ELEMENTS(verbs); i++)
-                known |= !strcmp(verb, verbs[i]);
-        if (!known)
-                return usage(*verb ? "unknown action"
-                                   : "expected check, show, match, digest, export, layouts or list, found",
-                             verb);
-        optind = 1;
-        opterr = 0;
-        while ((option = getopt_long(argc - 1, argv + 1, "", options, NULL)) != -1) {
-                if (option == OPT_HELP) {
-                        fputs(help, stdout);
-                        return CAPO_EXIT_OK;
-                }
-                if (option == OPT_CSV && !strcmp(verb, "export"))
-                        csv = true;
-                else if (option == '?' || option == OPT_CSV || !match)
-                        return usage("unknown option, or one without its value:", argv[optind]);
-                else if (match_option(&ask, option, optarg) < 0)
-                        return CAPO_EXIT_USAGE;
-        }
-        argv += 1 + optind;
-        argc -= 1 + optind;
-        if (!strcmp(verb, "list"))
-                return argc ? usage("list takes no file:", argv[0]) : list();
-        if (argc != 1)
-                return argc ? usage("one file at a time:", argv[1]) : usage("expected a file for", verb);
-        if (match && ask.shape.n_ranks < 0) {
+        if (capo_nccl_parse(value, &first, &last, &end) < 0 || *end)
+                return "a release, such as 2.28.9";
+        ((struct capo_match_ask *)ask)->shape.nccl = first;
+        return NULL;
+}
+
+static const char *take_coll(void *coll, const char *value)
+{
+        *(int *)coll = capo_coll_find(value);
+        return *(int *)coll < 0 ? "allreduce, broadcast, reduce, allgather or reducescatter" : NULL;
+}
+
+static const char *take_bytes(void *ask, const char *value)
+{
+        struct capo_match_ask *a = ask;
+
+        a->one = capo_size_parse(value, &a->question.bytes) == 0;
+        return a->one ? NULL : "a size, such as 64K or 25M";
+}
+
+static const char *take_reg_buff(void *reg_buff, const char *value)
+{
+        *(int8_t *)reg_buff = *value == '1';
+        return strcmp(value, "0") && strcmp(value, "1") ? "0 or 1" : NULL;
+}
+
+static const char *take_link(void *link, const char *value)
+{
+        *(uint8_t *)link = *value == 'n' ? CAPO_LINK_NVLINK : CAPO_LINK_OTHER;
+        return strcmp(value, "nvlink") && strcmp(value, "other") ? "nvlink or other" : NULL;
+}
+
+static int match(void *options, int n, char **words)
+{
+        struct capo_match_ask *ask = options;
+        _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
+
+        if (ask->shape.n_ranks < 0) {
                 capo_error("profile: match needs --ranks (and --nodes), or --layout");
                 return CAPO_EXIT_USAGE;
         }
-        if (ask.one && ask.coll < 0) {
+        if (ask->one && ask->coll < 0) {
                 capo_error("profile: --bytes needs --coll");
                 return CAPO_EXIT_USAGE;
         }
-        p = load(argv[0]);
+        p = load(words[0]);
+        return p && capo_profile_show_match(p, ask) == 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+}
+
+static int check(void *options, int n, char **words)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load(words[0]);
+
+        return p ? check_page(p) : CAPO_EXIT_FAIL;
+}
+
+static int show(void *options, int n, char **words)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load(words[0]);
+
+        if (p)
+                capo_profile_show(p);
+        return p ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+}
+
+static int digest(void *options, int n, char **words)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load(words[0]);
+
+        if (p)
+                printf("%s  %s\n", p->digest, p->file);
+        return p ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+}
+
+struct export
+{
+        bool csv;
+};
+
+static int export(void *options, int n, char **words)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load(words[0]);
+        bool csv = ((struct export *)options)->csv;
+        int r;
+
         if (!p)
                 return CAPO_EXIT_FAIL;
-        if (match)
-                return capo_profile_show_match(p, &ask) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
-        if (!strcmp(verb, "check"))
-                return check(p);
-        if (!strcmp(verb, "show")) {
-                capo_profile_show(p);
-                return CAPO_EXIT_OK;
-        }
-        if (!strcmp(verb, "digest")) {
-                printf("%s  %s\n", p->digest, p->file);
-                return CAPO_EXIT_OK;
-        }
         if (!csv && p->csv) {
                 capo_error("%s is a CSV: its lines may overlap, which JSON cannot say; --csv rewrites it", p->file);
                 return CAPO_EXIT_FAIL;
@@ -345,3 +242,103 @@ int capo_verb_profile(int argc, char **argv)
                 capo_error("%s: %s", p->file, strerror(-r));
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
+
+#define STATUS   "0; 1 the profile is wrong or cannot be read, 2 wrong command line."
+#define ONE_FILE .operand = "FILE", .missing = "expected a file", .least = 1, .most = 1
+
+const struct cli_command profile_command = {
+        .about = "A profile tells NCCL which algorithm, protocol and channels to use, by communicator and size "
+                 "(docs/profile-format.md). FILE is a path, the name of a stored profile, or - for standard input; it "
+                 "may also be a CSV of NVIDIA's example tuner.",
+        .after = "Example: which rule does all-reduce get on 3+5 GPUs of two servers?\n"
+                 "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M",
+        .status = "0; 1 the profile is wrong or cannot be read (check: also when ranks could differ), 2 wrong command "
+                  "line.",
+};
+
+const struct cli_command profile_check_command = {
+        .usage = "FILE",
+        .about =
+                "Finds unknown words, gaps, overlaps, impossible pairs, rows and rules that cannot win, and conditions "
+                "that ranks could answer differently.",
+        .status = "0 good; 1 something is wrong, or ranks could differ; 2 wrong command line.",
+        ONE_FILE,
+        .run = check,
+};
+
+const struct cli_command profile_show_command = {
+        .usage = "FILE",
+        .about = "Shows a profile as tables: where it comes from, its rules, their rows.",
+        .status = STATUS,
+        ONE_FILE,
+        .run = show,
+};
+
+static const struct capo_match_ask nothing_asked = {
+        .shape = {.n_ranks = -1, .n_nodes = 1, .min_local = -1, .max_local = -1},
+        .question = {.reg_buff = -1, .pipe_ops = 1, .ring_gbs = -1, .tree_gbs = -1},
+        .coll = -1};
+
+static const struct cli_option match_options[] = {
+        {CLI_HEADING, "the communicator:"},
+        {"ranks", CLI_COUNT(struct capo_match_ask, shape.n_ranks, "N", 1, 1 << 24), "its ranks"},
+        {"nodes", CLI_COUNT(struct capo_match_ask, shape.n_nodes, "N", 1, 1 << 24), "on so many nodes; default 1"},
+        {"layout", CLI_WHOLE("3+5", take_layout), "ranks per node; sets ranks and nodes too", .example = "3+5"},
+        {"nccl", CLI_WHOLE("2.28.9", take_nccl), "NCCL's release", .example = "2.28.9"},
+        {"comm", CLI_TEXT(struct capo_match_ask, shape.comm, "NAME"), "its name"},
+        {"class", CLI_TEXT(struct capo_match_ask, shape.fragment, "TEXT"), "class of its GPUs, as capo topo names it"},
+        {"allow-modelled", CLI_FLAG(struct capo_match_ask, shape.allow_modelled),
+         "as with CAPO_ALLOW_MODELLED=1: modelled rules may decide"},
+        {CLI_HEADING, "one question instead of all rows:"},
+        {"coll", CLI_TAKE(struct capo_match_ask, coll, "C", take_coll), "the collective", .example = "allreduce"},
+        {"bytes", CLI_WHOLE("SIZE", take_bytes), "and its size", .example = "1M"},
+        {"pipe-ops", CLI_COUNT(struct capo_match_ask, question.pipe_ops, "N", 1, 1 << 24),
+         "operations that NCCL fuses; default 1"},
+        {"reg-buff", CLI_TAKE(struct capo_match_ask, question.reg_buff, "0|1", take_reg_buff),
+         "are its buffers registered?", .example = "1"},
+        {"link", CLI_TAKE(struct capo_match_ask, question.link, "nvlink|other", take_link), "what joins the GPUs",
+         .example = "other"},
+        {"ring-gbs", CLI_NUMBER(struct capo_match_ask, question.ring_gbs, "X", 0, INT_MAX),
+         "what NCCL's cost table has for Ring"},
+        {"tree-gbs", CLI_NUMBER(struct capo_match_ask, question.tree_gbs, "X", 0, INT_MAX), "and for Tree"},
+        {0}};
+
+const struct cli_command profile_match_command = {
+        .usage = "FILE (--ranks N [--nodes N] | --layout 3+5) [OPTIONS]",
+        .about = "Says which rule a given communicator gets, and why not the others.",
+        .options = match_options,
+        .after = "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M",
+        .status = STATUS,
+        ONE_FILE,
+        .size = sizeof(struct capo_match_ask),
+        .defaults = &nothing_asked,
+        .run = match,
+};
+
+const struct cli_command profile_digest_command = {
+        .usage = "FILE",
+        .about = "Prints the 128 bits that every rank must agree on.",
+        .status = STATUS,
+        ONE_FILE,
+        .run = digest,
+};
+
+static const struct cli_option export_options[] = {{"csv", CLI_FLAG(struct export, csv), "for NVIDIA's example tuner"},
+                                                   {0}};
+
+const struct cli_command profile_export_command = {
+        .usage = "FILE [--csv]",
+        .about = "Rewrites a profile: canonical JSON, or CSV.",
+        .options = export_options,
+        .status = STATUS,
+        ONE_FILE,
+        .size = sizeof(struct export),
+        .run = export,
+};
+
+const struct cli_command profile_list_command = {
+        .usage = "",
+        .about = "Lists the profiles that CAPO_PROFILE=NAME would find: user, site, shipped.",
+        .status = "0; 2 wrong command line.",
+        .run = list,
+};

@@ -19,7 +19,4 @@ struct capo_match_ask {
 /** capo_profile_show_match() - what this communicator gets, and why. 0, or -errno after a message. */
 int capo_profile_show_match(const struct capo_profile *profile, struct capo_match_ask *ask);
 
-/** profile_layouts() - the action "layouts"; @argv[0] is that word. Return: an exit status. */
-int profile_layouts(int argc, char **argv);
-
 #endif

@@ -34,7 +34,7 @@ mkdir -p "$XDG_CONFIG_HOME/capo/profiles"
 cp "$root/profiles/data/b300-8-ring.json" "$XDG_CONFIG_HOME/capo/profiles/mine.json"
 
 says 0 "usage: capo profile" "$capo" profile --help
-says 2 "unknown action" "$capo" profile frobnicate
+says 2 'expected one of check, show, match, digest, export, layouts, list; found "frobnicate"' "$capo" profile frobnicate
 says 2 "expected a file" "$capo" profile check
 says 2 "unknown option" "$capo" profile check --frob x
 says 1 "no profile \"nosuch\"" "$capo" profile check nosuch
@@ -56,7 +56,7 @@ says 0 "because of nodes" "$capo" profile match "$work/a.json" --ranks 8
 says 0 "before line 5 because of layout" "$capo" profile match "$work/a.json" --layout 3+5
 says 2 "match needs --ranks" "$capo" profile match "$work/a.json"
 says 2 "--bytes needs --coll" "$capo" profile match "$work/a.json" --ranks 8 --bytes 8
-says 2 "is not understood" "$capo" profile match "$work/a.json" --layout x
+says 2 "expected ranks per node" "$capo" profile match "$work/a.json" --layout x
 says 0 "allreduce,50,90,tree,ll,1,-1,-1,-1,-1" "$capo" profile export --csv "$work/b.csv"
 says 1 "is a CSV" "$capo" profile export "$work/b.csv"
 says 0 "CSV cannot say layout=3+5" "$capo" profile export --csv "$work/a.json"
