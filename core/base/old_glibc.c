@@ -77,9 +77,6 @@ int __pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
         return old_pthread_key_create(key, destroy);
 }
 
-/* New in 2.32: "nobody else can be running". Not known is always right. */
-char __libc_single_threaded;
-
 /* Functions since 2.33, macros over __xstat before. The kernel's structure is glibc's on these architectures. */
 static int stat_at(int fd, const char *path, void *out, int flags)
 {

@@ -15,6 +15,7 @@
  * The drain thread has all signals blocked, allocates nothing from the job's allocator and never holds a lock that a
  * recorded call can want in its steady state.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -378,12 +379,15 @@ static int make_thread(void)
         return -r;
 }
 
-/* glibc's word on it (sys/single_threaded.h); an older one has none, and then nobody is alone. */
-extern char __libc_single_threaded __attribute__((weak));
+/*
+ * glibc's word on it (sys/single_threaded.h, 2.32), asked for by name: a reference to the symbol would keep the library
+ * from loading where glibc is older. There nobody is alone.
+ */
+static const char *single_threaded;
 
 bool capo_shim_alone(void)
 {
-        return &__libc_single_threaded && __libc_single_threaded && !atomic_load(&capo_shim_threaded);
+        return single_threaded && *single_threaded && !atomic_load(&capo_shim_threaded);
 }
 
 void capo_shim_thread_slow(void)
@@ -496,6 +500,7 @@ static bool start(void)
                 return false;
         if (!hooks_set) {
                 hooks_set = true;
+                single_threaded = dlsym(RTLD_DEFAULT, "__libc_single_threaded");
                 pthread_key_create(&thread_key, thread_gone);
                 pthread_atfork(NULL, NULL, at_fork_child);
                 atexit(at_exit);
