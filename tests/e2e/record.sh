@@ -37,9 +37,14 @@ cmp "$work/bare" "$work/out" || fail "by environment: results differ"
 
 # kill -9 in the middle: the report says so, and the finished calls of the killed rank are in it
 "$capo" run --quiet --dir "$work/killed" -- "$jobs/launch" -n 2 --timeout 60 -- \
-        "$jobs/ddp_train" --replay bert-large --scale 0.01 --steps 100000 >/dev/null 2>&1 &
+        "$jobs/ddp_train" --replay bert-large --scale 0.01 --steps 100000 >/dev/null 2>"$work/steps" &
 launcher=$! # capo run becomes its command, so this is the launcher
-sleep 3
+# in the middle: well past the start and far from the end, whatever else this machine does
+for _ in $(seq 550); do
+        grep -q ': step 20 of' "$work/steps" && break
+        kill -0 "$launcher" 2>/dev/null || break
+        sleep 0.1
+done
 killed=0
 for stat in /proc/[0-9]*/stat; do # its children, without procps
         set -- $(sed 's/.*) //' "$stat" 2>/dev/null)

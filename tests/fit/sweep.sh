@@ -41,9 +41,16 @@ awk '$3 == "" || $3 ~ /^(0|1)$/ {own++} END {exit own < 20}' "$first" || fail "N
 NCCL_PROTO=Simple "$capo" sweep --quiet --dir "$tmp/closed" -- $launch "$jobs/coll_perf" allreduce -b 4K -e 4K -n 60 > /dev/null 2>&1 || fail "closed: job"
 "$capo" export "$tmp/closed" | awk -F, 'NR > 1 && $17 != "" && $17 != "Simple" {other++} END {exit other > 0}' || fail "a closed cell was revived"
 
-# Killed in the middle: what was measured can be fitted.
-"$capo" sweep --quiet --dir "$tmp/killed" -- "$jobs/launch" -n 3 --timeout 4 -- "$jobs/coll_perf" allreduce -b 4K -e 64K -f 4 -n 100000 > /dev/null 2>&1
-sleep 0.3 # the killed ones are still being taken down
+# Killed in the middle, when something was measured: that can be fitted.
+"$capo" sweep --quiet --dir "$tmp/killed" -- "$jobs/launch" -n 3 --timeout 100 -- "$jobs/coll_perf" allreduce -b 4K -e 64K -f 4 -n 100000 > /dev/null 2>&1 &
+pid=$! # capo becomes the launcher
+for _ in $(seq 900); do
+        [ "$("$capo" export "$tmp/killed" 2> /dev/null | wc -l)" -gt 100 ] && break
+        kill -0 "$pid" 2> /dev/null || break
+        sleep 0.1
+done
+kill "$pid" 2> /dev/null
+wait "$pid"
 "$capo" recover "$tmp/killed" > /dev/null 2>&1
 "$capo" fit "$tmp/killed" > "$tmp/fit" 2>&1 || fail "killed: $(cat "$tmp/fit")"
 
