@@ -62,7 +62,7 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit, const s
                                 real_or_null(s->regret.mean), "worst",
                                 s->regret.n ? json_real(s->regret.worst) : json_null(), "mean_of_nccl",
                                 real_or_null(s->regret.mean_default), "worse_than_nccl", (int)s->regret.n_worse,
-                                "not_measured", (int)s->regret.n_unmeasured, "points", points));
+                                "not_scored", (int)s->regret.n_unscored, "points", points));
         }
         page = json_pack("{s:I, s:I, s:I, s:i, s:i, s:o}", "samples", (json_int_t)fit->n_samples, "warmup",
                          (json_int_t)fit->n_warmup, "stalls", (json_int_t)fit->n_stalls, "rejected_runs",

@@ -26,10 +26,7 @@ static void line(const struct capo_fit_series *s, int first, int last)
         capo_size_print(p->bytes, to, sizeof to);
         snprintf(range, sizeof range, first == last ? "%s" : "%s - %s", from, to);
         if (isnan(cell->us))
-                snprintf(us, sizeof us, "-");
-        else if (!cell->n_blocks)
-                snprintf(us, sizeof us, cell->us < 99.95 ? "~%.1f (from neighbours)" : "~%.0f (from neighbours)",
-                         cell->us);
+                snprintf(us, sizeof us, "%s", p->chosen > 0 ? "between two sizes" : "-");
         else
                 snprintf(us, sizeof us, cell->us < 99.95 ? "%.1f (%.1f-%.1f)" : "%.0f (%.0f-%.0f)", cell->us, cell->lo,
                          cell->hi);
@@ -63,14 +60,14 @@ static void regret(const struct capo_fit_series *s)
                 puts("  regret: not to be told, nothing could be left out");
                 return;
         }
-        printf("  regret against the best measured (leave one %s out, %u decisions): mean %s, worst %s",
-               r->by_run ? "run" : "size", r->n, percent(r->mean, a, sizeof a), percent(r->worst, b, sizeof b));
+        printf("  regret against the best measured (leave one %s out, %u of %u sizes scored): mean %s, worst %s",
+               r->by_run ? "run" : "size", r->n_scored, r->n_scored + r->n_unscored, percent(r->mean, a, sizeof a),
+               percent(r->worst, b, sizeof b));
         if (!isnan(r->mean_default))
-                printf("; all left to NCCL: %s", percent(r->mean_default, d, sizeof d));
+                printf("; all left to NCCL: %s; worst against NCCL's own choice: %s",
+                       percent(r->mean_default, d, sizeof d), percent(r->worst_default, a, sizeof a));
         if (r->n_worse)
-                printf("; slower than NCCL's own choice beyond noise: %u", r->n_worse);
-        else if (!isnan(r->mean_default))
-                printf("; never slower than NCCL's own choice beyond noise");
+                printf("; slower than that beyond noise: %u", r->n_worse);
         putchar('\n');
 }
 
@@ -83,6 +80,11 @@ static void next(const struct capo_fit_series *s)
         case CAPO_FIT_NEXT_NOTHING: return;
         case CAPO_FIT_NEXT_DEFAULT:
                 puts("  would help most: NCCL's own choice at the same sizes (a run without NCCL_ALGO and NCCL_PROTO)");
+                return;
+        case CAPO_FIT_NEXT_DEFAULT_AGAIN:
+                printf("  would help most: one more run of NCCL's own choice: it was measured in one, and how runs differ "
+                       "is assumed (up to %.0f %% to gain)\n",
+                       100 * n->gain);
                 return;
         case CAPO_FIT_NEXT_AGAIN:
                 puts("  would help most: the same again, in another run: how much runs differ is not known");
@@ -104,7 +106,7 @@ static void series_page(const struct capo_fit_series *s, const struct fit_page *
 
         printf("\n%s, %s   (%s; %s %.1f %%)\n", capo_call_name(s->call),
                capo_fit_class_text(&s->like, class, sizeof class), capo_make_name(s->make),
-               s->one_run ? "no run repeated, noise taken as" : "noise between runs", 100 * s->noise);
+               s->one_run ? "no run repeated, taken to differ by" : "noise between runs", 100 * s->noise);
         printf("  %-20s  %-16s  %-24s  %-20s  %-16s %s\n", "size", "best", "us at the largest (95 %)", "NCCL chose, us",
                "gain", "written");
         for (int p = 0, k; p < s->n_points; p = k) {

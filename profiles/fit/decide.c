@@ -1,12 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cells to decisions: which candidate is worth a rule at which size. */
+/*
+ * Cells to decisions: which candidate is worth a rule at which size. A rule that harms is worse than a gain left lying,
+ * so a candidate is admitted only
+ *
+ *   where it was measured, and beats NCCL's own choice by more than the interval and by more than min_gain; or
+ *   strictly between two sizes where that is so of this same candidate, and where nothing that was measured there is
+ *   admitted. Its gain is then taken straight in log size between the two.
+ *
+ * Refused are gains that speak of a fault in the measurement of NCCL's own choice (the same gain at all sizes; more
+ * than MOST); while NCCL's own choice or the candidate was measured in one run only, what the sizes beside do not share of
+ * a gain; and a size that one run of a candidate has alone while its other sizes were repeated: nothing says that
+ * its label is right.
+ * Among the admitted the path through the sizes with the largest total gain is taken, a change of candidate costing a
+ * little, so that equal candidates do not alternate.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/util.h"
 #include "profiles/fit/priv.h"
 
 #define SWITCH_COST 0.003 /* of ln time: what a change of candidate between neighbours must bring */
+#define MOST        0.80  /* a gain above this is a fault, not a choice: five times */
+#define SAME_LEAST  0.05  /* from this on a gain that is the same at all sizes is a slow run of NCCL's own choice */
+#define SAME_SPREAD 0.02  /* ln: less than this around the mean is the same */
+enum { SAME_SIZES = 6, SAME_DOUBLINGS = 6, GAP_DOUBLINGS = 6 };
+
+struct view {
+        const struct capo_fit_series *s;
+        const struct capo_fit_options *o;
+        const struct capo_fit_cell *cells;
+        int skip;
+};
+
+static const struct capo_fit_cell *at(const struct view *v, int p, int c)
+{
+        return &v->cells[p * v->s->n_candidates + c];
+}
 
 static double ln_us(const struct capo_fit_cell *c)
 {
@@ -29,81 +60,217 @@ int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_opt
         return next;
 }
 
-int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_options *o,
-                    const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points)
+/* ln of the baseline's time over the candidate's; NAN where one of them was not measured. */
+static double gain_at(const struct view *v, int p, int c, double *se)
 {
-        int n = s->n_points, m = s->n_candidates;
-        double q = capo_fit_quantile(s), *score = malloc((size_t)(n * m + 1) * sizeof *score);
-        int *from = malloc((size_t)(n * m + 1) * sizeof *from), last = -1, at = 0;
+        const struct capo_fit_cell *row = at(v, p, 0), *cell = &row[c], *base;
+        int b = p == v->skip || isnan(cell->us) ? -1 : capo_fit_baseline(v->s, v->o, row, c);
 
-        if (!score || !from) {
-                free(score);
-                free(from);
-                return -ENOMEM;
+        if (b < 0 || (c > 0 && cell->is_default))
+                return NAN;
+        base = &row[b];
+        /* measured from its own run's default, the default's run does not matter */
+        *se = cell->anchored && base->anchored ? hypot(cell->se, base->se_within) : hypot(cell->se, base->se);
+        return ln_us(base) - ln_us(cell);
+}
+
+/* What the sizes beside share of the gain at @p; 0 where there is none on one side (@both), or on either. */
+static double shared(const struct view *v, int p, int c, double gain, bool both)
+{
+        int sides = 0;
+
+        for (int step = -1; step <= 1; step += 2) {
+                double se, beside = NAN;
+
+                for (int k = p + step; k >= 0 && k < v->s->n_points && isnan(beside); k += step)
+                        beside = gain_at(v, k, c, &se);
+                if (isnan(beside))
+                        continue;
+                gain = fmin(gain, beside);
+                sides++;
         }
-        for (int p = 0; p < n; p++) {
-                const struct capo_fit_cell *row = &cells[p * m];
-                int stay = last < 0 ? 0 : 1;
+        return sides > both ? gain : 0;
+}
 
-                points[p].best = points[p].chosen = -1;
-                points[p].gain = points[p].gain_lo = points[p].gain_hi = NAN;
-                if (p == skip)
+static bool same_everywhere(const struct view *v, int c)
+{
+        double sum = 0, squares = 0, mean, se;
+        int n = 0, first = -1, last = -1;
+
+        for (int p = 0; p < v->s->n_points; p++) {
+                double g = gain_at(v, p, c, &se);
+
+                if (isnan(g))
+                        continue;
+                sum += g;
+                squares += g * g;
+                first = first < 0 ? p : first;
+                last = p;
+                n++;
+        }
+        mean = n ? sum / n : 0;
+        return n >= SAME_SIZES && mean >= SAME_LEAST &&
+               log2((double)v->s->points[last].bytes / (double)v->s->points[first].bytes) >= SAME_DOUBLINGS &&
+               squares / n - mean * mean <= SAME_SPREAD * SAME_SPREAD;
+}
+
+/* ln gain of a measured candidate worth a rule; 0: it is not. @why: set when it is refused. */
+static double worth(const struct view *v, int p, int c, bool same, enum capo_fit_verdict *why)
+{
+        const struct capo_fit_point *q = &v->s->points[p];
+        double se = 0, gain = gain_at(v, p, c, &se), sure;
+        bool once;
+
+        if (c == 0 || isnan(gain) || !capo_fit_writable(&v->s->candidates[c]) ||
+            (at(v, p, c)->n_runs < 2 && v->s->candidates[c].n_runs > 1 && !v->o->force))
+                return 0;
+        once = q->default_runs < 2 || v->s->candidates[c].n_runs < 2;
+        sure = v->s->has_default && once ? shared(v, p, c, gain, q->default_runs < 2) : gain;
+        if (sure - q->quantile * se <= 0 || 1 - exp(-gain) < v->o->min_gain)
+                return 0;
+        if (v->o->force)
+                return gain;
+        if (1 - exp(-gain) > MOST)
+                *why = CAPO_FIT_TOO_GOOD;
+        else if (same)
+                *why = CAPO_FIT_SAME_EVERYWHERE;
+        return *why ? 0 : gain;
+}
+
+/* Between two sizes where @c is worth it: its gain there, 0 when it is not so. */
+static double between(const struct view *v, const double *value, int p, int c)
+{
+        int lo = p - 1, hi = p + 1, m = v->s->n_candidates;
+        double x, xa, xb, se;
+
+        while (lo >= 0 && isnan(gain_at(v, lo, c, &se)))
+                lo--;
+        while (hi < v->s->n_points && isnan(gain_at(v, hi, c, &se)))
+                hi++;
+        if (lo < 0 || hi >= v->s->n_points || !(value[lo * m + c] > 0) || !(value[hi * m + c] > 0))
+                return 0;
+        x = log2((double)v->s->points[p].bytes);
+        xa = log2((double)v->s->points[lo].bytes);
+        xb = log2((double)v->s->points[hi].bytes);
+        if (xb - xa > GAP_DOUBLINGS)
+                return 0;
+        return value[lo * m + c] + (value[hi * m + c] - value[lo * m + c]) * (x - xa) / (xb - xa);
+}
+
+/* value[p * m + c]: ln gain where @c may be written, 0 for NCCL's own choice, -INFINITY elsewhere. */
+static void admit(const struct view *v, double *value, struct capo_fit_point *points)
+{
+        int m = v->s->n_candidates;
+
+        for (int c = 0; c < m; c++) {
+                bool same = c > 0 && same_everywhere(v, c);
+
+                for (int p = 0; p < v->s->n_points; p++) {
+                        enum capo_fit_verdict why = CAPO_FIT_WRITTEN;
+
+                        value[p * m + c] = worth(v, p, c, same, &why);
+                        if (why && c == points[p].best)
+                                points[p].refused = why;
+                }
+        }
+        for (int p = 0; p < v->s->n_points; p++) {
+                bool any = false;
+                double se;
+
+                for (int c = 1; c < m; c++)
+                        any |= value[p * m + c] > 0;
+                for (int c = 1; c < m; c++) {
+                        double *x = &value[p * m + c];
+
+                        if (!any && p != v->skip && isnan(gain_at(v, p, c, &se)) && !at(v, p, c)->is_default)
+                                *x = -between(v, value, p, c); /* below zero: not yet seen by the next size */
+                }
+        }
+        for (int p = 0; p < v->s->n_points; p++) {
+                for (int c = 1; c < m; c++) {
+                        double *x = &value[p * m + c];
+
+                        *x = *x == 0 ? -INFINITY : fabs(*x);
+                }
+        }
+}
+
+/* The path with the largest total, from the last size back. */
+static void path(const struct view *v, const double *value, double *score, int *from, struct capo_fit_point *points)
+{
+        int m = v->s->n_candidates, last = -1, now = 0;
+
+        for (int p = 0; p < v->s->n_points; p++) {
+                points[p].chosen = -1;
+                if (p == v->skip)
                         continue;
                 for (int c = 0; c < m; c++) {
-                        double best = 0, value = 0;
-                        int b = capo_fit_baseline(s, o, row, c);
+                        double best = 0;
 
                         from[p * m + c] = 0;
-                        for (int k = 0; stay && k < m; k++) {
-                                double v = score[last * m + k] - (k != c) * SWITCH_COST;
+                        for (int k = 0; last >= 0 && k < m; k++) {
+                                double x = score[last * m + k] - (k != c) * SWITCH_COST;
 
-                                if (k == 0 || v > best) {
-                                        best = v;
+                                if (k == 0 || x > best) {
+                                        best = x;
                                         from[p * m + c] = k;
                                 }
                         }
-                        if (row[c].n_blocks && (points[p].best < 0 || row[c].us < row[points[p].best].us))
-                                points[p].best = c;
-                        if (c > 0) {
-                                value = -INFINITY;
-                                if (b >= 0 && !isnan(row[c].us) && !row[c].is_default &&
-                                    capo_fit_writable(&s->candidates[c])) {
-                                        double gain = ln_us(&row[b]) - ln_us(&row[c]);
-                                        double se = sqrt(row[b].se * row[b].se + row[c].se * row[c].se);
-
-                                        if (gain - q * se > 0 && 1 - exp(-gain) >= o->min_gain)
-                                                value = gain;
-                                }
-                        }
-                        score[p * m + c] = best + value;
+                        score[p * m + c] = best + value[p * m + c];
                 }
                 last = p;
         }
         for (int c = 1; last >= 0 && c < m; c++) {
-                if (score[last * m + c] > score[last * m + at])
-                        at = c;
+                if (score[last * m + c] > score[last * m + now])
+                        now = c;
         }
         for (int p = last; p >= 0; p--) {
-                const struct capo_fit_cell *row = &cells[p * m];
-                int c, b;
-
-                if (p == skip)
+                if (p == v->skip)
                         continue;
-                points[p].chosen = at;
-                at = from[p * m + at];
-                c = points[p].chosen ? points[p].chosen : points[p].best;
-                b = c < 0 ? -1 : capo_fit_baseline(s, o, row, c);
-                if (b >= 0 && (b == 0 || points[p].chosen)) {
-                        double gain = ln_us(&row[b]) - ln_us(&row[c]);
-                        double se =
-                                c == b || row[c].is_default ? 0 : sqrt(row[b].se * row[b].se + row[c].se * row[c].se);
+                points[p].chosen = now;
+                now = from[p * m + now];
+        }
+}
 
-                        points[p].gain = 1 - exp(-gain);
-                        points[p].gain_lo = 1 - exp(-(gain - q * se));
-                        points[p].gain_hi = 1 - exp(-(gain + q * se));
+static void set_gain(const struct view *v, int p, struct capo_fit_point *q)
+{
+        int c = q->chosen > 0 ? q->chosen : q->best;
+        double se = 0, gain = c < 0 ? NAN : c == 0 || at(v, p, c)->is_default ? 0 : gain_at(v, p, c, &se);
+
+        if (isnan(gain) || (q->chosen <= 0 && isnan(at(v, p, 0)->us)))
+                return;
+        q->gain = 1 - exp(-gain);
+        q->gain_lo = 1 - exp(-(gain - q->quantile * se));
+        q->gain_hi = 1 - exp(-(gain + q->quantile * se));
+}
+
+int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_options *o,
+                    const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points)
+{
+        const struct view v = {s, o, cells, skip};
+        size_t n = (size_t)s->n_points * (size_t)s->n_candidates;
+        _cleanup_free_ double *value = calloc(n + 1, sizeof *value);
+        _cleanup_free_ double *score = malloc((n + 1) * sizeof *score);
+        _cleanup_free_ int *from = malloc((n + 1) * sizeof *from);
+
+        if (!value || !score || !from)
+                return -ENOMEM;
+        for (int p = 0; p < s->n_points; p++) {
+                points[p].best = -1;
+                points[p].refused = CAPO_FIT_WRITTEN;
+                points[p].gain = points[p].gain_lo = points[p].gain_hi = NAN;
+                for (int c = 0; p != skip && c < s->n_candidates; c++) {
+                        const struct capo_fit_cell *cell = at(&v, p, c);
+
+                        if (cell->n_blocks && (points[p].best < 0 || cell->us < at(&v, p, points[p].best)->us))
+                                points[p].best = c;
                 }
         }
-        free(score);
-        free(from);
+        admit(&v, value, points);
+        path(&v, value, score, from, points);
+        for (int p = 0; p < s->n_points; p++) {
+                if (p != skip)
+                        set_gain(&v, p, &points[p]);
+        }
         return 0;
 }

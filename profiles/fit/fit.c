@@ -116,11 +116,12 @@ static int make_series(struct capo_fit_maker *m, struct capo_fit_series *s, cons
 
         if (e < 0)
                 return e;
-        capo_fit_estimate(s, CAPO_FIT_ALL, s->cells);
-        e = capo_fit_decide(s, o, s->cells, -1, s->points);
+        e = capo_fit_estimate(s, CAPO_FIT_ALL, s->cells);
+        if (e == 0)
+                e = capo_fit_decide(s, o, s->cells, -1, s->points);
         if (e < 0)
                 return e;
-        s->n_rows = capo_fit_rows(s, o, s->cells, -1, s->points, s->rows);
+        s->n_rows = capo_fit_rows(s, s->cells, -1, s->points, s->rows);
         capo_fit_judge(s, o);
         return capo_fit_check(s, o);
 }

@@ -14,6 +14,7 @@
 
 struct capo_fit_options {
         double min_gain;      /* fraction of time saved below which a rule is not worth having */
+        bool force;           /* believe gains that look like a fault of the measurement */
         bool without_default; /* NCCL's own choice was not measured: the next best candidate stands in */
         void (*progress)(const char *what, double done, void *user); /* may be NULL; done 0 .. 1 */
         void *user;
@@ -22,15 +23,18 @@ struct capo_fit_options {
 struct capo_fit_candidate {
         uint8_t algo, proto; /* enum capo_algo, capo_proto; both 0: NCCL's own choice; one 0: that part was NCCL's */
         uint8_t channels;    /* 0: NCCL's own number */
+        int n_runs;          /* the most that a size of it was measured in */
 };
 
 struct capo_fit_cell {
-        double us;     /* NAN: not measured */
-        double lo, hi; /* 95 % interval of us */
-        double se;     /* standard error of ln(us) */
-        uint32_t n_samples,
-                n_blocks; /* block: one run, in-place or out-of-place; 0: not measured, but between sizes that were */
-        bool is_default;  /* ran exactly what NCCL chose by itself; pooled with it */
+        double us;        /* NAN: not measured */
+        double lo, hi;    /* 95 % interval of us */
+        double se;        /* standard error of ln(us) */
+        double se_within; /* the part of it that comes from within the runs */
+        uint32_t n_samples, n_runs;
+        uint32_t n_blocks; /* block: one run, in-place or out-of-place; 0: not measured */
+        bool anchored;     /* all its runs have NCCL's own choice too: measured from that */
+        bool is_default;   /* ran exactly what NCCL chose by itself; pooled with it */
 };
 
 /* What became of a size, and why. */
@@ -42,14 +46,22 @@ enum capo_fit_verdict {
         CAPO_FIT_LEFT_SMALL,        /* the gain is below what a rule must save */
         CAPO_FIT_LEFT_NOISE,        /* the gain may be noise */
         CAPO_FIT_NO_NAME,           /* what ran is not fully recorded: a rule cannot name it */
+        CAPO_FIT_TOO_GOOD,          /* so large a gain is a fault of the measurement */
+        CAPO_FIT_SAME_EVERYWHERE,   /* the same gain at all sizes is a slow run of NCCL's own choice */
         CAPO_FIT_NO_DEFAULT,        /* NCCL's own choice was not measured here */
 };
 
 struct capo_fit_point {
         uint64_t bytes;
         uint8_t default_ran, default_channels; /* what NCCL's own choice ran; 0 not known or not always the same */
-        int best;                              /* candidate with the shortest time; -1 none */
-        int chosen;                            /* candidate; 0: leave to NCCL */
+        double noise;     /* standard deviation between runs here, as a fraction; measured or assumed */
+        double quantile;  /* standard errors that a gain must have: 95 % over all candidates compared */
+        int repeats;      /* runs beyond the first of a candidate that @noise comes from; 0: assumed */
+        int default_runs; /* of NCCL's own choice */
+        int first_block, end_block;
+        enum capo_fit_verdict refused; /* WRITTEN: not refused */
+        int best;                      /* candidate with the shortest time; -1 none */
+        int chosen;                    /* candidate; 0: leave to NCCL */
         double gain; /* of the chosen, or else of the best, over the baseline: (default - us) / default; NAN no default
                       */
         int shown;   /* the candidate to show: the chosen; else the best, 0 when that is what NCCL chooses */
@@ -61,21 +73,27 @@ struct capo_fit_row {
         uint64_t upto; /* bytes, included */
         int chosen;
         int first, last; /* points in it; last < first: none */
-        bool extended;   /* reaches beyond the sizes measured */
 };
 
 struct capo_fit_regret {
-        unsigned n;            /* decisions checked on measurements they were not made from */
-        unsigned n_unmeasured; /* decided, but the choice was not among what the left-out part measured */
-        unsigned n_worse;      /* slower than NCCL's own choice beyond noise */
-        double mean, worst;    /* over the candidate that is best over all measurements; fractions */
-        double mean_default;   /* the same, had everything been left to NCCL; NAN when that was not measured */
-        bool by_run;           /* a run was left out each time; else a size */
+        unsigned n;                    /* decisions checked on measurements they were not made from */
+        unsigned n_scored, n_unscored; /* sizes of the series with such a decision, and without */
+        unsigned n_worse;              /* decisions slower than NCCL's own choice beyond noise */
+        double mean, worst;            /* over the candidate that is best over all measurements; fractions */
+        double mean_default;           /* the same, had everything been left to NCCL; NAN when that was not measured */
+        double worst_default;          /* of what was chosen over NCCL's own choice; NAN when that was not measured */
+        bool by_run;                   /* a run was left out each time; else a size */
 };
 
 /* What to measure next: where the best candidate may be better than what is written, but is not sure to be. */
 struct capo_fit_next {
-        enum { CAPO_FIT_NEXT_NOTHING, CAPO_FIT_NEXT_DEFAULT, CAPO_FIT_NEXT_AGAIN, CAPO_FIT_NEXT_CANDIDATE } what;
+        enum {
+                CAPO_FIT_NEXT_NOTHING,
+                CAPO_FIT_NEXT_DEFAULT,
+                CAPO_FIT_NEXT_DEFAULT_AGAIN,
+                CAPO_FIT_NEXT_AGAIN,
+                CAPO_FIT_NEXT_CANDIDATE
+        } what;
         int candidate, first, last; /* CANDIDATE: which, at which points */
         double gain;                /* up to so much may be gained */
 };
@@ -85,8 +103,8 @@ struct capo_fit_series {
         uint8_t call, make;
         bool has_default;                      /* NCCL's own choice was measured at one size at least */
         bool covered;                          /* it was not, but the candidates are all it could have been */
-        bool one_run;                          /* nothing repeats between runs: their variation is not known */
-        double noise;                          /* standard deviation between runs, as a fraction */
+        bool one_run;                          /* nothing repeats between runs: how they differ is assumed */
+        double noise;                          /* the median of its points' noise */
         struct capo_fit_candidate *candidates; /* [0] is NCCL's own choice */
         int n_candidates;
         struct capo_fit_point *points; /* by rising size */

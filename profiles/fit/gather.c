@@ -10,9 +10,7 @@
 #include "profiles/fit/priv.h"
 #include "profiles/job/spread.h"
 
-#define ASSUMED    0.05  /* noise when nothing repeats at all */
-#define STALL      5.0   /* a single call this many times its block's median, once in a hundred, is a stall */
-#define UNREPEATED 0.005 /* least noise believed in while no run was repeated */
+#define STALL 5.0 /* a single call this many times its block's median, once in a hundred, is a stall */
 
 /* ---- 1. blocks ---- */
 
@@ -294,11 +292,15 @@ static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
         return 0;
 }
 
-/* Blocks are sorted by size: one size at a time. */
+/* Blocks are sorted by size: one size at a time. Only where single calls were timed is a run one process: the rows of a
+ * table that somebody wrote may come from anywhere. */
 static int run_habit(struct capo_fit_series *s)
 {
-        double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        double *v;
 
+        if (s->make != CAPO_MAKE_EVENT && s->make != CAPO_MAKE_KERNEL && s->make != CAPO_MAKE_HOST)
+                return 0;
+        v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
         if (!v)
                 return -ENOMEM;
         for (int i = 0, end; i < s->n_blocks; i = end) {
@@ -309,7 +311,7 @@ static int run_habit(struct capo_fit_series *s)
                         if (s->blocks[end].candidate == 0)
                                 v[n++] = s->blocks[end].value;
                 }
-                if (n < 2)
+                if (n < 1)
                         continue;
                 usual = capo_median(v, n);
                 for (int d = i, next; d < end && s->blocks[d].candidate == 0;
@@ -327,6 +329,7 @@ static int run_habit(struct capo_fit_series *s)
                                         continue;
                                 others = true;
                                 s->blocks[k].value -= own - usual;
+                                s->blocks[k].anchor = true;
                         }
                         for (int k = d; others && k < next; k++) {
                                 s->blocks[k].value -= own - usual;
@@ -401,51 +404,6 @@ static bool covers(const struct capo_fit_series *s)
                (algos & 1u << CAPO_ALGO_TREE) && (algos & 1u << CAPO_ALGO_NVLS);
 }
 
-/* ---- 3. noise ---- */
-
-static int find_noise(struct capo_fit_series *s)
-{
-        double *r = malloc(2 * ((size_t)s->n_blocks + 1) * sizeof *r), *group = r + s->n_blocks + 1;
-        size_t n = 0;
-        uint32_t most = 0;
-        bool runs_repeat = false;
-
-        if (!r)
-                return -ENOMEM;
-        for (int i = 0, end; i < s->n_blocks; i = end) {
-                for (end = i; end < s->n_blocks && s->blocks[end].point == s->blocks[i].point; end++)
-                        most = s->blocks[end].n > most ? s->blocks[end].n : most;
-                /* the candidates of this size; those that ran what NCCL chose count as its choice */
-                for (int c = 0; c < s->n_candidates; c++) {
-                        double sum = 0;
-                        uint32_t run = 0;
-                        size_t k = 0;
-
-                        if (c > 0 && capo_fit_cell_of(s, s->blocks[i].point, c)->is_default)
-                                continue;
-                        for (int j = i; j < end; j++) {
-                                const struct capo_fit_block *b = &s->blocks[j];
-                                bool same = capo_fit_cell_of(s, b->point, b->candidate)->is_default;
-
-                                if (b->anchor || (b->candidate != c && !(c == 0 && same)))
-                                        continue;
-                                runs_repeat |= k > 0 && b->run != run;
-                                run = b->run;
-                                sum += group[k++] = b->value;
-                        }
-                        for (size_t j = 0; k > 1 && j < k; j++)
-                                r[n++] = (group[j] - sum / (double)k) * sqrt((double)k / ((double)k - 1));
-                }
-        }
-        s->one_run = !runs_repeat;
-        if (n)
-                s->noise = fmax(capo_spread(r, n, 0, group), runs_repeat ? 0.001 : UNREPEATED);
-        else
-                s->noise = most >= 5 ? UNREPEATED : ASSUMED;
-        free(r);
-        return 0;
-}
-
 int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s, const struct capo_fit_item *items, size_t n,
                     struct capo_fault *fault)
 {
@@ -464,5 +422,5 @@ int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s, const s
         what_default_ran(s);
         number_folds(s);
         s->covered = !s->has_default && covers(s);
-        return find_noise(s);
+        return capo_fit_noise(s);
 }

@@ -14,6 +14,8 @@ const char *capo_fit_verdict_text(enum capo_fit_verdict verdict)
                 [CAPO_FIT_LEFT_SMALL] = "left to NCCL (gain too small)",
                 [CAPO_FIT_LEFT_NOISE] = "left to NCCL (within noise)",
                 [CAPO_FIT_NO_NAME] = "no: what ran is not fully recorded",
+                [CAPO_FIT_TOO_GOOD] = "no: more than 80 % is a fault of the measurement",
+                [CAPO_FIT_SAME_EVERYWHERE] = "no: the same at all sizes: a slow run of NCCL's choice",
                 [CAPO_FIT_NO_DEFAULT] = "no: NCCL's own choice was not measured",
         };
 
@@ -39,8 +41,10 @@ static enum capo_fit_verdict verdict(const struct capo_fit_series *s, const stru
                 return CAPO_FIT_LEFT;
         if (!capo_fit_writable(&s->candidates[q->shown]))
                 return CAPO_FIT_NO_NAME;
-        if (!capo_fit_cell_of(s, p, 0)->n_blocks)
+        if (!s->covered && !capo_fit_cell_of(s, p, 0)->n_blocks)
                 return CAPO_FIT_NO_DEFAULT;
+        if (q->refused)
+                return q->refused;
         return q->gain < o->min_gain ? CAPO_FIT_LEFT_SMALL : CAPO_FIT_LEFT_NOISE;
 }
 
@@ -58,12 +62,15 @@ static struct capo_fit_next next(const struct capo_fit_series *s, const struct c
         for (int p = 0; p < s->n_points; p++) {
                 const struct capo_fit_point *q = &s->points[p];
 
-                if (q->chosen == 0 && !best_is_nccls(s, p) && q->gain_hi > next.gain && q->gain >= o->min_gain)
+                if (q->chosen == 0 && !q->refused && !best_is_nccls(s, p) && q->gain_hi > next.gain &&
+                    q->gain >= o->min_gain)
                         next = (struct capo_fit_next){CAPO_FIT_NEXT_CANDIDATE, q->best, p, p, q->gain_hi};
         }
         if (next.what == CAPO_FIT_NEXT_NOTHING && s->one_run)
                 next.what = CAPO_FIT_NEXT_AGAIN;
         if (next.what == CAPO_FIT_NEXT_CANDIDATE) {
+                if (s->has_default && s->points[next.first].default_runs < 2)
+                        next.what = CAPO_FIT_NEXT_DEFAULT_AGAIN;
                 while (undecided(s, next.first - 1, next.candidate))
                         next.first--;
                 while (undecided(s, next.last + 1, next.candidate))

@@ -32,7 +32,7 @@ struct capo_fit_block {
         int fold; /* how many-th run of its candidate this is, for leaving one out */
         uint8_t place;
         uint8_t ran, ran_channels;
-        bool anchor; /* NCCL's own choice in a run that has other candidates at this size: those are measured from it */
+        bool anchor; /* of a run that has NCCL's own choice and other candidates at this size: those are measured from it */
 };
 
 /* Which part of the measurements an estimate is made from. */
@@ -52,8 +52,22 @@ struct capo_fit_part {
 int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s, const struct capo_fit_item *items, size_t n,
                     struct capo_fault *fault);
 
-/** capo_fit_estimate() - cells of @s from the blocks of @part; noise is s->noise. */
-void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part, struct capo_fit_cell *cells);
+/* What one run says of a cell. */
+struct capo_fit_run {
+        double value, variance; /* ln us, and the square of its error within the run */
+        uint32_t run, n_samples, n_blocks;
+        bool anchored; /* measured from NCCL's own choice in the same run */
+};
+
+/** capo_fit_runs() - the runs of candidate @c at point @p that @part has; candidates that ran what NCCL chose are its own
+ * choice, and the other way round. @runs: room for all blocks of the series. Returns how many. */
+int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c, struct capo_fit_run *runs);
+
+/** capo_fit_noise() - how much runs differ at each point (noise.c). Return: 0 or -ENOMEM. */
+int capo_fit_noise(struct capo_fit_series *s);
+
+/** capo_fit_estimate() - cells of @s from the blocks of @part, under the noise of its points. Return: 0 or -ENOMEM. */
+int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part, struct capo_fit_cell *cells);
 
 /** capo_fit_baseline() - what candidate @c of @row is measured against: NCCL's own choice, or the next best where that
  * is a fair stand-in; -1 nothing. */
@@ -65,11 +79,8 @@ int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_optio
                     const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points);
 
 /** capo_fit_rows() - rows from decided points; at most 2 * n_points + 2. Returns how many. */
-int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_options *o, const struct capo_fit_cell *cells,
-                  int skip, const struct capo_fit_point *points, struct capo_fit_row *rows);
-
-/** capo_fit_quantile() - how many standard errors a difference must have: 95 % over all candidates compared. */
-double capo_fit_quantile(const struct capo_fit_series *s);
+int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_cell *cells, int skip,
+                  const struct capo_fit_point *points, struct capo_fit_row *rows);
 
 /** capo_fit_check() - s->regret by leaving parts out. 0 or -ENOMEM. */
 int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o);

@@ -59,6 +59,11 @@ static double upper(double p)
 
 double capo_quantile_t(double alpha, double freedom)
 {
+        if (freedom < 1.5) /* exactly, where the expansion is off */
+                return 1 / tan(M_PI_2 * alpha);
+        if (freedom < 2.5)
+                return sqrt(2 / (alpha * (2 - alpha)) - 2);
+
         double z = upper(alpha / 2), z3 = z * z * z, z5 = z3 * z * z, v = freedom < 1 ? 1 : freedom;
 
         return z + (z3 + z) / (4 * v) + (5 * z5 + 16 * z3 + 3 * z) / (96 * v * v);

@@ -82,13 +82,15 @@ PY
         refuses "older, reading" 'older version' "$capo" store list "$tmp/old.db"
         "$capo" store add "$tmp/old.db" "$data"/algo_sweep.txt > /dev/null || fail "migration"
         [ "$("$capo" store query "$tmp/old.db" --sql "select cluster, collective, us from samples where import = 1" | tail -1)" = old,AllReduce,5.5 ] || fail "migrated sample"
-        # locked: another process holds the writer's place
-        python3 - "$db" <<'PY' &
-import sqlite3, sys, time
-c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute("begin exclusive"); time.sleep(4)
+        # locked: another process holds the writer's place until it is told to let go
+        python3 - "$db" "$tmp/held" "$tmp/go" <<'PY' &
+import os, sqlite3, sys, time
+c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=100); c.execute("begin exclusive"); open(sys.argv[2], "w")
+while not os.path.exists(sys.argv[3]): time.sleep(0.05)
 PY
-        sleep 1
+        for _ in $(seq 500); do [ -e "$tmp/held" ] && break; sleep 0.1; done
         refuses "locked" 'locked by another process' "$capo" store add "$db" --wait 1 "$data"/algo_sweep.txt
+        : > "$tmp/go"
         wait
 fi
 exit $bad

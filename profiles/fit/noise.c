@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much runs differ, size by size. A time has two layers of noise: within a run (the error of a block's median) and
+ * between runs (another day, other buffers, other channels). The second is estimated by Cochran's analysis of variance
+ * (the method-of-moments estimator of the random-effects model: Cochran 1954; Hedges and Olkin 1985, chapter 9): the
+ * variance of the runs of a cell around their mean, less what their own errors explain,
+ *
+ *      tau^2 = max(0, (sum of squares - sum of (n - 1) mean se^2) / sum of (n - 1))
+ *
+ * over all cells within two doublings of the size, because small sizes are often ten times as noisy as large ones.
+ *
+ * How far to trust it depends on how many runs were repeated at this size (the freedom d), not on how many sizes a run
+ * has: what makes a run slow makes it slow at many sizes. Two intervals hold with 95 %: Student's t with d degrees
+ * of freedom times what was measured, and t with FLOOR_FREEDOM times at least FLOOR, what public measurements show; the
+ * narrower one is taken. Where NCCL's own choice was not repeated only the second is left.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/util.h"
+#include "profiles/fit/priv.h"
+#include "profiles/job/spread.h"
+
+#define FLOOR         0.04 /* four of five public series repeat better than this: docs/fit.md, "How runs differ" */
+#define FLOOR_FREEDOM 3    /* the fifth does not: wide tails */
+#define WINDOW        2.0  /* doublings */
+
+struct sums {
+        double squares, within;
+        int freedom;
+};
+
+int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c, struct capo_fit_run *runs)
+{
+        const struct capo_fit_cell *row = &s->cells[p * s->n_candidates];
+        bool pooled = c == 0 || row[c].is_default;
+        int n = 0;
+
+        for (int i = s->points[p].first_block; i < s->points[p].end_block; i++) {
+                const struct capo_fit_block *b = &s->blocks[i];
+                bool same = b->candidate == 0 || row[b->candidate].is_default;
+                int k = n - 1;
+
+                if (b->candidate != c && !(pooled && same))
+                        continue;
+                if (b->fold == part.without_fold || (part.only_fold >= 0 && b->fold != part.only_fold) ||
+                    p == part.without_point)
+                        continue;
+                while (k >= 0 && runs[k].run != b->run)
+                        k--;
+                if (k < 0) {
+                        k = n++;
+                        runs[k] = (struct capo_fit_run){.run = b->run, .anchored = true};
+                }
+                runs[k].value += b->value; /* a sum until all are in */
+                runs[k].variance += b->se * b->se;
+                runs[k].n_samples += b->n;
+                runs[k].n_blocks++;
+                runs[k].anchored &= b->anchor;
+        }
+        for (int k = 0; k < n; k++) {
+                runs[k].value /= runs[k].n_blocks;
+                runs[k].variance /= (double)runs[k].n_blocks * runs[k].n_blocks;
+        }
+        return n;
+}
+
+static void add_cell(const struct capo_fit_run *runs, int n, struct sums *sum)
+{
+        double mean = 0, within = 0, squares = 0;
+
+        for (int k = 0; k < n; k++) {
+                mean += runs[k].value / n;
+                within += runs[k].variance / n;
+        }
+        for (int k = 0; k < n; k++)
+                squares += (runs[k].value - mean) * (runs[k].value - mean);
+        if (n < 2)
+                return;
+        sum->squares += squares;
+        sum->within += within * (n - 1);
+        sum->freedom += n - 1;
+}
+
+static struct sums of_point(struct capo_fit_series *s, int p, struct capo_fit_run *runs)
+{
+        struct sums sum = {0};
+
+        s->points[p].default_runs = 0;
+        for (int c = 0; c < s->n_candidates; c++) {
+                int n;
+
+                if (c > 0 && capo_fit_cell_of(s, p, c)->is_default)
+                        continue;
+                n = capo_fit_runs(s, CAPO_FIT_ALL, p, c, runs);
+                if (c == 0)
+                        s->points[p].default_runs = n;
+                s->candidates[c].n_runs = n > s->candidates[c].n_runs ? n : s->candidates[c].n_runs;
+                if (c > 0 || n == 0 || !runs[0].anchored) /* anchored: made equal, run by run */
+                        add_cell(runs, n, &sum);
+        }
+        return sum;
+}
+
+static void settle(struct capo_fit_series *s, int p, const struct sums *all, int compared)
+{
+        struct capo_fit_point *q = &s->points[p];
+        double alpha = 0.05 / compared, measured = 0, floor_t = capo_quantile_t(alpha, FLOOR_FREEDOM);
+        struct sums near = {0};
+        int freedom = q->default_runs >= 2 || !s->has_default ? all[p].freedom : 0;
+
+        for (int k = 0; k < s->n_points; k++) {
+                if (fabs(log2((double)s->points[k].bytes / (double)q->bytes)) > WINDOW + 1e-9)
+                        continue;
+                near.squares += all[k].squares;
+                near.within += all[k].within;
+                near.freedom += all[k].freedom;
+        }
+        if (near.freedom)
+                measured = sqrt(fmax(0, near.squares - near.within) / near.freedom);
+        q->noise = fmax(FLOOR, measured);
+        q->quantile = floor_t;
+        q->repeats = freedom;
+        if (freedom && capo_quantile_t(alpha, freedom) * measured < q->quantile * q->noise) {
+                q->noise = fmax(measured, 0.0005);
+                q->quantile = capo_quantile_t(alpha, freedom);
+        }
+}
+
+static int rising(const void *a, const void *b)
+{
+        double x = *(const double *)a, y = *(const double *)b;
+
+        return x < y ? -1 : x > y;
+}
+
+int capo_fit_noise(struct capo_fit_series *s)
+{
+        _cleanup_free_ struct capo_fit_run *runs = calloc((size_t)s->n_blocks + 1, sizeof *runs);
+        _cleanup_free_ struct sums *all = calloc((size_t)s->n_points + 1, sizeof *all);
+        _cleanup_free_ double *v = malloc(((size_t)s->n_points + 1) * sizeof *v);
+        int b = 0, others = s->n_candidates - 1;
+
+        if (!runs || !all || !v)
+                return -ENOMEM;
+        for (int p = 0; p < s->n_points; p++) {
+                s->points[p].first_block = b;
+                while (b < s->n_blocks && s->blocks[b].point == p)
+                        b++;
+                s->points[p].end_block = b;
+        }
+        s->one_run = true;
+        for (int p = 0; p < s->n_points; p++)
+                all[p] = of_point(s, p, runs);
+        for (int p = 0; p < s->n_points; p++) {
+                settle(s, p, all, others < 1 ? 1 : others);
+                s->one_run &= s->points[p].repeats == 0;
+                v[p] = s->points[p].noise;
+        }
+        qsort(v, (size_t)s->n_points, sizeof *v, rising);
+        s->noise = v[s->n_points / 2];
+        return 0;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a fit writes and what it does not: measurements of a few runs, made up so that the answer is known. */
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "core/base/calls.h"
+#include "profiles/fit/fit.h"
+
+enum { SIZES = 16, FIRST = 10 }; /* 1 KiB to 32 MiB */
+
+static struct capo_samples set;
+static struct capo_fit *fit;
+static const uint8_t tree = CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_LL128);
+static const uint8_t ring = CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL);
+
+static double base_us(int i)
+{
+        return 20 + exp2(i) / 40;
+}
+
+/* One run over sizes @from to @to; @factor(i) times the base; two halves, as nccl-tests has. */
+static void run(uint8_t want, int from, int to, double (*factor)(int i), double slow)
+{
+        static char name[] = "made";
+        struct capo_trial t = {.source = name, .layout = "8", .n_ranks = 8, .n_nodes = 1, .iterations = 20};
+        uint32_t r;
+
+        t.line = (unsigned)set.n_runs + 1;
+        r = capo_samples_run(&set, &t);
+        for (int i = from; i <= to; i++) {
+                for (int half = 0; half < 2; half++) {
+                        struct capo_sample s = {.bytes = 1ull << (FIRST + i),
+                                                .us = base_us(i) * factor(i) * slow *
+                                                      (1 + 0.001 * ((r * 7 + i * 3) % 5)),
+                                                .run = r,
+                                                .order = (uint32_t)i,
+                                                .call = CAPO_CALL_ALLREDUCE,
+                                                .make = CAPO_MAKE_LOOP,
+                                                .place = half ? CAPO_PLACE_IN : CAPO_PLACE_OUT,
+                                                .want = want};
+
+                        capo_samples_add(&set, &s);
+                }
+        }
+}
+
+static double own(int i)
+{
+        return 1;
+}
+
+static double gains_large(int i)
+{
+        return i >= 10 ? 0.85 + 0.01 * (i - 10) : 1.2;
+}
+
+static double gains_middle(int i)
+{
+        return i >= 4 && i <= 10 ? 0.80 : 1.3;
+}
+
+static double all_20(int i)
+{
+        return 0.8;
+}
+
+static double tenth(int i)
+{
+        return 0.001;
+}
+
+static const struct capo_fit_series *make(void)
+{
+        const struct capo_fit_options o = {.min_gain = 0.01};
+        struct capo_fault fault;
+
+        cr_assert_eq(capo_fit_make(&set, &o, &fit, &fault), 0, "%s", fault.text);
+        return &fit->series[0];
+}
+
+static void finish(void)
+{
+        capo_fit_free(fit);
+        capo_samples_free(&set);
+        fit = NULL;
+}
+
+/* The candidate that the rows choose at @bytes; 0: left to NCCL. */
+static int at(const struct capo_fit_series *s, double bytes)
+{
+        for (int i = 0; i < s->n_rows; i++) {
+                if ((uint64_t)bytes <= s->rows[i].upto)
+                        return s->rows[i].chosen;
+        }
+        return -1;
+}
+
+static double size(double i)
+{
+        return exp2(FIRST + i);
+}
+
+TestSuite(fit, .fini = finish);
+
+Test(fit, nothing_is_written_where_the_candidate_was_not_measured)
+{
+        const struct capo_fit_series *s;
+
+        for (int r = 0; r < 3; r++) {
+                run(0, 0, 15, own, 1);
+                run(tree, 11, 13, gains_large, 1);
+        }
+        s = make();
+        for (double i = 0; i < 16; i += 0.25)
+                cr_expect_eq(at(s, size(i)) > 0, i >= 11 && i <= 13, "2^%.2f", FIRST + i);
+}
+
+Test(fit, between_two_sizes_where_it_gains_it_is_written)
+{
+        const struct capo_fit_series *s;
+
+        for (int r = 0; r < 3; r++) {
+                run(0, 0, 15, own, 1);
+                run(tree, 4, 5, gains_middle, 1);
+                run(tree, 8, 9, gains_middle, 1);
+        }
+        s = make();
+        for (double i = 4; i <= 9; i += 0.25)
+                cr_expect(at(s, size(i)) > 0, "2^%.2f", FIRST + i);
+        cr_expect_eq(at(s, size(3.9)), 0);
+        cr_expect_eq(at(s, size(9.1)), 0);
+}
+
+Test(fit, what_was_measured_is_not_displaced_by_what_was_not)
+{
+        const struct capo_fit_series *s;
+        int c;
+
+        for (int r = 0; r < 3; r++) { /* Ring gains 20 % everywhere from 4 to 10, Tree 25 % but not measured at 7 */
+                run(0, 0, 15, own, 1);
+                run(ring, 0, 15, gains_middle, 1);
+                run(tree, 5, 6, gains_middle, 0.94);
+                run(tree, 8, 9, gains_middle, 0.94);
+        }
+        s = make();
+        c = at(s, size(7));
+        cr_assert(c > 0);
+        cr_expect_eq(s->candidates[c].algo, CAPO_ALGO_RING);
+        cr_expect_eq(s->candidates[at(s, size(5))].algo, CAPO_ALGO_TREE);
+}
+
+Test(fit, one_slow_run_of_three_makes_no_rule)
+{
+        const struct capo_fit_series *s;
+
+        run(0, 0, 15, own, 1);
+        run(0, 0, 15, own, 1.3);
+        run(0, 0, 15, own, 1);
+        for (int r = 0; r < 3; r++)
+                run(tree, 0, 15, own, 1.0 + 0.002 * r);
+        s = make();
+        cr_expect_eq(s->n_rows, 1);
+}
+
+Test(fit, two_slow_runs_of_three_make_no_rule)
+{
+        const struct capo_fit_series *s;
+
+        run(0, 0, 15, own, 1.3);
+        run(0, 0, 15, own, 1.3);
+        run(0, 0, 15, own, 1);
+        for (int r = 0; r < 3; r++)
+                run(tree, 0, 15, own, 1.0 + 0.002 * r);
+        s = make();
+        cr_expect_eq(s->n_rows, 1);
+}
+
+Test(fit, a_gain_that_is_the_same_everywhere_is_a_slow_default)
+{
+        const struct capo_fit_series *s;
+
+        for (int r = 0; r < 3; r++) {
+                run(0, 0, 15, own, 1);
+                run(tree, 0, 15, all_20, 1);
+        }
+        s = make();
+        cr_expect_eq(s->n_rows, 1);
+        cr_expect_eq(s->points[3].verdict, CAPO_FIT_SAME_EVERYWHERE);
+}
+
+Test(fit, a_gain_beyond_reason_is_refused)
+{
+        const struct capo_fit_series *s;
+
+        run(0, 4, 8, own, 1);
+        run(tree, 4, 8, tenth, 1);
+        s = make();
+        cr_expect_eq(s->n_rows, 1);
+        cr_expect_eq(s->points[2].verdict, CAPO_FIT_TOO_GOOD);
+}
+
+Test(fit, one_run_each_is_not_believed_to_a_percent)
+{
+        const struct capo_fit_series *s;
+
+        run(0, 0, 15, own, 1);
+        run(tree, 0, 15, gains_large, 1);
+        s = make();
+        cr_expect_eq(s->n_rows, 1, "15 %% from one run each");
+        cr_expect_eq(s->points[12].verdict, CAPO_FIT_LEFT_NOISE);
+        cr_expect_eq(s->next.what, CAPO_FIT_NEXT_DEFAULT_AGAIN);
+        cr_expect_geq(s->points[12].noise, 0.04);
+        cr_expect_eq(s->points[12].repeats, 0);
+}
+
+Test(fit, three_runs_each_find_what_is_there)
+{
+        const struct capo_fit_series *s;
+
+        for (int r = 0; r < 3; r++) {
+                run(0, 0, 15, own, 1 + 0.004 * r);
+                run(tree, 0, 15, gains_large, 1 + 0.003 * r);
+        }
+        s = make();
+        cr_expect_eq(at(s, size(9)), 0);
+        cr_expect(at(s, size(10)) > 0);
+        cr_expect(at(s, size(15)) > 0);
+        cr_expect_eq(at(s, size(15.01)), 0, "nothing is claimed beyond the last size");
+        cr_expect_eq(s->regret.n_scored, 16);
+        cr_expect_eq(s->regret.n_unscored, 0);
+        cr_expect_leq(s->regret.worst_default, 0.01);
+}
