@@ -3,6 +3,7 @@
  * The settings table at work. Each row of env.def becomes one field, one parse call and one printed line, so the list,
  * the parser and the documentation cannot drift apart.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -63,6 +64,19 @@ int capo_env_read(struct capo_env *env)
 #include "capo/env.def"
 #undef ENV
         return bad;
+}
+
+int capo_env_understood(const char *known, const char *text, const char **of)
+{
+#define ENV(field, type, name, def, help)                                  \
+        if (!strcmp(known, name)) {                                        \
+                capo_env_##type value;                                     \
+                *of = #type;                                               \
+                return !*text || parse_##type(text, &value) ? 0 : -EINVAL; \
+        }
+#include "capo/env.def"
+#undef ENV
+        return -ENOENT;
 }
 
 void capo_env_print(FILE *out, bool markdown)

@@ -32,6 +32,14 @@ struct capo_env {
  */
 int capo_env_read(struct capo_env *env);
 
+/**
+ * capo_env_understood() - is @text a value of setting @name?
+ * @type: set to its type, "SIZE" and so on, when there is such a setting
+ *
+ * Return: 0, for an empty text too; -EINVAL it does not parse; -ENOENT no such setting.
+ */
+int capo_env_understood(const char *name, const char *text, const char **type);
+
 /** capo_env_print() - one line per setting: name, value in force, default, meaning. @markdown: as the table of
  * docs/env.md, without the values in force. */
 void capo_env_print(FILE *out, bool markdown);

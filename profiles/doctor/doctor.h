@@ -55,6 +55,10 @@ int capo_doctor_nccl_version(const char *path);
  * unknown). */
 void capo_doctor_settings(struct capo_findings *f, int version);
 
+/** capo_doctor_own() - CAPO_* of the environment, as the library in the job would take them (capo_doctor_settings() asks
+ * it). */
+void capo_doctor_own(struct capo_findings *f);
+
 /** capo_doctor_plugins() - which tuner, profiler and net plugin release @version would load here, and what capo does
  * beside it. */
 void capo_doctor_plugins(struct capo_findings *f, int version);

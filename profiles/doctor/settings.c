@@ -202,6 +202,21 @@ static void check_choice(struct capo_findings *f, const struct setting *set, uns
         }
 }
 
+/* Named in a list, alone or of a function; "^LL128" and "allreduce:^LL128" take it away. */
+static bool names_ll128(const char *value)
+{
+        while (*value) {
+                size_t n = strcspn(value, ";");
+                const char *colon = memchr(value, ':', n), *list = colon ? colon + 1 : value;
+                const char *found = strcasestr(list, "LL128");
+
+                if (*list != '^' && found && found < value + n)
+                        return true;
+                value += n + (value[n] == ';');
+        }
+        return false;
+}
+
 static void check_values(struct capo_findings *f, const struct settings *s, int version)
 {
         const struct setting *algo = find(s, "NCCL_ALGO"), *proto = find(s, "NCCL_PROTO"), *set, *other;
@@ -218,7 +233,7 @@ static void check_values(struct capo_findings *f, const struct settings *s, int 
         }
         if (proto) {
                 check_choice(f, proto, find_proto, version);
-                if (strcasestr(proto->value, "LL128") && *proto->value != '^')
+                if (names_ll128(proto->value))
                         capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                                          "NCCL_PROTO=%s: naming LL128 skips NCCL's test whether the links keep "
                                          "128-byte stores whole; on "
@@ -270,27 +285,6 @@ static void check_values(struct capo_findings *f, const struct settings *s, int 
                                  "NCCL_DEBUG=TRACE prints more than INFO only in builds with TRACE=1");
 }
 
-/* A name that is nearly right is not read by anybody, and nobody says so. */
-static void check_own(struct capo_findings *f)
-{
-        static const char *const names[] = {
-#define ENV(field, type, name, def, help) name,
-#include "capo/env.def"
-#undef ENV
-        };
-
-        for (char **e = environ; *e; e++) {
-                int n = (int)strcspn(*e, "=");
-                bool known = strncmp(*e, "CAPO_", 5) != 0;
-
-                for (size_t i = 0; i < N_ELEMENTS(names) && !known; i++)
-                        known = strlen(names[i]) == (size_t)n && !strncmp(*e, names[i], (size_t)n);
-                if (!known)
-                        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                         "%.*s is set: capo has no such setting; capo env lists them", n, *e);
-        }
-}
-
 void capo_doctor_settings(struct capo_findings *f, int version)
 {
         struct settings *s = calloc(1, sizeof *s);
@@ -301,7 +295,7 @@ void capo_doctor_settings(struct capo_findings *f, int version)
         gather(s);
         check_life(f, s, version);
         check_values(f, s, version);
-        check_own(f);
+        capo_doctor_own(f);
         if (f->n == before)
                 capo_finding_add(f, CAPO_FINDING_OK, "settings",
                                  "%zu NCCL and libfabric settings, none dead, contradictory or dangerous", s->n);

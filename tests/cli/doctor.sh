@@ -42,6 +42,26 @@ expect 1 'no such command' -- -- ./nothing
 NCCL_TREE_THRESHOLD=0 expect 0 'warn .*NCCL_TREE_THRESHOLD=0 .*no NCCL after 2.4.8' -- -- ./linked
 CAPO_PROFIL=x expect 0 'warn .*CAPO_PROFIL is set: capo has no such setting' -- -- ./linked
 NCCL_PROTO=Simple,LL128 expect 0 'warn .*LL128 skips' -- -- ./linked
+# taking LL128 away is what one should do, whichever way it is written
+for value in '^LL128' 'Simple' '^LL,LL128' 'allreduce:^LL128' '^LL128;allgather:Simple'; do
+        out=$(NCCL_PROTO=$value "$capo" doctor -- ./linked 2>&1)
+        echo "$out" | grep -q 'LL128 skips' && { echo "NCCL_PROTO=$value is called dangerous: $out"; bad=1; }
+done
+NCCL_PROTO='^LL;allgather:LL128' expect 0 'warn .*LL128 skips' -- -- ./linked
+# what the library in the job would not understand, or refuse
+CAPO_PROFILE=/nowhere.json expect 1 'FAIL .*CAPO_PROFILE=/nowhere.json: .*init of every communicator would fail' -- -- ./linked
+CAPO_PROFILE=/nowhere.json CAPO_STRICT=0 expect 0 'warn .*goes on with NCCL' -- -- ./linked
+CAPO_PROFILE=/nowhere.json CAPO_TUNER=off expect 0 'ok *settings' -- -- ./linked
+CAPO_PROFILE=auto expect 0 'note .*tunes only under capo run' -- -- ./linked
+echo '{"capo_profile": 1, "rules": [' >broken.json
+CAPO_PROFILE=$dir/broken.json expect 1 'FAIL .*broken.json:' -- -- ./linked
+CAPO_RING=lots expect 0 'warn .*CAPO_RING=lots is not understood (SIZE)' -- -- ./linked
+CAPO_OFF=maybe expect 0 'warn .*CAPO_OFF=maybe is not understood (BOOL)' -- -- ./linked
+CAPO_GPU_SAMPLE=often expect 0 'warn .*CAPO_GPU_SAMPLE=often is not understood (INT)' -- -- ./linked
+CAPO_TRACE=some expect 0 'warn .*CAPO_TRACE=some is not understood: expected all' -- -- ./linked
+CAPO_TUNER=perhaps expect 0 'warn .*expected on, only, chain, off' -- -- ./linked
+CAPO_LAYOUT=3+x expect 0 'warn .*CAPO_LAYOUT=3+x: expected ranks per node' -- -- ./linked
+CAPO_RING=1M CAPO_TRACE=all CAPO_LAYOUT=3+5 CAPO_QUIET=yes expect 0 'ok *settings' -- -- ./linked
 NCCL_ALGO=foo expect 1 'FAIL .*"foo" is not a word' -- -- ./linked
 NCCL_ALGO=allreduce:tree expect 0 'capo chooses among what they leave' -- -- ./linked
 NCCL_ALGO='ring;tree' expect 1 'only the first list' -- -- ./linked

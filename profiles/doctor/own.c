@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo's own settings: names that nobody reads, values that are not understood, a profile that cannot be loaded. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "capo/env.h"
+#include "core/base/layout.h"
+#include "core/base/util.h"
+#include "core/profile/find.h"
+#include "profiles/doctor/doctor.h"
+
+extern char **environ;
+
+/* A name that is nearly right is not read by anybody, and nobody says so; a value that is not understood gives way to
+ * the default in every process. */
+static void check_form(struct capo_findings *f, const char *var)
+{
+        char name[64];
+        const char *equals = strchr(var, '='), *type = "";
+        int r;
+
+        if (!equals || strncmp(var, "CAPO_", 5) != 0)
+                return;
+        snprintf(name, sizeof name, "%.*s", (int)(equals - var), var);
+        r = capo_env_understood(name, equals + 1, &type);
+        if (r == -ENOENT)
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                 "%s is set: capo has no such setting; capo env lists them", name);
+        else if (r < 0)
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                 "%s=%s is not understood (%s): the default is used; capo env shows it", name,
+                                 equals + 1, type);
+}
+
+static const char *value_of(const char *name)
+{
+        const char *text = getenv(name);
+
+        return text && *text ? text : NULL;
+}
+
+static void check_words(struct capo_findings *f)
+{
+        static const struct {
+                const char *name, *words[5];
+        } rows[] = {{"CAPO_TRACE", {"all"}},
+                    {"CAPO_TUNER", {"on", "only", "chain", "off"}},
+                    {"CAPO_PROFILER", {"on", "off", "auto"}}};
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                const char *value = value_of(rows[i].name);
+                bool known = !value;
+                char words[64] = "";
+
+                for (size_t k = 0; rows[i].words[k]; k++) {
+                        size_t n = strlen(words);
+
+                        known |= value && !strcmp(value, rows[i].words[k]);
+                        snprintf(words + n, sizeof words - n, "%s%s", k ? ", " : "", rows[i].words[k]);
+                }
+                if (!known)
+                        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                         "%s=%s is not understood: expected %s; the default is used", rows[i].name,
+                                         value, words);
+        }
+}
+
+/* What the tuner does with it: without the profile every communicator's init fails, unless CAPO_STRICT=0. */
+static void check_profile(struct capo_findings *f)
+{
+        const char *name = value_of("CAPO_PROFILE"), *tuner = value_of("CAPO_TUNER"), *strict = value_of("CAPO_STRICT");
+        _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
+        bool lax = strict && (!strcmp(strict, "0") || !strcasecmp(strict, "no") || !strcasecmp(strict, "off") ||
+                              !strcasecmp(strict, "false"));
+        struct capo_fault fault;
+        char path[4096];
+
+        if (!name || (tuner && (!strcmp(tuner, "off") || !strcmp(tuner, "chain"))))
+                return;
+        if (!strcmp(name, "auto"))
+                capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
+                                 "CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file");
+        else if (capo_profile_find(name, NULL, path, sizeof path, &fault) < 0 ||
+                 capo_profile_load(path, &profile, &fault) < 0)
+                capo_finding_add(f, lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL, "settings", "CAPO_PROFILE=%s: %s; %s",
+                                 name, fault.text,
+                                 lax ? "with CAPO_STRICT=0 the job goes on with NCCL's own choices"
+                                     : "the init of every communicator would fail");
+}
+
+static void check_layout(struct capo_findings *f)
+{
+        const char *text = value_of("CAPO_LAYOUT"), *at = NULL;
+        struct capo_layout layout;
+
+        if (text && capo_layout_parse(text, &layout, &at) < 0)
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                 "CAPO_LAYOUT=%.60s: expected ranks per node such as 3+5 or 4x8, found \"%.20s\"", text,
+                                 at);
+}
+
+void capo_doctor_own(struct capo_findings *f)
+{
+        for (char **e = environ; *e; e++)
+                check_form(f, *e);
+        check_words(f);
+        check_profile(f);
+        check_layout(f);
+}
