@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one decision. Each abi_vN.c turns its arguments into the calls below and nothing else; what to choose is decided
+ * The one decision. Each tuner/abi/vN.c turns its arguments into the calls below and nothing else; what to choose is decided
  * here, from things that are equal on all ranks.
+ *
+ * From ABI v3 on an answer is a mark in NCCL's cost table (capo_mark_...); v1 and v2 are told the numbers of algorithm and
+ * protocol (capo_name_...). Of each there are three, from the few instructions that most questions need to all that there
+ * is: quick (inlined into the adapter), looked_up (a table look-up decides, but not into the first six cells), considered
+ * (sweeping, conditions on the question, somebody else to ask).
  */
 #ifndef CAPO_CHOOSE_H
 #define CAPO_CHOOSE_H
@@ -12,19 +17,9 @@
 #include "core/profile/match.h"
 #include "core/profile/seen.h"
 #include "core/base/util.h"
-#include "tuner/abi/nccl_plugin.h"
+#include "tuner/plugin.h"
 
-/* What NCCL tells at init, over all versions. */
-struct capo_tuner_info {
-        int abi; /* 1 .. 6 */
-        size_t n_ranks, n_nodes;
-        uint64_t comm_id;                      /* v5 on: commHash; else 0 */
-        const struct capo_nvl_info *nvl;       /* v5 on; else NULL */
-        struct capo_nccl_constants *constants; /* v5 on: may be changed; else NULL */
-        capo_nccl_log log;                     /* may be NULL */
-};
-
-struct capo_chain;
+struct capo_other;
 
 /* Cells that are answered on the spot: Tree and Ring. */
 #define CAPO_CELLS_QUICK (CAPO_ALGO_RING * CAPO_NCCL_PROTOS)
@@ -41,7 +36,7 @@ struct capo_tuner_layouts {
 struct capo_tuner {
         const struct capo_table *table[CAPO_COLLS]; /* never NULL: `empty` has no opinion */
         void (*decided)(uint16_t rule);             /* tell the recorder; NULL without one */
-        struct capo_chain *chain;                   /* whom to ask where we have no opinion; NULL nobody */
+        struct capo_other *chain;                   /* whom to ask where we have no opinion; NULL nobody */
         bool plain; /* a table look-up is the whole decision, and where it has none nobody else is asked */
         uint8_t direct[CAPO_COLLS]; /* bit n: cell n, one of the first six, may be answered through ABI v1 and v2 */
 
@@ -65,17 +60,23 @@ struct capo_tuner {
 capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out);
 capo_nccl_result capo_tuner_close(struct capo_tuner *tuner);
 
-/** capo_choose() - the decision when it is not plain: sweeping, or rules with conditions on the question.
- * @table: NULL for ABI versions without one. */
-struct capo_choice capo_choose(const struct capo_tuner *tuner, struct capo_question *question, const float *table,
-                               int n_algos, int n_protos);
+/** capo_tuner_chunk() - ABI v6: capo has no rows for chunks; the question is passed on to a chained tuner. */
+void capo_tuner_chunk(const struct capo_tuner *tuner, int func, size_t bytes, int algo, int proto, int channels,
+                      size_t *chunk);
 
-/* What does not fit into the few instructions below. capo_tuner_ask_all: any communicator, any cost table, with the
- * arguments of its caller in their places. capo_tuner_ask_table: a look-up decides, the cost table is [n_algos][3]. */
-capo_nccl_result capo_tuner_ask_all(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
-                                    int n_algos, int n_protos, int reg_buff, int *channels);
-capo_nccl_result capo_tuner_ask_table(const struct capo_tuner *t, const struct capo_table *rows, size_t bytes,
-                                      float *table, int n_algos, int *channels);
+/** capo_tuner_safe() - may @choice be named through ABI v1 or v2? @nvls: what NCCL's flag says.
+ *
+ * NCCL 2.19 to 2.21 run what they are told. Ring and Tree with LL and Simple exist on every machine; NVLS where the
+ * flag says so; LL128 corrupts data on links that split 128-byte stores, and nothing here tells those links apart;
+ * CollNet has conditions of its own. (2.19.1 to 2.21.5: enqueue.cc getAlgoInfo, graph/tuning.cc.) */
+bool capo_tuner_safe(const struct capo_tuner *tuner, int func, struct capo_choice choice, int nvls);
+
+/* What does not fit into the few instructions below. capo_mark_considered: any communicator, any cost table, with the
+ * arguments of its caller in their places. capo_mark_looked_up: a look-up decides, the cost table is [n_algos][3]. */
+capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
+                                      int n_algos, int n_protos, int reg_buff, int *channels);
+capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows, size_t bytes,
+                                     float *table, int n_algos, int *channels);
 capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word);
 
 static inline uint32_t capo_float_bits(float x)
@@ -94,7 +95,7 @@ static inline bool capo_cell_available(float cell)
 }
 
 /**
- * capo_tuner_ask() - answer one question of ABI v3 or later through the cost table
+ * capo_mark_quick() - answer one question of ABI v3 or later through the cost table
  *
  * No opinion: nothing is written. Else the entry gets 0.0, the smallest time there is, unless NCCL marked it as not
  * available; all others keep what NCCL predicted. NCCL takes the first of equal values (enqueue.cc, topoGetAlgoInfo),
@@ -103,8 +104,8 @@ static inline bool capo_cell_available(float cell)
  * Here is the plain case: a row for Tree or Ring, the first six entries, decides and nobody else is to be asked. Five
  * factors whose product is not 0 are all not 0, and a multiplication takes its operand straight from memory.
  */
-static inline capo_nccl_result capo_tuner_ask(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops,
-                                              float *table, int n_algos, int n_protos, int reg_buff, int *channels)
+static inline capo_nccl_result capo_mark_quick(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops,
+                                               float *table, int n_algos, int n_protos, int reg_buff, int *channels)
 {
         const struct capo_table *rows;
         uint32_t word, cell;
@@ -112,13 +113,13 @@ static inline capo_nccl_result capo_tuner_ask(const struct capo_tuner *t, int fu
         if (unlikely((unsigned)func >= CAPO_COLLS || !t))
                 return CAPO_NCCL_SUCCESS;
         if (unlikely(n_algos < CAPO_ALGO_RING) || unlikely(!t->plain) || unlikely(n_protos != CAPO_NCCL_PROTOS))
-                return capo_tuner_ask_all(t, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
+                return capo_mark_considered(t, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
         rows = t->table[func];
         word = capo_table_word(rows, bytes);
         cell = word & 255;
         if (unlikely(cell >= CAPO_CELLS_QUICK) ||
             unlikely(!(capo_float_bits(table[0] * table[1] * table[2] * table[3] * table[4]) << 1)))
-                return capo_tuner_ask_table(t, rows, bytes, table, n_algos, channels);
+                return capo_mark_looked_up(t, rows, bytes, table, n_algos, channels);
         if (unlikely(!capo_cell_available(table[cell])))
                 return CAPO_NCCL_SUCCESS; /* here and now: NCCL's choice stands */
         table[cell] = 0.0f;
@@ -130,26 +131,26 @@ static inline capo_nccl_result capo_tuner_ask(const struct capo_tuner *t, int fu
 }
 
 /* Likewise what does not fit below: any communicator; a plain one, but none of the first six cells. */
-capo_nccl_result capo_tuner_ask_direct_all(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
-                                           int pipe_ops, int *algo, int *proto, int *channels);
-capo_nccl_result capo_tuner_ask_direct_table(const struct capo_tuner *t, int func, size_t bytes, int nvls, int *algo,
-                                             int *proto, int *channels);
+capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
+                                      int pipe_ops, int *algo, int *proto, int *channels);
+capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls, int *algo,
+                                     int *proto, int *channels);
 
-/** capo_tuner_ask_direct() - answer one question of ABI v1 or v2: both outputs or none, taken unchecked by NCCL 2.19 to
+/** capo_name_quick() - answer one question of ABI v1 or v2: both outputs or none, taken unchecked by NCCL 2.19 to
  * 2.21, so only what is safe on any machine is answered. */
-static inline capo_nccl_result capo_tuner_ask_direct(const struct capo_tuner *t, int func, size_t bytes, int collnet,
-                                                     int nvls, int pipe_ops, int *algo, int *proto, int *channels)
+static inline capo_nccl_result capo_name_quick(const struct capo_tuner *t, int func, size_t bytes, int collnet,
+                                               int nvls, int pipe_ops, int *algo, int *proto, int *channels)
 {
         uint32_t word, cell;
 
         if (unlikely((unsigned)func >= CAPO_COLLS || !t))
                 return CAPO_NCCL_SUCCESS;
         if (unlikely(!t->plain))
-                return capo_tuner_ask_direct_all(t, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+                return capo_name_considered(t, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
         word = capo_table_word(t->table[func], bytes);
         cell = word & 255;
         if (unlikely(cell >= CAPO_CELLS_QUICK) || unlikely(!(t->direct[func] >> cell & 1)))
-                return capo_tuner_ask_direct_table(t, func, bytes, nvls, algo, proto, channels);
+                return capo_name_looked_up(t, func, bytes, nvls, algo, proto, channels);
         *algo = cell >= CAPO_NCCL_PROTOS;
         *proto = (int)(cell >= CAPO_NCCL_PROTOS ? cell - CAPO_NCCL_PROTOS : cell);
         if (word >> 8 & 255)

@@ -13,7 +13,7 @@
 
 #include "capo/msg.h"
 #include "core/base/util.h"
-#include "tuner/sweep_plan.h"
+#include "tuner/sweep.h"
 #include "tuner/tuner_env.h"
 
 static struct capo_sweep_plan *in_force;

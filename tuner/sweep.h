@@ -3,16 +3,7 @@
 #ifndef CAPO_SWEEP_H
 #define CAPO_SWEEP_H
 
-#include "capo/seam.h"
-#include "core/profile/match.h"
-
-struct capo_sweep_ask {
-        struct capo_seam_call call; /* which call this is: equal on all ranks */
-        struct capo_question question;
-        const float *table; /* NCCL's predictions, flat [n_algos][n_protos], < 0 not available; NULL for ABI v1, v2 */
-        int n_algos, n_protos;
-        int n_ranks, n_nodes;
-};
+#include "tuner/sweep_plan.h"
 
 /**
  * capo_sweep_choose - the candidate for this call, or algo 0: none, the profile decides

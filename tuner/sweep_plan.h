@@ -14,9 +14,18 @@
 #define CAPO_SWEEP_PLAN_H
 
 #include "capo/profile.h"
-#include "tuner/sweep.h"
+#include "capo/seam.h"
+#include "core/profile/match.h"
 
 enum { CAPO_SWEEP_CANDIDATES = 192 };
+
+struct capo_sweep_ask {
+        struct capo_seam_call call; /* which call this is: equal on all ranks */
+        struct capo_question question;
+        const float *table; /* NCCL's predictions, flat [n_algos][n_protos], < 0 not available; NULL for ABI v1, v2 */
+        int n_algos, n_protos;
+        int n_ranks, n_nodes;
+};
 
 struct capo_sweep_plan {
         uint64_t min_bytes, max_bytes;

@@ -2,7 +2,7 @@
 #ifndef CAPO_NCCL_VERSION_H
 #define CAPO_NCCL_VERSION_H
 
-#include "tuner/abi/nccl_plugin.h"
+#include "tuner/nccl_plugin.h"
 
 /** capo_nccl_version() - NCCL_VERSION_CODE of the library that the logger @log belongs to, or, without a logger, of the
  * libnccl.so.2 that is loaded; 0 when it cannot be found (linked statically and stripped). Any thread. */

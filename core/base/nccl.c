@@ -59,6 +59,16 @@ bool capo_profiler_abi_asked(int version, int abi)
         return abi > 0 && abi < (int)N_ELEMENTS(profiler_abis) && in(profiler_abis[abi], version);
 }
 
+int capo_tuner_abi_since(int abi)
+{
+        return tuner_abis[abi].first;
+}
+
+int capo_profiler_abi_since(int abi)
+{
+        return profiler_abis[abi].first;
+}
+
 int capo_nccl_code(int said)
 {
         if (said < 10000)

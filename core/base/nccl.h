@@ -47,8 +47,10 @@ int capo_nccl_named(const char *text);
 char *capo_nccl_text(uint32_t version, char *text, size_t room);
 
 /** capo_tuner_abi_asked(), capo_profiler_abi_asked() - does release @version look for that version of the plugin interface
- * (include/capo/plugin_abis.def)? */
+ * (include/capo/plugin_abis.def)? capo_tuner_abi_since(), capo_profiler_abi_since() - the first that does. */
 bool capo_tuner_abi_asked(int version, int abi);
 bool capo_profiler_abi_asked(int version, int abi);
+int capo_tuner_abi_since(int abi);
+int capo_profiler_abi_since(int abi);
 
 #endif

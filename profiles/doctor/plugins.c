@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which plugins NCCL would load, by the search rules of its release (misc/tuner.cc, plugin/plugin_open.cc of 2.19.1
- * to 2.30.7): tuners before 2.21 only by NCCL_TUNER_PLUGIN; from 2.21 on the variable's value, then
- * libnccl-tuner-<value>.so, then libnccl-tuner.so; when nothing opened, the net plugin's file, which may export a tuner
- * of its own, as aws-ofi-nccl does.
+ * Which plugins NCCL would load, by its search rules (core/base/plugin_file.h): tuners before 2.21 only by NCCL_TUNER_PLUGIN;
+ * when nothing opened, the net plugin's file.
  */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "core/base/util.h"
 #include "core/base/nccl.h"
+#include "core/base/plugin_file.h"
 #include "profiles/doctor/doctor.h"
 #include "profiles/doctor/elf_file.h"
 
@@ -44,19 +42,15 @@ static bool find_library(const char *name, char *path, size_t room)
         return false;
 }
 
-/* The value itself, then lib nccl-<kind>-<value>.so; or the default name when the variable is unset. */
 static bool find_plugin(const char *kind, const char *value, char *path, size_t room)
 {
-        char name[600];
+        char name[CAPO_PLUGIN_FILE];
 
-        if (value && *value) {
-                if (find_library(value, path, room))
+        for (unsigned i = 0; capo_plugin_file(kind, value, i, name); i++) {
+                if (find_library(name, path, room))
                         return true;
-                snprintf(name, sizeof name, "libnccl-%s-%s.so", kind, value);
-                return find_library(name, path, room);
         }
-        snprintf(name, sizeof name, "libnccl-%s.so", kind);
-        return find_library(name, path, room);
+        return false;
 }
 
 /* "v2, v3 and so on" of the symbols <stem>_v1.. the file exports; empty when none. */
@@ -129,21 +123,21 @@ void capo_doctor_plugins(struct capo_findings *f, int version)
         };
         char net[4096], path[4096];
         const char *value = getenv("NCCL_NET_PLUGIN");
-        bool has_net = (!value || strcasecmp(value, "none")) && find_plugin("net", value, net, sizeof net);
+        bool has_net = !capo_plugin_off(value) && find_plugin("net", value, net, sizeof net);
 
         if (has_net)
                 capo_finding_add(f, CAPO_FINDING_NOTE, "plugins", "net plugin: %s", net);
-        else if (value && *value && strcasecmp(value, "none"))
+        else if (value && *value && !capo_plugin_off(value))
                 capo_finding_add(f, CAPO_FINDING_WARN, "plugins",
                                  "NCCL_NET_PLUGIN=%s is not found here: NCCL falls back to its own transports", value);
         for (size_t i = 0; i < N_ELEMENTS(kinds); i++) {
                 value = getenv(kinds[i].variable);
                 if (version && !capo_nccl_has(version, kinds[i].loads))
                         continue; /* settings.def says that the variable is dead there */
-                if (value && !strcasecmp(value, "none"))
+                if (capo_plugin_off(value))
                         capo_finding_add(f, CAPO_FINDING_NOTE, "plugins", "%s=none: NCCL loads no %s from 2.28 on",
                                          kinds[i].variable, kinds[i].kind);
-                else if (value && *value && !strncasecmp(value, "STATIC_PLUGIN", strlen(value)))
+                else if (capo_plugin_static(value))
                         capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
                                          "%s=%s: every prefix of STATIC_PLUGIN means symbols already in the program, a "
                                          "preloaded library's "

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "shim/nccl/nccl_abi.h"
-#include "tuner/abi/nccl_profiler.h"
+#include "tuner/nccl_profiler.h"
 #if defined __x86_64__
 #define TICKS() __builtin_ia32_rdtsc()
 #else

@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tuner/abi/nccl_plugin.h"
-#include "tuner/abi/nccl_profiler.h"
+#include "tuner/nccl_plugin.h"
+#include "tuner/nccl_profiler.h"
 
 enum { ROUNDS = 15, QUESTIONS = 1 << 14, ALLREDUCE = 4 };
 

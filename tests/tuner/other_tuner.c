@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Somebody else's plugin, built once per version of the interface (OTHER_VERSION), to be chained to. */
+/*
+ * Somebody else's plugin, built once per version of the interface (OTHER_VERSION), to be chained to: the version's own adapter
+ * (tuner/abi/vN.c) with these bodies behind it.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/util.h"
-#include "tuner/abi/nccl_profiler.h"
+#include "tuner/choose.h"
+#include "tuner/nccl_profiler.h"
 
 #define REDUCE 1
 static int opened, events, parent_right;
@@ -28,99 +32,74 @@ int others_parent_right(void)
         return parent_right;
 }
 
-static capo_nccl_result opens(size_t n_ranks)
+const char capo_plugin_name[] = "other";
+static struct capo_tuner tuner; /* not plain: every question comes here */
+
+capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out)
 {
+        if (OTHER_VERSION >= 5 && (info->comm_id != 77 || !info->log || info->nvl->min_ranks != 4 || !info->constants))
+                return CAPO_NCCL_INVALID_USAGE;
         if (getenv("OTHER_TUNER_REFUSES"))
                 return CAPO_NCCL_SYSTEM_ERROR;
-        opened += n_ranks == 8;
+        *out = &tuner;
+        opened += info->n_ranks == 8;
         return 0;
 }
 
-#if OTHER_VERSION == 1
-static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log)
+capo_nccl_result capo_tuner_close(struct capo_tuner *t)
 {
-        return opens(n_ranks);
-}
-
-static capo_nccl_result destroy(void)
-{
-        opened--;
+        opened -= t == &tuner;
         return 0;
 }
-#else
-#if OTHER_VERSION >= 5
-static capo_nccl_result init(void **context, uint64_t id, size_t n_ranks, size_t n_nodes, capo_nccl_log log,
-                             struct capo_nvl_info *nvl, struct capo_nccl_constants *constants)
-{
-        if (id != 77 || !log || nvl->min_ranks != 4 || !constants)
-                return CAPO_NCCL_INVALID_USAGE;
-#else
-static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
-{
-#endif
-        *context = &opened;
-        return opens(n_ranks);
-}
 
-static capo_nccl_result destroy(void *context)
+capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
+                                      int pipe_ops, int *algo, int *proto, int *channels)
 {
-        opened -= context == &opened;
-        return 0;
-}
-#endif
-
-#if OTHER_VERSION <= 2
-#if OTHER_VERSION == 2
-static capo_nccl_result ask(void *context, int func, size_t bytes, int collnet, int nvls, int pipe, int *algo,
-                            int *proto, int *channels)
-#else
-static capo_nccl_result ask(int func, size_t bytes, int collnet, int nvls, int pipe, int *algo, int *proto,
-                            int *channels)
-#endif
-{
-        if (func == REDUCE && nvls && !collnet) {
+        if (func == REDUCE && t == &tuner && nvls && !collnet) {
                 *algo = *proto = 0;
                 *channels = OTHER_VERSION;
         }
         return 0;
 }
-#else
-#if OTHER_VERSION == 3
-static capo_nccl_result ask(void *context, int func, size_t bytes, int pipe, float **table, int n_algos, int n_protos,
-                            int *channels)
-#else
-static capo_nccl_result ask(void *context, int func, size_t bytes, int pipe, float **table, int n_algos, int n_protos,
-                            int reg, int *channels)
-#endif
+
+capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
+                                      int n_algos, int n_protos, int reg_buff, int *channels)
 {
-        if (func == REDUCE && context == &opened && n_algos == 7 && n_protos == 3) {
-                if (((float *)table)[0] >= 0)
-                        ((float *)table)[0] = 0;
+        if (func == REDUCE && t == &tuner && n_algos == 7 && n_protos == 3) {
+                if (table[0] >= 0)
+                        table[0] = 0;
                 *channels = OTHER_VERSION;
         }
         return 0;
 }
-#endif
 
-#if OTHER_VERSION == 6
-static capo_nccl_result chunk_size(void *context, int func, size_t bytes, int algo, int proto, int channels,
-                                   size_t *chunk)
+void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int algo, int proto, int channels,
+                      size_t *chunk)
 {
         *chunk = (size_t)atol(getenv("OTHER_TUNER_CHUNK"));
-        return 0;
 }
-#define MORE , chunk_size
-#else
-#define MORE
-#endif
+
+capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows, size_t bytes,
+                                     float *table, int n_algos, int *channels)
+{
+        abort();
+}
+
+capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls, int *algo,
+                                     int *proto, int *channels)
+{
+        abort();
+}
+
+capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word)
+{
+        abort();
+}
 
 #define PASTE(a, b) a##b
 #define NAMED(a, b) PASTE(a, b)
-#define TYPE        struct NAMED(capo_tuner_v, OTHER_VERSION)
-#define SYMBOL      NAMED(ncclTunerPlugin_v, OTHER_VERSION)
-CAPO_EXPORT const TYPE SYMBOL = {"other", init, ask, destroy MORE};
 
-#if OTHER_VERSION >= 5
+#if OTHER_VERSION == 5 || OTHER_VERSION == 6
 static capo_nccl_result profiler_init(void **context, uint64_t id, int *mask, const char *name, int n_nodes,
                                       int n_ranks, int rank, capo_nccl_log log)
 {
@@ -161,6 +140,7 @@ static capo_nccl_result finish(void *context)
 
 #define PROFILER_TYPE   struct NAMED(capo_profiler_v, OTHER_VERSION)
 #define PROFILER_SYMBOL NAMED(ncclProfiler_v, OTHER_VERSION)
+extern const PROFILER_TYPE PROFILER_SYMBOL;
 CAPO_EXPORT const PROFILER_TYPE PROFILER_SYMBOL = {"other", profiler_init, start, stop, state, finish};
 #endif
 

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tuner/abi/nccl_plugin.h"
+#include "tuner/plugin.h"
 
 enum { BROADCAST, REDUCE, ALLGATHER, REDUCESCATTER, ALLREDUCE };
 enum { TREE, RING, COLLNET_DIRECT, COLLNET_CHAIN, NVLS, NVLS_TREE, PAT };
@@ -66,33 +66,22 @@ plugin_init(const struct plugin *p, size_t ranks, size_t nodes, int min, int max
             void **context)
 {
         static struct capo_nccl_constants scratch;
-        struct capo_nvl_info nvl = {(int)nodes, min, max};
+        const struct capo_nvl_info nvl = {(int)nodes, min, max};
+        const struct capo_tuner_info info = {.abi = p->abi,
+                                             .comm_id = 77,
+                                             .n_ranks = ranks,
+                                             .n_nodes = nodes,
+                                             .nvl = &nvl,
+                                             .constants = constants ? constants : &scratch,
+                                             .log = log_line};
 
         *context = NULL;
-        switch (p->abi) {
-        case 1: return ((const struct capo_tuner_v1 *)p->object)->init(ranks, nodes, log_line);
-        case 2: return ((const struct capo_tuner_v2 *)p->object)->init(ranks, nodes, log_line, context);
-        case 3: return ((const struct capo_tuner_v3 *)p->object)->init(ranks, nodes, log_line, context);
-        case 4: return ((const struct capo_tuner_v4 *)p->object)->init(ranks, nodes, log_line, context);
-        case 5:
-                return ((const struct capo_tuner_v5 *)p->object)
-                        ->init(context, 77, ranks, nodes, log_line, &nvl, constants ? constants : &scratch);
-        default:
-                return ((const struct capo_tuner_v6 *)p->object)
-                        ->init(context, 77, ranks, nodes, log_line, &nvl, constants ? constants : &scratch);
-        }
+        return capo_tuner_abis[p->abi - 1]->open(p->object, &info, context);
 }
 
 static void __attribute__((unused)) plugin_finish(const struct plugin *p, void *context)
 {
-        switch (p->abi) {
-        case 1: cr_expect_eq(((const struct capo_tuner_v1 *)p->object)->destroy(), 0); break;
-        case 2: cr_expect_eq(((const struct capo_tuner_v2 *)p->object)->destroy(context), 0); break;
-        case 3: cr_expect_eq(((const struct capo_tuner_v3 *)p->object)->destroy(context), 0); break;
-        case 4: cr_expect_eq(((const struct capo_tuner_v4 *)p->object)->destroy(context), 0); break;
-        case 5: cr_expect_eq(((const struct capo_tuner_v5 *)p->object)->finalize(context), 0); break;
-        default: cr_expect_eq(((const struct capo_tuner_v6 *)p->object)->finalize(context), 0);
-        }
+        cr_expect_eq(capo_tuner_abis[p->abi - 1]->close(p->object, context), 0);
 }
 
 /* A table as NCCL fills it for an all-reduce on NVLink machines: PAT and CollNet absent. */
@@ -132,41 +121,15 @@ static void __attribute__((unused))
 plugin_ask(const struct plugin *p, void *context, int func, size_t bytes, int pipe, int reg, struct answer *out)
 {
         float before[CAPO_NCCL_ALGOS][CAPO_NCCL_PROTOS];
-        float **table = (float **)out->table;
+        const struct capo_tuner_abi *abi = capo_tuner_abis[p->abi - 1];
         capo_nccl_result r;
 
         memcpy(before, out->table, sizeof before);
         out->channels = 0;
         out->algo = out->proto = -1;
-        switch (p->abi) {
-        case 1:
-                r = ((const struct capo_tuner_v1 *)p->object)
-                            ->get_coll_info(func, bytes, 0, 1, pipe, &out->algo, &out->proto, &out->channels);
-                break;
-        case 2:
-                r = ((const struct capo_tuner_v2 *)p->object)
-                            ->get_coll_info(context, func, bytes, 0, 1, pipe, &out->algo, &out->proto, &out->channels);
-                break;
-        case 3:
-                r = ((const struct capo_tuner_v3 *)p->object)
-                            ->get_coll_info(context, func, bytes, pipe, table, CAPO_NCCL_ALGOS, CAPO_NCCL_PROTOS,
-                                            &out->channels);
-                break;
-        case 4:
-                r = ((const struct capo_tuner_v4 *)p->object)
-                            ->get_coll_info(context, func, bytes, pipe, table, CAPO_NCCL_ALGOS, CAPO_NCCL_PROTOS, reg,
-                                            &out->channels);
-                break;
-        case 5:
-                r = ((const struct capo_tuner_v5 *)p->object)
-                            ->get_coll_info(context, func, bytes, pipe, table, CAPO_NCCL_ALGOS, CAPO_NCCL_PROTOS, reg,
-                                            &out->channels);
-                break;
-        default:
-                r = ((const struct capo_tuner_v6 *)p->object)
-                            ->get_coll_info(context, func, bytes, pipe, table, CAPO_NCCL_ALGOS, CAPO_NCCL_PROTOS, reg,
-                                            &out->channels);
-        }
+        r = abi->name ? abi->name(p->object, context, func, bytes, 0, 1, pipe, &out->algo, &out->proto, &out->channels)
+                      : abi->mark(p->object, context, func, bytes, pipe, &out->table[0][0], CAPO_NCCL_ALGOS,
+                                  CAPO_NCCL_PROTOS, reg, &out->channels);
         cr_assert_eq(r, CAPO_NCCL_SUCCESS);
         out->touched = out->channels || memcmp(before, out->table, sizeof before) || (p->abi < 3 && out->algo >= 0);
         if (p->abi >= 3)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tuner and the profiler that the user had already: asked where capo has no opinion, through every version. */
 #include "plugin.h"
-#include "tuner/abi/nccl_profiler.h"
+#include "tuner/nccl_profiler.h"
 
 TestSuite(chain, .timeout = 60);
 
@@ -83,6 +83,13 @@ CHAIN(6, 3, true)
 CHAIN(6, 4, true)
 CHAIN(6, 5, true)
 CHAIN(6, 6, true)
+
+Test(chain, the_newest_asks_the_newest)
+{
+        setenv("CAPO_CHAIN_TUNER", other(CAPO_TUNER_ABI_NEWEST), 1);
+        use_profile(OURS);
+        try(CAPO_TUNER_ABI_NEWEST, CAPO_TUNER_ABI_NEWEST, true);
+}
 
 /* aws-ofi-nccl brings its tuner (v2, v3, v6) inside the net plugin, which NCCL has loaded by then. */
 Test(chain, the_net_plugin_brings_one)
@@ -196,27 +203,20 @@ Test(chain, profiler_wants_nothing_without_a_recorder)
 {
         void *library = dlopen(getenv("CAPO_TEST_PLUGIN"), RTLD_NOW);
 
-        for (int v = 1; v <= 6; v++) {
+        for (int v = 1; v <= CAPO_PROFILER_ABI_NEWEST; v++) {
                 char symbol[32];
                 const struct capo_profiler_v1 *v1;
                 void *context = NULL, *handle = &v;
                 int mask = 99;
                 struct capo_event_v4 e = {.type = CAPO_EVENT_COLL};
+                const struct capo_profiler_info info = {
+                        .comm_name = "dp", .comm_hash = 7, .n_nodes = 2, .n_ranks = 8, .log = log_line};
 
                 snprintf(symbol, sizeof symbol, "ncclProfiler_v%d", v);
                 v1 = dlsym(library, symbol);
                 cr_assert_not_null(v1, "%s", symbol);
                 cr_expect_str_eq(v1->name, "capo");
-                if (v < 4)
-                        cr_expect_eq(v1->init(&context, &mask), 0);
-                else if (v == 4)
-                        cr_expect_eq(((const struct capo_profiler_v4 *)v1)
-                                             ->init(&context, &mask, "dp", 7, 2, 8, 0, log_line),
-                                     0);
-                else
-                        cr_expect_eq(((const struct capo_profiler_v5 *)v1)
-                                             ->init(&context, 7, &mask, "dp", 2, 8, 0, log_line),
-                                     0);
+                cr_expect_eq(capo_profiler_abis[v - 1]->init(v1, &info, &context, &mask), 0);
                 cr_expect_eq(mask, 0, "%s", symbol);
                 if (v == 4) {
                         e.coll.func = "AllReduce";

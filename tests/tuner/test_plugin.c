@@ -38,7 +38,7 @@ static const struct question {
 Test(plugin, every_version_gives_the_same_answers)
 {
         use_profile(RULES(MAIN_RULE));
-        for (int abi = 2; abi <= 6; abi++) {
+        for (int abi = 2; abi <= CAPO_TUNER_ABI_NEWEST; abi++) {
                 struct plugin p = plugin_open(abi);
                 void *context;
 
@@ -127,7 +127,7 @@ Test(plugin, version_2_leaves_it_to_the_users_variables)
 Test(plugin, never_revives_an_entry)
 {
         use_profile(RULES(MAIN_RULE));
-        for (int abi = 3; abi <= 6; abi++) {
+        for (int abi = 3; abi <= CAPO_TUNER_ABI_NEWEST; abi++) {
                 struct plugin p = plugin_open(abi);
                 void *context;
 
@@ -211,7 +211,7 @@ Test(plugin, asking_twice_changes_nothing)
 
 Test(plugin, no_profile_no_touch)
 {
-        for (int abi = 1; abi <= 6; abi++) {
+        for (int abi = 1; abi <= CAPO_TUNER_ABI_NEWEST; abi++) {
                 struct plugin p = plugin_open(abi);
                 struct capo_nccl_constants constants, before;
                 void *context;
@@ -236,7 +236,7 @@ Test(plugin, no_profile_no_touch)
 Test(plugin, one_rank_is_left_alone_even_without_its_profile)
 {
         setenv("CAPO_PROFILE", "/nonexistent/profile.json", 1);
-        for (int abi = 1; abi <= 6; abi++) {
+        for (int abi = 1; abi <= CAPO_TUNER_ABI_NEWEST; abi++) {
                 struct plugin p = plugin_open(abi);
                 void *context;
 
@@ -355,7 +355,7 @@ static struct answer ask_by_layout(const struct plugin *p, void *context, size_t
 Test(plugin, layout_by_the_cost_table)
 {
         use_profile(LAYOUT_RULE);
-        for (int abi = 3; abi <= 6; abi++) {
+        for (int abi = 3; abi <= CAPO_TUNER_ABI_NEWEST; abi++) {
                 struct plugin p = plugin_open(abi);
                 void *context, *part;
                 struct answer a;
@@ -420,7 +420,7 @@ Test(plugin, registered_buffers_and_groups)
 
 Test(plugin, constants_are_corrected_only_where_the_profile_says_so)
 {
-        for (int abi = 5; abi <= 6; abi++) {
+        for (int abi = 5; abi <= CAPO_TUNER_ABI_NEWEST; abi++) {
                 struct plugin p = plugin_open(abi);
                 struct capo_nccl_constants constants = {.ll_bw = {{39, 39, 20.4}}}, before = constants;
                 void *context;
@@ -442,7 +442,7 @@ Test(plugin, constants_are_corrected_only_where_the_profile_says_so)
 
 static void refused(const char *must_say, const char *and_this)
 {
-        for (int abi = 1; abi <= 6; abi++) {
+        for (int abi = 1; abi <= CAPO_TUNER_ABI_NEWEST; abi++) {
                 struct plugin p = plugin_open(abi);
                 void *context;
 
@@ -496,7 +496,7 @@ Test(plugin, a_digest_without_a_profile_stops_the_communicator)
 
 static void modelled_rules(bool used)
 {
-        for (int abi = 2; abi <= 6; abi++) {
+        for (int abi = 2; abi <= CAPO_TUNER_ABI_NEWEST; abi++) {
                 struct plugin p = plugin_open(abi);
                 struct capo_nccl_constants constants;
                 void *context;
@@ -574,7 +574,7 @@ Test(plugin, modelled_rules_agreed_on)
 
 static void goes_on_untouched(void)
 {
-        for (int abi = 1; abi <= 6; abi++) {
+        for (int abi = 1; abi <= CAPO_TUNER_ABI_NEWEST; abi++) {
                 struct plugin p = plugin_open(abi);
                 void *context;
                 struct answer a;

@@ -44,10 +44,10 @@ static capo_nccl_result get_coll_info(int func, size_t bytes, int collnet, int n
                                       int *proto, int *channels)
 {
         if (copy_answers)
-                return capo_tuner_ask_direct(&copy, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+                return capo_name_quick(&copy, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
         pthread_rwlock_rdlock(&lock);
         if (opened)
-                capo_tuner_ask_direct(opened->tuner, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+                capo_name_quick(opened->tuner, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
         pthread_rwlock_unlock(&lock);
         return CAPO_NCCL_SUCCESS;
 }
@@ -69,4 +69,32 @@ static capo_nccl_result destroy(void)
         return CAPO_NCCL_SUCCESS;
 }
 
-CAPO_EXPORT const struct capo_tuner_v1 ncclTunerPlugin_v1 = {"capo", init, get_coll_info, destroy};
+extern const struct capo_tuner_v1 ncclTunerPlugin_v1;
+CAPO_EXPORT const struct capo_tuner_v1 ncclTunerPlugin_v1 = {capo_plugin_name, init, get_coll_info, destroy};
+
+/* ---- somebody else's ---- */
+
+static capo_nccl_result their_open(const void *plugin, const struct capo_tuner_info *info, void **context)
+{
+        const struct capo_tuner_v1 *p = plugin;
+
+        return p->init(info->n_ranks, info->n_nodes, info->log);
+}
+
+static capo_nccl_result their_close(const void *plugin, void *context)
+{
+        const struct capo_tuner_v1 *p = plugin;
+
+        return p->destroy();
+}
+
+static capo_nccl_result their_name(const void *plugin, void *context, int func, size_t bytes, int collnet, int nvls,
+                                   int pipe_ops, int *algo, int *proto, int *channels)
+{
+        const struct capo_tuner_v1 *p = plugin;
+
+        return p->get_coll_info(func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+}
+
+const struct capo_tuner_abi capo_tuner_abi_v1 = {
+        .version = 1, .own = &ncclTunerPlugin_v1, .open = their_open, .close = their_close, .name = their_name};

@@ -12,7 +12,7 @@ static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log, 
 static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int pipe_ops, float **table, int n_algos,
                                       int n_protos, int *channels)
 {
-        return capo_tuner_ask(context, func, bytes, pipe_ops, (float *)table, n_algos, n_protos, -1, channels);
+        return capo_mark_quick(context, func, bytes, pipe_ops, (float *)table, n_algos, n_protos, -1, channels);
 }
 
 static capo_nccl_result destroy(void *context)
@@ -20,4 +20,32 @@ static capo_nccl_result destroy(void *context)
         return capo_tuner_close(context);
 }
 
-CAPO_EXPORT const struct capo_tuner_v3 ncclTunerPlugin_v3 = {"capo", init, get_coll_info, destroy};
+extern const struct capo_tuner_v3 ncclTunerPlugin_v3;
+CAPO_EXPORT const struct capo_tuner_v3 ncclTunerPlugin_v3 = {capo_plugin_name, init, get_coll_info, destroy};
+
+/* ---- somebody else's ---- */
+
+static capo_nccl_result their_open(const void *plugin, const struct capo_tuner_info *info, void **context)
+{
+        const struct capo_tuner_v3 *p = plugin;
+
+        return p->init(info->n_ranks, info->n_nodes, info->log, context);
+}
+
+static capo_nccl_result their_close(const void *plugin, void *context)
+{
+        const struct capo_tuner_v3 *p = plugin;
+
+        return p->destroy(context);
+}
+
+static capo_nccl_result their_mark(const void *plugin, void *context, int func, size_t bytes, int pipe_ops,
+                                   float *table, int n_algos, int n_protos, int reg_buff, int *channels)
+{
+        const struct capo_tuner_v3 *p = plugin;
+
+        return p->get_coll_info(context, func, bytes, pipe_ops, (float **)table, n_algos, n_protos, channels);
+}
+
+const struct capo_tuner_abi capo_tuner_abi_v3 = {
+        .version = 3, .own = &ncclTunerPlugin_v3, .open = their_open, .close = their_close, .mark = their_mark};

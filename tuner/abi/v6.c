@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.30: as v5, and chunk sizes. capo has no rows for chunks; it passes the question on to a chained tuner. */
-#include "tuner/chain.h"
 #include "tuner/choose.h"
 
 static capo_nccl_result init(void **context, uint64_t comm_id, size_t n_ranks, size_t n_nodes, capo_nccl_log log,
@@ -20,7 +19,7 @@ static capo_nccl_result init(void **context, uint64_t comm_id, size_t n_ranks, s
 static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int pipe_ops, float **table, int n_algos,
                                       int n_protos, int reg_buff, int *channels)
 {
-        return capo_tuner_ask(context, func, bytes, pipe_ops, (float *)table, n_algos, n_protos, reg_buff, channels);
+        return capo_mark_quick(context, func, bytes, pipe_ops, (float *)table, n_algos, n_protos, reg_buff, channels);
 }
 
 static capo_nccl_result finalize(void *context)
@@ -31,11 +30,52 @@ static capo_nccl_result finalize(void *context)
 static capo_nccl_result get_chunk_size(void *context, int func, size_t bytes, int algo, int proto, int channels,
                                        size_t *chunk)
 {
-        const struct capo_tuner *tuner = context;
-
-        if (tuner && tuner->chain && chunk)
-                capo_chain_chunk(tuner->chain, func, bytes, algo, proto, channels, chunk);
+        if (context && chunk)
+                capo_tuner_chunk(context, func, bytes, algo, proto, channels, chunk);
         return CAPO_NCCL_SUCCESS;
 }
 
-CAPO_EXPORT const struct capo_tuner_v6 ncclTunerPlugin_v6 = {"capo", init, get_coll_info, finalize, get_chunk_size};
+extern const struct capo_tuner_v6 ncclTunerPlugin_v6;
+CAPO_EXPORT const struct capo_tuner_v6 ncclTunerPlugin_v6 = {capo_plugin_name, init, get_coll_info, finalize,
+                                                             get_chunk_size};
+
+/* ---- somebody else's ---- */
+
+static capo_nccl_result their_open(const void *plugin, const struct capo_tuner_info *info, void **context)
+{
+        const struct capo_tuner_v6 *p = plugin;
+
+        return p->init(context, info->comm_id, info->n_ranks, info->n_nodes, info->log,
+                       (struct capo_nvl_info *)info->nvl, info->constants);
+}
+
+static capo_nccl_result their_close(const void *plugin, void *context)
+{
+        const struct capo_tuner_v6 *p = plugin;
+
+        return p->finalize(context);
+}
+
+static capo_nccl_result their_mark(const void *plugin, void *context, int func, size_t bytes, int pipe_ops,
+                                   float *table, int n_algos, int n_protos, int reg_buff, int *channels)
+{
+        const struct capo_tuner_v6 *p = plugin;
+
+        return p->get_coll_info(context, func, bytes, pipe_ops, (float **)table, n_algos, n_protos, reg_buff, channels);
+}
+
+static capo_nccl_result their_chunk(const void *plugin, void *context, int func, size_t bytes, int algo, int proto,
+                                    int channels, size_t *chunk)
+{
+        const struct capo_tuner_v6 *p = plugin;
+
+        return p->get_chunk_size ? p->get_chunk_size(context, func, bytes, algo, proto, channels, chunk)
+                                 : CAPO_NCCL_SUCCESS;
+}
+
+const struct capo_tuner_abi capo_tuner_abi_v6 = {.version = 6,
+                                                 .own = &ncclTunerPlugin_v6,
+                                                 .open = their_open,
+                                                 .close = their_close,
+                                                 .mark = their_mark,
+                                                 .chunk = their_chunk};

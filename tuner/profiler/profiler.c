@@ -14,50 +14,61 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capo/msg.h"
 #include "core/base/nccl.h"
-#include "tuner/chain.h"
 #include "tuner/comm_name.h"
+#include "tuner/plugin_find.h"
 #include "tuner/profiler/profiler.h"
 #include "tuner/tuner_env.h"
 #include "tuner/version.h"
 
 /* ---- the chained profiler ---- */
 
-static const char *const symbols[] = {"ncclProfiler_v6",
-                                      "ncclProfiler_v5",
-                                      "ncclProfiler_v4",
-                                      "ncclProfiler_v3",
-                                      "ncclProfiler_v2",
-                                      "ncclProfiler_v1",
-                                      NULL};
-static const void *const own[] = {&ncclProfiler_v6, &ncclProfiler_v5, &ncclProfiler_v4,
-                                  &ncclProfiler_v3, &ncclProfiler_v2, &ncclProfiler_v1};
-
 static struct {
         pthread_mutex_t lock;
         bool looked;
         const struct capo_profiler_v5 *plugin; /* but for init, all versions are alike */
-        int abi;
+        const struct capo_profiler_abi *abi;
 } other = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Events of v5 and v6 that capo passes on are laid out alike; older ones are not, and NCCL's own adapters cannot be
- * reached from here, so the other profiler must know the version that this NCCL speaks. */
+/* The newest that the library has, down from what NCCL speaks. */
+static enum capo_plugin_found look(void *library, void *user)
+{
+        enum capo_plugin_found found = CAPO_PLUGIN_NONE;
+
+        for (int v = *(const int *)user; v > 0; v--) {
+                char symbol[32];
+                const struct capo_profiler_v5 *plugin;
+
+                snprintf(symbol, sizeof symbol, "ncclProfiler_v%d", v);
+                plugin = dlsym(library, symbol);
+                if (!plugin)
+                        continue;
+                found = CAPO_PLUGIN_OURSELVES;
+                if (plugin == capo_profiler_abis[v - 1]->own || !strcmp(plugin->name, capo_plugin_name))
+                        continue;
+                other.plugin = plugin;
+                other.abi = capo_profiler_abis[v - 1];
+                return CAPO_PLUGIN_FOUND;
+        }
+        return found;
+}
+
+/* Events that capo passes on are laid out as in the version that NCCL speaks, and NCCL's own adapters for older ones cannot
+ * be reached from here, so the other profiler must know events that are laid out alike. */
 static void find(int abi)
 {
-        int which = 0;
-
         other.looked = true;
-        other.plugin = capo_plugin_find("profiler", capo_tuner_env()->chain_profiler, symbols + 6 - abi, own + 6 - abi,
-                                        &which);
-        other.abi = abi - which;
-        if (other.plugin && other.abi != abi && !(abi == 6 && other.abi == 5)) {
+        if (!capo_plugin_find("profiler", capo_tuner_env()->chain_profiler, look, &abi))
+                return;
+        if (other.abi->events != capo_profiler_abis[abi - 1]->events) {
                 capo_warn("the profiler plugin %s knows interface v%d at most, this NCCL speaks v%d: it is left out "
                           "(CAPO_PROFILER=off gives it its place back)",
-                          other.plugin->name, other.abi, abi);
+                          other.plugin->name, other.abi->version, abi);
                 other.plugin = NULL;
         }
 }
@@ -88,15 +99,7 @@ static int open_other(const struct capo_profiler_info *info, struct capo_profile
         pthread_mutex_unlock(&other.lock);
         if (!other.plugin)
                 return 0;
-        if (other.abi < 4)
-                failed = ((const struct capo_profiler_v1 *)other.plugin)->init(&p->other_context, &mask);
-        else if (other.abi == 4)
-                failed = ((const struct capo_profiler_v4 *)other.plugin)
-                                 ->init(&p->other_context, &mask, info->comm_name, info->comm_hash, info->n_nodes,
-                                        info->n_ranks, info->rank, info->log);
-        else
-                failed = other.plugin->init(&p->other_context, info->comm_hash, &mask, info->comm_name, info->n_nodes,
-                                            info->n_ranks, info->rank, info->log);
+        failed = other.abi->init(other.plugin, info, &p->other_context, &mask);
         if (failed)
                 return 0; /* as NCCL: a profiler that fails is left out */
         p->other_mask = with_parents(mask);

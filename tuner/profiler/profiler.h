@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NCCL really ran: the one body behind the six profiler interfaces. */
+/* What NCCL really ran: the one body behind all profiler interfaces. */
 #ifndef CAPO_PROFILER_H
 #define CAPO_PROFILER_H
 
@@ -8,7 +8,8 @@
 #include "capo/record.h"
 #include "capo/seam.h"
 #include "core/base/util.h"
-#include "tuner/abi/nccl_profiler.h"
+#include "tuner/nccl_profiler.h"
+#include "tuner/plugin.h"
 
 /* One communicator. */
 struct capo_profiler {
@@ -18,14 +19,6 @@ struct capo_profiler {
         bool kernels;                                 /* kernel time stamps are wanted */
         int other_mask;                               /* events of the chained profiler, parents included; 0 none */
         void *other_context;
-};
-
-struct capo_profiler_info {
-        int abi;
-        const char *comm_name; /* v4 on; may be NULL */
-        uint64_t comm_hash;    /* v4 on */
-        int n_nodes, n_ranks, rank;
-        capo_nccl_log log;
 };
 
 /**

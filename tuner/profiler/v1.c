@@ -28,5 +28,15 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         return capo_profiler_start(p, handle, &e);
 }
 
+extern const struct capo_profiler_v1 ncclProfiler_v1;
 CAPO_EXPORT const struct capo_profiler_v1 ncclProfiler_v1 = {
-        "capo", init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+        capo_plugin_name, init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+
+static capo_nccl_result their_init(const void *plugin, const struct capo_profiler_info *info, void **context, int *mask)
+{
+        const struct capo_profiler_v1 *p = plugin;
+
+        return p->init(context, mask);
+}
+
+const struct capo_profiler_abi capo_profiler_abi_v1 = {1, 1, &ncclProfiler_v1, their_init};

@@ -26,5 +26,15 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         return capo_profiler_start(p, handle, &e);
 }
 
+extern const struct capo_profiler_v2 ncclProfiler_v2;
 CAPO_EXPORT const struct capo_profiler_v2 ncclProfiler_v2 = {
-        "capo", init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+        capo_plugin_name, init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+
+static capo_nccl_result their_init(const void *plugin, const struct capo_profiler_info *info, void **context, int *mask)
+{
+        const struct capo_profiler_v2 *p = plugin;
+
+        return p->init(context, mask);
+}
+
+const struct capo_profiler_abi capo_profiler_abi_v2 = {2, 2, &ncclProfiler_v2, their_init};

@@ -35,5 +35,16 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         return capo_profiler_start(p, handle, &e);
 }
 
+extern const struct capo_profiler_v4 ncclProfiler_v4;
 CAPO_EXPORT const struct capo_profiler_v4 ncclProfiler_v4 = {
-        "capo", init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+        capo_plugin_name, init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+
+static capo_nccl_result their_init(const void *plugin, const struct capo_profiler_info *info, void **context, int *mask)
+{
+        const struct capo_profiler_v4 *p = plugin;
+
+        return p->init(context, mask, info->comm_name, info->comm_hash, info->n_nodes, info->n_ranks, info->rank,
+                       info->log);
+}
+
+const struct capo_profiler_abi capo_profiler_abi_v4 = {4, 4, &ncclProfiler_v4, their_init};

@@ -35,5 +35,16 @@ capo_nccl_result capo_profiler_start_v5(void *context, void **handle, void *even
         return capo_profiler_start(p, handle, &e);
 }
 
+extern const struct capo_profiler_v5 ncclProfiler_v5;
 CAPO_EXPORT const struct capo_profiler_v5 ncclProfiler_v5 = {
-        "capo", init, capo_profiler_start_v5, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+        capo_plugin_name, init, capo_profiler_start_v5, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+
+static capo_nccl_result their_init(const void *plugin, const struct capo_profiler_info *info, void **context, int *mask)
+{
+        const struct capo_profiler_v5 *p = plugin;
+
+        return p->init(context, info->comm_hash, mask, info->comm_name, info->n_nodes, info->n_ranks, info->rank,
+                       info->log);
+}
+
+const struct capo_profiler_abi capo_profiler_abi_v5 = {5, 5, &ncclProfiler_v5, their_init};

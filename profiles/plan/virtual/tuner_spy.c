@@ -5,124 +5,78 @@
  * that one made of it; the other plugin is looked up as NCCL would do it, newest ABI first, down from the one NCCL
  * itself asked us for.
  *
- * ABI facts (nccl: include/plugin/tuner/tuner_vN.h): v1 is global and has no cost table, v2 adds a context, v3 the
- * table, v4 regBuff, v5 commId, domains and constants at init, v6 getChunkSize.
+ * The adapters are those of the tuner plugin (tuner/abi/vN.c), with the bodies here behind them: no communicator is "plain",
+ * so every question comes to capo_mark_considered() or capo_name_considered().
  */
 #include <dlfcn.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "core/base/util.h"
 #include "profiles/plan/virtual/virtual.h"
+#include "tuner/choose.h"
+#include "tuner/other.h"
 
-struct nvl_info {
-        int domains, min_ranks, max_ranks;
-};
+const char capo_plugin_name[] = "capo-plan-spy";
 
-struct tuner_v1 {
-        const char *name;
-        int (*init)(size_t ranks, size_t nodes, void *log);
-        int (*get)(int func, size_t bytes, int collnet, int nvls, int pipe, int *algo, int *proto, int *channels);
-        int (*destroy)(void);
-};
-struct tuner_v2 {
-        const char *name;
-        int (*init)(size_t ranks, size_t nodes, void *log, void **ctx);
-        int (*get)(void *ctx, int func, size_t bytes, int collnet, int nvls, int pipe, int *algo, int *proto,
-                   int *channels);
-        int (*destroy)(void *ctx);
-};
-struct tuner_v3 {
-        const char *name;
-        int (*init)(size_t ranks, size_t nodes, void *log, void **ctx);
-        int (*get)(void *ctx, int func, size_t bytes, int pipe, float **table, int n_algo, int n_proto, int *channels);
-        int (*destroy)(void *ctx);
-};
-struct tuner_v4 {
-        const char *name;
-        int (*init)(size_t ranks, size_t nodes, void *log, void **ctx);
-        int (*get)(void *ctx, int func, size_t bytes, int pipe, float **table, int n_algo, int n_proto, int reg,
-                   int *channels);
-        int (*destroy)(void *ctx);
-};
-struct tuner_v5 {
-        const char *name;
-        int (*init)(void **ctx, uint64_t comm, size_t ranks, size_t nodes, void *log, struct nvl_info *nvl,
-                    double *constants);
-        int (*get)(void *ctx, int func, size_t bytes, int pipe, float **table, int n_algo, int n_proto, int reg,
-                   int *channels);
-        int (*finalize)(void *ctx);
-};
-struct tuner_v6 {
-        const char *name;
-        int (*init)(void **ctx, uint64_t comm, size_t ranks, size_t nodes, void *log, struct nvl_info *nvl,
-                    double *constants);
-        int (*get)(void *ctx, int func, size_t bytes, int pipe, float **table, int n_algo, int n_proto, int reg,
-                   int *channels);
-        int (*finalize)(void *ctx);
-        int (*chunk)(void *ctx, int func, size_t bytes, int algo, int proto, int channels, size_t *chunk);
+struct spy {
+        struct capo_tuner tuner; /* what the adapters look into */
+        struct capo_other other;
 };
 
 /* The other plugin, looked up once per process. */
-static struct {
-        int abi; /* 0: none */
-        const void *table;
-} other;
+static struct capo_other wrapped;
 
-/* No lower than v2 from v3 on, and v1 only for v1: NCCL's own rules. */
 static void find_other(int abi)
 {
         void *handle;
 
-        if (other.abi || !plan_job->wrapped[0])
+        if (wrapped.abi || !plan_job->wrapped[0])
                 return;
         handle = dlopen(plan_job->wrapped, RTLD_NOW | RTLD_LOCAL);
-        if (!handle) {
+        if (!handle)
                 plan_fail("tuner %s cannot be loaded: %s", plan_job->wrapped, dlerror());
-                return;
-        }
-        for (int v = abi; v >= (abi == 1 ? 1 : 2); v--) {
-                char symbol[32];
-
-                snprintf(symbol, sizeof symbol, "ncclTunerPlugin_v%d", v);
-                other.table = dlsym(handle, symbol);
-                if (other.table) {
-                        other.abi = v;
-                        return;
-                }
-        }
-        plan_fail("tuner %s offers no interface that this NCCL loads (v%d or older)", plan_job->wrapped, abi);
+        else if (capo_other_look(handle, abi, &wrapped) != CAPO_PLUGIN_FOUND)
+                plan_fail("tuner %s offers no interface that this NCCL loads (v%d or older)", plan_job->wrapped, abi);
 }
 
-static void told(int abi, size_t ranks, size_t nodes, const struct nvl_info *nvl, const double *constants)
+static void told(const struct capo_tuner_info *info)
 {
-        plan_job->told_ranks = (int)ranks;
-        plan_job->told_nodes = (int)nodes;
-        plan_job->nvl_domains = nvl ? nvl->domains : -1;
-        plan_job->nvl_min = nvl ? nvl->min_ranks : -1;
-        plan_job->nvl_max = nvl ? nvl->max_ranks : -1;
-        plan_job->n_constants = constants ? 144 : 0;
-        if (constants)
-                memcpy(plan_job->constants, constants, sizeof plan_job->constants);
-        plan_job->tuner_abi = abi;
+        plan_job->told_ranks = (int)info->n_ranks;
+        plan_job->told_nodes = (int)info->n_nodes;
+        plan_job->nvl_domains = info->nvl ? info->nvl->n_domains : -1;
+        plan_job->nvl_min = info->nvl ? info->nvl->min_ranks : -1;
+        plan_job->nvl_max = info->nvl ? info->nvl->max_ranks : -1;
+        plan_job->n_constants = info->constants ? 144 : 0;
+        if (info->constants)
+                memcpy(plan_job->constants, info->constants, sizeof plan_job->constants);
+        plan_job->tuner_abi = info->abi;
 }
 
-/* init, v5 form; the older forms leave out what they do not have. */
-static int begin(int abi, void **ctx, uint64_t comm, size_t ranks, size_t nodes, void *log, struct nvl_info *nvl,
-                 double *constants)
+capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out)
 {
-        *ctx = NULL;
-        told(abi, ranks, nodes, nvl, constants);
-        find_other(abi);
-        switch (other.abi) {
-        case 1: return ((const struct tuner_v1 *)other.table)->init(ranks, nodes, log);
-        case 2:
-        case 3:
-        case 4: return ((const struct tuner_v2 *)other.table)->init(ranks, nodes, log, ctx);
-        case 5:
-        case 6: return ((const struct tuner_v5 *)other.table)->init(ctx, comm, ranks, nodes, log, nvl, constants);
-        }
-        return 0;
+        struct spy *spy = aligned_alloc(64, (sizeof *spy + 63) / 64 * 64);
+        capo_nccl_result r;
+
+        if (!spy)
+                return CAPO_NCCL_SYSTEM_ERROR;
+        told(info);
+        find_other(info->abi);
+        *spy = (struct spy){.other = wrapped};
+        r = capo_other_open(&spy->other, info);
+        if (r)
+                free(spy);
+        else
+                *out = &spy->tuner;
+        return r;
+}
+
+capo_nccl_result capo_tuner_close(struct capo_tuner *tuner)
+{
+        struct spy *spy = (struct spy *)tuner;
+        capo_nccl_result r = spy ? capo_other_close(&spy->other) : CAPO_NCCL_SUCCESS;
+
+        free(spy);
+        return r;
 }
 
 static void note_table(float to[PLAN_ALGOS][PLAN_PROTOS], const float *table, int n_algo, int n_proto)
@@ -138,141 +92,68 @@ static struct plan_row *row_now(void)
         return plan_seen ? plan_seen->row : NULL;
 }
 
-/* A v2 plugin names a cell; NCCL's shim makes it the cheapest unless it is not available (tuner_v2.cc). */
-static int ask_v2(void *ctx, int func, size_t bytes, int pipe, float *table, int n_algo, int n_proto, int *channels)
+capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
+                                      int n_algos, int n_protos, int reg_buff, int *channels)
 {
-        int algo = -1, proto = -1;
-        int nvls = n_algo > 5 && (table[4 * n_proto + 2] != -1 || table[5 * n_proto + 2] != -1);
-        int collnet = n_algo > 3 && table[3 * n_proto + 2] != -1;
-        int rc = ((const struct tuner_v2 *)other.table)
-                         ->get(ctx, func, bytes, collnet, nvls, pipe, &algo, &proto, channels);
-
-        if (rc == 0 && algo >= 0 && algo < n_algo && proto >= 0 && proto < n_proto &&
-            table[algo * n_proto + proto] != -1)
-                table[algo * n_proto + proto] = 0;
-        return rc;
-}
-
-/* getCollInfo, v4 form (v3 passes reg = 0). */
-static int get(void *ctx, int func, size_t bytes, int pipe, float **cost, int n_algo, int n_proto, int reg,
-               int *channels)
-{
-        float *table = (float *)cost;
         struct plan_row *row = row_now();
-        int rc = 0;
+        capo_nccl_result r;
 
         if (row) {
                 row->told = bytes;
-                row->n_algo = (uint8_t)(n_algo < PLAN_ALGOS ? n_algo : PLAN_ALGOS);
-                row->n_proto = (uint8_t)(n_proto < PLAN_PROTOS ? n_proto : PLAN_PROTOS);
-                row->pipe_ops = pipe;
-                row->reg_buff = reg;
-                note_table(row->cost, table, n_algo, n_proto);
+                row->n_algo = (uint8_t)(n_algos < PLAN_ALGOS ? n_algos : PLAN_ALGOS);
+                row->n_proto = (uint8_t)(n_protos < PLAN_PROTOS ? n_protos : PLAN_PROTOS);
+                row->pipe_ops = pipe_ops;
+                row->reg_buff = reg_buff > 0 ? reg_buff : 0;
+                note_table(row->cost, table, n_algos, n_protos);
         }
-        switch (other.abi) {
-        case 2: rc = ask_v2(ctx, func, bytes, pipe, table, n_algo, n_proto, channels); break;
-        case 3:
-                rc = ((const struct tuner_v3 *)other.table)
-                             ->get(ctx, func, bytes, pipe, cost, n_algo, n_proto, channels);
-                break;
-        case 4:
-        case 5:
-        case 6:
-                rc = ((const struct tuner_v4 *)other.table)
-                             ->get(ctx, func, bytes, pipe, cost, n_algo, n_proto, reg, channels);
-                break;
-        }
+        r = capo_other_mark(&((struct spy *)t)->other, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff,
+                            channels);
         if (row) {
-                note_table(row->cost_after, table, n_algo, n_proto);
+                note_table(row->cost_after, table, n_algos, n_protos);
                 row->tuner_channels = *channels;
         }
-        return rc;
+        return r;
 }
 
-/* getCollInfo without a table, v2 form (v1 has no context). */
-static int get_v2(void *ctx, int func, size_t bytes, int collnet, int nvls, int pipe, int *algo, int *proto,
-                  int *channels)
+capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
+                                      int pipe_ops, int *algo, int *proto, int *channels)
 {
         struct plan_row *row = row_now();
-        int rc = 0;
+        capo_nccl_result r =
+                capo_other_name(&((struct spy *)t)->other, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
 
-        if (other.abi == 1)
-                rc = ((const struct tuner_v1 *)other.table)
-                             ->get(func, bytes, collnet, nvls, pipe, algo, proto, channels);
-        else if (other.abi == 2)
-                rc = ((const struct tuner_v2 *)other.table)
-                             ->get(ctx, func, bytes, collnet, nvls, pipe, algo, proto, channels);
-        if (plan_seen && rc == 0 && *algo >= 0 && *proto >= 0) { /* both set: NCCL runs them unchecked */
+        if (plan_seen && r == 0 && *algo >= 0 && *proto >= 0) { /* both set: NCCL runs them unchecked */
                 plan_seen->algo = *algo;
                 plan_seen->proto = *proto;
         }
         if (row) {
                 row->told = bytes;
-                row->pipe_ops = pipe;
+                row->pipe_ops = pipe_ops;
                 row->tuner_channels = *channels;
         }
-        return rc;
+        return r;
 }
 
-static int get_v1(int func, size_t bytes, int collnet, int nvls, int pipe, int *algo, int *proto, int *channels)
+void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int algo, int proto, int channels,
+                      size_t *chunk)
 {
-        return get_v2(NULL, func, bytes, collnet, nvls, pipe, algo, proto, channels);
+        capo_other_chunk(&((struct spy *)t)->other, func, bytes, algo, proto, channels, chunk);
 }
 
-static int get_v3(void *ctx, int func, size_t bytes, int pipe, float **cost, int n_algo, int n_proto, int *channels)
+/* Only plain communicators come here. */
+capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows, size_t bytes,
+                                     float *table, int n_algos, int *channels)
 {
-        return get(ctx, func, bytes, pipe, cost, n_algo, n_proto, 0, channels);
+        return CAPO_NCCL_SUCCESS;
 }
 
-static int get_chunk(void *ctx, int func, size_t bytes, int algo, int proto, int channels, size_t *chunk)
+capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls, int *algo,
+                                     int *proto, int *channels)
 {
-        const struct tuner_v6 *t = other.table;
-
-        return other.abi == 6 && t->chunk ? t->chunk(ctx, func, bytes, algo, proto, channels, chunk) : 0;
+        return CAPO_NCCL_SUCCESS;
 }
 
-static int init_v1(size_t ranks, size_t nodes, void *log)
+capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word)
 {
-        void *ctx;
-
-        return begin(1, &ctx, 0, ranks, nodes, log, NULL, NULL);
+        return CAPO_NCCL_SUCCESS;
 }
-
-#define INIT_OLD(n)                                                             \
-        static int init_v##n(size_t ranks, size_t nodes, void *log, void **ctx) \
-        {                                                                       \
-                return begin(n, ctx, 0, ranks, nodes, log, NULL, NULL);         \
-        }
-INIT_OLD(2)
-INIT_OLD(3)
-INIT_OLD(4)
-
-#define INIT_NEW(n)                                                                                                  \
-        static int init_v##n(void **ctx, uint64_t comm, size_t ranks, size_t nodes, void *log, struct nvl_info *nvl, \
-                             double *constants)                                                                      \
-        {                                                                                                            \
-                return begin(n, ctx, comm, ranks, nodes, log, nvl, constants);                                       \
-        }
-INIT_NEW(5)
-INIT_NEW(6)
-
-static int end_v1(void)
-{
-        return other.abi == 1 ? ((const struct tuner_v1 *)other.table)->destroy() : 0;
-}
-
-static int end(void *ctx)
-{
-        return other.abi >= 2 ? ((const struct tuner_v2 *)other.table)->destroy(ctx)
-                              : 0; /* the 4th member in v2 to v6 */
-}
-
-#define TUNER(n, ...)                                        \
-        extern const struct tuner_v##n ncclTunerPlugin_v##n; \
-        CAPO_EXPORT const struct tuner_v##n ncclTunerPlugin_v##n = {"capo-plan-spy", __VA_ARGS__}
-TUNER(1, init_v1, get_v1, end_v1);
-TUNER(2, init_v2, get_v2, end);
-TUNER(3, init_v3, get_v3, end);
-TUNER(4, init_v4, get, end);
-TUNER(5, init_v5, get, end);
-TUNER(6, init_v6, get, end, get_chunk);

@@ -18,7 +18,7 @@ extern const struct plan_machine *plan_machine; /* of the node this worker plays
 struct plan_seen {
         struct plan_row *row; /* of rank 0; NULL on other ranks */
         int algo, proto;      /* -1 not reported */
-        int channels, warps;
+        int channels;
         unsigned launches;
         unsigned grid, block; /* of the last kernel launch */
         int func_index;       /* of its first piece of work, 2.19 to 2.21 only; -1 not known */
@@ -31,10 +31,6 @@ void plan_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** plan_gap() - a CUDA function without virtual answer was called; kept once per name. Returns cudaErrorNotSupported.
  */
 int plan_gap(const char *name);
-
-/** plan_algo_find(), plan_proto_find() - NCCL's number of a name as its profiler interface spells it; -1 unknown. */
-int plan_algo_find(const char *name);
-int plan_proto_find(const char *name);
 
 /*
  * 2.19 to 2.21 report their choice to no plugin, but the number of the device function is in the work it hands to the

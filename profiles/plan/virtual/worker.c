@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include "core/base/util.h"
-#include "core/base/calls.h"
 #include "core/base/nccl.h"
 #include "profiles/plan/virtual/cuda_virtual.h"
 #include "profiles/plan/virtual/symtab.h"
@@ -98,16 +97,6 @@ int plan_gap(const char *name)
         if (n < N_ELEMENTS(plan_job->gaps))
                 snprintf(plan_job->gaps[n], sizeof plan_job->gaps[n], "%s", name);
         return 801;
-}
-
-int plan_algo_find(const char *name)
-{
-        return name ? (int)capo_algo_find(name) - 1 : -1;
-}
-
-int plan_proto_find(const char *name)
-{
-        return name ? (int)capo_proto_find(name) - 1 : -1;
 }
 
 static double now_ms(void)

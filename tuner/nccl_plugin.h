@@ -9,7 +9,7 @@
  *   v3  2.22+          cost table                    v6  2.30.3+                  getChunkSize
  *
  * NCCL asks for the newest it knows, then older ones, and takes the first found. The symbol is an object, not a
- * function.
+ * function. A newer version's layout stands in its own file, tuner/abi/vN.c.
  */
 #ifndef CAPO_NCCL_PLUGIN_H
 #define CAPO_NCCL_PLUGIN_H
@@ -111,12 +111,5 @@ struct capo_tuner_v6 {
 static_assert(sizeof(struct capo_tuner_v1) == 32 && sizeof(struct capo_tuner_v2) == 32, "name and three functions");
 static_assert(sizeof(struct capo_tuner_v3) == 32 && sizeof(struct capo_tuner_v4) == 32, "name and three functions");
 static_assert(sizeof(struct capo_tuner_v5) == 32 && sizeof(struct capo_tuner_v6) == 40, "v6 has getChunkSize");
-
-extern const struct capo_tuner_v1 ncclTunerPlugin_v1;
-extern const struct capo_tuner_v2 ncclTunerPlugin_v2;
-extern const struct capo_tuner_v3 ncclTunerPlugin_v3;
-extern const struct capo_tuner_v4 ncclTunerPlugin_v4;
-extern const struct capo_tuner_v5 ncclTunerPlugin_v5;
-extern const struct capo_tuner_v6 ncclTunerPlugin_v6;
 
 #endif

@@ -9,7 +9,7 @@
 #ifndef CAPO_NCCL_PROFILER_H
 #define CAPO_NCCL_PROFILER_H
 
-#include "tuner/abi/nccl_plugin.h"
+#include "tuner/nccl_plugin.h"
 
 enum { /* event types, also the bits of the mask */
        CAPO_EVENT_GROUP = 1,
@@ -165,8 +165,7 @@ static_assert(offsetof(struct capo_event_v5, coll.algo) == 24 + 64, "profiler_v5
                 capo_nccl_result (*stop_event)(void *handle);                                \
                 capo_nccl_result (*record_state)(void *handle, int state, const void *args); \
                 capo_nccl_result (*finalize)(void *context);                                 \
-        };                                                                                   \
-        extern const struct capo_profiler_v##v ncclProfiler_v##v;
+        };
 CAPO_PROFILER(1, (void **context, int *mask))
 CAPO_PROFILER(2, (void **context, int *mask))
 CAPO_PROFILER(3, (void **context, int *mask))

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening and closing communicators.
+ *
+ * When this rank cannot do what all ranks were told to do, going on is the one dangerous thing: the others would choose
+ * algorithms that this rank does not, and the job would hang hours later in a collective that nobody suspects. So
+ * the communicator's init fails, with the reason. Everything else ends in "no opinion".
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/env.h"
+#include "capo/msg.h"
+#include "capo/seam.h"
+#include "tuner/chain.h"
+#include "tuner/choose.h"
+#include "tuner/comm_name.h"
+#include "tuner/process.h"
+#include "tuner/sweep.h"
+#include "tuner/tuner_env.h"
+#include "tuner/version.h"
+
+const char capo_plugin_name[] = "capo";
+
+/* A table that has no opinion at any size. */
+static const struct capo_table empty = {
+        .octave = {[0 ... 63] = {63, 0}},
+        .bucket = {{UINT64_MAX, CAPO_CELL_LEAVE, 0}, {UINT64_MAX, CAPO_CELL_LEAVE, 0}},
+};
+
+static void correct(struct capo_nccl_constants *k, const struct capo_rule *rule)
+{
+        for (uint32_t i = 0; i < rule->n_constants; i++) {
+                const struct capo_constant *c = &rule->constants[i];
+                double(*bw)[3] = NULL;
+
+                switch (c->table) {
+                case CAPO_CONST_BASE_LATENCY: k->base_latency[c->index[0]][c->index[1]] = c->value; break;
+                case CAPO_CONST_HW_LATENCY: k->hw_latency[c->index[0]][c->index[1]][c->index[2]] = c->value; break;
+                case CAPO_CONST_LL_BW: bw = k->ll_bw; break;
+                case CAPO_CONST_RING_LL128_BW: bw = k->ring_ll128_bw; break;
+                case CAPO_CONST_TREE_LL128_BW: bw = k->tree_ll128_bw; break;
+                case CAPO_CONST_TREE_BW: bw = k->tree_bw; break;
+                case CAPO_CONST_NVLS_TREE_BW: bw = k->nvls_tree_bw; break;
+                default: break;
+                }
+                if (bw)
+                        bw[c->index[0]][c->index[1]] = c->value;
+        }
+}
+
+static capo_nccl_result refuse(const struct capo_tuner_info *info, const char *why)
+{
+        capo_error("this rank cannot tune as the others do, so the communicator is not made: %s", why);
+        if (info->log)
+                info->log(CAPO_NCCL_LOG_WARN, (unsigned long)CAPO_NCCL_ALL, __FILE__, __LINE__, "TUNER/capo: %s", why);
+        return CAPO_NCCL_INVALID_USAGE;
+}
+
+static void layouts_free(struct capo_tuner_layouts *l)
+{
+        if (!l)
+                return;
+        for (unsigned i = 0; i < l->n_own; i++)
+                capo_tables_free((struct capo_tables *)l->own[i]);
+        capo_seen_free(l->seen);
+        free(l);
+}
+
+static int layouts_table(struct capo_tuner_layouts *l, const struct capo_shape *shape, const struct capo_tables **out)
+{
+        bool own = false;
+        int r = capo_process_tables(shape, out, &own);
+
+        if (r == 0 && own)
+                l->own[l->n_own++] = *out;
+        return r;
+}
+
+/* Tables for every layout that NCCL's cost table may settle. @told: without a layout. Called with the lock held. */
+static int layouts_open(const struct capo_shape *told, const struct capo_layout_why *why, const char *claim,
+                        struct capo_tuner_layouts **out)
+{
+        struct capo_seen *seen = NULL;
+        int r = capo_seen_new(capo_process.profile, told, why, claim, &seen);
+        struct capo_tuner_layouts *l = seen ? calloc(1, sizeof *l) : NULL;
+
+        if (!l) {
+                capo_seen_free(seen);
+                return r < 0 ? r : seen ? -ENOMEM : 0;
+        }
+        l->seen = seen;
+        r = layouts_table(l, told, &l->unknown);
+        for (int i = 0; i < seen->n_layouts && r == 0; i++) {
+                struct capo_shape shape = *told;
+                char layout[CAPO_LAYOUT_TEXT];
+
+                capo_shape_claim(&shape, seen->layout[i], layout, sizeof layout);
+                r = layouts_table(l, &shape, &l->by[i]);
+        }
+        if (r < 0)
+                layouts_free(l);
+        else
+                *out = l;
+        return r;
+}
+
+/* Match the profile to the communicator. 0 or -errno. */
+static int match(const struct capo_tuner_info *info, struct capo_tuner *t, const char *comm_name)
+{
+        const struct capo_env *env = capo_tuner_env();
+        char layout[CAPO_LAYOUT_TEXT];
+        struct capo_shape shape = {.n_ranks = t->n_ranks,
+                                   .n_nodes = t->n_nodes,
+                                   .min_local = info->nvl && info->nvl->min_ranks > 0 ? info->nvl->min_ranks : -1,
+                                   .max_local = info->nvl && info->nvl->max_ranks > 0 ? info->nvl->max_ranks : -1,
+                                   .nccl = capo_nccl_version(info->log),
+                                   .allow_modelled = env->allow_modelled,
+                                   .fragment = *env->fragment_class ? env->fragment_class : NULL,
+                                   .comm = comm_name};
+        struct capo_shape told = shape;
+        struct capo_layout_why why = {.source = CAPO_LAYOUT_NCCL};
+        int r;
+
+        if (info->abi == 1) /* asked without a communicator: see tuner/abi/v1.c */
+                shape = (struct capo_shape){.n_ranks = -1,
+                                            .n_nodes = -1,
+                                            .min_local = -1,
+                                            .max_local = -1,
+                                            .nccl = shape.nccl,
+                                            .allow_modelled = env->allow_modelled};
+        else
+                capo_shape_fill(&shape, capo_process.layout, layout, sizeof layout, &why);
+        if (why.dropped && capo_process.speaks)
+                capo_warn_once("%d ranks on %d nodes: %s (it says %s)", t->n_ranks, t->n_nodes, why.text,
+                               capo_process.layout);
+        r = capo_process_tables(&shape, &t->tables, &t->own_tables);
+        if (r < 0)
+                return r;
+        /* a model with other constants is none the profile's list knows */
+        if (info->abi >= 3 && !(t->tables->constants && info->constants))
+                r = layouts_open(&told, &why, shape.layout, &t->layouts);
+        if (r < 0)
+                return r;
+        for (int c = 0; c < CAPO_COLLS; c++) {
+                if (t->tables->table[c])
+                        t->table[c] = t->tables->table[c];
+        }
+        t->plain = !t->tables->asks && !t->layouts;
+        if (t->tables->constants && info->constants)
+                correct(info->constants, t->tables->constants);
+        return 0;
+}
+
+static void tell_comm(const struct capo_tuner_info *info, const struct capo_tuner *t, const char *comm_name)
+{
+        const struct capo_rule *first = t->tables ? t->tables->first : NULL;
+        char when[400], where[800];
+        struct capo_seam_comm comm = {.comm_hash = info->comm_id,
+                                      .n_ranks = t->n_ranks,
+                                      .rank = -1,
+                                      .n_nodes = t->n_nodes,
+                                      .min_local = info->nvl ? info->nvl->min_ranks : -1,
+                                      .max_local = info->nvl ? info->nvl->max_ranks : -1,
+                                      .name = comm_name,
+                                      .tuned = first || t->layouts};
+
+        if (first) {
+                snprintf(where, sizeof where, "%s:%u: %s", capo_process.profile->file, first->line,
+                         capo_when_print(&first->when, when, sizeof when));
+                comm.rule_when = where;
+        }
+        if (capo_seam && capo_seam->comm)
+                capo_seam->comm(&comm);
+        if (info->log && capo_process.profile)
+                info->log(CAPO_NCCL_LOG_INFO, CAPO_NCCL_TUNING, __FILE__, __LINE__,
+                          "TUNER/capo: %d ranks on %d nodes: %s%s (digest %s)", t->n_ranks, t->n_nodes,
+                          first ? where : "no rule of the profile holds",
+                          t->layouts ? ", unless NCCL's cost table tells another layout" : "",
+                          capo_process.profile->digest);
+}
+
+static void fill_direct(struct capo_tuner *t)
+{
+        for (int c = 0; c < CAPO_COLLS && !capo_process.direct_blocked; c++) {
+                for (uint32_t cell = 0; cell < CAPO_CELLS_QUICK; cell++) {
+                        if (capo_tuner_safe(t, c, capo_choice_unpack(cell), 0))
+                                t->direct[c] |= (uint8_t)(1u << cell);
+                }
+        }
+}
+
+capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out)
+{
+        struct capo_tuner *t = aligned_alloc(64, sizeof *t);
+        char comm_name[128];
+        const char *name = NULL;
+        capo_nccl_result nccl_result = CAPO_NCCL_SUCCESS;
+        int r = t ? 0 : -ENOMEM;
+
+        if (r < 0)
+                return refuse(info, "out of memory");
+        *t = (struct capo_tuner){.comm_id = info->comm_id,
+                                 .n_ranks = info->n_ranks < INT32_MAX ? (int)info->n_ranks : INT32_MAX,
+                                 .n_nodes = info->n_nodes < INT32_MAX ? (int)info->n_nodes : INT32_MAX,
+                                 .plain = true};
+        for (int c = 0; c < CAPO_COLLS; c++)
+                t->table[c] = &empty;
+        pthread_mutex_lock(&capo_process.lock);
+        capo_process_load();
+        if (info->abi == 1)
+                t->n_nodes = -1;
+        if (info->n_ranks > 1) { /* one rank agrees with itself and is never asked */
+                if (info->comm_id && capo_comm_name_find(info->comm_id, comm_name, sizeof comm_name))
+                        name = comm_name;
+                if (!capo_process.failed && capo_process.profile)
+                        r = match(info, t, name);
+        }
+        pthread_mutex_unlock(&capo_process.lock);
+        if (info->n_ranks > 1 && capo_process.failed)
+                nccl_result = refuse(info, capo_process.why);
+        else if (r < 0)
+                nccl_result =
+                        refuse(info, r == -E2BIG ? "the CSV has more than 64 values of pipe_ops for this communicator"
+                                                 : strerror(-r));
+        else if (info->n_ranks > 1 && strcmp(capo_tuner_env()->tuner, "off") && strcmp(capo_tuner_env()->tuner, "only"))
+                nccl_result = capo_chain_open(info, &t->chain);
+        if (nccl_result) {
+                capo_tuner_close(t);
+                return nccl_result;
+        }
+        fill_direct(t);
+        t->decided = capo_seam ? capo_seam->decided : NULL;
+        t->plain = t->plain && !t->chain && !(capo_sweep_choose && capo_seam && capo_seam->current);
+        if (info->n_ranks > 1)
+                tell_comm(info, t, name);
+        *out = t;
+        return CAPO_NCCL_SUCCESS;
+}
+
+capo_nccl_result capo_tuner_close(struct capo_tuner *t)
+{
+        if (!t)
+                return CAPO_NCCL_SUCCESS;
+        capo_chain_close(t->chain);
+        if (t->own_tables)
+                capo_tables_free((struct capo_tables *)t->tables);
+        layouts_free(t->layouts);
+        free(t);
+        return CAPO_NCCL_SUCCESS;
+}

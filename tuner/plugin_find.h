@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading somebody else's plugin the way NCCL would. */
+#ifndef CAPO_PLUGIN_FIND_H
+#define CAPO_PLUGIN_FIND_H
+
+#include <stdbool.h>
+
+#include "tuner/plugin.h"
+
+/**
+ * capo_plugin_find() - the first of NCCL's candidates that has what is looked for
+ * @kind:  "tuner" or "profiler"
+ * @value: what the variable says, "" when unset
+ * @look:  what a library that is loaded has; CAPO_PLUGIN_FOUND ends the search
+ *
+ * Libraries stay loaded. A value that leads to nothing is said.
+ */
+bool capo_plugin_find(const char *kind, const char *value, enum capo_plugin_found (*look)(void *library, void *user),
+                      void *user);
+
+#endif
