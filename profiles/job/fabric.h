@@ -5,7 +5,8 @@
 #ifndef CAPO_FABRIC_JOB_H
 #define CAPO_FABRIC_JOB_H
 
-#include "profiles/job/fabric_read.h"
+#include "core/log/fabric.h"
+#include "profiles/job/fabric_sums.h"
 #include "profiles/job/stats.h"
 
 /* One rank's use of one NIC (libfabric domain). */

@@ -35,7 +35,7 @@ struct capo_job_process {
         uint64_t n_records;         /* single calls in the log */
         struct capo_job_info *info; /* in order of first appearance; "key+" lines are joined by newlines */
         uint32_t n_info;
-        char *fabric; /* the last two snapshots of FABRIC frames; NULL when there are none. profiles/job/fabric_read.h */
+        char *fabric; /* the last two snapshots of FABRIC frames; NULL when there are none. core/log/fabric.h */
         size_t fabric_last_;
         char *rules; /* the last RULES frame; NULL when there is none */
 };

@@ -19,6 +19,7 @@
 #ifndef CAPO_FI_H
 #define CAPO_FI_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,8 +34,8 @@
 #include <rdma/fi_tagged.h>
 
 #include "capo/log.h"
-#include "core/log/fabric_kinds.h"
 #include "core/base/util.h"
+#include "core/log/fabric.h"
 
 /* ---- whose call is it -------------------------------------------------------------------------------------------- */
 
@@ -160,11 +161,18 @@ struct fi_hist {
 
 /* ---- shadows ----------------------------------------------------------------------------------------------------- */
 
-enum fi_object_type { FI_T_FABRIC, FI_T_DOMAIN, FI_T_EP, FI_T_PEP, FI_T_CQ, FI_T_CNTR, FI_T_EQ, FI_TYPES };
+enum fi_object_type {
+#define OBJECT(object, shadow, recycles) FI_T_##object,
+#include "shim/fabric/ops.def"
+        FI_TYPES,
+};
+
+#define OBJECT(object, shadow, recycles) typedef struct shadow fi_shadow_##object;
+#include "shim/fabric/ops.def"
 
 struct fi_domain;
 
-/* First member of every shadow. Shadows are never freed: see fi_shadow.c on reuse. */
+/* First member of every shadow. Shadows are never freed: see object.c on reuse. */
 struct fi_object {
         struct fi_object *_Atomic next; /* all shadows, newest first */
         struct fi_object *next_closed;  /* queue of the closed ones of a type */
@@ -227,7 +235,7 @@ struct fi_ep {
         uint8_t repeats[2];    /* tx, rx: a context was in use twice at once: not timed any more */
         bool silent;           /* not every transmit makes an entry in tx_cq: FI_SELECTIVE_COMPLETION, no default */
         bool completes;        /* FI_COMPLETION is the default of its transmits */
-        bool look_open;        /* this and the next: fi_look.c's */
+        bool look_open;        /* this and the next: look.c's */
         uint64_t look_posts;   /* transmits that make an entry, at the last reading */
         uint64_t look_injects; /* those that do not */
         FI_TABLE(struct fi_ops_ep) ops;
@@ -255,7 +263,7 @@ struct fi_cq {
         bool lengths;                                   /* entries have flags and len */
         uint64_t empty;                                 /* reads that found nothing */
         _Atomic int watched;                            /* slots in use */
-        struct {                                        /* fi_look.c's */
+        struct {                                        /* look.c's */
                 uint64_t completions, received, errors; /* at the last reading */
                 int64_t outstanding;                    /* transmits posted and not yet seen to complete */
                 uint64_t t_moved;                       /* when a reading last differed */
@@ -271,7 +279,7 @@ struct fi_cntr {
         struct fi_object o;
         FI_TABLE(struct fi_ops_cntr) ops;
         _Atomic uint64_t reads, waits, last;
-        uint64_t look_last; /* fi_look.c's */
+        uint64_t look_last; /* look.c's */
 };
 
 struct fi_eq {
@@ -286,9 +294,33 @@ struct fi_pep {
         _Atomic uint64_t listens, rejects;
 };
 
-/* ---- fi_shadow.c ------------------------------------------------------------------------------------------------- */
+/* ---- object.c ---------------------------------------------------------------------------------------------------- */
 
 extern struct fi_object *_Atomic capo_fi_objects;
+extern pthread_mutex_t capo_fi_lock; /* making and closing objects */
+
+/** capo_fi_new() - a zeroed shadow for @fid, in the list of all; NULL: no memory, or there are too many. */
+void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *domain);
+
+/** capo_fi_closed() - the object of @o is gone; its shadow rests. */
+void capo_fi_closed(struct fi_object *o);
+
+/** capo_fi_find() - the open object with this fid, by the list of all: slow. NULL: none. */
+struct fi_object *capo_fi_find(const struct fid *fid, enum fi_object_type type);
+
+/** capo_fi_fold() - add the counts of endpoint or queue @o to @f. */
+void capo_fi_fold(struct fi_folded *f, const struct fi_object *o);
+
+/** capo_fi_forget() - in a new child process: zero what the parent counted. */
+void capo_fi_forget(void);
+
+/** capo_fi_error() - count @n errors of @code, either sign. */
+void capo_fi_error(struct fi_errors *e, int code, uint64_t n);
+
+/** capo_fi_errors_add() - @to += @from. */
+void capo_fi_errors_add(struct fi_errors *to, const struct fi_errors *from);
+
+/* ---- tables.c ---------------------------------------------------------------------------------------------------- */
 
 /** capo_fi_shadow() - put @t in the place of the table *@slot
  * @slot:   address of a table pointer inside an object
@@ -305,35 +337,40 @@ void capo_fi_shadow(void *slot, void *t, const void *ours, size_t size);
 void capo_fi_restore(void *slot, void *t);
 #define fi_restore(slot, t) capo_fi_restore(&(slot), &(t))
 
-/* Follow a new object. Each does nothing when memory is short or the object is followed already. */
+/** capo_fi_tables() - put ours in the place of all tables of @o, or the provider's back. */
+void capo_fi_tables(struct fi_object *o, bool ours);
+
+/** capo_fi_follow() - begin to follow a new shadow's object: all tables, or none where its close could not be seen. */
+void capo_fi_follow(struct fi_object *o);
+
+/* ---- calls.c ----------------------------------------------------------------------------------------------------- */
+
+extern const struct fi_ops capo_fi_base, capo_fi_ep_base; /* fid.ops of any object, and of an endpoint */
+struct fi_calls {
+        struct fi_ops_fabric FABRIC_ops;
+        struct fi_ops_domain DOMAIN_ops;
+        struct fi_ops_mr DOMAIN_mr;
+        struct fi_ops_ep EP_ops;
+        struct fi_ops_cm EP_cm, PEP_cm;
+};
+extern const struct fi_calls capo_fi_calls;
+
+/** capo_fi_fabric_opened() - follow a new fabric. Nothing happens when memory is short or it is followed already. */
 void capo_fi_fabric_opened(struct fid_fabric *fabric, const struct fi_fabric_attr *attr);
-void capo_fi_ep_patch(struct fi_ep *e);
 
 /** capo_fi_ep_of(), capo_fi_cq_of() - the shadow of a fid, or NULL when it is not followed. */
 struct fi_cq *capo_fi_cq_of(struct fid *fid);
 struct fi_ep *capo_fi_ep_of(struct fid *fid);
 
-/** capo_fi_find() - the open object with this fid, by the list of all: slow. NULL: none. */
-struct fi_object *capo_fi_find(const struct fid *fid, enum fi_object_type type);
+/* ---- post.c, queue.c --------------------------------------------------------------------------------------- */
 
-/** capo_fi_fold() - add the counts of endpoint or queue @o to @f. */
-void capo_fi_fold(struct fi_folded *f, const struct fi_object *o);
-
-/** capo_fi_forget() - in a new child process: zero what the parent counted. */
-void capo_fi_forget(void);
-
-/** capo_fi_error() - count @n errors of @code, either sign. */
-void capo_fi_error(struct fi_errors *e, int code, uint64_t n);
-
-/* ---- fi_post.c, fi_queue.c --------------------------------------------------------------------------------------- */
-
-struct fi_tables {
+struct fi_posts {
         struct fi_ops_msg msg;
         struct fi_ops_rma rma;
         struct fi_ops_tagged tagged;
         struct fi_ops_atomic atomic;
 };
-extern const struct fi_tables capo_fi_tables;
+extern const struct fi_posts capo_fi_posts;
 extern const struct fi_ops_cntr capo_fi_cntr;
 extern const struct fi_ops_eq capo_fi_eq;
 
@@ -359,6 +396,15 @@ uint64_t capo_fi_now(void); /* CLOCK_MONOTONIC, ns */
  * cq->watched. */
 void capo_fi_sample_done(struct fi_cq *cq, void *context, bool failed);
 
+static inline size_t iov_bytes(const struct iovec *iov, size_t n)
+{
+        size_t bytes = 0;
+
+        while (n--)
+                bytes += iov[n].iov_len;
+        return bytes;
+}
+
 #define FI_NO_CONTEXT ((void *)-1) /* of a post that has no completion */
 
 /* A context as it stands in a slot: many programs post with NULL, one operation at a time. */
@@ -374,21 +420,16 @@ static inline unsigned fi_slot_of(const void *context)
         return ((v >> 4) ^ (v >> 10) ^ (v >> 16)) % FI_SLOTS;
 }
 
-/* ---- fi_look.c --------------------------------------------------------------------------------------------------- */
+/* ---- look.c --------------------------------------------------------------------------------------------------- */
 
-extern const bool capo_fi_transmits[CAPO_FI_KINDS]; /* fi_text.c: the bytes leave, or are fetched by, this side */
+extern const bool capo_fi_transmits[CAPO_FI_KINDS]; /* windows.c: the bytes leave, or are fetched by, this side */
 
 #define FI_LOOKS        8192
 #define FI_LOOK_SLIT_NS 50000u /* between the two readings that tell whether anything moves */
-enum fi_look_state {
-        FI_LOOK_MOVING = 1,  /* nothing waited, but something was posted to leave, or completed, within the slit */
-        FI_LOOK_WAITING = 2, /* something posted to leave has not completed */
-        FI_LOOK_UNSURE = 4,  /* there may be more waiting than is known */
-};
 struct fi_look {
         uint64_t t_us : 56; /* CLOCK_MONOTONIC */
         uint64_t level : 5; /* it stands for capo_fi_look_every() << level of time */
-        uint64_t state : 3;
+        uint64_t state : 3; /* enum capo_fabric_seen */
 };
 
 /** capo_fi_look() - look at the network if it is time; the drain thread's rounds call this. */
@@ -409,7 +450,12 @@ uint64_t capo_fi_look_every(void);
 void capo_fi_look_start(void);
 void capo_fi_look_forget(void);
 
-/* ---- fi_device.c, fi_text.c -------------------------------------------------------------------------------------- */
+/* ---- windows.c, device.c, text.c -------------------------------------------------------------------------------------- */
+
+/** capo_fi_windows_start(), capo_fi_windows_poll() - begin with nothing; look whether a window is over (@last: it is) */
+void capo_fi_windows_start(void);
+void capo_fi_windows_poll(bool last);
+void capo_fi_windows_put(struct capo_fabric_text *t);
 
 /** capo_fi_device() - fill device, pci, numa and speed of @d from @info and sysfs. */
 void capo_fi_device(struct fi_domain *d, const struct fi_info *info, uint32_t api_version);

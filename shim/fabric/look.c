@@ -254,11 +254,11 @@ void capo_fi_look(void)
         }
         r = read_all(now);
         if (r.moved && !r.waiting && moves(&now, &r))
-                state |= FI_LOOK_MOVING;
+                state |= CAPO_FABRIC_MOVING;
         if (r.waiting)
-                state |= FI_LOOK_WAITING;
+                state |= CAPO_FABRIC_WAITING;
         if (r.unsure)
-                state |= FI_LOOK_UNSURE;
+                state |= CAPO_FABRIC_UNSURE;
         if (n_looks == FI_LOOKS)
                 thin_older_half();
         if (hopeless && !before)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posting: the entries of an endpoint's data tables, made from fi_ops.def.
+ * Posting: the entries of an endpoint's data tables, made from ops.def.
  *
  * What an entry does besides calling the provider: two additions in the counters of (thread, endpoint), a countdown,
  * and a look whether any timed operation is outstanding. No lock, no allocation, no clock.
@@ -223,15 +223,6 @@ static inline void after(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-static inline size_t iov_bytes(const struct iovec *iov, size_t n)
-{
-        size_t bytes = 0;
-
-        while (n--)
-                bytes += iov[n].iov_len;
-        return bytes;
-}
-
 static size_t type_bytes(enum fi_datatype type)
 {
         static const uint8_t bytes[] = {
@@ -320,7 +311,7 @@ static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, boo
         }
 #include "shim/fabric/ops.def"
 
-const struct fi_tables capo_fi_tables = {
+const struct fi_posts capo_fi_posts = {
 #define POST(table, entry, ...) .table.entry = table##_##entry,
 #include "shim/fabric/ops.def"
 };

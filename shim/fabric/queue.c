@@ -217,7 +217,7 @@ static void event(struct fi_eq *q, ssize_t n, const uint32_t *what, const void *
         /* connected: the provider may have chosen other tables (verbs XRC, verbs_ep.c) */
         if (what && *what == FI_CONNECTED && (size_t)n >= sizeof entry->fid && buf && entry->fid &&
             (e = capo_fi_ep_of(entry->fid)) && e->o.fid == entry->fid)
-                capo_fi_ep_patch(e);
+                capo_fi_tables(&e->o, true);
 }
 
 #define EVENT_READ(entry, params, args)                                                                                \

@@ -19,7 +19,7 @@ ROOMS = ("include", "core", "shim", "tuner", "profiles", "cli")
 # What must have a unit test, file by file.
 TESTED = ("core", "tuner", "profiles/job")
 # Core's files that only the offline half uses: none of them in a library that is loaded into a job.
-OFFLINE_CORE = ("log/find.c", "log/info_read.c", "log/read.c", "log/rules_read.c", "profile/check.c")
+OFFLINE_CORE = ("log/fabric_read.c", "log/find.c", "log/info_read.c", "log/read.c", "log/rules_read.c", "profile/check.c")
 JOB_LIBRARIES = ("shim/libcapo.so", "tuner/libnccl-tuner-capo.so")
 
 

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiles/job/fabric_read.h"
+#include "core/log/fabric.h"
+#include "profiles/job/fabric_sums.h"
 #include "core/base/util.h"
 
 #define LINES(n)                                                                                                      \
@@ -25,7 +26,7 @@ Test(fabric_read, a_snapshot)
         cr_assert_eq(f->n_domains, 1);
         cr_assert_eq(f->n_objects, 3);
         cr_assert_eq(f->bad_lines, 0);
-        cr_assert_str_eq(f->infiniband, "mlx5_0,mlx5_1");
+        cr_assert_str_eq(f->machine.infiniband, "mlx5_0,mlx5_1");
         d = &f->domains[0];
         cr_assert_str_eq(d->provider, "tcp;ofi_rxm");
         cr_assert_str_eq(d->nic, "0000:10:1b.0");
@@ -126,9 +127,9 @@ Test(fabric_read, looks)
                      0);
         cr_assert_eq(f->bad_lines, 2);
         cr_assert_eq(f->n_looks, 8);
-        cr_assert_eq(f->slit_ns, 50000);
-        cr_assert_eq(f->looks_taken, 9);
-        cr_assert_eq(f->looks_late, 2);
+        cr_assert_eq(f->looked.slit_ns, 50000);
+        cr_assert_eq(f->looked.taken, 9);
+        cr_assert_eq(f->looked.late, 2);
         cr_assert_eq(f->looks[1].t_ns, 7000 + 31250000);
         cr_assert_float_eq(f->looks[1].every_s, 0.02, 1e-6);
         cr_assert(f->looks[1].waiting && !f->looks[1].moving && !f->looks[1].unsure);

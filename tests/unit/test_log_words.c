@@ -6,6 +6,7 @@
 
 #include "capo/log.h"
 #include "core/base/util.h"
+#include "core/log/fabric_keys.h"
 #include "core/log/read.h"
 
 static char doc[65536];
@@ -76,4 +77,55 @@ Test(log_words, no_key_twice)
                 for (size_t k = 0; k < i; k++)
                         cr_assert(strcmp(keys[i], keys[k]), "%s", keys[i]);
         }
+}
+
+/* Without what every object has, which is told above the table. */
+static bool of_every_object(const char *key)
+{
+        static const char *const keys[] = {"id", "domain", "closed", "error", "errors_other"};
+
+        for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
+                if (!strcmp(key, keys[i]))
+                        return true;
+        }
+        return false;
+}
+
+Test(log_words, fabric_lines)
+{
+        static const char *const meanings[] = {
+#define FABRIC_KEY(line, key, value, field, meaning) meaning,
+#include "core/log/fabric.def"
+        };
+        char table[16384];
+        int n = sprintf(table, "| line | keys |\n|---|---|\n");
+
+        for (unsigned line = 0; line < CAPO_FABRIC_LINES; line++) {
+                const char *sep = "";
+
+                n += sprintf(table + n, "| `%s` | ", fabric_words[line]);
+                for (const struct fabric_key *k = fabric_keys_of(line); k->line == line; k++) {
+                        const char *meaning = meanings[k - fabric_keys];
+
+                        if (of_every_object(k->key))
+                                continue;
+                        n += sprintf(table + n, "%s", sep);
+                        if (!*k->key)
+                                n += sprintf(table + n, "%s", meaning);
+                        else if (!*meaning)
+                                n += sprintf(table + n, "`%s`", k->key);
+                        else
+                                n += sprintf(table + n, "`%s` (%s)", k->key, meaning);
+                        sep = ", ";
+                }
+                n += sprintf(table + n, " |\n");
+        }
+        shows(table);
+}
+
+/* Tables are walked by line: a row in the wrong place would be found by nobody. */
+Test(log_words, fabric_rows_stand_together)
+{
+        for (size_t i = 1; i < N_ELEMENTS(fabric_keys); i++)
+                cr_assert_geq(fabric_keys[i].line, fabric_keys[i - 1].line, "row %zu, %s", i, fabric_keys[i].key);
 }

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text of FABRIC frames, in both directions: what a process did over libfabric, a line per object. docs/log-format.md
+ * describes the lines, core/log/fabric.def lists them and their keys. fabric_write.c puts snapshots together (in the job: no
+ * allocation, bounded), fabric_read.c takes the last whole one apart (afterwards). No libfabric header here.
+ */
+#ifndef CAPO_LOG_FABRIC_H
+#define CAPO_LOG_FABRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capo/log.h"
+
+/* What operations are counted as: the words of the log, the report and the JSON. */
+enum capo_fi_kind {
+#define FABRIC_KIND(id, key, transmits) CAPO_FI_##id,
+#include "core/log/fabric.def"
+        CAPO_FI_KINDS,
+};
+
+/* Size class of a message: number of bits of its size. Class 0 holds empty messages, class b those of 2^(b-1) .. 2^b -
+ * 1 bytes, the last everything larger. */
+#define CAPO_FI_SIZES 40
+
+/* Times in ns. */
+struct capo_fabric_hist {
+        uint64_t count, sum_ns, max_ns;
+        uint32_t bucket[CAPO_HIST_BUCKETS]; /* capo/log.h */
+};
+
+#define CAPO_FABRIC_ERRORS 8
+struct capo_fabric_error {
+        int code; /* FI_E..., positive */
+        uint64_t count;
+        char text[64]; /* libfabric's own words */
+};
+
+/* What was counted, of an object or of all of a domain. */
+struct capo_fabric_counts {
+        struct {
+                uint64_t count, bytes; /* posted; of receives the bytes are the buffers' */
+                uint64_t sizes[CAPO_FI_SIZES];
+        } kind[CAPO_FI_KINDS];
+        uint64_t eagain;                   /* posts refused for the moment */
+        uint64_t empty, reads;             /* queue reads that found nothing, and something */
+        uint64_t completions;              /* entries they returned */
+        uint64_t received, received_bytes; /* completed receives of known length (formats MSG, DATA, TAGGED) */
+        struct capo_fabric_error error[CAPO_FABRIC_ERRORS]; /* by code; a row whose count is 0 ends them */
+        uint64_t errors_other;                              /* of codes that have no row */
+        /* the reader's sums */
+        unsigned n_errors; /* rows used */
+        uint64_t errors;   /* all */
+        uint64_t overruns; /* of those FI_EOVERRUN: a queue was too small */
+};
+
+/* Devices of the machine, comma separated; "" none. */
+struct capo_fabric_machine {
+        char infiniband[2048], cxi[2048], net[2048];
+};
+
+/* A struct fid_fabric. */
+struct capo_fabric_root {
+        uint32_t id, domain; /* domain: 0 */
+        bool closed;
+        char provider[64], name[64];
+        uint32_t api; /* FI_VERSION(): major << 16 | minor */
+        struct capo_fabric_counts n;
+};
+
+struct capo_fabric_domain {
+        uint32_t id, domain; /* domain: 0 */
+        bool closed;
+        uint32_t fabric_id;
+        char provider[64], fabric[64], name[64], device[64];
+        char nic[16];                /* PCI address, "" not known */
+        int numa;                    /* -1 not known */
+        uint64_t speed_bps;          /* 0 not known */
+        unsigned sample;             /* one in so many posts was timed; 0 none */
+        uint64_t lost_samples;       /* timed posts whose completion could not be told */
+        uint64_t folded;             /* objects that have no line; `n` is their sum */
+        struct capo_fabric_counts n; /* the reader's: of all its endpoints, queues and counters */
+        unsigned endpoints, queues;  /* the reader's */
+        uint64_t mr_count, mr_bytes, mr_failed;
+        struct capo_fabric_hist mr; /* how long registrations took */
+        struct capo_fabric_hist tx; /* post to completion of sends, reads, writes, atomics (CLOCK_MONOTONIC) */
+        struct capo_fabric_hist rx; /* of receives: waiting for the peer included */
+};
+
+/* An endpoint, queue, counter, event queue or passive endpoint. */
+struct capo_fabric_object {
+        char kind[8]; /* the reader's: ep, cq, cntr, eq, pep */
+        uint32_t id, domain;
+        bool closed;
+        char type[8];            /* of an endpoint: msg, rdm, dgram, other */
+        char contexts_repeat[8]; /* tx, rx, txrx: not timed, because contexts were not unique */
+        uint32_t tx_cq, rx_cq;
+        uint64_t waits, value, events, listens, rejects;
+        struct capo_fabric_counts n;
+};
+
+struct capo_fabric_window {
+        uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
+        uint64_t ops, tx_bytes, rx_bytes;
+};
+
+struct capo_fabric_looked {
+        uint64_t taken, late; /* ever; of them by more than half a millisecond after their time */
+        uint64_t slit_ns;     /* how long an event counts as "moving" */
+};
+
+/* A line of looks. */
+struct capo_fabric_looks {
+        uint64_t every_ns, begin_ns;
+        const char *seen; /* NULL: the writer appends them, capo_fabric_put_look() */
+};
+
+/* What a look saw; together the index of its letter. */
+enum capo_fabric_seen {
+        CAPO_FABRIC_MOVING = 1,  /* nothing waited, but something was posted to leave, or completed, within the slit */
+        CAPO_FABRIC_WAITING = 2, /* something posted to leave had not completed */
+        CAPO_FABRIC_UNSURE = 4,  /* more may have been waiting than is known */
+};
+
+/* What was posted inside an NCCL call, on the thread that made it. */
+struct capo_fabric_inside {
+        uint64_t comm_uid;
+        uint8_t call; /* enum capo_call_id */
+        uint64_t ops, bytes;
+};
+
+enum capo_fabric_line {
+#define FABRIC_LINE(id, word, type) CAPO_FABRIC_##id,
+#include "core/log/fabric.def"
+        CAPO_FABRIC_LINES,
+};
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+#define CAPO_FABRIC_PIECE 32768 /* bytes of text handed over at once, at most */
+
+/* A snapshot under way. */
+struct capo_fabric_text {
+        char room[CAPO_FABRIC_PIECE];
+        size_t n;
+        size_t line; /* where the line under construction began */
+        uint64_t snapshot;
+        void (*out)(unsigned type, const char *text, size_t size); /* of frame CAPO_FRAME_FABRIC */
+};
+
+/** capo_fabric_begin() - begin snapshot number @snapshot; @out is called with each piece of whole lines */
+void capo_fabric_begin(struct capo_fabric_text *t, uint64_t snapshot,
+                       void (*out)(unsigned type, const char *text, size_t size));
+
+/**
+ * capo_fabric_put() - one line
+ * @what: the struct that core/log/fabric.def names for @line; what is 0, false or "" is left out, unless its row says COUNT
+ *
+ * Control characters in names become spaces; a value from outside is cut at 63 bytes, a list at its field's room. A line
+ * of LOOKS stays open: capo_fabric_put_look() for each, then capo_fabric_end_line().
+ */
+void capo_fabric_put(struct capo_fabric_text *t, enum capo_fabric_line line, const void *what);
+
+/** capo_fabric_put_look() - a look @gap_us after the one before; @seen: enum capo_fabric_seen. */
+void capo_fabric_put_look(struct capo_fabric_text *t, uint64_t gap_us, unsigned seen);
+void capo_fabric_end_line(struct capo_fabric_text *t);
+
+/** capo_fabric_end() - the snapshot is complete: hand over what is left. */
+void capo_fabric_end(struct capo_fabric_text *t);
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+/* A look at the network at a moment chosen by chance (shim/fabric/look.c). */
+struct capo_fabric_look {
+        uint64_t t_ns;                /* CLOCK_MONOTONIC, to a microsecond */
+        float every_s;                /* the time it stands for */
+        bool moving, waiting, unsure; /* enum capo_fabric_seen */
+};
+
+/* One process. */
+struct capo_fabric {
+        struct capo_fabric_machine machine;
+        struct capo_fabric_looked looked;
+        struct capo_fabric_root *fabrics;
+        size_t n_fabrics;
+        struct capo_fabric_domain *domains;
+        size_t n_domains;
+        struct capo_fabric_object *objects;
+        size_t n_objects;
+        struct capo_fabric_window *windows;
+        size_t n_windows;
+        struct capo_fabric_look *looks; /* by time */
+        size_t n_looks;
+        struct capo_fabric_inside *inside;
+        size_t n_inside;
+        unsigned bad_lines; /* of the snapshot used: not understood, wholly or in part */
+};
+
+extern const char *const capo_fabric_kind_names[CAPO_FI_KINDS];
+extern const bool capo_fabric_kind_sends[CAPO_FI_KINDS]; /* the bytes leave, or are fetched by, this side */
+
+/**
+ * capo_fabric_parse() - the joined text of a log's FABRIC frames
+ * @text: lines; the complete snapshot of the highest number is used, or the last one when none is complete
+ * @out:  set only on success; capo_fabric_free() it. Counts of objects are in their domain's too.
+ *
+ * Return: 0; -ENOMEM. Lines and keys this version does not know are left out.
+ */
+int capo_fabric_parse(const char *text, struct capo_fabric **out);
+void capo_fabric_free(struct capo_fabric *f);
+static inline void capo_fabric_freep(struct capo_fabric **f)
+{
+        capo_fabric_free(*f);
+}
+
+/** capo_fabric_counts_add() - @to += @from. */
+void capo_fabric_counts_add(struct capo_fabric_counts *to, const struct capo_fabric_counts *from);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Following the objects of libfabric, from the fabric down: the entries by which objects are opened, changed and closed.
+ * Those that merely stand around a provider's own are the rows of CALL and OPEN in ops.def; close, bind and control have
+ * more to do.
+ */
+#include <string.h>
+
+#include "shim/fabric/fabric.h"
+#include "shim/record/shim.h"
+
+__thread struct fi_thread capo_fi_me __attribute__((tls_model("initial-exec")));
+
+/* ---- close, for every type --------------------------------------------------------------------------------------- */
+
+static int ours_close(struct fid *fid);
+static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags);
+static int ours_control(struct fid *fid, int command, void *arg);
+
+const struct fi_ops capo_fi_base = {.close = ours_close};
+const struct fi_ops capo_fi_ep_base = {.close = ours_close, .bind = ours_bind, .control = ours_control};
+
+static struct fi_object *object_of(struct fid *fid)
+{
+        return fid->ops->close == ours_close
+                       ? (struct fi_object *)((char *)fid->ops - offsetof(struct fi_object, base.ops))
+                       : NULL;
+}
+
+static int ours_close(struct fid *fid)
+{
+        struct fi_object *o = object_of(fid);
+        bool was = capo_fi_me.inside;
+        int r;
+
+        if (!o)
+                return fid->ops->close(fid);
+        if (was)
+                return o->base.real->close(fid);
+        capo_fi_tables(o, false);
+        capo_fi_me.inside = true;
+        r = fid->ops->close(fid);
+        capo_fi_me.inside = false;
+        /*
+         * Busy is the one refusal after which the object surely lives (fi_domain(3), fi_endpoint(3)); after any other
+         * its memory is not touched again.
+         */
+        if (r == -FI_EBUSY)
+                capo_fi_tables(o, true);
+        else
+                capo_fi_closed(o);
+        return r;
+}
+
+/* ---- endpoints --------------------------------------------------------------------------------------------------- */
+
+struct fi_cq *capo_fi_cq_of(struct fid *fid)
+{
+        struct fi_object *o = fid && fid->ops ? object_of(fid) : NULL;
+
+        return o && o->type == FI_T_CQ ? (struct fi_cq *)o : NULL;
+}
+
+struct fi_ep *capo_fi_ep_of(struct fid *fid)
+{
+        struct fi_object *o = fid && fid->ops ? object_of(fid) : NULL;
+
+        return o && o->type == FI_T_EP ? (struct fi_ep *)o : NULL;
+}
+
+static void ep_opened(struct fi_domain *d, struct fid_ep *ep, uint64_t caps, enum fi_ep_type type, bool completes,
+                      const struct fi_ep *from)
+{
+        struct fi_ep *e = capo_fi_new(FI_T_EP, &ep->fid, d);
+
+        if (!e)
+                return;
+        e->caps = caps;
+        e->ep_type = type;
+        e->completes = completes;
+        if (from) {
+                e->tx_cq = from->tx_cq;
+                e->rx_cq = from->rx_cq;
+                e->silent = from->silent;
+        }
+        for (int s = 0; s < FI_SETS - 1; s++)
+                e->set[s].until_sample = d->sample_every ? 1 : 0;
+        capo_fi_follow(&e->o);
+}
+
+/* A queue may have got another table while an endpoint that uses it was enabled. */
+static void cq_look_again(struct fi_cq *c)
+{
+        if (c && c->o.fid)
+                capo_fi_tables(&c->o, true);
+}
+
+/* Around a call that needs the endpoint's own tables in place. */
+static uint64_t enter_ep(struct fi_ep *e)
+{
+        capo_fi_tables(&e->o, false);
+        capo_fi_me.inside = true;
+        return 0;
+}
+
+static void leave_ep(struct fi_ep *e)
+{
+        capo_fi_me.inside = false;
+        capo_fi_tables(&e->o, true);
+        cq_look_again(e->tx_cq);
+        cq_look_again(e->rx_cq);
+}
+
+static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags)
+{
+        struct fi_ep *e = capo_fi_ep_of(fid);
+        struct fi_cq *c;
+        int r;
+
+        if (!e)
+                return fid->ops->bind(fid, with, flags);
+        if (capo_fi_me.inside)
+                return e->o.base.real->bind(fid, with, flags);
+        c = with ? capo_fi_cq_of(with) : NULL;
+        enter_ep(e);
+        r = fid->ops->bind(fid, with, flags);
+        leave_ep(e);
+        if (r == 0 && c) {
+                if (flags & FI_TRANSMIT) {
+                        e->tx_cq = c;
+                        e->silent = flags & FI_SELECTIVE_COMPLETION && !e->completes;
+                }
+                if (flags & FI_RECV)
+                        e->rx_cq = c;
+        }
+        return r;
+}
+
+static int ours_control(struct fid *fid, int command, void *arg)
+{
+        struct fi_ep *e = capo_fi_ep_of(fid);
+        int r;
+
+        if (!e)
+                return fid->ops->control(fid, command, arg);
+        if (capo_fi_me.inside)
+                return e->o.base.real->control(fid, command, arg);
+        enter_ep(e);
+        r = fid->ops->control(fid, command, arg);
+        leave_ep(e);
+        if (r == 0 && command == FI_ALIAS && arg) {
+                const struct fi_alias *alias = arg;
+
+                ep_opened(e->o.domain, container_of(*alias->fid, struct fid_ep, fid), e->caps, e->ep_type, e->completes,
+                          e);
+        }
+        return r;
+}
+
+/* ---- what is around a call, by its row ---------------------------------------------------------------------------- */
+
+/* A domain has its own table while anything is opened on it, by one thread or several. */
+static uint64_t enter_domain(struct fi_domain *d)
+{
+        struct fid_domain *domain = container_of(d->o.fid, struct fid_domain, fid);
+
+        pthread_mutex_lock(&capo_fi_lock);
+        if (d->opening++ == 0)
+                fi_restore(domain->ops, d->ops);
+        pthread_mutex_unlock(&capo_fi_lock);
+        capo_fi_me.inside = true;
+        return 0;
+}
+
+static void leave_domain(struct fi_domain *d)
+{
+        struct fid_domain *domain = container_of(d->o.fid, struct fid_domain, fid);
+
+        capo_fi_me.inside = false;
+        pthread_mutex_lock(&capo_fi_lock);
+        if (--d->opening == 0)
+                fi_shadow(domain->ops, d->ops, capo_fi_calls.DOMAIN_ops);
+        pthread_mutex_unlock(&capo_fi_lock);
+}
+
+static uint64_t enter_flagged(void *s)
+{
+        capo_fi_me.inside = true;
+        return 0;
+}
+
+static void leave_flagged(void *s)
+{
+        capo_fi_me.inside = false;
+}
+
+static uint64_t enter_timed(void *s)
+{
+        capo_fi_me.inside = true;
+        return capo_fi_now();
+}
+
+static void leave_timed(void *s)
+{
+        capo_fi_me.inside = false;
+}
+
+static uint64_t enter_bare(void *s)
+{
+        return 0;
+}
+
+static void leave_bare(void *s)
+{
+}
+
+/* ---- what was opened ---------------------------------------------------------------------------------------------- */
+
+static enum fi_ep_type type_of(const struct fi_info *info)
+{
+        return info && info->ep_attr ? info->ep_attr->type : FI_EP_UNSPEC;
+}
+
+static bool completes(const struct fi_info *info)
+{
+        return info && info->tx_attr && info->tx_attr->op_flags & FI_COMPLETION;
+}
+
+static uint64_t caps_of(const struct fi_domain *d, const struct fi_info *info)
+{
+        return info && info->caps ? info->caps : d->caps;
+}
+
+/* One of which nothing need be known but that it is there. */
+static void object_opened(enum fi_object_type type, struct fid *fid, struct fi_domain *domain)
+{
+        struct fi_object *o = capo_fi_new(type, fid, domain);
+
+        if (o)
+                capo_fi_follow(o);
+}
+
+#define CONTEXT_OPENED(from, ep, attr)                                                                 \
+        ep_opened((from)->o.domain, ep, attr && attr->caps ? attr->caps & (from)->caps : (from)->caps, \
+                  (from)->ep_type, attr && attr->op_flags & FI_COMPLETION, NULL)
+
+static void cq_opened(struct fi_domain *d, struct fid_cq *cq, const struct fi_cq_attr *attr)
+{
+        static const uint32_t stride[] = {
+                [FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
+                [FI_CQ_FORMAT_MSG] = sizeof(struct fi_cq_msg_entry),
+                [FI_CQ_FORMAT_DATA] = sizeof(struct fi_cq_data_entry),
+                [FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
+        };
+        struct fi_cq *c = capo_fi_new(FI_T_CQ, &cq->fid, d);
+
+        if (!c)
+                return;
+        if (attr && (unsigned)attr->format < N_ELEMENTS(stride))
+                c->stride = stride[attr->format];
+        c->lengths = c->stride >= sizeof(struct fi_cq_msg_entry);
+        capo_fi_follow(&c->o);
+}
+
+static void registered(struct fi_domain *d, int r, size_t bytes, uint64_t t0)
+{
+        if (r) {
+                d->mr_failed++;
+                capo_fi_error(&d->o.errors, r, 1);
+                return;
+        }
+        capo_fi_hist_add(&d->mr_time, capo_fi_now() - t0);
+        d->mr_count++;
+        d->mr_bytes += bytes;
+}
+
+static void domain_opened(struct fi_fabric *f, struct fid_domain *domain, const struct fi_info *info)
+{
+        struct fi_domain *d = capo_fi_new(FI_T_DOMAIN, &domain->fid, NULL);
+
+        if (!d)
+                return;
+        d->fabric = f;
+        d->caps = info ? info->caps : FI_MSG;
+        d->sample_every = (unsigned)capo_shim_env()->fabric_sample;
+        capo_fi_device(d, info, f->api_version);
+        capo_fi_follow(&d->o);
+}
+
+void capo_fi_fabric_opened(struct fid_fabric *fabric, const struct fi_fabric_attr *attr)
+{
+        struct fi_fabric *f = capo_fi_new(FI_T_FABRIC, &fabric->fid, NULL);
+
+        if (!f)
+                return;
+        f->api_version = fabric->api_version;
+        if (attr && attr->prov_name)
+                strncpy(f->provider, attr->prov_name, sizeof f->provider - 1);
+        if (attr && attr->name)
+                strncpy(f->name, attr->name, sizeof f->name - 1);
+        capo_fi_follow(&f->o);
+}
+
+/* ---- the entries -------------------------------------------------------------------------------------------------- */
+
+/*
+ * The shadow is found by the table or, where the caller did not come through ours, by the list (FI_ENTRY in fabric.h says
+ * when). What the provider itself calls while it works for us passes.
+ */
+#define CALL(object, around, of, member, entry, params, args, afterwards)                                     \
+        static int object##_##member##_##entry params                                                         \
+        {                                                                                                     \
+                __typeof__(of) o = of;                                                                        \
+                fi_shadow_##object *s = o->member->entry == object##_##member##_##entry                       \
+                                                ? container_of(o->member, fi_shadow_##object, member.ops)     \
+                                                : (fi_shadow_##object *)capo_fi_find(&o->fid, FI_T_##object); \
+                uint64_t t0;                                                                                  \
+                int r;                                                                                        \
+                                                                                                              \
+                if (!s)                                                                                       \
+                        return o->member->entry args;                                                         \
+                if (capo_fi_me.inside)                                                                        \
+                        return s->member.real->entry args;                                                    \
+                t0 = enter_##around(s);                                                                       \
+                r = s->member.real->entry args;                                                               \
+                leave_##around(s);                                                                            \
+                (void)t0;                                                                                     \
+                afterwards;                                                                                   \
+                return r;                                                                                     \
+        }
+#define OPEN(object, around, of, member, entry, params, args, opened) \
+        CALL(object, around, of, member, entry, params, args, if (r == 0 && out && *out) opened)
+#include "shim/fabric/ops.def"
+
+const struct fi_calls capo_fi_calls = {
+#define CALL(object, around, of, member, entry, ...) .object##_##member.entry = object##_##member##_##entry,
+#define OPEN                                         CALL
+#include "shim/fabric/ops.def"
+};

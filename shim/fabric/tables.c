@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Our tables in the place of an object's own, and back.
+ *
+ * The rule that keeps every provider content: around a call in which a provider may look at, replace, fill in place or
+ * free a table of an object, the object has its own tables back. Those calls are close, bind, control (enable above
+ * all), setopt, connect, accept on endpoints, and the opening of endpoints on domains. libfabric demands that such
+ * calls on an endpoint are serialised against all others (fi_endpoint.h, comment at struct fid_ep), so nobody jumps
+ * through the table meanwhile; if somebody does, he merely is not counted. Who needs this:
+ *
+ *   shm, sm2, rxm    compare ep.msg with a table of theirs at enable and close (smr_ep.c, sm2_ep.c, rxm_ep.c)
+ *   tcp 2.x          compares domain.ops while an endpoint is opened (xnet_domain.c, xnet_domain_multiplexed())
+ *   verbs            fills the table in place at enable and frees ep.msg at close (verbs_ep.c)
+ *   cxi, shm         choose other tables at enable (cxip_ep.c, smr_ep.c)
+ *   efa 2.x          gives a completion queue another table when an endpoint with it is enabled (efa_base_ep.c): bound
+ *                    queues are looked at again after enable
+ *   sockets, psm     FI_ALIAS copies the whole struct fid_ep (sock_ep.c): the copy gets a shadow of its own
+ *
+ * fid_mr, address vectors, poll and wait sets, stx contexts are left alone: their calls are rare or read the object's
+ * fields inline (fi_mr_key), and registrations are counted where they are made, on the domain. What is posted by
+ * FI_QUEUE_WORK or by a GPU itself (FI_EFA_GDA_OPS) makes no call that could be seen.
+ */
+#include <link.h>
+#include <stdlib.h>
+
+#include "shim/fabric/fabric.h"
+
+void capo_fi_shadow(void *slot, void *table, const void *ours, size_t ours_size)
+{
+        struct {
+                const size_t *real;
+                size_t word[FI_TABLE_ROOM / 8];
+                size_t was[FI_TABLE_ROOM / 8];
+        } *t = table;
+        size_t **at = slot;
+        const size_t *real = *at, *mine = ours;
+        size_t bytes, n, n_ours = ours_size / sizeof(size_t);
+
+        if (!real || real == t->word)
+                return;
+        bytes = real[0];
+        if (bytes < 2 * sizeof(size_t) || bytes > FI_TABLE_ROOM)
+                return;
+        n = bytes / sizeof(size_t);
+        for (size_t i = 1; i < n && i < n_ours; i++) {
+                if (mine[i] && real[i] == mine[i])
+                        return; /* another shadow's copy: the object is followed already */
+        }
+        t->real = real;
+        t->word[0] = t->was[0] = bytes;
+        for (size_t i = 1; i < n; i++) { /* word by word: a thread may be jumping through it */
+                __atomic_store_n(&t->was[i], real[i], __ATOMIC_RELAXED);
+                __atomic_store_n(&t->word[i], i < n_ours && mine[i] && real[i] ? mine[i] : real[i], __ATOMIC_RELEASE);
+        }
+        __atomic_store_n(at, t->word, __ATOMIC_RELEASE);
+}
+
+void capo_fi_restore(void *slot, void *table)
+{
+        struct {
+                const size_t *real;
+                size_t word[FI_TABLE_ROOM / 8];
+        } *t = table;
+        const size_t **at = slot;
+
+        if (*at == t->word)
+                __atomic_store_n(at, t->real, __ATOMIC_RELEASE);
+}
+
+/* ---- all tables of an object ------------------------------------------------------------------------------------- */
+
+void capo_fi_tables(struct fi_object *o, bool ours)
+{
+        struct fid *fid = o->fid;
+
+/* A table that was never ours need not exist: see TABLE in ops.def. */
+#define TABLE(object, fid_type, member, exists, entries)                        \
+        if (o->type == FI_T_##object) {                                         \
+                struct fid_type *obj = container_of(fid, struct fid_type, fid); \
+                fi_shadow_##object *s = (fi_shadow_##object *)o;                \
+                                                                                \
+                if (!ours && s->member.real)                                    \
+                        fi_restore(obj->member, s->member);                     \
+                else if (ours && (exists))                                      \
+                        fi_shadow(obj->member, s->member, entries);             \
+        }
+#include "shim/fabric/ops.def"
+        if (!ours)
+                fi_restore(fid->ops, o->base);
+        else if (o->type == FI_T_EP)
+                fi_shadow(fid->ops, o->base, capo_fi_ep_base);
+        else
+                fi_shadow(fid->ops, o->base, capo_fi_base);
+}
+
+struct segment {
+        uintptr_t address, begin, size;
+};
+
+static int find_segment(struct dl_phdr_info *info, size_t size, void *out)
+{
+        struct segment *s = out;
+
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+                if (p->p_type == PT_LOAD && s->address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz) {
+                        s->begin = info->dlpi_addr + p->p_vaddr;
+                        s->size = p->p_memsz;
+                        return 1;
+                }
+        }
+        return 0;
+}
+
+void capo_fi_follow(struct fi_object *o)
+{
+        struct segment s = {.address = (uintptr_t)o->fid->ops->close};
+
+        dl_iterate_phdr(find_segment, &s);
+        o->text = s.begin;
+        o->text_size = s.size;
+        capo_fi_tables(o, true);
+        if ((void *)o->fid->ops != o->base.word) {
+                capo_fi_tables(o, false);
+                capo_fi_closed(o);
+        }
+}

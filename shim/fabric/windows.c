@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Windows: how much went over libfabric in which span of time. The drain thread's rounds fill a table of them between
+ * checkpoints; that is what lets the report lay network traffic of a progress thread against the collectives that were
+ * under way, without a clock in the data path. The table has FI_WINDOWS places; when it is full the older half is merged
+ * pairwise, so the recent past is fine-grained and the distant one coarse.
+ */
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "shim/fabric/fabric.h"
+
+#define FI_WINDOWS       512
+#define FI_WINDOW_MIN_NS 5000000u
+
+static struct capo_fabric_window window[FI_WINDOWS];
+static unsigned n_windows;
+static struct capo_fabric_window so_far; /* totals at its end */
+static unsigned n_looked_at; /* objects; adding one up takes about a microsecond, so many make the windows longer */
+
+const bool capo_fi_transmits[CAPO_FI_KINDS] = {
+#define FABRIC_KIND(id, key, transmits) transmits,
+#include "core/log/fabric.def"
+};
+
+static void add_post(struct capo_fabric_window *w, const struct fi_post_set *s)
+{
+        for (int k = 0; k < CAPO_FI_KINDS; k++) {
+                for (int b = 0; b < CAPO_FI_SIZES; b++)
+                        w->ops += s->sizes[k][b];
+                if (capo_fi_transmits[k])
+                        w->tx_bytes += s->bytes[k];
+        }
+}
+
+static struct capo_fabric_window total(void)
+{
+        struct capo_fabric_window w = {.end_ns = capo_clock_mono()};
+
+        n_looked_at = 0;
+        for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next) {
+                n_looked_at++;
+                if (o->type == FI_T_EP) {
+                        for (int s = 0; s < FI_SETS; s++)
+                                add_post(&w, &((struct fi_ep *)o)->set[s]);
+                } else if (o->type == FI_T_CQ) {
+                        for (int s = 0; s < FI_SETS; s++)
+                                w.rx_bytes += ((struct fi_cq *)o)->set[s].received_bytes;
+                } else if (o->type == FI_T_DOMAIN) {
+                        add_post(&w, &((struct fi_domain *)o)->folded.post);
+                        w.rx_bytes += ((struct fi_domain *)o)->folded.cq.received_bytes;
+                }
+        }
+        return w;
+}
+
+static void merge_older_half(void)
+{
+        unsigned half = FI_WINDOWS / 2, out = 0;
+
+        for (unsigned i = 0; i < half; i += 2, out++) {
+                window[out] = window[i];
+                window[out].end_ns = window[i + 1].end_ns;
+                window[out].ops += window[i + 1].ops;
+                window[out].tx_bytes += window[i + 1].tx_bytes;
+                window[out].rx_bytes += window[i + 1].rx_bytes;
+        }
+        memmove(&window[out], &window[half], (n_windows - half) * sizeof window[0]);
+        n_windows -= half - out;
+}
+
+void capo_fi_windows_poll(bool last)
+{
+        uint64_t now = capo_clock_mono();
+        struct capo_fabric_window t;
+
+        if (now - so_far.end_ns < FI_WINDOW_MIN_NS + n_looked_at * 100000u && !last)
+                return;
+        t = total();
+        if (t.ops > so_far.ops || t.rx_bytes > so_far.rx_bytes) {
+                if (n_windows == FI_WINDOWS)
+                        merge_older_half();
+                window[n_windows++] = (struct capo_fabric_window){
+                        .begin_ns = so_far.end_ns,
+                        .end_ns = t.end_ns,
+                        .ops = t.ops - so_far.ops,
+                        .tx_bytes = t.tx_bytes - so_far.tx_bytes,
+                        .rx_bytes = t.rx_bytes > so_far.rx_bytes ? t.rx_bytes - so_far.rx_bytes : 0};
+        }
+        so_far = t;
+}
+
+void capo_fi_windows_put(struct capo_fabric_text *t)
+{
+        for (unsigned i = 0; i < n_windows; i++)
+                capo_fabric_put(t, CAPO_FABRIC_WINDOW, &window[i]);
+}
+
+void capo_fi_windows_start(void)
+{
+        n_windows = 0;
+        so_far = (struct capo_fabric_window){.end_ns = capo_clock_mono()};
+}

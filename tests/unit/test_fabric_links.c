@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who used which NIC: a job of three ranks on two hosts, put together by hand. */
+#include <string.h>
+#include <criterion/criterion.h>
+
+#include "core/base/util.h"
+#include "profiles/job/fabric_parts.h"
+
+static struct capo_job_info info[][2] = {
+        {{(char *)CAPO_INFO_RANK, (char *)"0"}, {(char *)"gpu.numa.0", (char *)"1"}},
+        {{(char *)"gpu.numa.0", (char *)"0"}, {(char *)"gpu.numa.1", (char *)"1"}},
+        {{(char *)"gpu.numa.0", (char *)"x"}, {(char *)"gpu.numa.x", (char *)"1"}},
+};
+static struct capo_job_process process[3];
+static struct capo_job job = {.processes = process, .n_processes = 3};
+static struct capo_fabric *parsed[3];
+static struct capo_fabric_job f;
+
+#define DOMAIN(id, provider, nic, sent) \
+        "domain\tid=" #id "\tprovider=" provider "\tname=n" #id "\tnic=" nic "\tnuma=1\tsend=2," #sent ";9:2\n"
+
+static void make(const char *machine, const char *first, const char *second, const char *third)
+{
+        const char *const lines[] = {first, second, third};
+
+        for (unsigned p = 0; p < 3; p++) {
+                char text[2048];
+
+                process[p].rank = 2 - (int)p; /* the last process is rank 0 */
+                process[p].host = (char *)(p < 2 ? "node-a" : "node-b");
+                process[p].info = info[p];
+                process[p].n_info = 2;
+                snprintf(text, sizeof text, "snapshot\t1\nmachine%s\n%scomplete\t1\n", machine, lines[p]);
+                cr_assert_eq(capo_fabric_parse(text, &parsed[p]), 0);
+        }
+        f = (struct capo_fabric_job){.process = parsed, .n_processes = 3};
+        cr_assert_eq(fabric_links_make(&f, &job), 0);
+}
+
+Test(fabric_links, order_sharers_and_load)
+{
+        make("", DOMAIN(1, "efa", "0000:10:00.0", 100) DOMAIN(2, "efa", "0000:20:00.0", 300),
+             DOMAIN(1, "efa", "0000:10:00.0", 800), DOMAIN(1, "efa", "0000:10:00.0", 0));
+        cr_assert_eq(f.n_links, 4);
+        /* by rank, then by bytes */
+        cr_assert(f.links[0].process == 2 && f.links[1].process == 1);
+        cr_assert(f.links[2].process == 0 && f.links[2].sent == 300 && f.links[3].sent == 100);
+        /* the same NIC of the same host; the other host's is another */
+        cr_assert(f.links[0].sharers == 1 && f.links[1].sharers == 2 && f.links[3].sharers == 2 &&
+                  f.links[2].sharers == 1);
+        cr_assert_float_eq(f.links[1].load, 800 / 300.0, 1e-9, "over the mean of the four");
+        cr_assert_float_eq(f.links[0].load, 0, 1e-9);
+        cr_assert(f.links[1].ops == 2 && f.links[1].received_exact && f.links[1].received == 0);
+}
+
+Test(fabric_links, the_nearest_of_the_ranks_gpus)
+{
+        make("", DOMAIN(1, "efa", "0000:10:00.0", 1), DOMAIN(1, "efa", "0000:10:00.0", 1),
+             DOMAIN(1, "efa", "0000:10:00.0", 1));
+        cr_assert_eq(f.links[0].gpu_numa, -1, "what is no number is not known");
+        cr_assert_eq(f.links[1].gpu_numa, 1, "one of two GPUs is on the NIC's node");
+        cr_assert_eq(f.links[2].gpu_numa, 1);
+        cr_assert_eq(capo_fabric_link_near(&f.links[0]), -1);
+        cr_assert_eq(capo_fabric_link_near(&f.links[1]), 1);
+        info[1][1].key = (char *)"gpu.busid.1";
+        make("", DOMAIN(1, "efa", "0000:10:00.0", 1), DOMAIN(1, "efa", "0000:10:00.0", 1), "");
+        cr_assert_eq(f.links[0].gpu_numa, 0, "its only GPU is on the other");
+        cr_assert_eq(capo_fabric_link_near(&f.links[0]), 0);
+}
+
+Test(fabric_links, data_over_the_kernel_is_warned_of)
+{
+        char text[256];
+
+        make("\tinfiniband=mlx5_0", DOMAIN(1, "tcp;ofi_rxm", "", 900), DOMAIN(1, "verbs", "0000:10:00.0", 100), "");
+        cr_assert(capo_fabric_job_warning(&f, &job, text, sizeof text));
+        cr_assert_str_eq(text,
+                         "90 % of the network traffic went over tcp;ofi_rxm (n1), though node-a has InfiniBand or EFA "
+                         "devices mlx5_0");
+        make("\tinfiniband=mlx5_0\tcxi=cxi0", DOMAIN(1, "tcp", "", 900), DOMAIN(1, "verbs", "", 100), "");
+        cr_assert(capo_fabric_job_warning(&f, &job, text, sizeof text));
+        cr_assert(strstr(text, "Slingshot devices cxi0"));
+}
+
+Test(fabric_links, no_warning_without_reason)
+{
+        char text[256];
+
+        make("", DOMAIN(1, "tcp", "", 900), "", "");
+        cr_assert_null(capo_fabric_job_warning(&f, &job, text, sizeof text), "no better devices");
+        make("\tcxi=cxi0", DOMAIN(1, "tcp", "", 9), DOMAIN(1, "cxi", "", 991), "");
+        cr_assert_null(capo_fabric_job_warning(&f, &job, text, sizeof text), "less than a tenth");
+        make("\tcxi=cxi0", DOMAIN(1, "tcp", "", 0), "", "");
+        cr_assert_null(capo_fabric_job_warning(&f, &job, text, sizeof text), "nothing went over it");
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When calls were, by the clock that timed them; what has no time of its own is none. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <criterion/criterion.h>
+
+#include "core/base/util.h"
+#include "profiles/job/fabric_parts.h"
+#include "tests/golden/gen_log.h"
+
+#define T0 1000000000ull /* of gen_log_open(): CLOCK_MONOTONIC at the log's epoch */
+
+static char path[] = "/tmp/capo-test-spans-XXXXXX";
+static struct gen_log g;
+static struct capo_job *job;
+static struct capo_fabric_job f;
+static struct fabric_spans spans = {.all_measured = true};
+
+static void start(void)
+{
+        close(mkstemp(path));
+        gen_log_open(&g, path, 1);
+        gen_log_text(&g, CAPO_FRAME_INFO, "host\tnode-a\nrank\t0\n");
+        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .n_ranks = 2, .uid = 7}, "dp");
+}
+
+static void stop(void)
+{
+        unlink(path);
+        free(spans.span);
+        free(f.shares);
+        capo_job_free(job);
+}
+
+TestSuite(fabric_spans, .init = start, .fini = stop);
+
+static void put(struct capo_record r)
+{
+        r.call = r.call ? r.call : CAPO_CALL_ALLREDUCE;
+        r.comm = 1;
+        r.bytes = 4096;
+        gen_log_frame(&g, CAPO_FRAME_WIDE, &r, sizeof r);
+}
+
+static void read_log(void)
+{
+        char why[256];
+
+        gen_log_close(&g);
+        job = capo_job_new();
+        cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        cr_assert_eq(capo_job_finish(job), 0);
+        f.gpu_timed = fabric_gpu_timed(job);
+        cr_assert_eq(fabric_spans_read(&f, job, 0, &spans), 0);
+}
+
+static void is(size_t i, uint64_t begin, uint64_t end, bool measured)
+{
+        cr_assert_eq(spans.span[i].begin, T0 + begin, "%zu", i);
+        cr_assert_eq(spans.span[i].end, T0 + end, "%zu", i);
+        cr_assert_eq(spans.span[i].measured, measured, "%zu", i);
+}
+
+Test(fabric_spans, by_the_host_where_no_gpu_was_timed)
+{
+        put((struct capo_record){.t_begin = 1000, .t_end = 1500, .clock = CAPO_CLOCK_HOST});
+        put((struct capo_record){.t_begin = 2000, .t_end = 2000, .clock = CAPO_CLOCK_HOST});
+        put((struct capo_record){
+                .t_begin = 3000, .t_end = 3001, .clock = CAPO_CLOCK_HOST, .call = CAPO_CALL_BROADCAST});
+        read_log();
+        cr_assert_not(f.gpu_timed);
+        cr_assert_eq(spans.n, 2, "a call of no length is none");
+        is(0, 1000, 1500, true);
+        is(1, 3000, 3001, true);
+        cr_assert(spans.all_measured);
+        cr_assert_eq(f.n_shares, 2);
+        cr_assert(f.shares[0].call == CAPO_CALL_ALLREDUCE && f.shares[0].calls == 1 && f.shares[0].call_ns == 500);
+        cr_assert(f.shares[spans.span[1].share].call == CAPO_CALL_BROADCAST);
+}
+
+Test(fabric_spans, by_the_gpu_where_it_was_timed)
+{
+        struct capo_log_cell cell = {
+                .bytes = 4096, .count = 3, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT};
+        struct gen_hist gpu = {0};
+
+        gen_hist_add(&gpu, 700, 1);
+        put((struct capo_record){.t_begin = 1000, .t_end = 1500, .clock = CAPO_CLOCK_EVENT, .gpu_ns = 700});
+        put((struct capo_record){
+                .t_begin = 3000, .t_end = 3100, .clock = CAPO_CLOCK_KERNEL, .gpu_begin = 5, .gpu_ns = 20});
+        put((struct capo_record){.t_begin = 5000, .t_end = 5100, .clock = CAPO_CLOCK_HOST});
+        gen_log_cell(&g, cell, NULL, &gpu);
+        read_log();
+        cr_assert(f.gpu_timed);
+        cr_assert_eq(spans.n, 3);
+        is(0, 1000, 1700, true);
+        is(1, 3080, 3100, true); /* the call returned after the GPU was done */
+        cr_assert_eq(spans.span[2].begin, T0 + 5000);
+        cr_assert_geq(spans.span[2].end, T0 + 5000 + 650, "as long as its like take: to a sixteenth");
+        cr_assert_leq(spans.span[2].end, T0 + 5000 + 750);
+        cr_assert_not(spans.span[2].measured);
+        cr_assert_not(spans.all_measured);
+}
+
+Test(fabric_spans, members_and_what_moves_nothing_have_none)
+{
+        put((struct capo_record){.t_begin = 1000, .t_end = 1500, .flags = CAPO_RECORD_MEMBER});
+        put((struct capo_record){.t_begin = 1000, .t_end = 1500, .call = CAPO_CALL_COMMDESTROY});
+        put((struct capo_record){.t_begin = 900, .t_end = 1600, .call = CAPO_CALL_GROUP, .flags = CAPO_RECORD_GROUP});
+        read_log();
+        cr_assert_eq(spans.n, 1);
+        is(0, 900, 1600, true);
+}
+
+Test(fabric_spans, shares_are_found_again)
+{
+        uint32_t a = 9, b = 9, c = 9;
+
+        cr_assert_eq(fabric_share_of(&f, 1, CAPO_CALL_SEND, &a), 0);
+        cr_assert_eq(fabric_share_of(&f, 2, CAPO_CALL_SEND, &b), 0);
+        cr_assert_eq(fabric_share_of(&f, 1, CAPO_CALL_SEND, &c), 0);
+        cr_assert(a == 0 && b == 1 && c == 0 && f.n_shares == 2);
+        gen_log_close(&g);
+}
