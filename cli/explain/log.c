@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a recorded job ran at one size: the third form of capo explain. */
+#include <errno.h>
 #include <fnmatch.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "core/base/calls.h"
 #include "profiles/job/stats.h"
 #include "cli/base/table.h"
+#include "core/base/size.h"
 #include "core/base/util.h"
 
 /* "FILE:LINE when WHEN: ALGO PROTO"; the number alone when the log does not tell. */
@@ -41,26 +43,70 @@ static bool wanted(const struct explain *e, const struct capo_job *job, const st
         return !e->comm || (row->comm != CAPO_NO_COMM && !fnmatch(e->comm, job->comms[row->comm].name, 0));
 }
 
-static void say_sizes(const struct explain *e, const struct capo_job *job)
+static int by_bytes(const void *a, const void *b)
 {
-        uint64_t below = 0, above = UINT64_MAX;
+        uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
+        return (x > y) - (x < y);
+}
+
+/* The sizes of the call, rising, each once. Return: their number; -ENOMEM. */
+static long sizes_of(const struct explain *e, const struct capo_job *job, uint64_t **out)
+{
+        size_t n = 0, kept = 0;
+
+        *out = calloc(job->n_rows + 1, sizeof **out);
+        if (!*out)
+                return -ENOMEM;
         for (uint32_t i = 0; i < job->n_rows; i++) {
-                const struct capo_job_row *row = &job->rows[i];
-
-                if (row->call != e->call)
-                        continue;
-                if (row->bytes < e->bytes && row->bytes > below)
-                        below = row->bytes;
-                if (row->bytes > e->bytes && row->bytes < above)
-                        above = row->bytes;
+                if (job->rows[i].call == e->call)
+                        (*out)[n++] = job->rows[i].bytes;
         }
-        if (!below && above == UINT64_MAX)
+        qsort(*out, n, sizeof **out, by_bytes);
+        for (size_t i = 0; i < n; i++) {
+                if (!kept || (*out)[kept - 1] != (*out)[i])
+                        (*out)[kept++] = (*out)[i];
+        }
+        return (long)kept;
+}
+
+/* A page shows 8,320 bytes as 8.1 KiB: where no call has exactly the size, the one that is shown like it is meant. Says
+ * what there is where none or several are. Return: is e->bytes the size of some call now? */
+static bool settle_size(struct explain *e, const struct capo_job *job)
+{
+        _cleanup_free_ uint64_t *sizes = NULL;
+        long n = sizes_of(e, job, &sizes), alike = 0, first = 0, above = 0;
+        char asked[32], shown[32];
+
+        if (n <= 0) {
                 capo_error("%s holds no %s", e->log, capo_call_name(e->call));
+                return false;
+        }
+        capo_size_print(e->bytes, asked, sizeof asked);
+        for (long i = 0; i < n; i++) {
+                if (sizes[i] == e->bytes)
+                        return true;
+                above += sizes[i] < e->bytes;
+                if (strcmp(capo_size_print(sizes[i], shown, sizeof shown), asked) != 0)
+                        continue;
+                first = alike++ ? first : i;
+        }
+        if (alike == 1) {
+                e->bytes = sizes[first];
+                return true;
+        }
+        if (alike)
+                capo_error("%s: %ld sizes of %s are shown as %s, from %llu to %llu bytes: name one in bytes", e->log,
+                           alike, capo_call_name(e->call), asked, (unsigned long long)sizes[first],
+                           (unsigned long long)sizes[first + alike - 1]);
+        else if (above == 0 || above == n)
+                capo_error("%s holds no %s of %s; the nearest size is %llu bytes", e->log, capo_call_name(e->call),
+                           e->size, (unsigned long long)sizes[above ? n - 1 : 0]);
         else
                 capo_error("%s holds no %s of %s; the nearest sizes are %llu and %llu bytes", e->log,
-                           capo_call_name(e->call), e->size, (unsigned long long)below,
-                           (unsigned long long)(above == UINT64_MAX ? below : above));
+                           capo_call_name(e->call), e->size, (unsigned long long)sizes[above - 1],
+                           (unsigned long long)sizes[above]);
+        return false;
 }
 
 static json_t *row_json(const struct capo_job *job, const struct capo_job_row *row, const char *rules)
@@ -125,10 +171,13 @@ int explain_recorded(struct explain *e)
                 return CAPO_EXIT_FAIL;
         for (uint32_t i = 0; i < job->n_processes && !rules; i++)
                 rules = job->processes[i].rules;
+        if (!settle_size(e, job))
+                return CAPO_EXIT_FAIL;
         for (uint32_t i = 0; i < job->n_rows; i++)
                 any |= wanted(e, job, &job->rows[i]);
         if (!any) {
-                say_sizes(e, job);
+                capo_error("%s: no communicator \"%s\" has %s of %s", e->log, e->comm, capo_call_name(e->call),
+                           e->size);
                 return CAPO_EXIT_FAIL;
         }
         if (e->json) {

@@ -1,81 +1,167 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The links as a picture: GPUs on a circle per machine, a line per link bundle as wide as it has links. */
+/* The links as a picture: per machine GPUs on a circle, a line per bundle as wide as it has links, NICs outside. */
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
+#include "cli/base/output.h"
+#include "cli/base/svg.h"
 #include "cli/topo/topo.h"
 #include "core/base/util.h"
 
-#define SIDE 420.0
+#define SIDE   520.0
+#define TOP    40.0
+#define RADIUS 140.0
+#define NICS   205.0 /* from the centre */
 
-static void place(const struct capo_alloc *a, int rank, double *x, double *y)
+struct point {
+        double x, y;
+};
+
+static struct point centre(int node)
+{
+        return (struct point){SIDE * (node + 0.5), TOP + SIDE / 2};
+}
+
+/* Where a GPU is; @radius NICS: where what it leaves the machine by is. */
+static struct point place(const struct capo_alloc *a, int rank, double radius)
 {
         int node = a->ranks[rank].node, before = 0, n = 0;
+        struct point p = centre(node);
 
         for (int i = 0; i < a->n_ranks; i++) {
                 n += a->ranks[i].node == node;
                 before += a->ranks[i].node == node && i < rank;
         }
-        *x = SIDE * (node + 0.5) + 150 * sin(2 * M_PI * before / n);
-        *y = 40 + SIDE / 2 - 150 * cos(2 * M_PI * before / n);
+        p.x += radius * sin(2 * M_PI * before / n);
+        p.y -= radius * cos(2 * M_PI * before / n);
+        return p;
+}
+
+static void line(FILE *f, struct point from, struct point to, double width, const char *class)
+{
+        fprintf(f, "<line x1=\"%.0f\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\" class=\"%s\" stroke-width=\"%.1f\"/>\n",
+                from.x, from.y, to.x, to.y, class, width);
+}
+
+/* All links of one GPU, each pair from its first. */
+static void links(FILE *f, const struct capo_topology *t, const struct capo_alloc *a, int rank)
+{
+        struct point from = place(a, rank, RADIUS);
+        int switched = 0;
+
+        for (size_t k = 0; k < t->n_links; k++) {
+                const struct capo_topology_link *l = &t->links[k];
+
+                if (l->from != a->ranks[rank].gpu || l->end == CAPO_END_CPU)
+                        continue;
+                switched += l->end == CAPO_END_SWITCH ? l->count : 0;
+                for (int j = 0; j < a->n_ranks && l->end == CAPO_END_GPU; j++) {
+                        struct point to = place(a, j, RADIUS);
+                        char count[16];
+
+                        if (a->ranks[j].gpu != l->to || a->ranks[j].node != a->ranks[rank].node)
+                                continue;
+                        snprintf(count, sizeof count, "%d", l->count);
+                        line(f, from, to, 3 * l->count, "s3");
+                        capo_svg_text(f, from.x + 0.3 * (to.x - from.x) + 6, from.y + 0.3 * (to.y - from.y) - 4, 's', 0,
+                                      NULL, count);
+                }
+        }
+        if (switched)
+                line(f, from, centre(a->ranks[rank].node), switched / 4.0, "s3");
+}
+
+/* The nearest NICs of a GPU and its share of them. */
+static void nics(FILE *f, const struct capo_topology *t, const struct capo_alloc *a, int rank)
+{
+        struct point gpu = place(a, rank, RADIUS), out = place(a, rank, NICS);
+        char name[80], share[96];
+        double gbs = topo_nic(t, a, rank, name, sizeof name);
+
+        if (!strcmp(name, "-"))
+                return;
+        if (gbs > 0)
+                snprintf(share, sizeof share, "%.3g GB/s", gbs);
+        line(f, gpu, (struct point){gpu.x + 0.6 * (out.x - gpu.x), gpu.y + 0.6 * (out.y - gpu.y)}, 2, "s1");
+        capo_svg_text(f, out.x, out.y - 2, 'm', 0, NULL, name);
+        if (gbs > 0)
+                capo_svg_text(f, out.x, out.y + 12, 'm', 0, "t", share);
+}
+
+static void ceilings(FILE *f, const struct capo_ceilings *c)
+{
+        static const struct {
+                enum capo_coll coll;
+                const char *name;
+        } rows[] = {{CAPO_COLL_BROADCAST, "broadcast"},
+                    {CAPO_COLL_ALLGATHER, "all-gather"},
+                    {CAPO_COLL_ALLREDUCE, "all-reduce"}};
+
+        if (c->n_ranks < 2)
+                return;
+        capo_svg_text(f, 12, TOP + SIDE + 18, 's', 0, "t", "at most, algbw GB/s:");
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                enum capo_ceiling_of of;
+                double gbs = capo_ceiling(c, rows[i].coll, &of);
+                char text[128];
+
+                if (gbs > 0)
+                        snprintf(text, sizeof text, "%s %.1f%s", rows[i].name, gbs, capo_ceiling_text(of));
+                else
+                        snprintf(text, sizeof text, "%s: not known", rows[i].name);
+                capo_svg_text(f, 12, TOP + SIDE + 36 + 16 * (double)i, 's', 0, NULL, text);
+        }
+}
+
+static void machine(FILE *f, const struct capo_topology *t, const struct capo_alloc *a, int node)
+{
+        struct point middle = centre(node);
+        bool switched = false;
+        char text[32];
+
+        for (int i = 0; i < a->n_ranks; i++) {
+                if (a->ranks[i].node != node)
+                        continue;
+                links(f, t, a, i);
+                if (a->n_ranks <= 24 * a->n_nodes)
+                        nics(f, t, a, i);
+                for (size_t k = 0; k < t->n_links; k++)
+                        switched |= t->links[k].end == CAPO_END_SWITCH && t->links[k].from == a->ranks[i].gpu;
+        }
+        if (switched) {
+                fprintf(f, "<rect x=\"%.0f\" y=\"%.0f\" width=\"76\" height=\"24\" class=\"h\"/>\n", middle.x - 38,
+                        middle.y - 12);
+                capo_svg_text(f, middle.x, middle.y + 4, 'm', 0, NULL, "NVSwitch");
+        }
+        for (int i = 0; i < a->n_ranks; i++) {
+                struct point p = place(a, i, RADIUS);
+
+                if (a->ranks[i].node != node)
+                        continue;
+                fprintf(f, "<circle cx=\"%.0f\" cy=\"%.0f\" r=\"17\" class=\"ground\" stroke=\"#888\"/>\n", p.x, p.y);
+                snprintf(text, sizeof text, "%d", t->gpus[a->ranks[i].gpu].dev);
+                capo_svg_text(f, p.x, p.y + 4, 'm', 0, NULL, text);
+        }
 }
 
 int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c)
 {
-        FILE *f = fopen(path, "we");
-        char class[512] = "", alloc[512];
-        int r;
+        char class[512] = "", alloc[512], title[1100];
+        double width = SIDE * a->n_nodes;
+        struct cli_output out;
+        int r = cli_output_open(&out, path);
 
-        if (!f)
-                return -errno;
+        if (r < 0)
+                return r;
         capo_class_name(t, a, class, sizeof class);
         capo_alloc_print(t, a, alloc, sizeof alloc);
-        fprintf(f,
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" "
-                "font-size=\"13\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
-                "<text x=\"12\" y=\"22\">%s  %s</text>\n"
-                "<text x=\"12\" y=\"%.0f\">ceilings, algbw GB/s: broadcast %.1f,</text>\n"
-                "<text x=\"12\" y=\"%.0f\">all-gather %.1f, all-reduce %.1f</text>\n",
-                SIDE * a->n_nodes, SIDE + 80, alloc, class, SIDE + 48, c->broadcast_gbs, SIDE + 66, c->allgather_gbs,
-                c->allreduce_gbs);
-        for (size_t k = 0; k < t->n_links; k++) {
-                const struct capo_topology_link *l = &t->links[k];
-
-                for (int i = 0; i < a->n_ranks; i++) {
-                        double x, y, u, v;
-
-                        if (a->ranks[i].gpu != l->from || l->end == CAPO_END_CPU)
-                                continue;
-                        place(a, i, &x, &y);
-                        if (l->end == CAPO_END_SWITCH) {
-                                fprintf(f,
-                                        "<line x1=\"%.0f\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\" stroke=\"#76b900\" "
-                                        "stroke-width=\"%d\"/>\n",
-                                        x, y, SIDE * (a->ranks[i].node + 0.5), 40 + SIDE / 2, l->count);
-                                continue;
-                        }
-                        for (int j = 0; j < a->n_ranks; j++) {
-                                if (a->ranks[j].gpu != l->to || a->ranks[j].node != a->ranks[i].node)
-                                        continue;
-                                place(a, j, &u, &v);
-                                fprintf(f,
-                                        "<line x1=\"%.0f\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\" stroke=\"#76b900\" "
-                                        "stroke-width=\"%d\"/>\n<text x=\"%.0f\" y=\"%.0f\" fill=\"#345\">%d</text>\n",
-                                        x, y, u, v, 3 * l->count, x + 0.3 * (u - x) + 6, y + 0.3 * (v - y) - 4,
-                                        l->count);
-                        }
-                }
-        }
-        for (int i = 0; i < a->n_ranks; i++) {
-                double x, y;
-
-                place(a, i, &x, &y);
-                fprintf(f,
-                        "<circle cx=\"%.0f\" cy=\"%.0f\" r=\"17\" fill=\"#eef\" stroke=\"#225\"/>\n"
-                        "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\">%d</text>\n",
-                        x, y, x, y + 5, t->gpus[a->ranks[i].gpu].dev);
-        }
-        fputs("</svg>\n", f);
-        r = ferror(f) ? -EIO : 0;
-        return fclose(f) ? -errno : r;
+        snprintf(title, sizeof title, "%s  %s", alloc, class);
+        capo_svg_begin(out.file, width, SIDE + TOP + 84, title, true);
+        capo_svg_text(out.file, 12, 22, 's', width - 24, NULL, title);
+        for (int node = 0; node < a->n_nodes; node++)
+                machine(out.file, t, a, node);
+        ceilings(out.file, c);
+        capo_svg_end(out.file);
+        return cli_output_close(&out, 0);
 }

@@ -187,7 +187,7 @@ static int one(const struct topo_options *o, struct capo_topology *t, const stru
         struct capo_ceilings c;
         struct fragment_nccl nccl = {0};
         char why[1600] = "out of memory", said[1024];
-        int r = allocation(o, t, &a, said, sizeof said, why, sizeof why);
+        int r = allocation(o, t, &a, said, sizeof said, why, sizeof why), status = CAPO_EXIT_OK;
 
         if (r < 0) {
                 capo_error("topo: %s", why);
@@ -201,18 +201,15 @@ static int one(const struct topo_options *o, struct capo_topology *t, const stru
                         r = topo_json(stdout, t, &a, &c, &nccl, said);
                 else
                         topo_page(stdout, o, t, &a, &c, &nccl, said);
-                if (!r && o->svg) {
-                        r = topo_svg(o->svg, t, &a, &c);
-                        if (r < 0)
-                                snprintf(why, sizeof why, "%s: %s", o->svg, strerror(-r));
-                }
+                if (!r && o->svg && topo_svg(o->svg, t, &a, &c) < 0)
+                        status = CAPO_EXIT_FAIL; /* said */
                 capo_ceilings_free(&c);
         }
         fragment_nccl_finish(&nccl);
         capo_alloc_free(&a);
         if (r < 0)
                 capo_error("topo: %s", why);
-        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        return r < 0 ? CAPO_EXIT_FAIL : status;
 }
 
 int capo_verb_topo(int argc, char **argv)

@@ -23,7 +23,7 @@ void topo_page(FILE *out, const struct topo_options *o, const struct capo_topolo
 /** topo_json() - Return: 0; -ENOMEM. */
 int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
               const struct fragment_nccl *nccl, const char *said);
-/** topo_svg() - Return: 0; -errno of the file. */
+/** topo_svg() - Return: 0; negative errno, said. */
 int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
              const struct capo_ceilings *c);
 /** topo_every() - all subsets of @o->every GPUs (0: two and more), by class. Return: an exit status. */

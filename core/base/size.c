@@ -29,6 +29,8 @@ int capo_size_parse(const char *text, uint64_t *out)
         if (*end == '.') {
                 value = strtod(text, &end);
         }
+        if (*end == ' ' && isalpha((unsigned char)end[1])) /* as capo_size_print() writes it */
+                end++;
         for (int i = 0; units[i]; i++) {
                 if (tolower((unsigned char)*end) == units[i]) {
                         shift = 10 * (i + 1);

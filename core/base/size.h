@@ -7,8 +7,8 @@
 
 /**
  * capo_size_parse() - a size as people write it, to bytes
- * @text: digits, optionally a fraction, then nothing, B, or K/M/G/T with optional iB or B, any case; powers of 1024,
- *        as nccl-tests and NCCL's own variables read them. "max" and "inf" are UINT64_MAX.
+ * @text: digits, optionally a fraction and a blank, then nothing, B, or K/M/G/T with optional iB or B, any case; powers
+ *        of 1024, as nccl-tests and NCCL's own variables read them. "max" and "inf" are UINT64_MAX.
  * @out:  set only on success
  *
  * Return: 0; -EINVAL when it is not a size; -ERANGE when it does not fit 64 bits.

@@ -49,11 +49,21 @@ int graph_path(const char *pattern, int node, char *path, size_t room)
         return n < 0 || (size_t)n >= room ? -ENAMETOOLONG : 0;
 }
 
-/* A file that is there whole or not at all. */
+/* A file that is there whole or not at all; what is no regular file (a device, a FIFO) is written in place, and
+ * @temporary is "" then. */
 static FILE *begin_file(const char *path, char *temporary, size_t room, char *why, size_t why_room)
 {
-        FILE *f = snprintf(temporary, room, "%s.%d", path, (int)getpid()) < (int)room ? fopen(temporary, "we") : NULL;
+        bool in_place;
+        struct stat st;
+        FILE *f = NULL;
 
+        errno = 0;
+        in_place = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+        *temporary = 0;
+        if (in_place)
+                f = fopen(path, "we");
+        else if (snprintf(temporary, room, "%s.%d", path, (int)getpid()) < (int)room)
+                f = fopen(temporary, "we");
         if (!f)
                 snprintf(why, why_room, "%.200s: %s", path, strerror(errno ? errno : ENAMETOOLONG));
         return f;
@@ -63,10 +73,11 @@ static int end_file(FILE *f, const char *temporary, const char *path, int r, cha
 {
         if (fclose(f) != 0 && !r)
                 r = -errno;
-        if (!r && rename(temporary, path) < 0)
+        if (!r && *temporary && rename(temporary, path) < 0)
                 r = -errno;
         if (r) {
-                unlink(temporary);
+                if (*temporary)
+                        unlink(temporary);
                 snprintf(why, why_room, "%.200s: %s", path, strerror(-r));
         }
         return r;

@@ -3,6 +3,7 @@
 # capo explain: which rule decides and why the others do not; with a libnccl at hand also costs, what runs and what blocked it.
 set -u
 capo=$(realpath "$1")
+set -- "$1" "$(realpath "$2")"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 bad=0
@@ -34,6 +35,18 @@ expect 'no rule of it decides' broadcast 1M $shape
 expect '"line": 4' allreduce 1M $shape --layout 3+5 --json
 expect 'expected a release' allreduce 1M $shape --nccl-version x
 expect 'not a call NCCL asks' alltoall 1M $shape
+
+# a recording is asked by the sizes that its page shows: 8,320 bytes are 8.1 KiB there
+log=$2/tests/golden/sample-v1
+expect 'AllReduce 8.1KiB in .* .recorded.' allreduce 8.1KiB --log "$log"
+expect 'AllReduce 8.1 KiB in .* .recorded.' allreduce '8.1 KiB' --log "$log"
+expect '"bytes": 8320' allreduce 8.1K --log "$log" --json
+expect '"bytes": 8320' allreduce 8320 --log "$log" --json
+expect 'nearest sizes are 16 and 1320 bytes' allreduce 1000 --log "$log"
+expect 'nearest size is 8320 bytes$' allreduce 1G --log "$log"
+expect 'nearest size is 16 bytes$' allreduce 8 --log "$log"
+expect 'holds no Reduce$' reduce 1G --log "$log"
+expect 'no communicator "nosuch" has AllReduce of 8320' allreduce 8320 --log "$log" --comm nosuch
 
 if "$capo" plan --platform dgx1v --sizes 1M >/dev/null 2>&1; then
         machine="--platform dgx1v --gpus 0:1,2,3;1:0-4 --profile p.json"

@@ -73,6 +73,21 @@ for what in ("broadcast", "allgather"):
     assert sum(w["gbs"] for w in ways if "network" in w["way"] and w["way"][0][0] == "0") <= 30 + 1e-6, what
 ' || fail "ways of two machines"
 "$capo" topo --topo dgx1v.xml --svg "$tmp.svg" >/dev/null && grep -q '</svg>' "$tmp.svg" || fail "no picture"
+# the picture says what the page says: NICs, and for a fragment over two machines numbers and not zeros
+"$capo" topo --platform dgx1v --gpus 1,2,3+0-4 --svg "$tmp.svg" >"$tmp" || fail "no picture of two machines"
+python3 - "$tmp" "$tmp.svg" <<'END' || fail "the picture of 3+5: $(cat "$tmp.svg")"
+import re, sys
+import xml.etree.ElementTree as ET
+page, texts = open(sys.argv[1]).read(), [e.text or "" for e in ET.parse(sys.argv[2]).iter() if e.tag.endswith("}text")]
+for row, name in (("broadcast, reduce", "broadcast"), ("all-gather, reduce-scatter", "all-gather"), ("all-reduce", "all-reduce")):
+    hybrid = re.search(r"^  %s .*?([0-9.]+)$" % row, page, re.M)[1]
+    assert float(hybrid) > 0 and f"{name} {hybrid} with PCIe and NICs" in texts, (name, hybrid, texts)
+assert sum(t.startswith("mlx5_") for t in texts) == 8, texts
+assert sum(t.endswith(" GB/s") for t in texts) == 8, texts
+END
+"$capo" topo --topo hgx-h100.xml --svg "$tmp.svg" >/dev/null && grep -q 'all-reduce 329.6, the switches adding' "$tmp.svg" ||
+        fail "the picture of eight H100"
+"$capo" topo --topo dgx1v.xml --svg /dev/null >/dev/null && [ -c /dev/null ] || fail "/dev/null was replaced"
 CUDA_VISIBLE_DEVICES=0 "$capo" topo --topo dgx1v.xml --json | grep -q '"class": "dgx1v/8-ring3"' ||
         fail "CUDA_VISIBLE_DEVICES of this machine was applied to another"
 "$capo" topo --platform dgx1v --classes >"$tmp.md" || fail "no table of classes"

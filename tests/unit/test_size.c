@@ -29,6 +29,11 @@ Test(size, parse)
                 {"-1", -EINVAL, 0},
                 {"1X", -EINVAL, 0},
                 {"1Kx", -EINVAL, 0},
+                {"8.1 KiB", 0, 8294},
+                {"900 B", 0, 900},
+                {"1 ", -EINVAL, 0},
+                {"1  K", -EINVAL, 0},
+                {"1 2", -EINVAL, 0},
                 {"K", -EINVAL, 0},
         };
 
