@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Columns that line up, and numbers as people read them. */
+/* Columns that line up. Numbers as people read them come along: profiles/job/figures.h. */
 #ifndef CAPO_TABLE_H
 #define CAPO_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "profiles/job/figures.h"
 
 struct capo_table; /* cells are given row by row, left to right */
 
@@ -26,22 +28,5 @@ void capo_table_cell(struct capo_table *t, const char *format, ...) __attribute_
 /** capo_table_print() - all rows; the first @n_bold between @bold and @plain (terminal codes, "" for none). Trailing
  * blanks are left off. */
 void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold, const char *bold, const char *plain);
-
-/* All write to @text (at least 32 bytes) and return it. */
-
-/** capo_text_count() - 1204816 as "1,204,816". */
-char *capo_text_count(uint64_t n, char *text);
-
-/** capo_text_us() - ns as microseconds with three digits that count: "1,311", "12.3", "0.04". */
-char *capo_text_us(double ns, char *text);
-
-/** capo_text_time() - ns in the unit that suits: "88 us", "1.3 ms", "12.4 s", "42 min 18 s", "3 h 05 min". */
-char *capo_text_time(double ns, char *text);
-
-/** capo_text_gbs() - "242", "35.0", "0.08". */
-char *capo_text_gbs(double gbs, char *text);
-
-/** capo_text_percent() - share 0..1 as "61.2 %", "0.002 %". */
-char *capo_text_percent(double share, char *text);
 
 #endif

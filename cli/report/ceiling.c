@@ -10,8 +10,9 @@
 
 #include "capo/msg.h"
 #include "cli/base/machine.h"
-#include "cli/report/fabric.h"
+#include "cli/report/report.h"
 #include "core/base/util.h"
+#include "profiles/fragment/atlas.h"
 
 /* What the member's log says about its device: CAPO_INFO_GPU_BUSID, CAPO_INFO_GPU_MIG. */
 static const char *gpu_info(const struct capo_job *job, const struct capo_job_member *m, const char *what)
@@ -45,10 +46,13 @@ static bool shared(const struct capo_plan_gpu *gpus, const bool *slices, uint32_
         return false;
 }
 
-static void bound(struct report *r, const struct capo_topology *t, const struct machine_words *where, uint32_t comm)
+static void set_ceiling(struct capo_page *r, const struct capo_topology *t, const struct machine_words *where,
+                        uint32_t comm)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *sliced = NULL;
         struct machine_source source;
+        struct capo_page_ceiling *to = &r->ceiling[comm];
+        struct fragment_bound bound = {0};
         bool any_slice = false;
 
         const struct capo_job *job = r->job;
@@ -61,7 +65,7 @@ static void bound(struct report *r, const struct capo_topology *t, const struct 
         if (!gpus || !slices || !node_of || c->n_ranks < 1)
                 return;
         if (c->n_members != (uint32_t)c->n_ranks) {
-                snprintf(r->no_bound, sizeof r->no_bound, "%s: %u of %d logs", c->name, c->n_members, c->n_ranks);
+                snprintf(r->no_ceiling, sizeof r->no_ceiling, "%s: %u of %d logs", c->name, c->n_members, c->n_ranks);
                 return;
         }
         for (uint32_t i = 0; i <= job->n_nodes; i++)
@@ -72,7 +76,7 @@ static void bound(struct report *r, const struct capo_topology *t, const struct 
                 uint32_t node = job->processes[c->members[i].process].node;
 
                 if (gpu < 0) {
-                        snprintf(r->no_bound, sizeof r->no_bound,
+                        snprintf(r->no_ceiling, sizeof r->no_ceiling,
                                  busid ? "%s: rank %d is on GPU %s, which %s lacks"
                                        : "%s: the log of rank %d has no GPU bus id%.0s%.0s",
                                  c->name, c->members[i].rank, busid ? busid : "", r->topology);
@@ -85,7 +89,7 @@ static void bound(struct report *r, const struct capo_topology *t, const struct 
                 any_slice |= slices[i];
         }
         if (shared(gpus, slices, c->n_members)) {
-                snprintf(r->no_bound, sizeof r->no_bound, "%s: two ranks are on one GPU", c->name);
+                snprintf(r->no_ceiling, sizeof r->no_ceiling, "%s: two ranks are on one GPU", c->name);
                 return;
         }
         if (any_slice) {
@@ -93,10 +97,18 @@ static void bound(struct report *r, const struct capo_topology *t, const struct 
                         return;
                 take_links(sliced, gpus, slices, c->n_members);
         }
-        (void)fragment_bound(sliced ? sliced : t, gpus, c->n_members, &r->bounds[comm]);
+        if (fragment_bound(sliced ? sliced : t, gpus, c->n_members, &bound) < 0)
+                return;
+        snprintf(to->class, sizeof to->class, "%s", bound.class);
+        to->hybrid = bound.hybrid;
+        for (unsigned call = 0; call < CAPO_CALLS; call++) {
+                int coll = capo_coll_of_call(call);
+
+                to->busbw_gbs[call] = coll >= 0 ? bound.busbw_gbs[coll] : 0;
+        }
 }
 
-int report_bound(struct report *r, const struct report_options *o)
+int report_ceilings(struct capo_page *r, const struct report_options *o)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         bool here = o->topo && !strcmp(o->topo, "this");
@@ -106,18 +118,11 @@ int report_bound(struct report *r, const struct report_options *o)
 
         if (e < 0)
                 return e;
-        r->bounds = calloc(r->job->n_comms + 1, sizeof *r->bounds);
-        if (!r->bounds)
+        r->ceiling = calloc(r->job->n_comms + 1, sizeof *r->ceiling);
+        if (!r->ceiling)
                 return -ENOMEM;
-        snprintf(r->topology, sizeof r->topology, "%s", report_base_name(t->name));
+        snprintf(r->topology, sizeof r->topology, "%s", capo_base_name(t->name));
         for (uint32_t i = 0; i < r->job->n_comms; i++)
-                bound(r, t, &where, i);
+                set_ceiling(r, t, &where, i);
         return report_near(r, t);
-}
-
-double report_ceiling(const struct report *r, const struct report_row *row)
-{
-        int coll = capo_coll_of_call(row->row.call);
-
-        return r->bounds && coll >= 0 && row->row.comm != CAPO_NO_COMM ? r->bounds[row->row.comm].busbw_gbs[coll] : 0;
 }

@@ -2,14 +2,13 @@
 /*
  * The report with pictures: one HTML file with inline SVG that needs nothing else, in light or dark as the reader's
  * system asks. Two pictures: time by call and size (bar: total time; figure: p50 and bandwidth), and per communicator
- * how late each rank starts. The text page follows as it is.
+ * how often each rank came last. The text page follows as it is.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/base/output.h"
-#include "cli/report/report.h"
+#include "cli/report/faces.h"
 #include "core/base/calls.h"
 #include "cli/base/svg.h"
 #include "cli/base/table.h"
@@ -29,9 +28,9 @@ static char *time_tick(double ns, char *text)
         return ns > 0 ? capo_text_time(ns, text) : strcpy(text, "0");
 }
 
-static void time_by_size(const struct report *r, FILE *out)
+static void time_by_size(const struct capo_page *r, FILE *out)
 {
-        uint32_t n = r->n_rows < MOST_BARS ? r->n_rows : MOST_BARS;
+        uint32_t n = r->rows.n < MOST_BARS ? r->rows.n : MOST_BARS;
         _cleanup_free_ struct bars *b = calloc(1, sizeof *b);
 
         if (!b)
@@ -40,13 +39,13 @@ static void time_by_size(const struct report *r, FILE *out)
                 "<h2>Time by call and size</h2><p>Total over all ranks by the row's clock; dark: GPU time, light: host "
                 "time (only how long calls took to return).</p>\n");
         for (uint32_t i = 0; i < n; i++) {
-                const struct report_row *row = &r->rows[i];
+                const struct capo_page_row *row = &r->rows.row[i];
                 const struct capo_hist *h = &row->row.time[row->clock];
                 char *figure = b->figure[i], call[64], size[64], p50[32], all[32], c[32];
                 bool gpu = row->clock == CAPO_CLOCK_EVENT || row->clock == CAPO_CLOCK_KERNEL;
 
-                snprintf(b->label[i], sizeof b->label[i], "%.24s %s %s", report_comm_name(r, row->row.comm),
-                         report_call(&row->row, call, sizeof call), report_size(row, size, sizeof size));
+                snprintf(b->label[i], sizeof b->label[i], "%.24s %s %s", capo_page_comm(r, row->row.comm),
+                         capo_page_call(&row->row, call, sizeof call), capo_page_size(row, size, sizeof size));
                 if (row->clock == CAPO_CLOCK_NONE)
                         snprintf(figure, sizeof b->figure[i], "not timed by itself");
                 else if (row->has_bandwidth)
@@ -60,28 +59,35 @@ static void time_by_size(const struct report *r, FILE *out)
         }
         if (n)
                 capo_svg_bars(out, "time by call and size", b->bar, n, 0, time_tick);
-        if (n < r->n_rows)
-                fprintf(out, "<p>%u more rows are in the text below with --all.</p>\n", r->n_rows - n);
+        if (n < r->rows.n)
+                fprintf(out, "<p>%u more rows are in the text below with --all.</p>\n", r->rows.n - n);
 }
 
-static void lateness(const struct report *r, FILE *out)
+static char *percent_tick(double percent, char *text)
+{
+        snprintf(text, 32, "%.0f %%", percent);
+        return text;
+}
+
+/* The measure of the text page: how often each rank was the last to start. Marked is the rank that it names. */
+static void lateness(const struct capo_page *r, FILE *out)
 {
         _cleanup_free_ struct bars *b = calloc(1, sizeof *b);
-        uint32_t shown = 0;
 
-        for (uint32_t i = 0; b && i < r->job->n_comms && shown < MOST_COMMS; i++) {
-                const struct capo_job_comm *c = &r->job->comms[i];
-                uint32_t n = c->n_members < MOST_BARS ? c->n_members : MOST_BARS;
-                char a[32];
+        for (uint32_t i = 0; b && i < r->n_waits && i < MOST_COMMS; i++) {
+                const struct capo_page_wait *w = &r->waits[i];
+                const struct capo_job_comm *c = &r->job->comms[w->comm];
+                uint32_t n = c->n_members < MOST_BARS ? c->n_members : MOST_BARS, skip;
 
-                if (!c->skew || !c->skew->n_calls)
-                        continue;
-                if (!shown++)
-                        fputs("<h2>Who starts late</h2>\n", out);
+                /* of many ranks those around the one that is named */
+                skip = w->last < n / 2 ? 0 : w->last - n / 2 > c->n_members - n ? c->n_members - n : w->last - n / 2;
+                if (!i)
+                        fputs("<h2>Who waits for whom</h2>\n", out);
                 fputs("<h3>", out);
                 capo_markup_text(out, c->name);
-                fprintf(out, "</h3><p>Start behind the first rank, median over %u calls; %s; %s.</p>\n",
-                        c->skew->n_calls,
+                fputs("</h3><p>", out);
+                capo_markup_text(out, w->text);
+                fprintf(out, "</p><p>How often each rank was the last to start; %s; %s.</p>\n",
                         c->skew->from == CAPO_SKEW_HOST_START  ? "when the host made the call"
                         : c->skew->from == CAPO_SKEW_GPU_START ? "on the GPU"
                                                                : "by GPU durations: a call ends on all ranks together",
@@ -89,38 +95,41 @@ static void lateness(const struct report *r, FILE *out)
                         : c->skew->uncertain_ns > 0 ? "clocks of hosts aligned from the calls"
                                                     : "one clock");
                 for (uint32_t k = 0; k < n; k++) {
-                        const struct capo_skew_rank *rank = &c->skew->ranks[k];
+                        const struct capo_skew_rank *rank = &c->skew->ranks[skip + k];
+                        const struct capo_job_member *m = &c->members[skip + k];
+                        double share = 100.0 * rank->last / c->skew->n_calls;
+                        char a[32];
 
-                        snprintf(b->label[k], sizeof b->label[k], "rank %d %.24s", c->members[k].rank,
-                                 r->job->processes[c->members[k].process].host);
-                        snprintf(b->figure[k], sizeof b->figure[k], "%s, last in %.0f %%",
-                                 capo_text_time(rank->late_p50_ns, a), 100.0 * rank->last / c->skew->n_calls);
-                        b->bar[k] = (struct capo_svg_bar){b->label[k], b->figure[k], k == c->skew->worst ? "w" : "g",
-                                                          rank->late_p50_ns};
+                        snprintf(b->label[k], sizeof b->label[k], "rank %d %.24s", m->rank,
+                                 r->job->processes[m->process].host);
+                        snprintf(b->figure[k], sizeof b->figure[k], "last in %.1f %%, p50 %s after the first", share,
+                                 capo_text_time(rank->late_p50_ns, a));
+                        b->bar[k] = (struct capo_svg_bar){b->label[k], b->figure[k],
+                                                          w->stands_out && skip + k == w->last ? "w" : "g", share};
                 }
-                capo_svg_bars(out, "lateness by rank", b->bar, n, 0, time_tick);
+                capo_svg_bars(out, "how often each rank came last", b->bar, n, 100, percent_tick);
                 if (n < c->n_members)
-                        fprintf(out, "<p>The first %u of %u ranks.</p>\n", n, c->n_members);
+                        fprintf(out, "<p>%u of %u ranks.</p>\n", n, c->n_members);
         }
 }
 
-int report_html(const struct report *r, const char *path)
+int report_html(const struct capo_page *r, FILE *out)
 {
         _cleanup_free_ char *page = NULL;
-        struct cli_output file;
-        FILE *out, *memory;
+        char title[1200];
+        FILE *memory;
         size_t size;
-        int e = cli_output_open(&file, path);
 
-        if (e < 0)
-                return e;
-        out = file.file;
-        fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>capo report</title>\n<style>\n"
+        fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>capo report ", out);
+        capo_markup_text(out, capo_page_title(r, title, sizeof title));
+        fputs("</title>\n<style>\n"
               "body{font:14px/1.45 system-ui,sans-serif;max-width:1180px;margin:2em auto;padding:0 1em}\n"
               "svg{width:100%;height:auto}pre{overflow-x:auto;font-size:12px}\n",
               out);
         capo_svg_style(out);
-        fputs("</style></head><body>\n<h1>capo report</h1>\n", out);
+        fputs("</style></head><body>\n<h1>capo report ", out);
+        capo_markup_text(out, title);
+        fputs("</h1>\n", out);
         time_by_size(r, out);
         lateness(r, out);
         memory = open_memstream(&page, &size);
@@ -132,5 +141,5 @@ int report_html(const struct report *r, const char *path)
                 fputs("</pre>\n", out);
         }
         fputs("</body></html>\n", out);
-        return cli_output_close(&file, 0);
+        return 0;
 }

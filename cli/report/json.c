@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report for programs: JSON (versioned by "capo_report", docs/report.md) and CSV. Exact sizes, all rows. */
+/* The report for programs (versioned by "capo_report", docs/report.md). Exact sizes, all rows. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include <jansson.h>
 
-#include "cli/report/report.h"
-#include "cli/report/fabric.h"
+#include "cli/report/faces.h"
+#include "cli/report/json.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 
 #define REPORT_VERSION 1
 
 /* Six digits that count: what was measured is no better, and 17 are no good to read. */
-static json_t *number(double v)
+json_t *report_json_number(double v)
 {
         char text[40];
 
@@ -26,10 +26,10 @@ static json_t *number(double v)
 
 static json_t *number_or_null(bool known, double v)
 {
-        return known ? number(v) : json_null();
+        return known ? report_json_number(v) : json_null();
 }
 
-static json_t *us(const struct report_row *row, double q)
+static json_t *us(const struct capo_page_row *row, double q)
 {
         const struct capo_hist *h = &row->row.time[row->clock];
 
@@ -42,7 +42,7 @@ static json_t *name_or_null(const char *name)
 }
 
 /* Text from a program: not always UTF-8, which jansson refuses. */
-static json_t *text(const char *s)
+json_t *report_json_text(const char *s)
 {
         json_t *j = s ? json_string(s) : json_null();
 
@@ -58,7 +58,7 @@ static json_t *text(const char *s)
         return j;
 }
 
-static json_t *row_json(const struct report *r, const struct report_row *row)
+static json_t *row_json(const struct capo_page *r, const struct capo_page_row *row)
 {
         const struct capo_job_row *w = &row->row;
         const struct capo_hist *h = &w->time[row->clock];
@@ -75,9 +75,10 @@ static json_t *row_json(const struct report *r, const struct report_row *row)
         json_object_set_new(j, "max_us", number_or_null(timed, (double)h->max_ns / 1000));
         json_object_set_new(j, "algbw_gbs", number_or_null(row->has_bandwidth, row->algbw));
         json_object_set_new(j, "busbw_gbs", number_or_null(row->has_bandwidth, row->busbw));
-        if (r->bounds)
-                json_object_set_new(j, "ceiling_busbw_gbs",
-                                    number_or_null(report_ceiling(r, row) > 0, report_ceiling(r, row)));
+        if (r->ceiling) {
+                json_object_set_new(j, "ceiling_busbw_gbs", number_or_null(row->ceiling > 0, row->ceiling));
+                json_object_set_new(j, "reached", number_or_null(row->reached >= 0, row->reached));
+        }
         json_object_set_new(j, "algo", name_or_null(capo_algo_name(w->algo_proto >> 4)));
         json_object_set_new(j, "proto", name_or_null(capo_proto_name(w->algo_proto & 15)));
         json_object_set_new(j, "channels", w->channels ? json_integer(w->channels) : json_null());
@@ -119,13 +120,13 @@ static json_t *skew_json(const struct capo_job_comm *c)
         for (uint32_t i = 0; i < c->n_members && k->n_calls; i++)
                 json_array_append_new(ranks, json_pack("{s:i,s:i,s:o,s:o}", "rank", c->members[i].rank, "last",
                                                        (int)k->ranks[i].last, "late_p50_us",
-                                                       number(k->ranks[i].late_p50_ns / 1000), "wait_us",
-                                                       number(k->ranks[i].wait_ns / 1000)));
+                                                       report_json_number(k->ranks[i].late_p50_ns / 1000), "wait_us",
+                                                       report_json_number(k->ranks[i].wait_ns / 1000)));
         json_object_set_new(j, "per_rank", ranks);
         return j;
 }
 
-static json_t *comm_json(const struct report *r, uint32_t id)
+static json_t *comm_json(const struct capo_page *r, uint32_t id)
 {
         const struct capo_job_comm *c = &r->job->comms[id];
         json_t *j = json_object(), *logs = json_array();
@@ -133,12 +134,12 @@ static json_t *comm_json(const struct report *r, uint32_t id)
 
         snprintf(uid, sizeof uid, "%016llx", (unsigned long long)c->uid);
         json_object_set_new(j, "id", json_integer(id));
-        json_object_set_new(j, "name", text(c->name));
+        json_object_set_new(j, "name", report_json_text(c->name));
         json_object_set_new(j, "ranks", json_integer(c->n_ranks > 0 ? c->n_ranks : (int)c->n_members));
         json_object_set_new(j, "nodes", json_integer(c->n_nodes));
         json_object_set_new(j, "layout", json_string(c->layout));
-        if (r->bounds)
-                json_object_set_new(j, "class", json_string(r->bounds[id].class));
+        if (r->ceiling)
+                json_object_set_new(j, "class", json_string(r->ceiling[id].class));
         json_object_set_new(j, "uid", json_string(uid));
         json_object_set_new(j, "parent", c->parent == CAPO_NO_COMM ? json_null() : json_integer(c->parent));
         json_object_set_new(j, "color", c->color >= 0 ? json_integer(c->color) : json_null());
@@ -155,10 +156,10 @@ static json_t *process_json(const struct capo_job_process *p)
         json_t *j = json_object();
 
         json_object_set_new(j, "rank", p->rank >= 0 ? json_integer(p->rank) : json_null());
-        json_object_set_new(j, "host", text(p->host));
+        json_object_set_new(j, "host", report_json_text(p->host));
         json_object_set_new(j, "pid", json_integer(p->header.pid));
         json_object_set_new(j, "node", json_integer(p->node));
-        json_object_set_new(j, "log", text(p->path));
+        json_object_set_new(j, "log", report_json_text(p->path));
         json_object_set_new(j, "ended",
                             json_string(!p->has_end || !p->end.clean ? "killed"
                                         : p->end.clean == 2          ? "recovered"
@@ -178,18 +179,18 @@ static json_t *site_json(const struct capo_job_site *s)
                 char frame[1024];
 
                 snprintf(frame, sizeof frame, "%.*s", (int)n, line);
-                json_array_append_new(frames, text(frame));
+                json_array_append_new(frames, report_json_text(frame));
                 line += n + (line[n] == '\n');
         }
         json_object_set_new(j, "frames", frames);
         json_object_set_new(j, "calls", json_integer((json_int_t)s->count));
-        json_object_set_new(j, "host_us", number((double)s->host_ns / 1000));
-        json_object_set_new(j, "gpu_us", number((double)s->gpu_ns / 1000));
+        json_object_set_new(j, "host_us", report_json_number((double)s->host_ns / 1000));
+        json_object_set_new(j, "gpu_us", report_json_number((double)s->gpu_ns / 1000));
         json_object_set_new(j, "gpu_timed", json_integer((json_int_t)s->gpu_count));
         return j;
 }
 
-int report_json(const struct report *r, FILE *out)
+int report_json(const struct capo_page *r, FILE *out)
 {
         const struct capo_job *job = r->job;
         json_t *j = json_object(), *comms = json_array(), *rows = json_array(), *processes = json_array();
@@ -198,29 +199,31 @@ int report_json(const struct report *r, FILE *out)
 
         for (uint32_t i = 0; i < job->n_comms; i++)
                 json_array_append_new(comms, comm_json(r, i));
-        for (uint32_t i = 0; i < r->n_rows; i++)
-                json_array_append_new(rows, row_json(r, &r->rows[i]));
-        for (uint32_t i = 0; i < r->n_others; i++)
+        for (uint32_t i = 0; i < r->rows.n; i++)
+                json_array_append_new(rows, row_json(r, &r->rows.row[i]));
+        for (uint32_t i = 0; i < r->others.n; i++)
                 json_array_append_new(
                         others,
-                        json_pack("{s:o,s:s,s:I,s:I,s:o}", "comm",
-                                  r->others[i].row.comm == CAPO_NO_COMM ? json_null()
-                                                                        : json_integer(r->others[i].row.comm),
-                                  "call", capo_call_name(r->others[i].row.call), "calls",
-                                  (json_int_t)r->others[i].row.calls, "failed", (json_int_t)r->others[i].row.failed,
-                                  "p50_us",
-                                  number(capo_hist_quantile(&r->others[i].row.time[CAPO_CLOCK_HOST], 0.5) / 1000)));
+                        json_pack(
+                                "{s:o,s:s,s:I,s:I,s:o}", "comm",
+                                r->others.row[i].row.comm == CAPO_NO_COMM ? json_null()
+                                                                          : json_integer(r->others.row[i].row.comm),
+                                "call", capo_call_name(r->others.row[i].row.call), "calls",
+                                (json_int_t)r->others.row[i].row.calls, "failed",
+                                (json_int_t)r->others.row[i].row.failed, "p50_us",
+                                report_json_number(
+                                        capo_hist_quantile(&r->others.row[i].row.time[CAPO_CLOCK_HOST], 0.5) / 1000)));
         for (uint32_t i = 0; i < job->n_processes; i++)
                 json_array_append_new(processes, process_json(&job->processes[i]));
         for (uint32_t i = 0; i < job->n_sites; i++)
                 json_array_append_new(sites, site_json(&job->sites[i]));
         for (uint32_t i = 0; i < r->n_problems; i++)
-                json_array_append_new(problems, text(r->problems[i]));
+                json_array_append_new(problems, report_json_text(r->problems[i].text));
         json_object_set_new(j, "capo_report", json_integer(REPORT_VERSION));
         json_object_set_new(j, "ranks", json_integer(job->n_ranks));
         json_object_set_new(j, "nodes", json_integer(job->n_nodes));
         json_object_set_new(j, "begin_unix_s", json_real((double)job->t_begin_ns / 1e9));
-        json_object_set_new(j, "duration_s", number((double)capo_job_duration_ns(job) / 1e9));
+        json_object_set_new(j, "duration_s", report_json_number((double)capo_job_duration_ns(job) / 1e9));
         json_object_set_new(j, "collectives", json_integer((json_int_t)r->collectives));
         json_object_set_new(j, "bytes", json_integer((json_int_t)r->moved_bytes));
         json_object_set_new(j, "gpu_share", number_or_null(r->gpu_share >= 0, r->gpu_share));
@@ -229,9 +232,10 @@ int report_json(const struct report *r, FILE *out)
         json_object_set_new(j, "other_calls", others);
         json_object_set_new(j, "sites", sites);
         json_object_set_new(j, "processes", processes);
-        json_object_set_new(j, "fabric", report_fabric_json(r, r->fabric));
-        json_object_set_new(j, "fabric_calls", report_fabric_calls_json(r->fabric));
+        json_object_set_new(j, "fabric", report_json_fabric(r));
+        json_object_set_new(j, "fabric_calls", report_json_fabric_calls(r));
         json_object_set_new(j, "problems", problems);
+        report_json_judged(j, r);
         json_object_set_new(j, "records", json_integer((json_int_t)job->n_records));
         json_object_set_new(j, "dropped", json_integer((json_int_t)job->dropped));
         json_object_set_new(j, "capo_cost_ns", number_or_null(job->cost_ns > 0, job->cost_ns));
@@ -239,56 +243,4 @@ int report_json(const struct report *r, FILE *out)
         json_decref(j);
         fputc('\n', out);
         return e < 0 ? -EIO : 0;
-}
-
-static void csv_text(FILE *out, const char *s)
-{
-        if (!strpbrk(s, ",\"\n")) {
-                fputs(s, out);
-                return;
-        }
-        fputc('"', out);
-        for (; *s; s++)
-                fprintf(out, *s == '"' ? "\"\"" : "%c", *s);
-        fputc('"', out);
-}
-
-static void csv_number(FILE *out, bool known, double v)
-{
-        fputc(',', out);
-        if (known)
-                fprintf(out, "%.6g", v);
-}
-
-int report_csv(const struct report *r, FILE *out)
-{
-        fputs("comm,ranks,call,size_B,count,share,p50_us,p95_us,p99_us,max_us,algbw_GBs,busbw_GBs,algo,proto,channels,"
-              "clock,"
-              "mean_us,cov,calls,timed,in_group,captured,failed\n",
-              out);
-        for (uint32_t i = 0; i < r->n_rows; i++) {
-                const struct report_row *row = &r->rows[i];
-                const struct capo_job_row *w = &row->row;
-                const struct capo_hist *h = &w->time[row->clock];
-                bool timed = row->clock != CAPO_CLOCK_NONE;
-
-                csv_text(out, report_comm_name(r, w->comm));
-                fprintf(out, ",%d,%s,%llu,%llu", w->comm == CAPO_NO_COMM ? 0 : r->job->comms[w->comm].n_ranks,
-                        capo_call_name(w->call), (unsigned long long)w->bytes, (unsigned long long)w->count);
-                csv_number(out, row->share >= 0, row->share);
-                csv_number(out, timed, capo_hist_quantile(h, 0.50) / 1000);
-                csv_number(out, timed, capo_hist_quantile(h, 0.95) / 1000);
-                csv_number(out, timed, capo_hist_quantile(h, 0.99) / 1000);
-                csv_number(out, timed, (double)h->max_ns / 1000);
-                csv_number(out, row->has_bandwidth, row->algbw);
-                csv_number(out, row->has_bandwidth, row->busbw);
-                fprintf(out, ",%s,%s,%u,%s", capo_algo_name(w->algo_proto >> 4), capo_proto_name(w->algo_proto & 15),
-                        w->channels, capo_clock_name(row->clock));
-                csv_number(out, timed, capo_hist_mean(h) / 1000);
-                csv_number(out, timed, capo_hist_cov(h));
-                fprintf(out, ",%llu,%llu,%d,%d,%llu\n", (unsigned long long)w->calls, (unsigned long long)h->count,
-                        !!(w->flags & CAPO_RECORD_MEMBER), !!(w->flags & CAPO_RECORD_CAPTURED),
-                        (unsigned long long)w->failed);
-        }
-        return 0;
 }

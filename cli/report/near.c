@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/report/fabric.h"
+#include "cli/report/report.h"
 #include "core/base/util.h"
+#include "profiles/machine/topology.h"
 
 static int nic_at(const struct capo_topology *t, const char *address)
 {
@@ -26,8 +27,9 @@ static int nic_at(const struct capo_topology *t, const char *address)
 
 /* @used: by NIC, whether any rank of this link's node moved data over it. */
 static void measure(const struct capo_job_process *p, const struct capo_topology *t, const struct capo_fabric_link *l,
-                    const bool *used, struct report_near *out)
+                    const bool *used, struct capo_page_near *out)
 {
+        enum capo_path nearest = CAPO_PATH_UNKNOWN, nearer = CAPO_PATH_UNKNOWN;
         int nic = nic_at(t, l->domain->nic), gpu = -1;
 
         for (uint32_t i = 0; i < p->n_info && nic >= 0; i++) {
@@ -35,31 +37,34 @@ static void measure(const struct capo_job_process *p, const struct capo_topology
                                 ? -1
                                 : capo_topology_gpu_by_busid(t, p->info[i].value);
 
-                if (g >= 0 && t->nic_path[(size_t)g * t->n_nics + (size_t)nic] < out->path) {
-                        out->path = t->nic_path[(size_t)g * t->n_nics + (size_t)nic];
+                if (g >= 0 && t->nic_path[(size_t)g * t->n_nics + (size_t)nic] < nearest) {
+                        nearest = t->nic_path[(size_t)g * t->n_nics + (size_t)nic];
                         gpu = g;
                 }
         }
         if (gpu < 0)
                 return;
+        out->path = capo_path_name(nearest);
+        out->far = nearest == CAPO_PATH_SYS;
         for (int k = 0; k < (int)t->n_nics; k++) {
                 enum capo_path path = t->nic_path[(size_t)gpu * t->n_nics + (size_t)k];
                 bool idle;
 
                 /* a slower one, such as the port the machine is administered by, is no advice */
-                if (t->nics[k].pci < 0 || path >= out->path || t->nics[k].gbs < t->nics[nic].gbs)
+                if (t->nics[k].pci < 0 || path >= nearest || t->nics[k].gbs < t->nics[nic].gbs)
                         continue;
                 idle = !used[k];
-                if (*out->nearer && (path > out->nearer_path || (path == out->nearer_path && out->nearer_idle >= idle)))
+                if (*out->nearer && (path > nearer || (path == nearer && out->nearer_idle >= idle)))
                         continue;
                 snprintf(out->nearer, sizeof out->nearer, "%s",
                          *t->nics[k].name ? t->nics[k].name : t->pcis[t->nics[k].pci].busid);
-                out->nearer_path = path;
+                nearer = path;
+                out->nearer_path = capo_path_name(path);
                 out->nearer_idle = idle;
         }
 }
 
-int report_near(struct report *r, const struct capo_topology *t)
+int report_near(struct capo_page *r, const struct capo_topology *t)
 {
         size_t n = r->fabric ? r->fabric->n_links : 0;
         _cleanup_free_ bool *used = calloc((r->job->n_nodes + 1) * (t->n_nics + 1), sizeof *used);
@@ -78,7 +83,6 @@ int report_near(struct report *r, const struct capo_topology *t)
                 const struct capo_fabric_link *l = &r->fabric->links[i];
                 const struct capo_job_process *p = &r->job->processes[l->process];
 
-                r->near[i] = (struct report_near){.path = CAPO_PATH_UNKNOWN};
                 measure(p, t, l, used + p->node * t->n_nics, &r->near[i]);
         }
         return 0;

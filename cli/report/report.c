@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo report: logs in, one page out. Here: the command line and reading the logs. rows.c chooses what is shown,
- * problems.c says what is wrong with it; the faces are text.c, json.c and html.c.
+ * capo report: logs in, one page out. Here: the command line and reading the logs. profiles/job/judge.h says what is to
+ * be said about them; the faces (faces.def) say it.
  */
 #include <errno.h>
 #include <limits.h>
@@ -11,34 +11,18 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/output.h"
 #include "cli/base/progress.h"
 #include "cli/report/report.h"
 #include "core/base/calls.h"
 #include "core/log/find.h"
 #include "core/log/segment.h"
 #include "core/base/util.h"
+#include "profiles/job/judge.h"
+#include "profiles/job/stats.h"
 
-static const char *const sort_names[SORTS + 1] = {"time", "count", "size",  "p50",  "p95",  "p99",
-                                                  "max",  "algbw", "busbw", "comm", "call", NULL};
-
-static void report_finish(struct report *r)
-{
-        for (uint32_t i = 0; i < r->n_rows; i++) {
-                for (unsigned c = 0; c < CAPO_CLOCKS; c++)
-                        capo_hist_finish(&r->rows[i].row.time[c]);
-        }
-        for (uint32_t i = 0; i < r->n_problems; i++)
-                free(r->problems[i]);
-        free(r->problems);
-        free(r->rows);
-        free(r->others);
-        free(r->class_of);
-        free(r->class_size);
-        free(r->bounds);
-        free(r->near);
-        capo_fabric_job_free(r->fabric);
-        capo_job_free(r->job);
-}
+static const char *const sort_names[CAPO_SORTS + 1] = {"time", "count", "size",  "p50",  "p95",  "p99",
+                                                       "max",  "algbw", "busbw", "comm", "call", NULL};
 
 /* ---- reading ---- */
 
@@ -98,7 +82,7 @@ static uint64_t file_size(const char *path)
         return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-static int read_logs(struct report *r, const struct capo_log_paths *paths)
+static int read_logs(struct capo_page *r, const struct capo_log_paths *paths)
 {
         struct progress p = {.total = 0};
         char why[512] = "";
@@ -117,7 +101,7 @@ static int read_logs(struct report *r, const struct capo_log_paths *paths)
                         capo_error("report: out of memory");
                 } else if (e < 0) {
                         capo_warn("%s %s: left out", path, why);
-                        report_problem(r, "%s %s: left out", report_base_name(path), why);
+                        capo_problem_left_out(r, path, why);
                 }
                 p.before += file_size(path);
         }
@@ -125,13 +109,27 @@ static int read_logs(struct report *r, const struct capo_log_paths *paths)
         return e == -ENOMEM ? e : 0;
 }
 
-static int make(struct report *r, const struct report_options *o, const struct capo_log_paths *paths)
+#define TOGETHER false
+#define EXACT    true
+static const struct {
+        int (*write)(const struct capo_page *page, FILE *out);
+        bool exact;
+} faces[REPORT_FACES] = {
+#define REPORT_FACE(name, where, rows, help) [REPORT_FACE_##name] = {report_##name, rows},
+#include "cli/report/faces.def"
+};
+
+static int make(struct capo_page *r, const struct report_options *o, const struct capo_log_paths *paths)
 {
         r->job = capo_job_new();
         if (!r->job)
                 return -ENOMEM;
         r->what = paths->n_folders == 1 ? paths->folder[0] : paths->n ? paths->path[0] : o->args[0];
         r->all = o->all;
+        r->exact = o->all || faces[o->face].exact;
+        r->only_comm = o->comm;
+        r->only_call = o->call;
+        r->sort = o->sort;
         if (read_logs(r, paths) < 0)
                 return -ENOMEM;
         if (!r->job->n_processes) {
@@ -142,18 +140,25 @@ static int make(struct report *r, const struct report_options *o, const struct c
                         capo_error("none of %zu file%s is a log that can be read", paths->n, paths->n > 1 ? "s" : "");
                 return -ENOENT;
         }
-        if (capo_job_finish(r->job) < 0 || capo_fabric_job_new(r->job, &r->fabric) < 0 || report_choose_rows(r, o) < 0)
+        if (capo_job_finish(r->job) < 0 || capo_fabric_job_new(r->job, &r->fabric) < 0)
                 return -ENOMEM;
-        if ((o->topo || o->platform) && report_bound(r, o) < 0)
+        if ((o->topo || o->platform) && report_ceilings(r, o) < 0)
                 return -EINVAL;
-        report_find_problems(r);
-        return 0;
+        return capo_judge(r);
+}
+
+static int write_beside(const struct capo_page *r, const char *path, int (*write)(const struct capo_page *, FILE *))
+{
+        struct cli_output file;
+        int e = cli_output_open(&file, path);
+
+        return e < 0 ? e : cli_output_close(&file, write(r, file.file));
 }
 
 static int run(void *options, int n, char **words)
 {
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
-        _cleanup_(report_finish) struct report r = {0};
+        _cleanup_(capo_page_finish) struct capo_page r = {0};
         struct report_options *o = options;
         char why[512];
         int e = 0;
@@ -174,16 +179,13 @@ static int run(void *options, int n, char **words)
         }
         if (make(&r, o, &paths) < 0)
                 return CAPO_EXIT_FAIL;
-        if (o->format == REPORT_JSON)
-                e = report_json(&r, stdout);
-        else if (o->format == REPORT_CSV)
-                e = report_csv(&r, stdout);
-        else
-                report_text(&r, stdout);
+        e = faces[o->face].write(&r, stdout);
         if (e < 0 && e != -EPIPE)
                 capo_error("report: cannot write: %s", strerror(-e));
-        if (e == 0 && o->html)
-                e = report_html(&r, o->html);
+        for (size_t i = 0; i < REPORT_FACES && e == 0; i++) {
+                if (o->beside[i])
+                        e = write_beside(&r, o->beside[i], faces[i].write);
+        }
         return e < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
@@ -204,15 +206,15 @@ static const struct cli_option options[] = {
          "only communicators of this name; * and ? match as in the shell"},
         {"call", CLI_TAKE(struct report_options, call, "NAME", take_call),
          "only this call: AllReduce, allreduce and ncclAllReduce are the same", .example = "AllReduce"},
-        {"json", CLI_SET(struct report_options, format, REPORT_JSON), "for programs: docs/report.md lists the keys"},
-        {"csv", CLI_SET(struct report_options, format, REPORT_CSV), "the rows, for a spreadsheet"},
+#define OPTION_PAGE(name, help)              {#name, CLI_SET(struct report_options, face, REPORT_FACE_##name), help},
+#define OPTION_BESIDE(name, help)            {#name, CLI_FILE(struct report_options, beside[REPORT_FACE_##name], "FILE"), help},
+#define REPORT_FACE(name, where, rows, help) OPTION_##where(name, help)
+#include "cli/report/faces.def"
         {"topo", CLI_FILE(struct report_options, topo, "FILE"),
          "the machine, as in capo topo: then the page names the class of each communicator's GPUs, the share of their "
          "links' ceiling that its collectives reach, and NICs that a nearer one could replace; --topo this: the machine "
          "you are on, by hwloc"},
         {"platform", CLI_TEXT(struct report_options, platform, "NAME"), "the same by its name"},
-        {"html", CLI_FILE(struct report_options, html, "FILE"),
-         "also write a page with pictures: time by size, lateness by rank"},
         {"no-recover", CLI_CLEAR(struct report_options, recover), "leave what killed processes left in memory alone"},
         {0}};
 

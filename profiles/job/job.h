@@ -63,6 +63,7 @@ struct capo_skew_rank {
         uint32_t seen;      /* calls it is in */
         double late_p50_ns; /* behind the first rank, median over calls */
         double wait_ns;     /* mean over calls: how long it waited for the last one */
+        double caused_ns;   /* mean over calls: how long the ranks waited, in the mean, because it was the last one */
 };
 
 /* Where the start times come from, best first. */

@@ -132,8 +132,10 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
                 }
                 column[i] = t[last] - first;
                 skew->ranks[last].last++;
-                for (uint32_t k = 0; k < n; k++)
+                for (uint32_t k = 0; k < n; k++) {
                         skew->ranks[k].wait_ns += (t[last] - t[k]) / skew->n_calls;
+                        skew->ranks[last].caused_ns += (t[last] - t[k]) / skew->n_calls / n;
+                }
         }
         skew->p50_ns = quantile(column, skew->n_calls, 0.5);
         skew->p95_ns = quantile(column, skew->n_calls, 0.95);

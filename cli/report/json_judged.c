@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is concluded, for programs: the sentences of the text page and the numbers in them. */
+#include "cli/report/json.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+
+static json_t *comm_json(uint32_t comm)
+{
+        return comm == CAPO_NO_COMM ? json_null() : json_integer(comm);
+}
+
+static json_t *problem_json(const struct capo_problem *p)
+{
+        json_t *ranks = json_array();
+
+        for (uint32_t i = 0; i < p->n_ranks; i++)
+                json_array_append_new(ranks, json_integer(p->ranks[i]));
+        return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "kind", capo_problem_name(p->kind), "severity",
+                         capo_severity_name(capo_problem_severity(p->kind)), "text", report_json_text(p->text), "comm",
+                         comm_json(p->comm), "ranks", ranks, "log", report_json_text(p->log));
+}
+
+static json_t *wait_json(const struct capo_page *r, const struct capo_page_wait *w)
+{
+        const struct capo_job_comm *c = &r->job->comms[w->comm];
+        const struct capo_skew *k = c->skew;
+        bool named = w->stands_out;
+
+        return json_pack("{s:o,s:o,s:o,s:f,s:o,s:o,s:o,s:o,s:o}", "comm", comm_json(w->comm), "rank",
+                         named ? json_integer(c->members[w->last].rank) : json_null(), "host",
+                         named ? report_json_text(r->job->processes[c->members[w->last].process].host) : json_null(),
+                         "last_share", w->last_share, "behind_p50_us",
+                         named ? report_json_number(k->worst_p50_ns / 1000) : json_null(), "others_p50_us",
+                         named ? report_json_number(k->others_p50_ns / 1000) : json_null(), "wait_share",
+                         k->wait_share >= 0 ? report_json_number(k->wait_share) : json_null(), "most_of_it_for",
+                         w->costs >= 0 ? json_integer(c->members[w->costs].rank) : json_null(), "text",
+                         report_json_text(w->text));
+}
+
+static json_t *next_json(const struct capo_next *n)
+{
+        bool sized = n->bytes_max > 0;
+
+        return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "kind", capo_next_name(n->kind), "text",
+                         report_json_text(n->text), "comm", comm_json(n->comm), "rank",
+                         n->rank >= 0 ? json_integer(n->rank) : json_null(), "call",
+                         n->call ? json_string(capo_call_name(n->call)) : json_null(), "bytes_least",
+                         sized ? json_integer((json_int_t)n->bytes_least) : json_null(), "bytes_most",
+                         sized ? json_integer((json_int_t)n->bytes_max) : json_null(), "share",
+                         n->share >= 0 ? report_json_number(n->share) : json_null());
+}
+
+void report_json_judged(json_t *to, const struct capo_page *r)
+{
+        json_t *problems = json_array(), *waits = json_array(), *next = json_array(), *places = json_array(),
+               *rules = json_array();
+
+        for (uint32_t i = 0; i < r->n_problems; i++)
+                json_array_append_new(problems, problem_json(&r->problems[i]));
+        for (uint32_t i = 0; i < r->n_waits; i++)
+                json_array_append_new(waits, wait_json(r, &r->waits[i]));
+        for (uint32_t i = 0; i < r->n_next; i++)
+                json_array_append_new(next, next_json(&r->next[i]));
+        for (uint32_t i = 0; i < r->n_places; i++)
+                json_array_append_new(places, json_pack("{s:o,s:I,s:o}", "frames", report_json_text(r->places[i].line),
+                                                        "calls", (json_int_t)r->places[i].calls, "share",
+                                                        r->places[i].share >= 0 ? report_json_number(r->places[i].share)
+                                                                                : json_null()));
+        for (uint32_t i = 0; i < r->n_rules; i++)
+                json_array_append_new(rules, json_pack("{s:i,s:I,s:o}", "rule", (int)r->rules[i].rule, "calls",
+                                                       (json_int_t)r->rules[i].calls, "text",
+                                                       report_json_text(r->rules[i].text)));
+        json_object_set_new(to, "problem_list", problems);
+        json_object_set_new(to, "waits", waits);
+        json_object_set_new(to, "next", next);
+        json_object_set_new(to, "places", places);
+        json_object_set_new(to, "rules", rules);
+}

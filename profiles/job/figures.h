@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers as people read them. All write to @text (at least 32 bytes) and return it. */
+#ifndef CAPO_FIGURES_H
+#define CAPO_FIGURES_H
+
+#include <stdint.h>
+
+/** capo_text_count() - 1204816 as "1,204,816". */
+char *capo_text_count(uint64_t n, char *text);
+
+/** capo_text_us() - ns as microseconds with three digits that count: "1,311", "12.3", "0.04". */
+char *capo_text_us(double ns, char *text);
+
+/** capo_text_time() - ns in the unit that suits: "88 us", "1.3 ms", "12.4 s", "42 min 18 s", "3 h 05 min". */
+char *capo_text_time(double ns, char *text);
+
+/** capo_text_gbs() - "242", "35.0", "0.08". */
+char *capo_text_gbs(double gbs, char *text);
+
+/** capo_text_percent() - share 0..1 as "61.2 %", "0.002 %". */
+char *capo_text_percent(double share, char *text);
+
+#endif

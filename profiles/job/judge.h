@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fills a page (profiles/job/page.h). */
+#ifndef CAPO_JOB_JUDGE_H
+#define CAPO_JOB_JUDGE_H
+
+#include "profiles/job/page.h"
+
+/** capo_judge() - all that is judged, from what the caller has given. Problems that the caller has added stay first.
+ * Return: 0, -ENOMEM; capo_page_finish() is due in both cases. */
+int capo_judge(struct capo_page *page);
+
+/*
+ * Its steps, in this order. Return: 0, -ENOMEM. Each may use what those before it have filled.
+ */
+
+/** capo_judge_rows() - rows, judged, others, classes and totals (rows.c). */
+int capo_judge_rows(struct capo_page *page);
+/** capo_judge_waits() - waits (lateness.c). */
+int capo_judge_waits(struct capo_page *page);
+/** capo_judge_places() - places and rules (places.c). */
+int capo_judge_places(struct capo_page *page);
+/** capo_judge_links() - links (links.c). */
+int capo_judge_links(struct capo_page *page);
+/** capo_judge_problems() - problems (problems.c, log_problems.c). */
+int capo_judge_problems(struct capo_page *page);
+/** capo_judge_logs() - the problems of single logs (log_problems.c), a step of capo_judge_problems(). */
+void capo_judge_logs(struct capo_page *page);
+/** capo_judge_next() - next (next.c). */
+int capo_judge_next(struct capo_page *page);
+
+/* The words of each kind, as formats that the compiler checks where they are used. */
+#define CAPO_PROBLEM(id, name, severity, words) \
+        static const char capo_problem_words_##id[] __attribute__((unused)) = words;
+#include "profiles/job/problem_kinds.def"
+
+/**
+ * capo_problem_add() - one more
+ * @comm, @ranks, @log: as in struct capo_problem; @ranks is taken over, freed when there is no memory
+ */
+void capo_problem_add(struct capo_page *page, enum capo_problem_kind kind, const char *log, const char *words, ...)
+        __attribute__((format(printf, 4, 5)));
+#define PROBLEM(page, id, ...) capo_problem_add(page, CAPO_PROBLEM_##id, NULL, capo_problem_words_##id, __VA_ARGS__)
+#define PROBLEM_OF(page, id, log, ...) \
+        capo_problem_add(page, CAPO_PROBLEM_##id, log, capo_problem_words_##id, __VA_ARGS__)
+
+/** capo_problem_left_out() - a log that is not in the job, and why. */
+void capo_problem_left_out(struct capo_page *page, const char *path, const char *why);
+
+/** capo_problem_comm(), capo_problem_ranks() - what the last problem is of: a communicator; the ranks below @n for which
+ * @is is false. */
+void capo_problem_comm(struct capo_page *page, uint32_t comm);
+void capo_problem_ranks(struct capo_page *page, const bool *is, uint32_t n);
+
+/** capo_ranks_text() - ranks below @n for which @is is false as "3, 17-19"; owned by the caller; NULL when all are. */
+char *capo_ranks_text(const bool *is, uint32_t n);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who waits for whom, from what profiles/job/skew.c has compared. There is one measure of who comes last: the share of
+ * the calls compared in which a rank was the last to start. The rank that is named is the one with the largest share,
+ * and it is named when that is clearly more than chance.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "profiles/job/figures.h"
+#include "profiles/job/judge.h"
+
+/* By more than the clocks may be apart; among ranks of its own host that is certain whatever other hosts' clocks do. */
+static bool stands_out(const struct capo_job_comm *c)
+{
+        const struct capo_skew *k = c->skew;
+        double chance = 1.0 / c->n_members;
+
+        return k->ranks[k->worst].last > (chance + (1 - chance) / 4) * k->n_calls &&
+               (k->worst_p50_ns > k->uncertain_ns || k->worst_home_ns > k->worst_p50_ns / 2);
+}
+
+/* The member that most of the waiting is for, where it is not the one last most often: a rank that is seldom last, but
+ * then by much. -1 when there is none. */
+static int64_t costs(const struct capo_job_comm *c)
+{
+        const struct capo_skew *k = c->skew;
+        double sum = 0, chance = 1.0 / c->n_members;
+        uint32_t most = 0;
+
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                sum += k->ranks[i].caused_ns;
+                most = k->ranks[i].caused_ns > k->ranks[most].caused_ns ? i : most;
+        }
+        if (most == k->worst || k->wait_share < 0 || k->ranks[most].caused_ns <= (1 + chance) / 2 * sum)
+                return -1;
+        return most;
+}
+
+static char *member_text(const struct capo_job *job, const struct capo_job_member *m, char *text, size_t room)
+{
+        const struct capo_job_process *p = &job->processes[m->process];
+        const char *node = job->nodes[p->node].name;
+        bool other = strcmp(node, p->host) != 0;
+        int n = snprintf(text, room, "rank %d (%s%s%s", m->rank, p->host, other ? "/" : "", other ? node : "");
+
+        if (n > 0 && (size_t)n < room)
+                snprintf(text + n, room - (size_t)n, m->device >= 0 ? ", GPU %d)" : ")", m->device);
+        return text;
+}
+
+static char *sentence(const struct capo_job *job, const struct capo_page_wait *w)
+{
+        static const char *const how[] = {
+                [CAPO_SKEW_GPU_START] = "",
+                [CAPO_SKEW_GPU_DURATION] = " (by GPU durations)",
+                [CAPO_SKEW_HOST_START] = " (when the host made the call)",
+        };
+        const struct capo_job_comm *c = &job->comms[w->comm];
+        const struct capo_skew *k = c->skew;
+        char who[512], a[32], b[32], d[32], n[32], *text = NULL;
+        int r;
+
+        capo_text_count(k->n_calls, n);
+        if (w->stands_out)
+                r = asprintf(
+                        &text,
+                        "%s: %s starts last in %s of %s calls compared, p50 %s after the first; the others within %s%s",
+                        c->name, member_text(job, &c->members[w->last], who, sizeof who),
+                        capo_text_percent(w->last_share, a), n, capo_text_time(k->worst_p50_ns, b),
+                        capo_text_time(k->others_p50_ns, d), how[k->from]);
+        else
+                r = asprintf(&text, "%s: no rank stands out in %s calls compared; last after first p50 %s, p95 %s%s",
+                             c->name, n, capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), how[k->from]);
+        return r < 0 ? NULL : text;
+}
+
+static double cost(const struct capo_job *job, const struct capo_page_wait *w)
+{
+        const struct capo_job_comm *c = &job->comms[w->comm];
+
+        return c->skew->wait_share >= 0 ? c->skew->wait_share : c->skew->p50_ns * (double)c->n_calls * 1e-30 - 1;
+}
+
+static int by_cost(const void *a, const void *b, void *job)
+{
+        const struct capo_page_wait *x = a, *y = b;
+        double wx = cost(job, x), wy = cost(job, y);
+
+        if (wx != wy)
+                return wx > wy ? -1 : 1;
+        return x->comm < y->comm ? -1 : 1;
+}
+
+int capo_judge_waits(struct capo_page *r)
+{
+        r->waits = calloc(r->job->n_comms + 1, sizeof *r->waits);
+        if (!r->waits)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < r->job->n_comms; i++) {
+                const struct capo_skew *k = r->job->comms[i].skew;
+                struct capo_page_wait *w = &r->waits[r->n_waits];
+
+                if (!k || !k->n_calls)
+                        continue;
+                *w = (struct capo_page_wait){.comm = i,
+                                             .stands_out = stands_out(&r->job->comms[i]),
+                                             .last = k->worst,
+                                             .last_share = (double)k->ranks[k->worst].last / k->n_calls,
+                                             .costs = costs(&r->job->comms[i])};
+                w->text = sentence(r->job, w);
+                r->n_waits++;
+                if (!w->text)
+                        return -ENOMEM;
+        }
+        qsort_r(r->waits, r->n_waits, sizeof *r->waits, by_cost, r->job);
+        return 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is wrong with single logs: processes that did not end, damage; and the network that a job fell back to. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/util.h"
+#include "profiles/job/figures.h"
+#include "profiles/job/judge.h"
+
+void capo_problem_left_out(struct capo_page *r, const char *path, const char *why)
+{
+        PROBLEM_OF(r, LEFT_OUT, capo_base_name(path), capo_base_name(path), why);
+}
+
+static bool alive_here(const struct capo_job_process *p)
+{
+        char host[256] = "";
+
+        gethostname(host, sizeof host - 1);
+        return !strcmp(host, p->host) && (kill((pid_t)p->header.pid, 0) == 0 || errno == EPERM);
+}
+
+static void process_problems(struct capo_page *r, const struct capo_job_process *p)
+{
+        const struct capo_log_health *h = &p->health;
+        const char *name = capo_base_name(p->path);
+        char n1[32], n2[32];
+
+        for (uint64_t i = 0; i < h->n_damages && i < CAPO_DAMAGES_KEPT; i++)
+                PROBLEM_OF(r, DAMAGED, name, name, capo_text_count(h->damages[i].offset, n1), h->damages[i].what,
+                           capo_text_count(h->damages[i].bytes, n2));
+        if (h->n_damages > CAPO_DAMAGES_KEPT)
+                PROBLEM_OF(r, DAMAGED_MORE, name, name, capo_text_count(h->n_damages - CAPO_DAMAGES_KEPT, n1),
+                           capo_text_count(h->bytes_lost, n2));
+        if (p->read_error)
+                PROBLEM_OF(r, UNREAD, name, name, strerror(-p->read_error));
+        if (h->cut_bytes)
+                PROBLEM_OF(r, CUT, name, name, capo_text_count(h->cut_at, n1));
+}
+
+/* Many logs may share a trouble: one line beyond a few. */
+static void all_process_problems(struct capo_page *r)
+{
+        uint32_t shown = 0, hidden = 0;
+
+        for (uint32_t i = 0; i < r->job->n_processes; i++) {
+                const struct capo_job_process *p = &r->job->processes[i];
+                uint32_t before = r->n_problems;
+
+                if (shown >= 8 && !r->all && !r->exact) {
+                        hidden += p->health.n_damages || p->health.cut_bytes || p->read_error;
+                        continue;
+                }
+                process_problems(r, p);
+                shown += r->n_problems - before;
+        }
+        if (hidden)
+                PROBLEM(r, MORE_LOGS, hidden);
+}
+
+/* Processes that did not end by themselves, or not yet: by rank where ranks are known, else by name. */
+static void unfinished(struct capo_page *r, bool alive)
+{
+        const struct capo_job *job = r->job;
+        uint32_t n_ranks = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? (uint32_t)job->n_ranks : 0, n = 0;
+        _cleanup_free_ bool *ended = malloc(n_ranks + 1);
+        _cleanup_free_ char *text = NULL;
+
+        if (!ended)
+                return;
+        memset(ended, true, n_ranks + 1);
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_job_process *p = &job->processes[i];
+                const char *name = capo_base_name(p->path);
+
+                if ((p->has_end && p->end.clean) || alive_here(p) != alive)
+                        continue;
+                if (p->rank >= 0 && (uint32_t)p->rank < n_ranks) {
+                        ended[p->rank] = false;
+                        n++;
+                } else {
+                        if (alive)
+                                PROBLEM_OF(r, RUNNING_LOG, name, name);
+                        else
+                                PROBLEM_OF(r, KILLED_LOG, name, name);
+                }
+        }
+        text = capo_ranks_text(ended, n_ranks);
+        if (!text)
+                return;
+        if (alive)
+                PROBLEM(r, RUNNING, n > 1 ? "s" : "", text, n < 2 ? "s" : "");
+        else
+                PROBLEM(r, KILLED, n > 1 ? "s" : "", text);
+        capo_problem_ranks(r, ended, n_ranks);
+}
+
+void capo_judge_logs(struct capo_page *r)
+{
+        unfinished(r, false);
+        unfinished(r, true);
+        if (r->fabric) {
+                char text[256];
+                const char *warning = capo_fabric_job_warning(r->fabric, r->job, text, sizeof text);
+
+                if (warning)
+                        PROBLEM(r, NETWORK, warning);
+        }
+        all_process_problems(r);
+}

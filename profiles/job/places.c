@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the calls were made, by the time they took; and which rules decided them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+#include "core/log/rules.h"
+#include "profiles/job/judge.h"
+
+/* What a frame is called in one line: the function without its offset and file; where there is none, the file and the
+ * place in it; a Python frame as it is. */
+static size_t frame_name(const char *frame, size_t length)
+{
+        size_t word = strcspn(frame, " \n"), plus = strcspn(frame, "+ \n");
+
+        if (memmem(frame, length, ".py:", 4))
+                return length;
+        return word < length && frame[word] == ' ' ? plus : word;
+}
+
+/* The C library's way into main() and into threads says nothing about the job. */
+static bool is_start_up(const char *frame)
+{
+        return !strncmp(frame, "libc.so", 7) || !strncmp(frame, "__libc_start", 12) || !strncmp(frame, "_start+", 7) ||
+               !strncmp(frame, "libpthread", 10) || !strncmp(frame, "clone", 5) || !strncmp(frame, "start_thread", 12);
+}
+
+static char *site_line(const struct capo_job_site *site, unsigned n, char *text, size_t room)
+{
+        const char *line = site->text;
+        size_t at = 0;
+
+        *text = 0;
+        for (unsigned i = 0; i < n && *line && at + 1 < room;) {
+                size_t length = strcspn(line, "\n");
+
+                if (!is_start_up(line)) {
+                        int wrote = snprintf(text + at, room - at, "%s%.*s", i ? " <- " : "",
+                                             (int)frame_name(line, length), line);
+
+                        at += wrote > 0 ? (size_t)wrote : 0;
+                        i++;
+                }
+                line += length + (line[length] == '\n');
+        }
+        return text;
+}
+
+static int by_line(const void *a, const void *b)
+{
+        return strcmp(((const struct capo_page_place *)a)->line, ((const struct capo_page_place *)b)->line);
+}
+
+static int by_time(const void *a, const void *b)
+{
+        const struct capo_page_place *x = a, *y = b;
+
+        if (x->time != y->time)
+                return x->time > y->time ? -1 : 1;
+        if (x->calls != y->calls)
+                return x->calls > y->calls ? -1 : 1;
+        return strcmp(x->line, y->line);
+}
+
+/* As with rows: calls that the GPU clock did not see last as long as the mean of those it saw. */
+static double site_time(const struct capo_page *r, const struct capo_job_site *site)
+{
+        if (!r->places_by_gpu)
+                return (double)site->host_ns;
+        return site->gpu_count ? (double)site->gpu_ns / (double)site->gpu_count * (double)site->count : 0;
+}
+
+static int judge_sites(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        double sum = 0;
+
+        r->places = calloc(job->n_sites + 1, sizeof *r->places);
+        if (!r->places)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_sites; i++)
+                r->places_by_gpu |= job->sites[i].gpu_count > 0;
+        for (; r->n_places < job->n_sites; r->n_places++) {
+                const struct capo_job_site *site = &job->sites[r->n_places];
+                struct capo_page_place *place = &r->places[r->n_places];
+                char line[2048];
+
+                *place = (struct capo_page_place){
+                        .line = strdup(site_line(site, r->all ? 32 : 4, line, sizeof line)),
+                        .time = site_time(r, site),
+                        .share = site->gpu_count || !r->places_by_gpu ? 0 : -1,
+                        .calls = site->count,
+                };
+                if (!place->line)
+                        return -ENOMEM;
+                sum += place->time;
+        }
+        qsort(r->places, r->n_places, sizeof *r->places, by_line);
+        r->n_places = 0;
+        for (uint32_t i = 0; i < job->n_sites; i++) {
+                struct capo_page_place *last = r->n_places ? &r->places[r->n_places - 1] : NULL;
+
+                if (last && !strcmp(last->line, r->places[i].line)) {
+                        last->time += r->places[i].time;
+                        last->calls += r->places[i].calls;
+                        last->share = last->share < 0 ? r->places[i].share : last->share;
+                        free(r->places[i].line);
+                } else {
+                        r->places[r->n_places++] = r->places[i];
+                }
+        }
+        qsort(r->places, r->n_places, sizeof *r->places, by_time);
+        for (uint32_t i = 0; i < r->n_places; i++) {
+                if (r->places[i].share >= 0)
+                        r->places[i].share = sum > 0 ? r->places[i].time / sum : 0;
+        }
+        return 0;
+}
+
+static char *rule_text(const char *rules, unsigned rule, char *out, size_t room)
+{
+        struct capo_rules_row r;
+        char from[32], upto[32], channels[16] = "NCCL's";
+
+        *out = 0;
+        if (!capo_rules_find(rules, rule, &r))
+                return out;
+        if (r.channels)
+                snprintf(channels, sizeof channels, "%u", r.channels);
+        if (r.candidate)
+                snprintf(out, room, "sweep candidate: %s %s, channels %u", r.algo, r.proto, r.channels);
+        else
+                snprintf(out, room, "line %u  %s: %s %s to %s  %s %s, channels %s", r.line, r.when, r.coll,
+                         capo_size_print(r.from, from, sizeof from),
+                         r.upto == UINT64_MAX ? "max" : capo_size_print(r.upto, upto, sizeof upto), r.algo, r.proto,
+                         channels);
+        return out;
+}
+
+static int judge_rules(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        _cleanup_free_ uint64_t *calls = calloc(UINT16_MAX + 1, sizeof *calls);
+
+        if (!calls)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                calls[job->rows[i].rule] += job->rows[i].count;
+                r->ruled_calls += capo_call_kind(job->rows[i].call) != CAPO_KIND_OTHER ? job->rows[i].count : 0;
+        }
+        for (unsigned rule = 1; rule <= UINT16_MAX; rule++) {
+                struct capo_page_rule *row;
+
+                if (!calls[rule])
+                        continue;
+                if (capo_array_room(&r->rules, r->n_rules, sizeof *r->rules) < 0)
+                        return -ENOMEM;
+                row = &r->rules[r->n_rules++];
+                row->rule = rule;
+                row->calls = calls[rule];
+                rule_text(job->processes[0].rules, rule, row->text, sizeof row->text);
+        }
+        return 0;
+}
+
+int capo_judge_places(struct capo_page *r)
+{
+        int e = judge_sites(r);
+
+        return e < 0 ? e : judge_rules(r);
+}

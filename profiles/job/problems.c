@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a reader must know before believing the numbers: ranks without a log, disagreement, failures, drops. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "core/log/rules.h"
+#include "profiles/job/figures.h"
+#include "profiles/job/judge.h"
+
+void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const char *log, const char *words, ...)
+{
+        struct capo_problem *p;
+        va_list args;
+        char *text;
+        int n;
+
+        va_start(args, words);
+        n = vasprintf(&text, words, args);
+        va_end(args);
+        if (n < 0 || capo_array_room(&r->problems, r->n_problems, sizeof *r->problems) < 0) {
+                if (n >= 0)
+                        free(text);
+                return;
+        }
+        p = &r->problems[r->n_problems++];
+        *p = (struct capo_problem){.kind = kind, .text = text, .comm = CAPO_NO_COMM, .log = log};
+}
+
+void capo_problem_comm(struct capo_page *r, uint32_t comm)
+{
+        if (r->n_problems)
+                r->problems[r->n_problems - 1].comm = comm;
+}
+
+void capo_problem_ranks(struct capo_page *r, const bool *is, uint32_t n)
+{
+        struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
+
+        for (uint32_t i = 0; p && i < n; i++) {
+                if (!is[i] && capo_array_room(&p->ranks, p->n_ranks, sizeof *p->ranks) == 0)
+                        p->ranks[p->n_ranks++] = (int32_t)i;
+        }
+}
+
+char *capo_ranks_text(const bool *is, uint32_t n_ranks)
+{
+        char *text = NULL;
+        size_t size;
+        FILE *out = NULL;
+
+        for (uint32_t from = 0, to; from < n_ranks; from = to) {
+                to = from + 1;
+                if (is[from])
+                        continue;
+                while (to < n_ranks && !is[to])
+                        to++;
+                if (!out && !(out = open_memstream(&text, &size)))
+                        return NULL;
+                fprintf(out,
+                        to - from > 2    ? "%s%u-%u"
+                        : to - from == 2 ? "%s%u, %u"
+                                         : "%s%u",
+                        ftell(out) ? ", " : "", from, to - 1);
+        }
+        if (out)
+                fclose(out);
+        return text;
+}
+
+static void missing_of(struct capo_page *r, uint32_t comm)
+{
+        const struct capo_job_comm *c = &r->job->comms[comm];
+        _cleanup_free_ bool *is = NULL;
+        _cleanup_free_ char *text = NULL;
+        uint32_t n_missing;
+
+        if (c->n_ranks <= 0 || c->n_ranks > 1 << 20 || c->n_members >= (uint32_t)c->n_ranks)
+                return;
+        is = calloc((size_t)c->n_ranks, sizeof *is);
+        if (!is)
+                return;
+        n_missing = (uint32_t)c->n_ranks;
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                if (c->members[i].rank >= 0 && c->members[i].rank < c->n_ranks && !is[c->members[i].rank]) {
+                        is[c->members[i].rank] = true;
+                        n_missing--;
+                }
+        }
+        text = capo_ranks_text(is, (uint32_t)c->n_ranks);
+        if (!text)
+                return;
+        PROBLEM(r, NO_LOG_OF, n_missing > 1 ? "s" : "", text, c->n_ranks, c->name);
+        capo_problem_comm(r, comm);
+        capo_problem_ranks(r, is, (uint32_t)c->n_ranks);
+}
+
+/* Ranks by the launcher's count; where there is none, of the largest communicators. */
+static void missing_ranks(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        _cleanup_free_ bool *is = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? calloc((size_t)job->n_ranks, 1) : NULL;
+        _cleanup_free_ char *text = NULL;
+        bool by_launcher = job->n_processes > 0 && is;
+        int32_t n_seen = 0;
+        uint32_t n_again = 0;
+
+        for (uint32_t i = 0; i < job->n_processes && is; i++) {
+                int rank = job->processes[i].rank;
+
+                by_launcher &= capo_job_info(&job->processes[i], CAPO_INFO_RANK) && rank >= 0 && rank < job->n_ranks;
+                if (rank >= 0 && rank < job->n_ranks) {
+                        n_again += is[rank];
+                        n_seen += !is[rank];
+                        is[rank] = true;
+                }
+        }
+        if (n_again && by_launcher)
+                PROBLEM(r, RANK_TWICE, n_again, n_again > 1 ? "s" : "");
+        if (by_launcher) {
+                text = capo_ranks_text(is, (uint32_t)job->n_ranks);
+                if (text) {
+                        PROBLEM(r, NO_LOG, job->n_ranks - n_seen > 1 ? "s" : "", text, job->n_ranks);
+                        capo_problem_ranks(r, is, (uint32_t)job->n_ranks);
+                }
+                return;
+        }
+        for (uint32_t i = 0; i < job->n_comms && job->comms[i].n_ranks == job->comms[0].n_ranks && i < 8; i++)
+                missing_of(r, i);
+}
+
+/* By what a process tuned: "1111aaaa (/shared/p.json)"; equal for ranks that decide alike, as far as this goes. */
+static void tuned_by(const struct capo_job_process *p, char *text, size_t room, char id[160])
+{
+        char digest[128], modelled[16], file[512];
+        bool allowed;
+
+        if (!capo_rules_value(p->rules, CAPO_RULES_DIGEST, digest, sizeof digest))
+                snprintf(digest, sizeof digest, "none");
+        capo_rules_value(p->rules, CAPO_RULES_MODELLED, modelled, sizeof modelled);
+        capo_rules_value(p->rules, CAPO_RULES_FILE, file, sizeof file);
+        allowed = !strcmp(modelled, "allowed");
+        snprintf(id, 160, "%s%s", digest, allowed ? "+" : "");
+        snprintf(text, room, "%.8s%s (%s)", digest, allowed ? " and its modelled rules" : "", file);
+}
+
+/* Ranks that tuned by another profile than the first, by other rules of it, or by none. */
+static void rule_problems(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        const struct capo_job_process *first = job->processes;
+        char text[700], other[700], id[160], other_id[160];
+
+        tuned_by(first, text, sizeof text, id);
+        for (uint32_t i = 1; i < job->n_processes; i++) {
+                const struct capo_job_process *p = &job->processes[i];
+
+                tuned_by(p, other, sizeof other, other_id);
+                if (!strcmp(id, other_id))
+                        continue;
+                PROBLEM(r, OTHER_RULES, p->rank, other, first->rank, text);
+                return;
+        }
+}
+
+/* Not wrong, but whoever wonders why it is slow wants to read it. */
+static void slices(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        uint32_t ranks = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                bool slice = false;
+
+                for (uint32_t k = 0; k < job->processes[i].n_info; k++)
+                        slice |= capo_info_index(job->processes[i].info[k].key, CAPO_INFO_GPU_MIG) >= 0;
+                ranks += slice;
+        }
+        if (ranks)
+                PROBLEM(r, SLICES, ranks, job->n_processes);
+}
+
+int capo_judge_problems(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        uint64_t failed = 0;
+        char n[32];
+
+        missing_ranks(r);
+        rule_problems(r);
+        slices(r);
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                const struct capo_skew *s = job->comms[i].skew;
+
+                if (!s || !s->mismatched)
+                        continue;
+                PROBLEM(r, MISMATCH, job->comms[i].name, s->mismatch_seq);
+                capo_problem_comm(r, i);
+        }
+        for (uint32_t i = 0; i < job->n_rows; i++)
+                failed += job->rows[i].failed;
+        if (failed)
+                PROBLEM(r, FAILED, capo_text_count(failed, n));
+        if (job->dropped)
+                PROBLEM(r, DROPPED, capo_text_count(job->dropped, n));
+        if (job->shape_overflow)
+                PROBLEM(r, SHAPES, capo_text_count(job->shape_overflow, n));
+        if (job->bytes_lost)
+                PROBLEM(r, NOT_WRITTEN, capo_text_count(job->bytes_lost, n));
+        capo_judge_logs(r);
+        return 0;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rows are shown, what is put together, in which order. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "profiles/job/judge.h"
+
+static bool wanted(const struct capo_page *r, const struct capo_job_row *row)
+{
+        if (r->only_call && row->call != r->only_call)
+                return false;
+        return !r->only_comm ||
+               (row->comm != CAPO_NO_COMM && fnmatch(r->only_comm, r->job->comms[row->comm].name, 0) == 0);
+}
+
+static bool moves_data(const struct capo_job_row *row)
+{
+        return capo_call_kind(row->call) != CAPO_KIND_OTHER;
+}
+
+enum { MANY_SIZES = 16, NEAR = 256, MANY_COMMS = 8 };
+
+/* Communicators that do the same for other ranks: of one size, and of one given name, or made as the same of their
+ * processes' communicators (each rank's second is its tensor-parallel group, and so on). */
+static bool alike(const struct capo_job_comm *a, const struct capo_job_comm *b)
+{
+        size_t na = strcspn(a->name, "#"), nb = strcspn(b->name, "#");
+
+        if (a->n_ranks != b->n_ranks || a->named != b->named || !a->n_members || !b->n_members)
+                return false;
+        if (a->named)
+                return na == nb && !strncmp(a->name, b->name, na);
+        return a->members[0].id == b->members[0].id && (a->parent == CAPO_NO_COMM) == (b->parent == CAPO_NO_COMM);
+}
+
+/* @class_of: per communicator the first that it is like, itself when not @together or when there are few. */
+static void classify_comms(const struct capo_job *job, bool together, uint32_t *class_of)
+{
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                uint32_t k = together && job->n_comms > MANY_COMMS ? 0 : i;
+
+                while (k < i && (class_of[k] != k || !alike(&job->comms[k], &job->comms[i])))
+                        k++;
+                class_of[i] = k;
+        }
+}
+
+/* A row of the job, and the communicator it is shown under. */
+struct place {
+        const struct capo_job_row *row;
+        uint32_t comm;
+};
+
+static int by_place(const void *a, const void *b)
+{
+        const struct place *x = a, *y = b;
+
+        if (x->comm != y->comm)
+                return x->comm < y->comm ? -1 : 1;
+        if (x->row->call != y->row->call)
+                return x->row->call - y->row->call;
+        if (x->row->bytes != y->row->bytes)
+                return x->row->bytes < y->row->bytes ? -1 : 1;
+        return x->row < y->row ? -1 : x->row > y->row; /* the job's own order, which is by key */
+}
+
+/* Which rows belong together when not everything is shown: sizes of one power of two, when there are many sizes. */
+static bool belongs(const struct capo_job_row *a, const struct place *place, bool ranges)
+{
+        const struct capo_job_row *b = place->row;
+        bool same_size = a->bytes == b->bytes;
+
+        if (ranges && a->bytes && b->bytes)
+                same_size = __builtin_clzll(a->bytes) == __builtin_clzll(b->bytes);
+        return same_size && a->comm == place->comm && a->call == b->call && a->algo_proto == b->algo_proto &&
+               a->channels == b->channels && a->flags == b->flags;
+}
+
+/* Different sizes of the call at places[i], which are together; *end is behind its last row. */
+static uint32_t count_sizes(const struct place *places, uint32_t n_places, uint32_t i, uint32_t *end)
+{
+        uint32_t n = 1, k = i + 1;
+
+        for (; k < n_places && places[k].comm == places[i].comm && places[k].row->call == places[i].row->call; k++)
+                n += places[k].row->bytes != places[k - 1].row->bytes;
+        *end = k;
+        return n;
+}
+
+/* Rows as they are being put together. */
+struct gathering {
+        struct capo_page_rows *rows;
+        uint32_t first; /* rows before it are of other calls */
+        bool ranges;
+};
+
+static int add_row(struct gathering *g, const struct place *place)
+{
+        const struct capo_job_row *row = place->row;
+        struct capo_page_rows *rows = g->rows;
+        struct capo_page_row *to = NULL;
+
+        /* rows come sorted by size, so what this one belongs to is near */
+        for (uint32_t i = rows->n; i-- > g->first && rows->n - i <= NEAR && !to;) {
+                if (belongs(&rows->row[i].row, place, g->ranges))
+                        to = &rows->row[i];
+        }
+        if (!to) {
+                to = &rows->row[rows->n++];
+                *to = (struct capo_page_row){.row = *row};
+                to->row.comm = place->comm;
+                memset(to->row.time, 0, sizeof to->row.time);
+                to->row.calls = to->row.count = to->row.failed = 0;
+        }
+        to->bytes_max = row->bytes > to->bytes_max ? row->bytes : to->bytes_max;
+        for (unsigned c = 0; c < CAPO_CLOCKS; c++)
+                to->timed_bytes[c] += (double)row->bytes * (double)row->time[c].count;
+        return capo_job_row_merge(&to->row, row);
+}
+
+static bool on_gpu(enum capo_clock clock)
+{
+        return clock == CAPO_CLOCK_EVENT || clock == CAPO_CLOCK_KERNEL;
+}
+
+static void rate_row(const struct capo_page *r, struct capo_page_row *row)
+{
+        row->clock = capo_job_row_clock(&row->row);
+        row->total_ns = capo_job_row_total_ns(&row->row);
+        row->has_bandwidth = capo_job_row_bandwidth(r->job, &row->row, &row->algbw, &row->busbw);
+        if (row->has_bandwidth && row->row.bytes != row->bytes_max) {
+                double factor = row->busbw / row->algbw;
+
+                row->algbw = row->timed_bytes[row->clock] / (double)row->row.time[row->clock].sum_ns;
+                row->busbw = row->algbw * factor;
+        }
+        row->ceiling =
+                r->ceiling && row->row.comm != CAPO_NO_COMM ? r->ceiling[row->row.comm].busbw_gbs[row->row.call] : 0;
+        row->reached = row->has_bandwidth && row->ceiling > 0 ? row->busbw / row->ceiling : -1;
+}
+
+/* The numbers of each row, and their shares: of GPU time where the job has any, else of host time. */
+static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
+{
+        double gpu_ns = 0, sum = 0;
+
+        for (uint32_t i = 0; i < rows->n; i++) {
+                rate_row(r, &rows->row[i]);
+                if (on_gpu(rows->row[i].clock)) {
+                        r->gpu = true;
+                        gpu_ns += rows->row[i].total_ns;
+                }
+        }
+        for (uint32_t i = 0; i < rows->n; i++)
+                sum += on_gpu(rows->row[i].clock) || !r->gpu ? rows->row[i].total_ns : 0;
+        for (uint32_t i = 0; i < rows->n; i++) {
+                struct capo_page_row *row = &rows->row[i];
+                bool counts = (on_gpu(row->clock) || !r->gpu) && row->clock != CAPO_CLOCK_NONE;
+
+                row->share = counts && sum > 0 ? row->total_ns / sum : -1;
+        }
+        r->gpu_share = -1;
+        if (r->gpu && capo_job_duration_ns(r->job))
+                r->gpu_share = gpu_ns / ((double)capo_job_duration_ns(r->job) * r->job->n_processes);
+}
+
+static double sort_value(const struct capo_page_row *row, enum capo_page_sort key)
+{
+        const struct capo_hist *h = &row->row.time[row->clock];
+
+        switch (key) {
+        case CAPO_SORT_COUNT: return (double)row->row.count;
+        case CAPO_SORT_SIZE: return (double)row->row.bytes;
+        case CAPO_SORT_P50: return capo_hist_quantile(h, 0.5);
+        case CAPO_SORT_P95: return capo_hist_quantile(h, 0.95);
+        case CAPO_SORT_P99: return capo_hist_quantile(h, 0.99);
+        case CAPO_SORT_MAX: return (double)h->max_ns;
+        case CAPO_SORT_ALGBW: return row->has_bandwidth ? row->algbw : -1;
+        case CAPO_SORT_BUSBW: return row->has_bandwidth ? row->busbw : -1;
+        case CAPO_SORT_COMM:
+        case CAPO_SORT_CALL: return 0;
+        default: return row->share >= 0 ? row->share : row->total_ns / 1e30 - 1; /* those without a share behind */
+        }
+}
+
+static enum capo_page_sort sorting_by;
+
+/* Largest first; names and sizes rising where those are asked for, and where all else is equal. */
+static int by_key(const void *a, const void *b)
+{
+        const struct capo_page_row *x = a, *y = b;
+        double vx = sort_value(x, sorting_by), vy = sort_value(y, sorting_by);
+
+        if (vx != vy)
+                return (vx > vy ? -1 : 1) * (sorting_by == CAPO_SORT_SIZE ? -1 : 1);
+        if (sorting_by == CAPO_SORT_CALL && x->row.call != y->row.call)
+                return x->row.call - y->row.call;
+        if (x->row.comm != y->row.comm)
+                return x->row.comm < y->row.comm ? -1 : 1;
+        if (x->row.call != y->row.call)
+                return x->row.call - y->row.call;
+        if (x->row.bytes != y->row.bytes)
+                return x->row.bytes < y->row.bytes ? -1 : 1;
+        if (x->row.algo_proto != y->row.algo_proto)
+                return x->row.algo_proto - y->row.algo_proto;
+        if (x->row.channels != y->row.channels)
+                return x->row.channels - y->row.channels;
+        return x->row.flags - y->row.flags;
+}
+
+/* One list of rows: communicators as @class_of has them, many sizes as ranges or each by itself. */
+static int choose(struct capo_page *r, struct place *places, const uint32_t *class_of, bool ranges,
+                  enum capo_page_sort sort, struct capo_page_rows *rows)
+{
+        uint32_t n = 0, end;
+
+        rows->row = calloc(r->job->n_rows + 1, sizeof *rows->row);
+        if (!rows->row)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                const struct capo_job_row *row = &r->job->rows[i];
+
+                if (wanted(r, row) && moves_data(row))
+                        places[n++] =
+                                (struct place){row, row->comm == CAPO_NO_COMM ? CAPO_NO_COMM : class_of[row->comm]};
+        }
+        qsort(places, n, sizeof *places, by_place);
+        for (uint32_t i = 0; i < n; i = end) {
+                struct gathering g = {.rows = rows, .first = rows->n};
+
+                g.ranges = count_sizes(places, n, i, &end) > MANY_SIZES && ranges;
+                for (uint32_t k = i; k < end; k++) {
+                        if (add_row(&g, &places[k]) < 0)
+                                return -ENOMEM;
+                }
+        }
+        rate_rows(r, rows);
+        sorting_by = sort;
+        qsort(rows->row, rows->n, sizeof *rows->row, by_key);
+        return 0;
+}
+
+/* Calls that move no data, as they are. */
+static int choose_others(struct capo_page *r, struct place *places)
+{
+        uint32_t n = 0;
+
+        r->others.row = calloc(r->job->n_rows + 1, sizeof *r->others.row);
+        if (!r->others.row)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                const struct capo_job_row *row = &r->job->rows[i];
+
+                if (wanted(r, row) && !moves_data(row))
+                        places[n++] =
+                                (struct place){row, row->comm == CAPO_NO_COMM ? CAPO_NO_COMM : r->class_of[row->comm]};
+        }
+        qsort(places, n, sizeof *places, by_place);
+        for (uint32_t i = 0; i < n; i++) {
+                struct capo_page_row *row = &r->others.row[r->others.n++];
+
+                row->row = *places[i].row;
+                memset(row->row.time, 0, sizeof row->row.time);
+                row->clock = capo_job_row_clock(places[i].row);
+                if (capo_hist_merge(&row->row.time[CAPO_CLOCK_HOST], &places[i].row->time[CAPO_CLOCK_HOST]) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+int capo_judge_rows(struct capo_page *r)
+{
+        _cleanup_free_ struct place *places = calloc(r->job->n_rows + 1, sizeof *places);
+        _cleanup_free_ uint32_t *together = calloc(r->job->n_comms + 1, sizeof *together);
+
+        r->class_of = calloc(r->job->n_comms + 1, sizeof *r->class_of);
+        r->class_size = calloc(r->job->n_comms + 1, sizeof *r->class_size);
+        if (!places || !together || !r->class_of || !r->class_size)
+                return -ENOMEM;
+        classify_comms(r->job, true, together);
+        classify_comms(r->job, !r->exact, r->class_of);
+        for (uint32_t i = 0; i < r->job->n_comms; i++)
+                r->class_size[r->class_of[i]]++;
+        for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                const struct capo_job_row *row = &r->job->rows[i];
+
+                if (!wanted(r, row) || !moves_data(row) || row->flags & CAPO_RECORD_GROUP)
+                        continue;
+                r->collectives += row->count;
+                r->moved_bytes += row->count * row->bytes;
+        }
+        if (choose(r, places, together, true, CAPO_SORT_TIME, &r->judged) < 0 ||
+            choose(r, places, r->class_of, !r->exact, r->sort, &r->rows) < 0)
+                return -ENOMEM;
+        return choose_others(r, places);
+}

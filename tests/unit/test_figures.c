@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers as people read them, at the borders between two ways to write them. */
+#include <math.h>
+#include <criterion/criterion.h>
+
+#include "profiles/job/figures.h"
+
+static char text[32];
+
+Test(figures, count)
+{
+        cr_assert_str_eq(capo_text_count(0, text), "0");
+        cr_assert_str_eq(capo_text_count(999, text), "999");
+        cr_assert_str_eq(capo_text_count(1000, text), "1,000");
+        cr_assert_str_eq(capo_text_count(1204816, text), "1,204,816");
+        cr_assert_str_eq(capo_text_count(UINT64_MAX, text), "18,446,744,073,709,551,615");
+}
+
+Test(figures, us_have_three_digits_that_count)
+{
+        cr_assert_str_eq(capo_text_us(40, text), "0.04");
+        cr_assert_str_eq(capo_text_us(9994, text), "9.99");
+        cr_assert_str_eq(capo_text_us(9996, text), "10.0");
+        cr_assert_str_eq(capo_text_us(99940, text), "99.9");
+        cr_assert_str_eq(capo_text_us(99960, text), "100");
+        cr_assert_str_eq(capo_text_us(1311400, text), "1,311");
+        cr_assert_str_eq(capo_text_us(-1, text), "-");
+        cr_assert_str_eq(capo_text_us(NAN, text), "-");
+        cr_assert_str_eq(capo_text_us(1e25, text), "1e+22");
+        cr_assert_str_eq(capo_text_gbs(242.4, text), "242");
+        cr_assert_str_eq(capo_text_gbs(0.08, text), "0.08");
+}
+
+Test(figures, time_in_the_unit_that_suits)
+{
+        static const struct {
+                double ns;
+                const char *text;
+        } table[] = {
+                {0, "0 ns"},
+                {999.4, "999 ns"},
+                {999.6, "1.0 us"},
+                {9949, "9.9 us"},
+                {9951, "10 us"},
+                {999.4e3, "999 us"},
+                {999.6e3, "1.0 ms"},
+                {99.4e6, "99.4 ms"},
+                {99.6e6, "100 ms"},
+                {999.4e6, "999 ms"},
+                {999.6e6, "1.0 s"},
+                {119.4e9, "119.4 s"},
+                {119.6e9, "2 min 00 s"},
+                {2538e9, "42 min 18 s"},
+                {7199.4e9, "119 min 59 s"},
+                {7199.6e9, "2 h 00 min"},
+                {11100e9, "3 h 05 min"},
+                {-1, "-"},
+                {INFINITY, "-"},
+        };
+
+        for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+                cr_assert_str_eq(capo_text_time(table[i].ns, text), table[i].text, "%g: %s", table[i].ns, text);
+}
+
+Test(figures, percent)
+{
+        cr_assert_str_eq(capo_text_percent(0.6123, text), "61.2 %");
+        cr_assert_str_eq(capo_text_percent(1, text), "100.0 %");
+        cr_assert_str_eq(capo_text_percent(0.01, text), "1.0 %");
+        cr_assert_str_eq(capo_text_percent(0.005, text), "0.5 %");
+        cr_assert_str_eq(capo_text_percent(0.00002, text), "0.002 %");
+        cr_assert_str_eq(capo_text_percent(0, text), "0.0 %");
+        cr_assert_str_eq(capo_text_percent(-0.1, text), "-");
+}

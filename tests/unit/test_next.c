@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is advised, at the borders of what asks for it. */
+#include <stdarg.h>
+
+#include "profiles/job/judge.h"
+#include "tests/unit/made_job.h"
+
+static struct capo_page page;
+
+static void begin(void)
+{
+        page = (struct capo_page){.job = made_job(4), .what = "logs/"};
+        page.job->n_records = 1;
+        page.job->calls = 1000;
+}
+
+static void end(void)
+{
+        capo_page_finish(&page);
+}
+
+TestSuite(next, .init = begin, .fini = end);
+
+/* The only advice of a kind, NULL when there is none. */
+static const struct capo_next *advice(enum capo_next_kind kind)
+{
+        const struct capo_next *found = NULL;
+
+        for (uint32_t i = 0; i < page.n_next; i++) {
+                if (page.next[i].kind == kind) {
+                        cr_assert_null(found, "said twice");
+                        found = &page.next[i];
+                }
+        }
+        return found;
+}
+
+static const struct capo_next *judged(enum capo_next_kind kind)
+{
+        cr_assert_eq(capo_judge_rows(&page), 0);
+        cr_assert_eq(capo_judge_waits(&page), 0);
+        cr_assert_eq(capo_judge_next(&page), 0);
+        return advice(kind);
+}
+
+Test(next, nothing_is_wrong)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 10, CAPO_CLOCK_EVENT, 1000);
+        judged(CAPO_NEXT_sweep);
+        cr_assert_eq(page.n_next, 0, "%s", page.next[0].text);
+}
+
+/* 4 ranks x 1,000 calls x 10 us are 1 % of 4 rank-seconds each. */
+Test(next, small_calls_end_at_64_KiB)
+{
+        const struct capo_next *n;
+
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 65536, 1000, CAPO_CLOCK_EVENT, 30000);
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 65537, 1000, CAPO_CLOCK_EVENT, 30000);
+        n = judged(CAPO_NEXT_small_calls);
+        cr_assert_not_null(n);
+        cr_assert_str_eq(n->text, "calls of 64 KiB and less take 50.0 % of the GPU time (1,000 of 2,000 calls): "
+                                  "capo advise logs/ models larger buckets");
+        cr_assert(n->bytes_max == 65536 && n->comm == CAPO_NO_COMM && n->rank == -1 && n->call == 0);
+        cr_assert_float_eq(n->share, 0.5, 1e-9);
+}
+
+Test(next, one_byte_more_is_not_small)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 65537, 5000, CAPO_CLOCK_EVENT, 30000);
+        cr_assert_null(judged(CAPO_NEXT_small_calls));
+}
+
+Test(next, few_small_calls_are_nothing_to_mend)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 999, CAPO_CLOCK_EVENT, 100000);
+        cr_assert_null(judged(CAPO_NEXT_small_calls));
+}
+
+Test(next, small_calls_that_cost_little_are_nothing_to_mend)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 1000, CAPO_CLOCK_EVENT, 19000); /* 1.9 % of the ranks' time */
+        cr_assert_null(judged(CAPO_NEXT_small_calls));
+}
+
+Test(next, small_calls_that_cost_more_than_two_percent)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 1000, CAPO_CLOCK_EVENT, 21000);
+        cr_assert_not_null(judged(CAPO_NEXT_small_calls));
+}
+
+Test(next, groups_are_no_small_calls)
+{
+        made_row(page.job, CAPO_CALL_GROUP, 1024, 1000, CAPO_CLOCK_EVENT, 30000)->flags = CAPO_RECORD_GROUP;
+        cr_assert_null(judged(CAPO_NEXT_small_calls));
+}
+
+Test(next, the_most_expensive_call_is_worth_a_sweep)
+{
+        const struct capo_next *n;
+
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 100000, 100, CAPO_CLOCK_EVENT, 600000);
+        made_row(page.job, CAPO_CALL_REDUCESCATTER, 5 << 20, 100, CAPO_CLOCK_EVENT, 900000);
+        n = judged(CAPO_NEXT_sweep);
+        cr_assert_not_null(n);
+        cr_assert_str_eq(n->text, "ReduceScatter 5 MiB takes 60.0 % of the GPU time as NCCL chooses: capo sweep --coll "
+                                  "reduce_scatter --sizes 4M..8M -- COMMAND measures its other choices");
+        cr_assert(n->call == CAPO_CALL_REDUCESCATTER && n->bytes_least == 5 << 20 && n->bytes_max == 5 << 20 &&
+                  n->comm == 0);
+        cr_assert_float_eq(n->share, 0.6, 1e-9);
+}
+
+Test(next, a_power_of_two_is_swept_by_itself)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 512, 100, CAPO_CLOCK_EVENT, 900000);
+        cr_assert_not_null(judged(CAPO_NEXT_sweep));
+        cr_assert(strstr(advice(CAPO_NEXT_sweep)->text, "--coll all_reduce --sizes 512..512 "));
+}
+
+/* Share 0.2 of the GPU time, 0.05 of the job. */
+Test(next, what_is_cheap_is_not_swept)
+{
+        for (unsigned i = 0; i < 6; i++)
+                made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << (20 + i), 100, CAPO_CLOCK_EVENT, 900000);
+        cr_assert_null(judged(CAPO_NEXT_sweep));
+}
+
+Test(next, what_is_a_small_part_of_the_job_is_not_swept)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 490000);
+        cr_assert_null(judged(CAPO_NEXT_sweep));
+}
+
+Test(next, a_large_enough_part_of_the_job_is)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 510000);
+        cr_assert_not_null(judged(CAPO_NEXT_sweep));
+}
+
+Test(next, calls_without_a_choice_are_not_swept)
+{
+        made_row(page.job, CAPO_CALL_SEND, 1 << 20, 100, CAPO_CLOCK_EVENT, 900000);
+        made_row(page.job, CAPO_CALL_ALLTOALL, 1 << 20, 100, CAPO_CLOCK_EVENT, 900000);
+        cr_assert_null(judged(CAPO_NEXT_sweep));
+}
+
+Test(next, a_job_that_is_tuned_is_not_swept)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 900000);
+        page.job->processes[0].rules = strdup("name\tp\n");
+        cr_assert_null(judged(CAPO_NEXT_sweep));
+}
+
+Test(next, a_sweep_is_not_swept)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 900000);
+        page.job->processes[0].rules = strdup("sweep\tall_reduce\n");
+        cr_assert_null(judged(CAPO_NEXT_sweep));
+}
+
+/* @slow of 400 calls took @ns, the rest 1 ms. */
+static void disturbed_row(uint64_t slow, uint64_t ns)
+{
+        struct capo_job_row *row = made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 1000000);
+
+        capo_hist_finish(&row->time[CAPO_CLOCK_EVENT]);
+        capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000000, 400 - slow);
+        capo_hist_add(&row->time[CAPO_CLOCK_EVENT], ns, slow);
+}
+
+Test(next, something_disturbs_it)
+{
+        disturbed_row(8, 4000000);
+        cr_assert_not_null(judged(CAPO_NEXT_disturbed));
+        cr_assert(strstr(advice(CAPO_NEXT_disturbed)->text, "AllReduce 1 MiB on dp: p99 is "));
+        cr_assert_eq(advice(CAPO_NEXT_disturbed)->call, CAPO_CALL_ALLREDUCE);
+}
+
+Test(next, a_spread_of_less_than_three_is_usual)
+{
+        disturbed_row(8, 2500000);
+        cr_assert_null(judged(CAPO_NEXT_disturbed));
+}
+
+Test(next, one_call_in_a_hundred_is_needed)
+{
+        disturbed_row(3, 4000000);
+        cr_assert_null(judged(CAPO_NEXT_disturbed));
+}
+
+Test(next, fewer_than_a_hundred_say_nothing)
+{
+        struct capo_job_row *row = made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 1000000);
+
+        capo_hist_finish(&row->time[CAPO_CLOCK_EVENT]);
+        capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000000, 50);
+        capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 9000000, 49);
+        cr_assert_null(judged(CAPO_NEXT_disturbed));
+}
+
+Test(next, a_rank_that_holds_up_the_others)
+{
+        const struct capo_next *n;
+
+        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 8000, 2000, 0});
+        n = judged(CAPO_NEXT_late_rank);
+        cr_assert_not_null(n);
+        cr_assert_str_eq(n->text,
+                         "rank 1 holds up dp for 4.0 % of the job: look at what it does before the call (input, "
+                         "host work, its GPU)");
+        cr_assert(n->rank == 1 && n->comm == 0);
+        cr_assert_float_eq(n->share, 0.04, 1e-9, "only the waiting that is for it");
+}
+
+Test(next, waiting_for_others_is_not_its_doing)
+{
+        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 1900, 8100, 0});
+        cr_assert_null(judged(CAPO_NEXT_late_rank));
+}
+
+Test(next, who_does_not_stand_out_is_not_blamed)
+{
+        made_skew(page.job, 100, (uint32_t[]){20, 30, 25, 25}, (double[]){0, 8000, 0, 0});
+        cr_assert_null(judged(CAPO_NEXT_late_rank));
+}
+
+Test(next, no_gpu_times)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_HOST, 0);
+        cr_assert_not_null(judged(CAPO_NEXT_no_gpu_times));
+}
+
+Test(next, a_job_without_collectives_needs_no_gpu_times)
+{
+        cr_assert_null(judged(CAPO_NEXT_no_gpu_times));
+        cr_assert_null(advice(CAPO_NEXT_no_calls_kept));
+}
+
+Test(next, events_ran_short)
+{
+        page.job->gpu_dropped = 10;
+        cr_assert_null(judged(CAPO_NEXT_events_short), "one in a hundred may");
+        page.job->gpu_dropped = 11;
+        cr_assert_eq(capo_judge_next(&page), 0);
+        cr_assert_not_null(advice(CAPO_NEXT_events_short));
+        cr_assert(strstr(advice(CAPO_NEXT_events_short)->text, "11 calls were to be timed"));
+}
+
+Test(next, no_single_calls_in_the_logs)
+{
+        page.job->n_records = 0;
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 100);
+        cr_assert_not_null(judged(CAPO_NEXT_no_calls_kept));
+}
+
+Test(next, one_rank_waits_for_nobody)
+{
+        page.job->n_records = 0;
+        page.job->n_ranks = 1;
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 100);
+        cr_assert_null(judged(CAPO_NEXT_no_calls_kept));
+}
+
+Test(next, names_for_programs)
+{
+        cr_assert_str_eq(capo_next_name(CAPO_NEXT_late_rank), "late_rank");
+        cr_assert_str_eq(capo_next_name(CAPO_NEXT_no_calls_kept), "no_calls_kept");
+}

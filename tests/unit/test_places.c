@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where calls were made: one line per place that reads alike, by time; and which rules decided. */
+#include "profiles/job/judge.h"
+#include "tests/unit/made_job.h"
+
+static struct capo_page page;
+
+static void begin(void)
+{
+        page = (struct capo_page){.job = made_job(2)};
+}
+
+static void end(void)
+{
+        capo_page_finish(&page);
+}
+
+TestSuite(places, .init = begin, .fini = end);
+
+static void site(const char *text, uint64_t count, uint64_t host_ns, uint64_t gpu_ns, uint64_t gpu_count)
+{
+        page.job->sites[page.job->n_sites++] = (struct capo_job_site){
+                .text = strdup(text), .count = count, .host_ns = host_ns, .gpu_ns = gpu_ns, .gpu_count = gpu_count};
+}
+
+Test(places, names_of_frames)
+{
+        site("ncclAllReduce+0x12 libnccl.so\nall_reduce+0x3 job.c:7\ntrain.py:214 backward\n[libx.so+0x55]\nmain+1", 1,
+             10, 0, 0);
+        site("f+0x1 a\n__libc_start_main+1 libc.so.6\n_start+0x2\nlibc.so.6+0x7\nclone3+1", 1, 9, 0, 0);
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_assert_eq(page.n_places, 2);
+        cr_assert_str_eq(page.places[0].line, "ncclAllReduce <- all_reduce <- train.py:214 backward <- [libx.so+0x55]",
+                         "four frames: %s", page.places[0].line);
+        cr_assert_str_eq(page.places[1].line, "f", "the way into main() says nothing");
+}
+
+Test(places, all_frames_when_all_is_wanted)
+{
+        site("a\nb\nc\nd\ne\nf", 1, 10, 0, 0);
+        page.all = true;
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_assert_str_eq(page.places[0].line, "a <- b <- c <- d <- e <- f");
+}
+
+Test(places, host_time_where_there_is_no_other)
+{
+        site("f+1 x", 3, 100, 0, 0);
+        site("g+1 x", 5, 100, 0, 0);
+        site("f+2 x", 4, 200, 0, 0);
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_assert_not(page.places_by_gpu);
+        cr_assert_eq(page.n_places, 2);
+        cr_assert_str_eq(page.places[0].line, "f");
+        cr_assert(page.places[0].calls == 7 && page.places[0].time == 300 && page.places[0].share == 0.75);
+        cr_assert(page.places[1].calls == 5 && page.places[1].share == 0.25);
+}
+
+Test(places, gpu_time_is_scaled_to_all_calls)
+{
+        site("f+1 x", 10, 1, 50, 5);
+        site("g+1 x", 30, 1000, 10, 1);
+        site("h+1 x", 99, 5000, 0, 0);
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_assert(page.places_by_gpu && page.n_places == 3);
+        cr_assert_str_eq(page.places[0].line, "g");
+        cr_assert(page.places[0].time == 300 && page.places[0].share == 0.75);
+        cr_assert(page.places[1].time == 100 && page.places[1].share == 0.25);
+        cr_assert_lt(page.places[2].share, 0, "not timed at all");
+}
+
+Test(places, rules_that_decided)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 10, CAPO_CLOCK_EVENT, 1)->rule = 2;
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 2048, 5, CAPO_CLOCK_EVENT, 1)->rule = 2;
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 4096, 7, CAPO_CLOCK_EVENT, 1)->rule = 65535;
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 8192, 100, CAPO_CLOCK_EVENT, 1);
+        made_row(page.job, CAPO_CALL_COMMINIT, 0, 1000, CAPO_CLOCK_HOST, 1);
+        page.job->processes[0].rules =
+                strdup("file\t/x/p.json\nrow\t2\t41\tlayout=2+2\tall_reduce\t0\t4096\tTree\tLL128\t0\n"
+                       "candidate\t65535\tRing\tLL\t4\n");
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_assert(page.n_rules == 2 && page.ruled_calls == 122);
+        cr_assert(page.rules[0].rule == 2 && page.rules[0].calls == 15);
+        cr_assert_str_eq(page.rules[0].text,
+                         "line 41  layout=2+2: all_reduce 0 B to 4 KiB  Tree LL128, channels NCCL's");
+        cr_assert(page.rules[1].rule == 65535 && page.rules[1].calls == 7);
+        cr_assert_str_eq(page.rules[1].text, "sweep candidate: Ring LL, channels 4");
+}
+
+Test(places, rules_without_their_text_are_numbers)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 10, CAPO_CLOCK_EVENT, 1)->rule = 2;
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_assert(page.n_rules == 1 && !*page.rules[0].text);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is wrong with a recording: each kind once, at its border, with the ranks and the log that it is about. */
+#include <unistd.h>
+
+#include "profiles/job/judge.h"
+#include "tests/unit/made_job.h"
+
+static struct capo_page page;
+
+static void begin(void)
+{
+        page = (struct capo_page){.job = made_job(4)};
+}
+
+static void end(void)
+{
+        capo_page_finish(&page);
+}
+
+TestSuite(problems, .init = begin, .fini = end);
+
+/* The only problem. */
+static const struct capo_problem *only(enum capo_problem_kind kind, const char *text)
+{
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 1, "%u: %s", page.n_problems, page.n_problems ? page.problems[0].text : "");
+        cr_assert_eq(page.problems[0].kind, kind);
+        cr_assert_str_eq(page.problems[0].text, text);
+        return page.problems;
+}
+
+static void launched(void)
+{
+        for (uint32_t i = 0; i < page.job->n_processes; i++)
+                made_info(&page.job->processes[i], CAPO_INFO_RANK, "0");
+}
+
+Test(problems, a_whole_recording_has_none)
+{
+        launched();
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 0, "%s", page.problems[0].text);
+}
+
+Test(problems, ranks_without_a_log)
+{
+        const struct capo_problem *p;
+
+        launched();
+        page.job->n_ranks = 9;
+        p = only(CAPO_PROBLEM_NO_LOG, "ranks 4-8 of 9 left no log");
+        cr_assert(p->n_ranks == 5 && p->ranks[0] == 4 && p->ranks[4] == 8 && p->comm == CAPO_NO_COMM && !p->log);
+        cr_assert_str_eq(capo_problem_name(p->kind), "no_log");
+        cr_assert_eq(capo_problem_severity(p->kind), CAPO_SEVERITY_ERROR);
+}
+
+Test(problems, one_rank_without_a_log)
+{
+        launched();
+        page.job->n_ranks = 5;
+        only(CAPO_PROBLEM_NO_LOG, "rank 4 of 5 left no log");
+}
+
+Test(problems, ranks_of_a_communicator_without_a_log)
+{
+        const struct capo_problem *p;
+
+        page.job->comms[0].n_ranks = 6;
+        p = only(CAPO_PROBLEM_NO_LOG_OF, "ranks 4, 5 of 6 of communicator dp left no log");
+        cr_assert(p->comm == 0 && p->n_ranks == 2 && p->ranks[1] == 5);
+}
+
+Test(problems, logs_of_one_rank_twice)
+{
+        launched();
+        page.job->processes[3].rank = 2;
+        page.job->n_ranks = 3;
+        only(CAPO_PROBLEM_RANK_TWICE,
+             "1 log of ranks that have another: several jobs in one folder, or several processes per rank");
+}
+
+static void tuned(uint32_t process, const char *rules)
+{
+        page.job->processes[process].rules = strdup(rules);
+}
+
+Test(problems, ranks_that_decide_differently)
+{
+        for (uint32_t i = 0; i < 4; i++)
+                tuned(i, i == 2 ? "digest\tbbbbbbbbb\nfile\t/y.json\n" : "digest\taaaaaaaaa\nfile\t/x.json\n");
+        only(CAPO_PROBLEM_OTHER_RULES,
+             "rank 2 tunes by profile bbbbbbbb (/y.json), rank 0 by aaaaaaaa (/x.json): ranks that decide differently hang");
+}
+
+Test(problems, modelled_rules_of_one_only)
+{
+        for (uint32_t i = 0; i < 4; i++)
+                tuned(i,
+                      i == 1 ? "digest\ta\nmodelled\tallowed\nfile\t/x\n" : "digest\ta\nmodelled\trefused\nfile\t/x\n");
+        only(CAPO_PROBLEM_OTHER_RULES,
+             "rank 1 tunes by profile a and its modelled rules (/x), rank 0 by a (/x): ranks that "
+             "decide differently hang");
+}
+
+Test(problems, one_digest_from_two_places_is_one_profile)
+{
+        for (uint32_t i = 0; i < 4; i++)
+                tuned(i, i ? "digest\ta\nfile\t/x\n" : "digest\ta\nfile\t/y\n");
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 0);
+}
+
+Test(problems, slices)
+{
+        made_info(&page.job->processes[1], "gpu.mig.0", "1");
+        made_info(&page.job->processes[1], "gpu.mig.1", "1");
+        made_info(&page.job->processes[2], "gpu.migrate", "1");
+        only(CAPO_PROBLEM_SLICES,
+             "1 of 4 processes run on MIG slices, which neither NVLink nor P2P reaches: NCCL goes through "
+             "the host's memory");
+        cr_assert_str_eq(capo_severity_name(capo_problem_severity(CAPO_PROBLEM_SLICES)), "note");
+}
+
+Test(problems, ranks_disagree_on_a_call)
+{
+        struct capo_skew *k = made_skew(page.job, 1, (uint32_t[]){1, 0, 0, 0}, NULL);
+
+        k->mismatched = 3;
+        k->mismatch_seq = 17;
+        cr_assert_eq(only(CAPO_PROBLEM_MISMATCH,
+                          "ranks of dp disagree on what its call number 17 is (kind or size): a hang or wrong data")
+                             ->comm,
+                     0);
+}
+
+Test(problems, calls_that_failed)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 8, 1000, CAPO_CLOCK_HOST, 0)->failed = 1000;
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 16, 1, CAPO_CLOCK_HOST, 0)->failed = 1;
+        only(CAPO_PROBLEM_FAILED, "1,001 calls returned an error");
+}
+
+Test(problems, counts_of_the_recorder)
+{
+        page.job->dropped = 1;
+        page.job->shape_overflow = 2;
+        page.job->bytes_lost = 3;
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 3);
+        cr_assert(page.problems[0].kind == CAPO_PROBLEM_DROPPED &&
+                  !strncmp(page.problems[0].text, "1 calls were not", 16));
+        cr_assert(page.problems[1].kind == CAPO_PROBLEM_SHAPES && !strncmp(page.problems[1].text, "2 calls are", 11));
+        cr_assert(page.problems[2].kind == CAPO_PROBLEM_NOT_WRITTEN &&
+                  !strncmp(page.problems[2].text, "3 bytes of", 10));
+}
+
+/* No process here has this pid on a host of this name. */
+Test(problems, killed_ranks)
+{
+        const struct capo_problem *p;
+
+        page.job->processes[1].end.clean = 0;
+        page.job->processes[2].has_end = false;
+        p = only(CAPO_PROBLEM_KILLED,
+                 "ranks 1, 2: killed, or ended without an exit that capo sees; all written before is used");
+        cr_assert(p->n_ranks == 2 && p->ranks[0] == 1 && p->ranks[1] == 2);
+        cr_assert_str_eq(capo_problem_name(p->kind), "killed");
+}
+
+Test(problems, a_killed_process_without_a_rank)
+{
+        page.job->processes[1].end.clean = 0;
+        page.job->processes[1].rank = -1;
+        cr_assert_str_eq(only(CAPO_PROBLEM_KILLED_LOG,
+                              "n0.101.capo: its process was killed, or ended without an exit that capo sees")
+                                 ->log,
+                         "n0.101.capo");
+}
+
+Test(problems, a_process_that_still_runs)
+{
+        char host[256] = "";
+
+        gethostname(host, sizeof host - 1);
+        free(page.job->processes[3].host);
+        page.job->processes[3].host = strdup(host);
+        page.job->processes[3].header.pid = (uint32_t)getpid();
+        page.job->processes[3].end.clean = 0;
+        only(CAPO_PROBLEM_RUNNING, "rank 3 still runs: this is what has been written so far");
+}
+
+Test(problems, damage)
+{
+        struct capo_log_health *h = &page.job->processes[0].health;
+
+        h->n_damages = CAPO_DAMAGES_KEPT + 2;
+        for (unsigned i = 0; i < CAPO_DAMAGES_KEPT; i++) {
+                h->damages[i].offset = 1000;
+                h->damages[i].bytes = 2000;
+                h->damages[i].what = "checksum";
+        }
+        h->bytes_lost = 9000;
+        h->cut_bytes = 1;
+        h->cut_at = 4096;
+        page.job->processes[0].read_error = -5;
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, CAPO_DAMAGES_KEPT + 3);
+        cr_assert_str_eq(page.problems[0].text,
+                         "n0.100.capo: damaged at byte 1,000 (checksum): 2,000 bytes left out, the rest is used");
+        cr_assert_str_eq(page.problems[CAPO_DAMAGES_KEPT].text,
+                         "n0.100.capo: damaged in 2 more places, 9,000 bytes lost in all");
+        cr_assert_eq(page.problems[CAPO_DAMAGES_KEPT + 1].kind, CAPO_PROBLEM_UNREAD);
+        cr_assert_str_eq(page.problems[CAPO_DAMAGES_KEPT + 2].text,
+                         "n0.100.capo: ends inside a frame at byte 4,096; all before it is used");
+        cr_assert_str_eq(page.problems[CAPO_DAMAGES_KEPT + 2].log, "n0.100.capo");
+}
+
+static uint32_t cut_logs(bool all, bool exact)
+{
+        capo_page_finish(&page);
+        page = (struct capo_page){.job = made_job(12), .all = all, .exact = exact};
+        for (uint32_t i = 0; i < 12; i++)
+                page.job->processes[i].health.cut_bytes = 1;
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        return page.n_problems;
+}
+
+Test(problems, many_logs_share_a_line)
+{
+        cr_assert_eq(cut_logs(false, false), 9);
+        cr_assert_str_eq(page.problems[8].text, "4 more logs are cut or damaged: capo report --all names them");
+        cr_assert_eq(cut_logs(true, false), 12);
+        cr_assert_eq(cut_logs(false, true), 12);
+}
+
+Test(problems, a_log_that_is_left_out_comes_first)
+{
+        capo_problem_left_out(&page, "/x/a.capo", "is no log");
+        page.job->dropped = 1;
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 2);
+        cr_assert_str_eq(page.problems[0].text, "a.capo is no log: left out");
+        cr_assert_str_eq(page.problems[0].log, "a.capo");
+}
+
+Test(problems, ranks_in_words)
+{
+        static const struct {
+                bool is[6];
+                const char *text;
+        } table[] = {{{0}, "0-5"},
+                     {{1, 1, 1, 1, 1, 1}, NULL},
+                     {{1, 0, 1, 0, 0, 1}, "1, 3, 4"},
+                     {{0, 1, 0, 0, 0, 1}, "0, 2-4"}};
+
+        for (unsigned i = 0; i < 4; i++) {
+                char *text = capo_ranks_text(table[i].is, 6);
+
+                cr_assert(text == table[i].text || !strcmp(text, table[i].text), "%s", text);
+                free(text);
+        }
+        capo_problem_add(&page, CAPO_PROBLEM_NETWORK, NULL, "%s", "x");
+        capo_problem_comm(&page, 0);
+        capo_problem_ranks(&page, table[3].is, 6);
+        cr_assert(page.problems[0].n_ranks == 4 && page.problems[0].ranks[3] == 4 && page.problems[0].comm == 0);
+        capo_judge_logs(&page);
+        cr_assert_eq(page.n_problems, 1);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rows a page has, what is put together, in which order, and the numbers in them. */
+#include "profiles/job/judge.h"
+#include "tests/unit/made_job.h"
+
+static struct capo_page page;
+
+static void begin(void)
+{
+        page = (struct capo_page){.job = made_job(2)};
+}
+
+static void end(void)
+{
+        capo_page_finish(&page);
+}
+
+TestSuite(rows, .init = begin, .fini = end);
+
+static void judge(void)
+{
+        cr_assert_eq(capo_judge_rows(&page), 0);
+}
+
+/* One more communicator of @n ranks whose first member had @id in its process. */
+static void comm(const char *name, int32_t n, uint16_t id, bool named)
+{
+        struct capo_job_comm *c = &page.job->comms[page.job->n_comms++];
+
+        *c = (struct capo_job_comm){
+                .name = strdup(name), .named = named, .n_ranks = n, .n_members = 1, .parent = CAPO_NO_COMM};
+        c->members = calloc(1, sizeof *c->members);
+        c->members[0].id = id;
+}
+
+Test(rows, shares_are_of_gpu_time)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 10, CAPO_CLOCK_EVENT, 1000);
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 2048, 10, CAPO_CLOCK_KERNEL, 3000);
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 4096, 10, CAPO_CLOCK_HOST, 0);
+        made_row(page.job, CAPO_CALL_COMMINIT, 0, 1, CAPO_CLOCK_HOST, 0);
+        judge();
+        cr_assert(page.gpu && page.rows.n == 3 && page.others.n == 1);
+        cr_assert(page.rows.row[0].row.bytes == 2048 && page.rows.row[1].row.bytes == 1024 &&
+                  page.rows.row[2].row.bytes == 4096);
+        cr_assert_float_eq(page.rows.row[0].share, 0.75, 1e-9);
+        cr_assert_float_eq(page.rows.row[1].share, 0.25, 1e-9);
+        cr_assert_lt(page.rows.row[2].share, 0, "the time of a return is not comparable");
+        cr_assert(page.rows.row[0].clock == CAPO_CLOCK_KERNEL && page.rows.row[2].clock == CAPO_CLOCK_HOST);
+        cr_assert_float_eq(page.gpu_share, (20 * 1000 + 20 * 3000) / 2e9, 1e-12);
+        cr_assert(page.collectives == 30 && page.moved_bytes == 10 * (1024 + 2048 + 4096));
+        cr_assert_eq(page.others.row[0].row.call, CAPO_CALL_COMMINIT);
+}
+
+Test(rows, without_gpu_times_of_host_time)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 10, CAPO_CLOCK_HOST, 0);
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 2048, 30, CAPO_CLOCK_HOST, 0);
+        judge();
+        cr_assert(!page.gpu && page.gpu_share < 0);
+        cr_assert_float_eq(page.rows.row[0].share, 0.75, 1e-9);
+        cr_assert_eq(page.rows.row[0].row.bytes, 2048);
+}
+
+Test(rows, groups_are_not_counted_as_calls)
+{
+        made_row(page.job, CAPO_CALL_GROUP, 1024, 10, CAPO_CLOCK_EVENT, 1000)->flags = CAPO_RECORD_GROUP;
+        judge();
+        cr_assert(page.rows.n == 1 && page.collectives == 0 && page.moved_bytes == 0);
+}
+
+/* Sizes @from to @from + @n - 1. */
+static void sizes(uint64_t from, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++)
+                made_row(page.job, CAPO_CALL_ALLREDUCE, from + i, 1, CAPO_CLOCK_EVENT, 1000);
+}
+
+Test(rows, sixteen_sizes_are_shown)
+{
+        sizes(1000, 16);
+        judge();
+        cr_assert_eq(page.rows.n, 16);
+}
+
+Test(rows, seventeen_are_put_together_by_powers_of_two)
+{
+        sizes(1020, 17);
+        judge();
+        cr_assert_eq(page.rows.n, 2);
+        cr_assert(page.rows.row[0].row.bytes == 1024 && page.rows.row[0].bytes_max == 1036 &&
+                  page.rows.row[0].row.count == 13);
+        cr_assert(page.rows.row[1].row.bytes == 1020 && page.rows.row[1].bytes_max == 1023 &&
+                  page.rows.row[1].row.count == 4);
+        /* of sizes put together: all bytes over all time */
+        cr_assert_float_eq(page.rows.row[1].algbw, (1020 + 1021 + 1022 + 1023) / 4.0 / 1000, 1e-9);
+        cr_assert_float_eq(page.rows.row[1].busbw, page.rows.row[1].algbw, 1e-9, "2 (n-1)/n is 1 for two ranks");
+}
+
+Test(rows, exact_is_exact_and_judged_the_same)
+{
+        sizes(1020, 17);
+        page.exact = true;
+        judge();
+        cr_assert_eq(page.rows.n, 17);
+        cr_assert_eq(page.judged.n, 2);
+        cr_assert_eq(page.collectives, 17);
+}
+
+Test(rows, what_ran_differently_stays_apart)
+{
+        sizes(1024, 17);
+        page.job->rows[3].algo_proto = 0x21;
+        page.job->rows[4].channels = 2;
+        page.job->rows[5].flags = CAPO_RECORD_CAPTURED;
+        judge();
+        cr_assert_eq(page.rows.n, 4);
+}
+
+Test(rows, more_than_eight_communicators_are_shown_by_kind)
+{
+        for (unsigned i = 0; i < 4; i++) {
+                comm(i ? "tp#" : "tp", 8, 0, true);
+                comm("x", 4, (uint16_t)(i < 3), false);
+        }
+        for (uint32_t i = 1; i <= 8; i++) {
+                made_row(page.job, CAPO_CALL_ALLREDUCE, 64, 5, CAPO_CLOCK_EVENT, 1000)->comm = i;
+        }
+        judge();
+        cr_assert_eq(page.job->n_comms, 9);
+        cr_assert(page.class_of[1] == 1 && page.class_of[3] == 1 && page.class_of[7] == 1 && page.class_size[1] == 4);
+        cr_assert(page.class_of[4] == 2 && page.class_of[6] == 2 && page.class_of[8] == 8 && page.class_size[2] == 3);
+        cr_assert_eq(page.rows.n, 3);
+        cr_assert_eq(page.rows.row[0].row.count, 20);
+        cr_assert_eq(page.rows.row[0].row.comm, 1);
+}
+
+Test(rows, eight_communicators_are_shown_each)
+{
+        for (unsigned i = 0; i < 7; i++)
+                comm("tp", 8, 0, true);
+        judge();
+        cr_assert(page.job->n_comms == 8 && page.class_of[7] == 7 && page.class_size[1] == 1);
+}
+
+Test(rows, only_what_is_asked_for)
+{
+        comm("tp", 2, 0, true);
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 64, 5, CAPO_CLOCK_EVENT, 1000);
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 64, 5, CAPO_CLOCK_EVENT, 1000)->comm = 1;
+        made_row(page.job, CAPO_CALL_BROADCAST, 64, 5, CAPO_CLOCK_EVENT, 1000)->comm = 1;
+        made_row(page.job, CAPO_CALL_BROADCAST, 64, 5, CAPO_CLOCK_EVENT, 1000)->comm = CAPO_NO_COMM;
+        page.only_comm = "t*";
+        page.only_call = CAPO_CALL_BROADCAST;
+        judge();
+        cr_assert(page.rows.n == 1 && page.rows.row[0].row.comm == 1 &&
+                  page.rows.row[0].row.call == CAPO_CALL_BROADCAST);
+        cr_assert_eq(page.collectives, 5);
+}
+
+Test(rows, orders)
+{
+        static const struct {
+                enum capo_page_sort sort;
+                uint64_t first;
+        } orders[] = {
+                {CAPO_SORT_TIME, 4096},  {CAPO_SORT_COUNT, 2048}, {CAPO_SORT_SIZE, 1024},
+                {CAPO_SORT_P50, 4096},   {CAPO_SORT_P99, 4096},   {CAPO_SORT_MAX, 4096},
+                {CAPO_SORT_BUSBW, 2048}, {CAPO_SORT_COMM, 1024},  {CAPO_SORT_CALL, 1024},
+        };
+
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 4096, 10, CAPO_CLOCK_EVENT, 9000);
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 2048, 11, CAPO_CLOCK_EVENT, 1000);
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 9, CAPO_CLOCK_EVENT, 2000);
+        for (unsigned i = 0; i < sizeof orders / sizeof *orders; i++) {
+                struct capo_page again = {.job = page.job, .sort = orders[i].sort};
+
+                cr_assert_eq(capo_judge_rows(&again), 0);
+                cr_assert_eq(again.rows.row[0].row.bytes, orders[i].first, "%u", i);
+                cr_assert_eq(again.judged.row[0].row.bytes, 4096, "judged by time, whatever is asked");
+                again.job = NULL;
+                capo_page_finish(&again);
+        }
+}
+
+Test(rows, ceilings)
+{
+        page.ceiling = calloc(1, sizeof *page.ceiling);
+        page.ceiling[0].busbw_gbs[CAPO_CALL_ALLREDUCE] = 4;
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 2000, 10, CAPO_CLOCK_EVENT, 1000);
+        made_row(page.job, CAPO_CALL_BROADCAST, 2000, 10, CAPO_CLOCK_EVENT, 1000);
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 3000, 10, CAPO_CLOCK_HOST, 0);
+        judge();
+        for (uint32_t i = 0; i < 3; i++) {
+                const struct capo_page_row *row = &page.rows.row[i];
+
+                cr_assert_eq(row->ceiling, row->row.call == CAPO_CALL_ALLREDUCE ? 4 : 0);
+                if (row->row.call == CAPO_CALL_ALLREDUCE && row->row.bytes == 2000)
+                        cr_assert_float_eq(row->reached, 0.5, 0.04);
+                else
+                        cr_assert_lt(row->reached, 0);
+        }
+}
