@@ -36,11 +36,11 @@ cmp "$work/bare" "$work/out" || fail "by environment: results differ"
 "$capo" report --json "$work/env" >"$work/json" && python3 "$here/check_counts.py" "$work/json" "$work/out" || fail "by environment: counts"
 
 # kill -9 in the middle: the report says so, and the finished calls of the killed rank are in it
-"$capo" run --quiet --dir "$work/killed" -- "$jobs/launch" -n 2 --timeout 60 -- \
+"$capo" run --quiet --dir "$work/killed" -- "$jobs/launch" -n 2 --timeout 200 -- \
         "$jobs/ddp_train" --replay bert-large --scale 0.01 --steps 100000 >/dev/null 2>"$work/steps" &
 launcher=$! # capo run becomes its command, so this is the launcher
 # in the middle: well past the start and far from the end, whatever else this machine does
-for _ in $(seq 550); do
+for _ in $(seq 1800); do
         grep -q ': step 20 of' "$work/steps" && break
         kill -0 "$launcher" 2>/dev/null || break
         sleep 0.1

@@ -34,7 +34,7 @@ def done():
 
 
 def report(capo, logs):
-    r = subprocess.run([capo, "report", "--json", logs], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30)
+    r = subprocess.run([capo, "report", "--json", logs], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
     return json.loads(r.stdout) if r.returncode == 0 else {"fabric": [], "problems": [r.stderr.decode()]}
 
 

@@ -34,7 +34,7 @@ VERSIONS = ["1.0", "1.1", "2"]
 plugin = len(sys.argv) == 5
 if plugin:
     os.environ["FI_PROVIDER_PATH"] = os.path.abspath(sys.argv[4])
-    said = subprocess.run(["fi_info", "--version"], stdout=subprocess.PIPE, timeout=20).stdout.decode()
+    said = subprocess.run(["fi_info", "--version"], stdout=subprocess.PIPE, timeout=100).stdout.decode()
     version = re.search(r"libfabric: (\d+)\.(\d+)", said)
     if os.environ.get("EXPECT_LIBFABRIC", ".".join(version.groups())) != ".".join(version.groups()):
         sys.exit("this is libfabric %s" % said)
@@ -56,7 +56,7 @@ def fail(what, text=""):
 def run(mood, version, extra):
     env = {**os.environ, "FAKE": mood, **extra}
     env.pop("LD_PRELOAD", None) if not extra else None
-    r = subprocess.run([client, version], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
+    r = subprocess.run([client, version], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
     return r.returncode, r.stdout.decode()
 
 
@@ -72,7 +72,7 @@ for mood in MOODS:
                 fail("%s %s: status %d" % (mood, version, bare[0]))
             if mood == "fail=fabric":
                 continue
-            report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=20)
+            report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=100)
             fabric = json.loads(report.stdout)["fabric"]
             if mood in ("fail=domain", "size0", "big"):
                 if any(d["ops"] for d in fabric):
@@ -110,10 +110,10 @@ dlsym, library = (os.path.abspath(p) for p in sys.argv[4:6])
 for version in ((), ("FABRIC_1.1",), ("FABRIC_1.0",)):
     with tempfile.TemporaryDirectory() as tmp:
         r = subprocess.run([dlsym, library, *version], env={**os.environ, "LD_PRELOAD": libcapo, "CAPO_DIR": tmp, "CAPO_QUIET": "1"},
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
         if r.returncode or b"absent 1" not in r.stdout:
             fail("dlsym %s: runs" % (version,), r)
-        report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=20)
+        report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=100)
         if r.returncode == 0 and [d["domain"] for d in json.loads(report.stdout)["fabric"]] != ["fake0"]:
             fail("dlsym %s: seen" % (version,), report.stdout)
 
@@ -126,12 +126,12 @@ def posted(mode):
     env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "FAKE")}
     with tempfile.TemporaryDirectory() as tmp:
         ours = {**env, "LD_PRELOAD": libcapo, "CAPO_DIR": tmp, "CAPO_QUIET": "1"}
-        bare, under = (subprocess.run([posts, mode], env=e, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
+        bare, under = (subprocess.run([posts, mode], env=e, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
                        for e in (env, ours))
         if bare.returncode or (bare.returncode, bare.stdout) != (under.returncode, under.stdout):
             fail("posts %s: not as without capo" % mode, "%s\n--- capo:\n%s" % (bare, under))
             return None
-        report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=20)
+        report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=100)
         return json.loads(report.stdout)
 
 

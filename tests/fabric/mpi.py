@@ -98,7 +98,7 @@ def launch(tmp, program, provider, pair, under_capo):
         command = [capo, "run", "--dir", tmp + "/logs", "--", *command]
     shutil.rmtree(tmp + "/traces", ignore_errors=True)
     os.mkdir(tmp + "/traces")
-    r = subprocess.run(["timeout", "-k", "5", "50", *(pair.enter[0] if pair else ()), *command], env=env,
+    r = subprocess.run(["timeout", "-k", "5", "150", *(pair.enter[0] if pair else ()), *command], env=env,
                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     text = r.stdout.decode(errors="replace")
     return r.returncode == 0 and ": 0 wrong" in text, "status %d: %s" % (r.returncode, text[-600:])

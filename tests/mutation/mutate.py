@@ -129,6 +129,7 @@ class Copy:
             nccl = os.path.join(ROOT, ".deps/nccl/include")
             must(["meson", "setup", self.build, folder, "-Dtests=enabled", "-Doptimization=1", "-Ddebug=false"]
                  + ([f"-Dnccl_include={nccl}"] if os.path.exists(nccl) else []))
+        must(["ninja", "-C", self.build, "build.ninja"])
         self.tests = json.loads(must(["meson", "introspect", self.build, "--tests"]))
         self.outputs = {t["id"]: [os.path.relpath(f, self.build) for f in t["filename"]]
                         for t in json.loads(must(["meson", "introspect", self.build, "--targets"]))}
@@ -215,6 +216,7 @@ def main():
     ask.add_argument("--least", type=float, default=90, help="fail when fewer percent are noticed")
     ask.add_argument("--folder", default=os.path.join(ROOT, "build-mutation"), help="where the copy is built")
     ask.add_argument("--limit", type=float, default=60, help="seconds for one test")
+    ask.add_argument("--quick", action="store_true", help="leave out the slower tests")
     ask.add_argument("--list", action="store_true", help="print the faults that would be planted, and no more")
     said = ask.parse_args()
 
@@ -243,7 +245,7 @@ def main():
     for i, (room, fault, quick, slow) in enumerate(work):
         if time.monotonic() > end:
             break
-        verdict, why = copy.ask(fault, quick, slow)
+        verdict, why = copy.ask(fault, quick, "" if said.quick else slow)
         counts.setdefault(room, {}).setdefault(verdict, []).append(fault)
         print(f"{i + 1:4} {verdict:10} {fault}" + (f"\n    {why}" if why else ""), flush=True)
     noticed = left = 0

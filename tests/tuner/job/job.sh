@@ -42,7 +42,7 @@ try() {
         name=$1 expected=$2 word=$3
         shift 3
         begin=$(date +%s)
-        env "$@" "$launch" -n 3 --timeout 50 -- "$work/rank" "$perf" allreduce -b 1K -e 16K -f 4 -n 2 -w 1 >"$work/out" 2>&1
+        env "$@" "$launch" -n 3 --timeout 150 -- "$work/rank" "$perf" allreduce -b 1K -e 16K -f 4 -n 2 -w 1 >"$work/out" 2>&1
         rc=$?
         seconds=$(($(date +%s) - begin))
         case $expected:$rc in

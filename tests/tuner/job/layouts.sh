@@ -43,7 +43,7 @@ seen() {
 job() {
         name=$1
         shift
-        timeout 60 "$@" >"$work/out" 2>&1
+        timeout 180 "$@" >"$work/out" 2>&1
         rc=$?
         [ $rc = 0 ] || { fail "$name: status $rc"; head -20 "$work/out"; }
 }
