@@ -8,30 +8,14 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
-#include "core/base/util.h"
 
 const struct cli_verb cli_verbs[] = {
 #define VERB(name, help)          {#name, help, &name##_command},
 #define SUBVERB(verb, name, help) {#verb " " #name, help, &verb##_##name##_command},
-#define OLDVERB(name, help)       {#name, help, NULL},
 #include "cli/base/verbs.def"
 #undef VERB
 #undef SUBVERB
-#undef OLDVERB
         {0}};
-
-static const struct {
-        const char *name;
-        int (*run)(int argc, char **argv);
-} old_verbs[] = {
-#define VERB(name, help)
-#define SUBVERB(verb, name, help)
-#define OLDVERB(name, help) {#name, capo_verb_##name},
-#include "cli/base/verbs.def"
-#undef VERB
-#undef SUBVERB
-#undef OLDVERB
-};
 
 const struct cli_verb *cli_verb_find(const char *name, const char *sub)
 {
@@ -66,10 +50,6 @@ static int run(int argc, char **argv)
         const struct cli_verb *verb = cli_verb_find(argv[0], NULL);
         const struct cli_verb *sub = argc > 1 ? cli_verb_find(argv[0], argv[1]) : NULL;
 
-        for (size_t i = 0; i < N_ELEMENTS(old_verbs); i++) {
-                if (!strcmp(argv[0], old_verbs[i].name))
-                        return old_verbs[i].run(argc, argv);
-        }
         if (sub)
                 return cli_run(sub, argc - 1, argv + 1);
         if (!verb) {

@@ -7,11 +7,9 @@
 
 #define VERB(name, help)          extern const struct cli_command name##_command;
 #define SUBVERB(verb, name, help) extern const struct cli_command verb##_##name##_command;
-#define OLDVERB(name, help)       int capo_verb_##name(int argc, char **argv);
 #include "cli/base/verbs.def"
 #undef VERB
 #undef SUBVERB
-#undef OLDVERB
 
 #ifndef CAPO_VERSION
 #define CAPO_VERSION "unknown"

@@ -259,8 +259,7 @@ void cli_manual(FILE *out)
                 roff_line(out, "", v->help);
         }
         for (const struct cli_verb *v = cli_verbs; v->name; v++)
-                if (v->command)
-                        roff_verb(out, v);
+                roff_verb(out, v);
         fputs(".SH ENVIRONMENT\n", out);
 #define ENV(field, type, name, def, help) \
         roff_line(out, ".TP\n.B ", name); \
@@ -300,8 +299,6 @@ void cli_table(FILE *out)
 {
         for (const struct cli_verb *v = cli_verbs; v->name; v++) {
                 struct cli_found found[CLI_OPTIONS_MAX];
-                if (!v->command)
-                        continue;
                 unsigned n = cli_options(v->command, found);
                 char text[64];
 

@@ -34,19 +34,13 @@ const char *question_layout(const struct question *q, char *text, size_t room)
         return q->layout ? q->layout : capo_layout_print(&layout, text, room);
 }
 
-int question_layout_option(struct question *q, const char *text)
+const char *question_take_layout(void *layout, const char *value)
 {
-        struct capo_layout layout;
-        const char *at;
+        struct capo_layout parsed;
+        bool none = !strcmp(value, "none");
 
-        if (!strcmp(text, "none"))
-                text = "";
-        else if (capo_layout_parse(text, &layout, &at) < 0) {
-                capo_error("--layout %s: expected ranks per node, such as 3+5, or none; found \"%.20s\"", text, at);
-                return CAPO_EXIT_USAGE;
-        }
-        q->layout = text;
-        return CAPO_EXIT_OK;
+        *(const char **)layout = none ? "" : value;
+        return none || capo_layout_parse(value, &parsed, NULL) == 0 ? NULL : "ranks per node, such as 3+5, or none";
 }
 
 struct capo_plan_question question_make(const struct question *q, bool tuned)

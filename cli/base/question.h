@@ -50,8 +50,8 @@ int question_ask(const struct question *q, const char *verb, bool graph, struct 
 /** question_layout() - what a launcher tells the tuner: the option, or the allocation itself. @text: CAPO_LAYOUT_TEXT. */
 const char *question_layout(const struct question *q, char *text, size_t room);
 
-/** question_layout_option() - the value of --layout: a layout, "none" or "". Return: an exit status. */
-int question_layout_option(struct question *q, const char *text);
+/** question_take_layout() - the value of --layout into `layout` (CLI_TAKE): a layout, or "none". */
+const char *question_take_layout(void *layout, const char *value);
 
 /** question_make() - as the library takes it; @tuned with the profile's plugin or the tuner. */
 struct capo_plan_question question_make(const struct question *q, bool tuned);

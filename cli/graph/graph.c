@@ -9,40 +9,10 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/machine.h"
+#include "cli/base/output.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/fragment/best.h"
-
-static void help(void)
-{
-        puts("usage: capo graph (--topo FILE | --platform NAME) (--gpus LIST | --alloc SIZES) [--sizes S] [-o PATH]\n\n"
-             "Writes an NCCL_GRAPH_FILE per machine of an allocation: rings and chains that use links, and between\n"
-             "machines NICs, which NCCL's own search leaves idle. Real NCCL, on virtual GPUs, is asked first without "
-             "and\n"
-             "then with the files; they are written only if NCCL takes every channel on every machine as it is, its "
-             "own\n"
-             "model expects at least 2 % more of all-reduce at the largest size, and of no collective at any size "
-             "over\n"
-             "1 % less. Times are NCCL's model: nothing is measured. Measure before you rely on it.\n\n"
-             "  --topo, --platform, --gpus, --alloc   as in capo topo; 1,2,3+0-4 is two machines\n"
-             "  --sizes S    the sizes that matter, as in capo plan; default " GRAPH_SIZES "\n"
-             "  -o PATH      where to; without it the page only says what there is to gain. A file for one machine; "
-             "for "
-             "several\n"
-             "               (or when it is there) a folder, with graph-0.xml and so on, or a name with %n for the "
-             "number\n\n"
-             "NCCL_GRAPH_FILE holds for every communicator of a process, and one that has not exactly these GPUs "
-             "fails at\n"
-             "init. capo run --graph FOLDER (or --graph auto) sets it for the communicator of all ranks only.\n"
-             "A file belongs to one NCCL release and to this machine's GPU and NIC numbers. Behind a switch NCCL's own "
-             "graph\n"
-             "uses every link of one machine; 12 GPUs of a machine at most. RCCL's xGMI machines cannot be asked.\n\n"
-             "  capo graph --platform dgx1v --gpus 0,2,3 -o graph.xml\n"
-             "  capo graph --platform dgx1v --gpus 1,2,3+0-4 -o graphs\n"
-             "  capo run --platform dgx1v --gpus 1,2,3+0-4 --graph graphs -- srun ./all_reduce_perf\n\n"
-             "Exit status: 0 there is a gain (and files are written), 1 there is none, or an error, 2 wrong command "
-             "line.");
-}
 
 static void line(const char *name, const struct fragment_nccl_row *own, const struct fragment_nccl_row *with)
 {
@@ -101,15 +71,31 @@ static void speeds(const struct graph_plan *g, const struct fragment_nccl *own)
                        g->own_gbs, g->ring_gbs > g->tree_gbs ? g->ring_gbs : g->tree_gbs, g->n_aligned, g->n_channels);
 }
 
-/* -o: several machines, or a folder that is there: a folder; else one machine's file, or a name with %n in it. */
+/* -o: several machines, or a folder that is there: a folder; else one machine's file, or a name with %n in it. Return:
+ * 0; negative errno with @why, "" where it has been said. */
 static int save(const char *out, const struct graph_plan *g, const struct capo_topology *t, const struct capo_alloc *a,
                 int version, char *why, size_t room)
 {
         struct stat st;
         bool folder = !strstr(out, "%n") && (g->n_nodes > 1 || (stat(out, &st) == 0 && S_ISDIR(st.st_mode)));
+        int r = 0;
 
-        return folder ? graph_save_folder(out, g, t, a, version, why, room)
-                      : graph_save(out, g, t, a, version, why, room);
+        if (folder)
+                return graph_save_folder(out, g, t, a, version, why, room);
+        *why = 0;
+        for (int node = 0; node < g->n_nodes && r == 0; node++) {
+                struct cli_output file;
+                char path[4096];
+
+                r = graph_path(out, node, path, sizeof path);
+                if (r < 0)
+                        snprintf(why, room, "%.200s: %s", out, strerror(-r));
+                else
+                        r = cli_output_open(&file, path);
+                if (r == 0)
+                        r = cli_output_close(&file, graph_write(file.file, g, node, t, a, version));
+        }
+        return r;
 }
 
 static int show(const char *out, const struct graph_sizes *sizes, const struct machine_source *s,
@@ -157,7 +143,8 @@ static int show(const char *out, const struct graph_sizes *sizes, const struct m
                         printf("  no file: %s\n", why);
                 }
         } else {
-                capo_error("graph: %s", why);
+                if (*why)
+                        capo_error("graph: %s", why);
                 status = CAPO_EXIT_FAIL;
         }
         capo_ceilings_free(&c);
@@ -166,55 +153,75 @@ static int show(const char *out, const struct graph_sizes *sizes, const struct m
         return status;
 }
 
-int capo_verb_graph(int argc, char **argv)
+struct options {
+        struct machine_words machine;
+        const char *gpus, *alloc, *sizes, *out;
+};
+
+static int run(void *options, int n, char **words)
 {
+        const struct options *o = options;
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        struct machine_words o = {0};
         struct machine_source s;
         struct capo_alloc a;
         struct graph_sizes sizes;
-        const char *out = NULL, *sizes_text = NULL, *gpus = NULL, *alloc = NULL;
         char why[512];
         int status;
 
-        for (int i = 1; i < argc; i++) {
-                const struct {
-                        const char *name;
-                        const char **value;
-                } texts[] = {{"--topo", &o.topo}, {"--platform", &o.platform}, {"--gpus", &gpus},
-                             {"--alloc", &alloc}, {"--sizes", &sizes_text},    {"-o", &out}};
-                bool known = false;
-
-                if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-                        help();
-                        return CAPO_EXIT_OK;
-                }
-                for (size_t k = 0; k < N_ELEMENTS(texts) && !known; k++) {
-                        if (!strcmp(argv[i], texts[k].name) && i + 1 < argc) {
-                                *texts[k].value = argv[++i];
-                                known = true;
-                        }
-                }
-                if (!known) {
-                        capo_error("graph: unknown option \"%s\", or its value is missing; capo graph --help", argv[i]);
-                        return CAPO_EXIT_USAGE;
-                }
-        }
-        if (!(o.topo || o.platform) || !gpus == !alloc) {
+        if (!(o->machine.topo || o->machine.platform) || !o->gpus == !o->alloc) {
                 capo_error("graph: wants --topo or --platform, and one of --gpus and --alloc; capo graph --help");
                 return CAPO_EXIT_USAGE;
         }
-        if (graph_sizes_parse(sizes_text ? sizes_text : GRAPH_SIZES, &sizes, why, sizeof why) < 0) {
+        if (graph_sizes_parse(o->sizes, &sizes, why, sizeof why) < 0) {
                 capo_error("graph: --sizes: %s", why);
                 return CAPO_EXIT_USAGE;
         }
-        if (machine_load("graph", &o, &t, &s) < 0)
+        if (machine_load("graph", &o->machine, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
-        if (capo_alloc_parse(t, gpus ? gpus : alloc, !gpus, &a, why, sizeof why) < 0) {
+        if (capo_alloc_parse(t, o->gpus ? o->gpus : o->alloc, !o->gpus, &a, why, sizeof why) < 0) {
                 capo_error("graph: %s", why);
                 return CAPO_EXIT_FAIL;
         }
-        status = show(out, &sizes, &s, t, &a);
+        status = show(o->out, &sizes, &s, t, &a);
         capo_alloc_free(&a);
         return status;
 }
+
+static const struct options defaults = {.sizes = GRAPH_SIZES};
+
+static const struct cli_option options[] = {
+        {"topo", CLI_FILE(struct options, machine.topo, "FILE"), "the machine, as in capo topo"},
+        {"platform", CLI_TEXT(struct options, machine.platform, "NAME"), "the same by its name"},
+        {"gpus", CLI_TEXT(struct options, gpus, "LIST"), "its GPUs, as in capo topo; 1,2,3+0-4 is two machines"},
+        {"alloc", CLI_TEXT(struct options, alloc, "SIZES"), "or the first ones: 3+5"},
+        {"sizes", CLI_TEXT(struct options, sizes, "S"), "the sizes that matter, as in capo plan; default " GRAPH_SIZES},
+        {"output", CLI_FILE(struct options, out, "PATH"),
+         "where to; without it the page only says what there is to gain. A file for one machine; for several (or when it "
+         "is there) a folder, with graph-0.xml and so on, or a name with %n for the number",
+         .letter = 'o'},
+        {0}};
+
+const struct cli_command graph_command = {
+        .usage = "(--topo FILE | --platform NAME) (--gpus LIST | --alloc SIZES) [--sizes S] [-o PATH]",
+        .about =
+                "Writes an NCCL_GRAPH_FILE per machine of an allocation: rings and chains that use links, and between "
+                "machines NICs, which NCCL's own search leaves idle. Real NCCL, on virtual GPUs, is asked first without "
+                "and then with the files; they are written only if NCCL takes every channel on every machine as it is, "
+                "its own model expects at least 2 % more of all-reduce at the largest size, and of no collective at any "
+                "size over 1 % less. Times are NCCL's model: nothing is measured. Measure before you rely on it.",
+        .options = options,
+        .after =
+                "NCCL_GRAPH_FILE holds for every communicator of a process, and one that has not exactly these GPUs fails "
+                "at init. capo run --graph FOLDER (or --graph auto) sets it for the communicator of all ranks only. A "
+                "file belongs to one NCCL release and to this machine's GPU and NIC numbers. Behind a switch NCCL's own "
+                "graph uses every link of one machine; 12 GPUs of a machine at most. RCCL's xGMI machines cannot be "
+                "asked.\n"
+                "\n"
+                "  capo graph --platform dgx1v --gpus 0,2,3 -o graph.xml\n"
+                "  capo graph --platform dgx1v --gpus 1,2,3+0-4 -o graphs\n"
+                "  capo run --platform dgx1v --gpus 1,2,3+0-4 --graph graphs -- srun ./all_reduce_perf",
+        .status = "0 there is a gain (and files are written), 1 there is none, or an error, 2 wrong command line.",
+        .size = sizeof(struct options),
+        .defaults = &defaults,
+        .run = run,
+};

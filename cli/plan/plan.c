@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo plan: the command line, made into a question, asked once without and once with the profile. */
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "capo/msg.h"
@@ -15,249 +13,6 @@
 #include "cli/plan/plan.h"
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
-
-static void usage(FILE *out)
-{
-        const struct capo_platform *p;
-
-        fputs("usage: capo plan --topo FILE[,FILE...] [--alloc 3+5 | --gpus 0:1,2,3;1:0-4] [OPTIONS]\n"
-              "       capo plan --platform NAME ...\n\n"
-              "Asks the real, unmodified libnccl what it will do on a machine that is not here: it is loaded on "
-              "virtual GPUs,\n"
-              "reads the topology, searches its graphs, computes its costs and decides. No GPU is needed and none is "
-              "used.\n"
-              "Decisions are NCCL's own. Times are NCCL's model; nothing is measured.\n\n"
-              "The machine\n"
-              "  --topo FILE,...     NCCL topology XML (NCCL_TOPO_DUMP_FILE of a job, a provider's file, capo topo "
-              "capture);\n"
-              "                      with several, one per node, the last for all further nodes\n"
-              "  --platform NAME     completes a file that leaves NVLinks to the driver; alone it supplies the "
-              "machine\n"
-              "The allocation; default: every GPU of one machine\n"
-              "  --alloc 3+5         the first 3 GPUs of one node and the first 5 of another; 4x8 is four nodes of 8\n"
-              "  --gpus 0:1,2,3;1:0-4  these GPUs of these nodes; 1,4,6 for one node\n"
-              "The questions\n"
-              "  --coll allreduce,...  broadcast, reduce, allgather, reducescatter, allreduce, or all; default "
-              "allreduce\n"
-              "  --sizes 1K..1G*2    from..to times step (or +step), or a list; default 1K..1G*4\n"
-              "  --nccl FILE         the libnccl.so.2 to ask; default CAPO_NCCL or the one found on this machine\n"
-              "With a tuner\n"
-              "  --profile P         ask again with capo's tuner plugin and this profile, and show where they differ\n"
-              "  --allow-modelled    with its modelled rules too, which no clock has seen\n"
-              "  --layout L          what a launcher tells capo's tuner of the ranks per node (CAPO_LAYOUT); default: "
-              "the\n"
-              "                      truth; none: nothing\n"
-              "  --tuner FILE.so     ask again with another tuner plugin\n"
-              "  --spy               print what a tuner is told: init arguments, model constants, cost tables\n"
-              "Output\n"
-              "  --graph-file F,...  NCCL_GRAPH_FILE of each node, - for none (capo graph writes them)\n"
-              "  --graph             also the rings and trees, link types and bandwidths that NCCL found\n"
-              "  --log               also NCCL's own lines of INIT, GRAPH and TUNING, as NCCL_DEBUG=INFO prints them\n"
-              "  --all               with --every i+j: ask every split, also those that symmetry makes equal\n"
-              "  --json, --csv       for programs\n"
-              "  --every 3           all 3-GPU subsets of the machine, grouped by what NCCL makes of them; 3+5: all "
-              "splits\n"
-              "  --jobs N            questions asked at a time with --every; default: one per processor\n"
-              "  --timeout S         kill NCCL after S seconds; default 60, and 1 per rank\n\n"
-              "NCCL_* settings of the environment hold for the NCCL that is asked (NCCL_ALGO, NCCL_MAX_NCHANNELS, "
-              "...).\n\n"
-              "platforms:\n",
-              out);
-        for (size_t i = 0; (p = capo_platform_at(i)); i++) {
-                if (p->from == CAPO_PLATFORM_FILE)
-                        fprintf(out, "  %-10s %s\n", p->name, p->what);
-        }
-        fputs("\nexamples:\n"
-              "  capo plan --platform dgx1v --gpus '0:1,2,3;1:0-4' --coll allreduce --sizes 64K..1G*4\n"
-              "  capo plan --topo node.xml --alloc 3+5 --profile mycluster.json\n"
-              "  capo plan --platform dgx1v --every 3\n\n"
-              "exit status: 0 answered, 1 it could not be asked or ranks disagree, 2 the command line is wrong\n",
-              out);
-}
-
-enum {
-        O_TOPO = 256,
-        O_PLATFORM,
-        O_ALLOC,
-        O_LAYOUT,
-        O_GPUS,
-        O_COLL,
-        O_SIZES,
-        O_NCCL,
-        O_PROFILE,
-        O_MODELLED,
-        O_TUNER,
-        O_SPY,
-        O_GRAPH,
-        O_ALL,
-        O_LOG,
-        O_GRAPH_FILE,
-        O_JSON,
-        O_CSV,
-        O_EVERY,
-        O_JOBS,
-        O_TIMEOUT,
-        O_HELP
-};
-
-static int take_topo(struct plan_options *o, char *list)
-{
-        char *save = NULL;
-
-        for (char *t = strtok_r(list, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
-                if (o->q.n_topo == N_ELEMENTS(o->q.topo)) {
-                        capo_error("--topo: more than %zu files", N_ELEMENTS(o->q.topo));
-                        return -EINVAL;
-                }
-                o->q.topo[o->q.n_topo++] = t;
-        }
-        return 0;
-}
-
-static int take_graph_files(struct plan_options *o, char *list)
-{
-        char *save = NULL;
-
-        for (char *f = strtok_r(list, ",", &save); f; f = strtok_r(NULL, ",", &save)) {
-                if (o->q.n_graph_files == N_ELEMENTS(o->q.graph_files)) {
-                        capo_error("--graph-file: more than %zu files", N_ELEMENTS(o->q.graph_files));
-                        return -EINVAL;
-                }
-                if (strcmp(f, "-") != 0 && access(f, R_OK) < 0) {
-                        capo_error("--graph-file %s: %s", f, strerror(errno));
-                        return -EINVAL;
-                }
-                o->q.graph_files[o->q.n_graph_files++] = strcmp(f, "-") ? f : NULL;
-        }
-        return 0;
-}
-
-static int take_number(const char *option, const char *text, double least, double most, double *out)
-{
-        char *end;
-
-        *out = strtod(text, &end);
-        if (*end || end == text || !(*out >= least && *out <= most)) {
-                capo_error("%s %s: expected a number from %g to %g", option, text, least, most);
-                return -EINVAL;
-        }
-        return 0;
-}
-
-static int take_every(struct plan_options *o, const char *text)
-{
-        char rest;
-
-        if (sscanf(text, "%d+%d%c", &o->every, &o->every_2, &rest) != 2) {
-                o->every_2 = 0;
-                if (sscanf(text, "%d%c", &o->every, &rest) != 1)
-                        o->every = 0;
-        }
-        if (o->every < 1 || o->every > CAPO_PLAN_GPUS_MAX || o->every_2 < 0 || o->every_2 > CAPO_PLAN_GPUS_MAX) {
-                capo_error("--every %s: expected a number of GPUs, or two for all splits over two nodes, such as 3+5",
-                           text);
-                return -EINVAL;
-        }
-        return 0;
-}
-
-static int parse(struct plan_options *o, int argc, char **argv)
-{
-        static const struct option options[] = {
-                {"topo", 1, NULL, O_TOPO},
-                {"platform", 1, NULL, O_PLATFORM},
-                {"alloc", 1, NULL, O_ALLOC},
-                {"layout", 1, NULL, O_LAYOUT},
-                {"gpus", 1, NULL, O_GPUS},
-                {"coll", 1, NULL, O_COLL},
-                {"sizes", 1, NULL, O_SIZES},
-                {"nccl", 1, NULL, O_NCCL},
-                {"profile", 1, NULL, O_PROFILE},
-                {"tuner", 1, NULL, O_TUNER},
-                {"spy", 0, NULL, O_SPY},
-                {"graph", 0, NULL, O_GRAPH},
-                {"all", 0, NULL, O_ALL},
-                {"log", 0, NULL, O_LOG},
-                {"json", 0, NULL, O_JSON},
-                {"csv", 0, NULL, O_CSV},
-                {"every", 1, NULL, O_EVERY},
-                {"jobs", 1, NULL, O_JOBS},
-                {"timeout", 1, NULL, O_TIMEOUT},
-                {"help", 0, NULL, O_HELP},
-                {"allow-modelled", 0, NULL, O_MODELLED},
-                {"graph-file", 1, NULL, O_GRAPH_FILE},
-                {NULL, 0, NULL, 0},
-        };
-        double v;
-        int c;
-
-        optind = 0;
-        opterr = 0;
-        while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-                switch (c) {
-                case O_TOPO:
-                        if (take_topo(o, optarg) < 0)
-                                return CAPO_EXIT_USAGE;
-                        break;
-                case O_PLATFORM: o->q.platform = optarg; break;
-                case O_ALLOC: o->q.alloc = optarg; break;
-                case O_LAYOUT:
-                        if (question_layout_option(&o->q, optarg))
-                                return CAPO_EXIT_USAGE;
-                        break;
-                case O_GPUS: o->q.gpus = optarg; break;
-                case O_COLL: o->q.colls = optarg; break;
-                case O_SIZES: o->q.sizes = optarg; break;
-                case O_NCCL: o->q.nccl = optarg; break;
-                case O_PROFILE: o->q.profile = optarg; break;
-                case O_TUNER: o->q.tuner = optarg; break;
-                case O_MODELLED: o->q.allow_modelled = true; break;
-                case O_SPY: o->q.spy = true; break;
-                case O_GRAPH: o->graph = true; break;
-                case O_GRAPH_FILE:
-                        if (take_graph_files(o, optarg) < 0)
-                                return CAPO_EXIT_USAGE;
-                        break;
-                case O_ALL: o->all = true; break;
-                case O_LOG: o->q.log = true; break;
-                case O_JSON: o->format = PLAN_JSON; break;
-                case O_CSV: o->format = PLAN_CSV; break;
-                case O_EVERY:
-                        if (take_every(o, optarg) < 0)
-                                return CAPO_EXIT_USAGE;
-                        break;
-                case O_JOBS:
-                        if (take_number("--jobs", optarg, 1, 64, &v) < 0)
-                                return CAPO_EXIT_USAGE;
-                        o->q.jobs = (unsigned)v;
-                        break;
-                case O_TIMEOUT:
-                        if (take_number("--timeout", optarg, 0.1, 3600, &v) < 0)
-                                return CAPO_EXIT_USAGE;
-                        o->q.timeout_ms = (unsigned)(v * 1000);
-                        break;
-                case O_HELP: usage(stdout); return -1;
-                case ':': capo_error("plan: %s needs a value", argv[optind - 1]); return CAPO_EXIT_USAGE;
-                default:
-                        capo_error("plan: unknown option \"%s\"; capo plan --help", argv[optind - 1]);
-                        return CAPO_EXIT_USAGE;
-                }
-        }
-        if (optind < argc) {
-                capo_error("plan: unexpected \"%s\"; capo plan --help", argv[optind]);
-                return CAPO_EXIT_USAGE;
-        }
-        if (o->every && (o->q.profile || o->q.tuner)) {
-                capo_error(
-                        "plan: --every shows what NCCL does by itself; ask one allocation with --profile or --tuner");
-                return CAPO_EXIT_USAGE;
-        }
-        if (o->q.alloc && o->q.gpus) {
-                capo_error("plan: --alloc and --gpus say the same thing; give one");
-                return CAPO_EXIT_USAGE;
-        }
-        return CAPO_EXIT_OK;
-}
 
 static int print(struct plan_options *o, const struct capo_plan_answer *own, const struct capo_plan_answer *with)
 {
@@ -302,34 +57,153 @@ static int ask(struct plan_options *o)
         return status;
 }
 
-int capo_verb_plan(int argc, char **argv)
+/* "-" is none; what is named must be there. */
+static int check_graph_files(struct question *q)
 {
-        struct plan_options *o = calloc(1, sizeof *o);
-        int status = CAPO_EXIT_FAIL;
+        for (size_t i = 0; i < q->n_graph_files; i++) {
+                if (!strcmp(q->graph_files[i], "-")) {
+                        q->graph_files[i] = NULL;
+                } else if (access(q->graph_files[i], R_OK) < 0) {
+                        capo_error("plan: --graph-file %s: %s", q->graph_files[i], strerror(errno));
+                        return -errno;
+                }
+        }
+        return 0;
+}
 
-        if (!o)
-                return CAPO_EXIT_FAIL;
+static int run(void *options, int n, char **words)
+{
+        struct plan_options *o = options;
+        int status;
+
+        if (o->every && (o->q.profile || o->q.tuner)) {
+                capo_error(
+                        "plan: --every shows what NCCL does by itself; ask one allocation with --profile or --tuner");
+                return CAPO_EXIT_USAGE;
+        }
+        if (o->q.alloc && o->q.gpus) {
+                capo_error("plan: --alloc and --gpus say the same thing; give one");
+                return CAPO_EXIT_USAGE;
+        }
+        if (check_graph_files(&o->q) < 0)
+                return CAPO_EXIT_USAGE;
         for (size_t i = 0; i < 3; i++) {
                 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
                 if (signal(signals[i], capo_plan_interrupt) == SIG_IGN) /* nohup */
                         signal(signals[i], SIG_IGN);
         }
-        o->q.colls = "allreduce";
-        o->q.sizes = "1K..1G*4";
-        status = parse(o, argc, argv);
-        if (status < 0)
-                status = CAPO_EXIT_OK;
-        else if (status == CAPO_EXIT_OK) {
-                if (o->every && !strcmp(o->q.sizes, "1K..1G*4"))
-                        o->q.sizes = "1M,256M";
-                status = question_prepare(&o->q, "plan");
-                if (status == CAPO_EXIT_OK && !o->every)
-                        status = question_ranks(&o->q, "plan");
-                if (status == CAPO_EXIT_OK)
-                        status = o->every ? plan_every(o) : ask(o);
-        }
-        question_finish(&o->q);
-        free(o);
+        if (!o->q.colls)
+                o->q.colls = "allreduce";
+        if (!o->q.sizes)
+                o->q.sizes = o->every ? "1M,256M" : "1K..1G*4";
+        o->q.timeout_ms = (unsigned)(o->timeout_s * 1000);
+        status = question_prepare(&o->q, "plan");
+        if (status == CAPO_EXIT_OK && !o->every)
+                status = question_ranks(&o->q, "plan");
+        if (status == CAPO_EXIT_OK)
+                status = o->every ? plan_every(o) : ask(o);
         return status;
 }
+
+static void finish(void *options)
+{
+        question_finish(&((struct plan_options *)options)->q);
+}
+
+static void platforms(FILE *out)
+{
+        const struct capo_platform *p;
+
+        fputs("\nplatforms:\n", out);
+        for (size_t i = 0; (p = capo_platform_at(i)); i++) {
+                if (p->from == CAPO_PLATFORM_FILE)
+                        fprintf(out, "  %-10s %s\n", p->name, p->what);
+        }
+}
+
+static const char *take_every(void *options, const char *value)
+{
+        struct plan_options *o = options;
+        char rest;
+
+        if (sscanf(value, "%d+%d%c", &o->every, &o->every_2, &rest) != 2) {
+                o->every_2 = 0;
+                if (sscanf(value, "%d%c", &o->every, &rest) != 1)
+                        o->every = 0;
+        }
+        if (o->every < 1 || o->every > CAPO_PLAN_GPUS_MAX || o->every_2 < 0 || o->every_2 > CAPO_PLAN_GPUS_MAX)
+                return "a number of GPUs, or two for all splits over two nodes, such as 3+5";
+        return NULL;
+}
+
+static const struct cli_option options[] = {
+        {CLI_HEADING, "The machine"},
+        {"topo", CLI_LIST(struct plan_options, q.topo, q.n_topo, "FILE,..."),
+         "NCCL topology XML (NCCL_TOPO_DUMP_FILE of a job, a provider's file, capo topo capture); with several, one per "
+         "node, the last for all further nodes"},
+        {"platform", CLI_TEXT(struct plan_options, q.platform, "NAME"),
+         "completes a file that leaves NVLinks to the driver; alone it supplies the machine"},
+        {CLI_HEADING, "The allocation; default: every GPU of one machine"},
+        {"alloc", CLI_TEXT(struct plan_options, q.alloc, "3+5"),
+         "the first 3 GPUs of one node and the first 5 of another; 4x8 is four nodes of 8"},
+        {"gpus", CLI_TEXT(struct plan_options, q.gpus, "LIST"),
+         "0:1,2,3;1:0-4: these GPUs of these nodes; 1,4,6 for one node"},
+        {CLI_HEADING, "The questions"},
+        {"coll", CLI_TEXT(struct plan_options, q.colls, "LIST"),
+         "allreduce, broadcast, reduce, allgather, reducescatter, with commas between, or all; default allreduce"},
+        {"sizes", CLI_TEXT(struct plan_options, q.sizes, "1K..1G*2"),
+         "from..to times step (or +step), or a list; default 1K..1G*4"},
+        {"nccl", CLI_FILE(struct plan_options, q.nccl, "FILE"),
+         "the libnccl.so.2 to ask; default CAPO_NCCL or the one found on this machine"},
+        {CLI_HEADING, "With a tuner"},
+        {"profile", CLI_FILE(struct plan_options, q.profile, "P"),
+         "ask again with capo's tuner plugin and this profile, and show where they differ"},
+        {"allow-modelled", CLI_FLAG(struct plan_options, q.allow_modelled),
+         "with its modelled rules too, which no clock has seen"},
+        {"layout", CLI_TAKE(struct plan_options, q.layout, "L", question_take_layout),
+         "what a launcher tells capo's tuner of the ranks per node (CAPO_LAYOUT); default: the truth; none: nothing",
+         .example = "3+5"},
+        {"tuner", CLI_FILE(struct plan_options, q.tuner, "FILE.so"), "ask again with another tuner plugin"},
+        {"spy", CLI_FLAG(struct plan_options, q.spy),
+         "print what a tuner is told: init arguments, model constants, cost tables"},
+        {CLI_HEADING, "Output"},
+        {"graph-file", CLI_LIST(struct plan_options, q.graph_files, q.n_graph_files, "F,..."),
+         "NCCL_GRAPH_FILE of each node, - for none (capo graph writes them)"},
+        {"graph", CLI_FLAG(struct plan_options, graph),
+         "also the rings and trees, link types and bandwidths that NCCL found"},
+        {"log", CLI_FLAG(struct plan_options, q.log),
+         "also NCCL's own lines of INIT, GRAPH and TUNING, as NCCL_DEBUG=INFO prints them"},
+        {"json", CLI_SET(struct plan_options, format, PLAN_JSON), "for programs"},
+        {"csv", CLI_SET(struct plan_options, format, PLAN_CSV), "the same as rows"},
+        {"every", CLI_WHOLE("3", take_every),
+         "all 3-GPU subsets of the machine, grouped by what NCCL makes of them; 3+5: all splits", .example = "3+5"},
+        {"all", CLI_FLAG(struct plan_options, all),
+         "with --every i+j: ask every split, also those that symmetry makes equal"},
+        {"jobs", CLI_COUNT(struct plan_options, q.jobs, "N", 1, 64),
+         "questions asked at a time with --every; default: one per processor"},
+        {"timeout", CLI_SECONDS(struct plan_options, timeout_s, "S", 0.1, 3600),
+         "kill NCCL after S seconds; default 60, and 1 per rank"},
+        {0}};
+
+const struct cli_command plan_command = {
+        .usage = "--topo FILE[,FILE...] [--alloc 3+5 | --gpus 0:1,2,3;1:0-4] [OPTIONS]\n"
+                 "--platform NAME ...",
+        .about =
+                "Asks the real, unmodified libnccl what it will do on a machine that is not here: it is loaded on virtual "
+                "GPUs, reads the topology, searches its graphs, computes its costs and decides. No GPU is needed and "
+                "none is used. Decisions are NCCL's own. Times are NCCL's model; nothing is measured.",
+        .options = options,
+        .after = "NCCL_* settings of the environment hold for the NCCL that is asked (NCCL_ALGO, NCCL_MAX_NCHANNELS, "
+                 "...).\n"
+                 "\n"
+                 "examples:\n"
+                 "  capo plan --platform dgx1v --gpus '0:1,2,3;1:0-4' --coll allreduce --sizes 64K..1G*4\n"
+                 "  capo plan --topo node.xml --alloc 3+5 --profile mycluster.json\n"
+                 "  capo plan --platform dgx1v --every 3",
+        .list = platforms,
+        .status = "0 answered, 1 it could not be asked or ranks disagree, 2 the command line is wrong",
+        .size = sizeof(struct plan_options),
+        .run = run,
+        .finish = finish,
+};

@@ -11,6 +11,7 @@ enum plan_format { PLAN_TEXT, PLAN_JSON, PLAN_CSV };
 struct plan_options {
         struct question q;
         int every, every_2; /* --every 3; --every 3+5 sets both */
+        double timeout_s;   /* 0: default */
         bool graph, all;
         enum plan_format format;
         bool by_rules; /* the profile could be read here (not a stored one's name): differences name its rows */

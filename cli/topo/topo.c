@@ -10,121 +10,6 @@
 #include "core/base/util.h"
 #include "profiles/machine/visible.h"
 
-static void help(void)
-{
-        puts("usage: capo topo [--topo FILE | --platform NAME] [--gpus LIST | --alloc SIZES | --every K] [OPTIONS]\n"
-             "       capo topo capture [-o FILE]    this machine as an NCCL topology file\n\n"
-             "Shows how the GPUs of an allocation are joined, and the most that any software could get out of their\n"
-             "links: broadcast and reduce (smallest cut), all-gather and reduce-scatter (tightest cut per rank "
-             "inside),\n"
-             "all-reduce (packed spanning trees), over NVLink alone and over NVLink, PCIe and NICs together. Exact "
-             "for\n"
-             "the model that docs/fragments.md states; GB/s as nccl-tests' algbw.\n\n"
-             "  --topo FILE      NCCL topology XML (NCCL_TOPO_DUMP_FILE writes one), lstopo XML, or the text of\n"
-             "                   nvidia-smi topo -m; without it and --platform: this machine, by hwloc\n"
-             "  --platform NAME  a machine capo knows: dgx1v, dgx1p, dgx2, dgxa100, hgxh100, ... (capo plan --help "
-             "has\n"
-             "                   the list), gb200-nvl36, gb200-nvl72; with --topo it supplies NVLinks the file lacks\n"
-             "  --gpus LIST      1,2,3 or 0-4 or bus ids; 1,2,3+0-4 is two machines; without it all GPUs, on this\n"
-             "                   machine those that the driver opens to this process and CUDA_VISIBLE_DEVICES picks:\n"
-             "                   numbers, UUIDs or beginnings of them, MIG slices\n"
-             "  --alloc SIZES    3+5: the first 3 and the first 5 GPUs of two machines\n"
-             "  --every K        all allocations of K GPUs, one line per class\n"
-             "  --classes        all classes of the machine, as the table in docs/\n"
-             "  --atlas          with --every K: for each class what NCCL reaches by itself, with its other algorithm, "
-             "with\n"
-             "                   a graph file (capo graph), and what no software can exceed; by NCCL's model\n"
-             "  --trees          list the trees that reach the ceilings\n"
-             "  --nccl           ask real NCCL, on virtual GPUs, what it would do (takes seconds; its own model)\n"
-             "  --json           for programs\n"
-             "  --svg FILE       draw the links\n"
-             "  --brick GBS      bandwidth of one NVLink each way instead of NCCL's constant\n"
-             "  --partial        the file was dumped where GPUs were hidden: drop links that lead to them\n\n"
-             "  capo topo --platform dgx1v --gpus 0,3,4\n"
-             "  capo topo --topo topo.xml --alloc 3+5 --trees\n"
-             "  capo topo --platform dgx1v --every 3\n\n"
-             "Exit status: 0; 1 the description or the allocation is wrong; 2 wrong command line.");
-}
-
-static bool number(const char *text, double low, double high, double *out)
-{
-        char *end;
-        double v = strtod(text, &end);
-
-        if (end == text || *end || !(v >= low && v <= high))
-                return false;
-        *out = v;
-        return true;
-}
-
-static int options(int argc, char **argv, struct topo_options *o)
-{
-        const struct {
-                const char *name;
-                const char **value;
-        } texts[] = {{"--topo", &o->machine.topo},
-                     {"--platform", &o->machine.platform},
-                     {"--gpus", &o->gpus},
-                     {"--alloc", &o->alloc},
-                     {"--svg", &o->svg}};
-        const struct {
-                const char *name;
-                bool *value;
-        } flags[] = {{"--json", &o->json},       {"--trees", &o->trees},
-                     {"--classes", &o->classes}, {"--partial", &o->machine.partial},
-                     {"--atlas", &o->atlas},     {"--nccl", &o->ask_nccl}};
-
-        for (int i = 1; i < argc; i++) {
-                bool known = false;
-                double v = 0;
-
-                for (size_t k = 0; k < N_ELEMENTS(flags); k++) {
-                        if (!strcmp(argv[i], flags[k].name))
-                                known = *flags[k].value = true;
-                }
-                if (known)
-                        continue;
-                for (size_t k = 0; k < N_ELEMENTS(texts); k++) {
-                        if (strcmp(argv[i], texts[k].name) != 0)
-                                continue;
-                        if (i + 1 == argc) {
-                                capo_error("topo: %s wants a value; capo topo --help", argv[i]);
-                                return CAPO_EXIT_USAGE;
-                        }
-                        *texts[k].value = argv[++i];
-                        known = true;
-                        break;
-                }
-                if (known)
-                        continue;
-                if (strcmp(argv[i], "--every") != 0 && strcmp(argv[i], "--brick") != 0) {
-                        capo_error("topo: unknown option \"%s\"; capo topo --help", argv[i]);
-                        return CAPO_EXIT_USAGE;
-                }
-                if (i + 1 == argc || !number(argv[i + 1], !strcmp(argv[i], "--every") ? 2 : 0.001, 4096, &v)) {
-                        capo_error("topo: %s wants a number%s, found \"%s\"", argv[i],
-                                   !strcmp(argv[i], "--every") ? " of 2 or more" : " of GB/s above 0",
-                                   i + 1 < argc ? argv[i + 1] : "nothing");
-                        return CAPO_EXIT_USAGE;
-                }
-                if (!strcmp(argv[i++], "--every"))
-                        o->every = (int)v;
-                else
-                        o->machine.brick_gbs = v;
-        }
-        if (o->atlas && !o->every && !o->classes) {
-                capo_error("topo: --atlas goes with --every K");
-                return CAPO_EXIT_USAGE;
-        }
-        o->ask_nccl |= o->atlas;
-        if ((o->gpus && o->alloc) || ((o->every || o->classes) && (o->gpus || o->alloc || o->svg))) {
-                capo_error("topo: only one of --gpus, --alloc, --every and --classes, and a picture of one allocation "
-                           "only");
-                return CAPO_EXIT_USAGE;
-        }
-        return 0;
-}
-
 static const char *get_variable(const char *name, void *user)
 {
         return getenv(name);
@@ -212,25 +97,67 @@ static int one(const struct topo_options *o, struct capo_topology *t, const stru
         return r < 0 ? CAPO_EXIT_FAIL : status;
 }
 
-int capo_verb_topo(int argc, char **argv)
+static int run(void *options, int n, char **words)
 {
+        struct topo_options *o = options;
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        struct topo_options o = {0};
         struct machine_source s;
-        int r;
 
-        if (argc > 1 && !strcmp(argv[1], "capture"))
-                return topo_capture(argc - 1, argv + 1);
-        for (int i = 1; i < argc; i++) {
-                if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-                        help();
-                        return CAPO_EXIT_OK;
-                }
+        if (o->atlas && !o->every && !o->classes) {
+                capo_error("topo: --atlas goes with --every K");
+                return CAPO_EXIT_USAGE;
         }
-        r = options(argc, argv, &o);
-        if (r)
-                return r;
-        if (machine_load("topo", &o.machine, &t, &s) < 0)
+        o->ask_nccl |= o->atlas;
+        if ((o->gpus && o->alloc) || ((o->every || o->classes) && (o->gpus || o->alloc || o->svg))) {
+                capo_error("topo: only one of --gpus, --alloc, --every and --classes, and a picture of one allocation "
+                           "only");
+                return CAPO_EXIT_USAGE;
+        }
+        if (machine_load("topo", &o->machine, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
-        return o.every || o.classes ? topo_every(&o, t, &s) : one(&o, t, &s);
+        return o->every || o->classes ? topo_every(o, t, &s) : one(o, t, &s);
 }
+
+static const struct cli_option options[] = {
+        {"topo", CLI_FILE(struct topo_options, machine.topo, "FILE"),
+         "NCCL topology XML (NCCL_TOPO_DUMP_FILE writes one), lstopo XML, or the text of nvidia-smi topo -m; without it "
+         "and --platform: this machine, by hwloc"},
+        {"platform", CLI_TEXT(struct topo_options, machine.platform, "NAME"),
+         "a machine capo knows: dgx1v, dgx1p, dgx2, dgxa100, hgxh100, ... (capo plan --help has the list), gb200-nvl36, "
+         "gb200-nvl72; with --topo it supplies NVLinks the file lacks"},
+        {"gpus", CLI_TEXT(struct topo_options, gpus, "LIST"),
+         "1,2,3 or 0-4 or bus ids; 1,2,3+0-4 is two machines; without it all GPUs, on this machine those that the driver "
+         "opens to this process and CUDA_VISIBLE_DEVICES picks: numbers, UUIDs or beginnings of them, MIG slices"},
+        {"alloc", CLI_TEXT(struct topo_options, alloc, "SIZES"),
+         "3+5: the first 3 and the first 5 GPUs of two machines"},
+        {"every", CLI_COUNT(struct topo_options, every, "K", 2, 4096), "all allocations of K GPUs, one line per class"},
+        {"classes", CLI_FLAG(struct topo_options, classes), "all classes of the machine, as the table in docs/"},
+        {"atlas", CLI_FLAG(struct topo_options, atlas),
+         "with --every K: for each class what NCCL reaches by itself, with its other algorithm, with a graph file (capo "
+         "graph), and what no software can exceed; by NCCL's model"},
+        {"trees", CLI_FLAG(struct topo_options, trees), "list the trees that reach the ceilings"},
+        {"nccl", CLI_FLAG(struct topo_options, ask_nccl),
+         "ask real NCCL, on virtual GPUs, what it would do (takes seconds; its own model)"},
+        {"json", CLI_FLAG(struct topo_options, json), "for programs"},
+        {"svg", CLI_FILE(struct topo_options, svg, "FILE"), "draw the links"},
+        {"brick", CLI_NUMBER(struct topo_options, machine.brick_gbs, "GBS", 0.001, 4096),
+         "bandwidth of one NVLink each way instead of NCCL's constant"},
+        {"partial", CLI_FLAG(struct topo_options, machine.partial),
+         "the file was dumped where GPUs were hidden: drop links that lead to them"},
+        {0}};
+
+const struct cli_command topo_command = {
+        .usage = "[--topo FILE | --platform NAME] [--gpus LIST | --alloc SIZES | --every K] [OPTIONS]",
+        .about =
+                "Shows how the GPUs of an allocation are joined, and the most that any software could get out of their "
+                "links: broadcast and reduce (smallest cut), all-gather and reduce-scatter (tightest cut per rank "
+                "inside), all-reduce (packed spanning trees), over NVLink alone and over NVLink, PCIe and NICs "
+                "together. Exact for the model that docs/fragments.md states; GB/s as nccl-tests' algbw.",
+        .options = options,
+        .after = "  capo topo --platform dgx1v --gpus 0,3,4\n"
+                 "  capo topo --topo topo.xml --alloc 3+5 --trees\n"
+                 "  capo topo --platform dgx1v --every 3",
+        .status = "0; 1 the description or the allocation is wrong; 2 wrong command line.",
+        .size = sizeof(struct topo_options),
+        .run = run,
+};

@@ -29,7 +29,4 @@ int topo_svg(const char *path, const struct capo_topology *t, const struct capo_
 /** topo_every() - all subsets of @o->every GPUs (0: two and more), by class. Return: an exit status. */
 int topo_every(const struct topo_options *o, const struct capo_topology *t, const struct machine_source *s);
 
-/** topo_capture() - `capo topo capture`; argv[0] is "capture". Return: an exit status. */
-int topo_capture(int argc, char **argv);
-
 #endif

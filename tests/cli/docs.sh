@@ -39,6 +39,12 @@ cat README.md HACKING.md docs/*.md | sed -n 's/^[ $]*\(capo [a-z][a-z]* [^ ].*\)
                 printf '%s\n' "$options" | grep -q "^$verb$tab$option$tab" || echo "the pages show capo $verb --$option, which does not exist"
         done
 done | grep . && bad=1
+# Any option that a page names, wherever, is one of some verb's; these are other programs'.
+for option in $(cat README.md HACKING.md docs/*.md | grep -oE '`--[a-z][a-z-]*' | sed 's/`--//' | sort -u); do
+        case $option in bucket | check | mca | replay | type) continue ;; esac
+        printf '%s\n' "$options" | cut -f 2 | grep -qx -- "$option" || fail "the pages name --$option, which no verb has"
+done
+
 settings=$("$capo" env | grep -oE '^CAPO_[A-Z0-9_]+')
 [ -n "$settings" ] || fail "capo env lists nothing"
 for word in $(grep -rhoE '"CAPO_[A-Z0-9_]+"' core shim tuner profiles cli include | tr -d '"' | sort -u); do

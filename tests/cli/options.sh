@@ -21,7 +21,7 @@ refused() {
 says() { grep -qF -e "$1" err || fail "capo says no \"$1\": $(cat err)"; }
 
 "$capo" help --options >options || fail "no list of options"
-[ "$(wc -l <options)" -gt 30 ] || fail "the list of options is short"
+[ "$(wc -l <options)" -gt 100 ] || fail "the list of options is short"
 tab=$(printf '\t')
 while IFS="$tab" read -r verb option letter valued example; do
         # shellcheck disable=SC2086 # a verb may be two words
@@ -61,6 +61,12 @@ while IFS="$tab" read -r verb option letter valued example; do
 done <options
 
 # A name nearly right is told, a beginning that could be several is not guessed, one that can be one is taken.
+refused report --jsno
+says 'is it --json?'
+refused report --co=x --no-such-option
+says 'unknown option "--no-such-option"'
+refused report --c x
+says 'may be --c'
 refused store frob
 says 'expected one of add, list, query, fit, rm; found "frob"'
 refused store
