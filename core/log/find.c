@@ -8,14 +8,14 @@
 #include <sys/stat.h>
 
 #include "capo/msg.h"
-#include "core/log/find.h"
+#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/log/find.h"
 
+/* Takes @path over; NULL is a want of memory. */
 static int add(char ***list, size_t *n, char *path)
 {
-        void *larger;
-
-        if (*n & (*n - 1) ? 0 : !(larger = realloc(*list, (*n ? 2 * *n : 1) * sizeof **list)) || !(*list = larger)) {
+        if (!path || capo_array_room(list, *n, sizeof **list) < 0) {
                 free(path);
                 return -ENOMEM;
         }
@@ -116,21 +116,15 @@ static int add_folder(const char *folder, struct capo_log_paths *out)
                 _cleanup_free_ char *job = newest_job(folder, &n_jobs);
 
                 free_names(names, n);
-                if (!job) {
-                        char *copy = strdup(folder);
-
-                        return copy ? add(&out->folder, &out->n_folders, copy) : -ENOMEM;
-                }
+                if (!job)
+                        return add(&out->folder, &out->n_folders, strdup(folder));
                 if (n_jobs > 1)
                         capo_info("%s holds logs of %u jobs; this is the newest: %s", folder, n_jobs, job);
                 return add_folder(job, out);
         }
         r = add(&out->folder, &out->n_folders, strdup(folder));
-        for (int i = 0; i < n && r == 0; i++) {
-                char *path = join(folder, names[i]->d_name);
-
-                r = path ? add(&out->path, &out->n, path) : -ENOMEM;
-        }
+        for (int i = 0; i < n && r == 0; i++)
+                r = add(&out->path, &out->n, join(folder, names[i]->d_name));
         free_names(names, n);
         return r;
 }
@@ -141,15 +135,12 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                 struct stat st;
                 int r;
 
-                if (stat(args[i], &st) < 0) {
+                if (stat(args[i], &st) < 0)
                         r = -errno;
-                } else if (S_ISDIR(st.st_mode)) {
+                else if (S_ISDIR(st.st_mode))
                         r = add_folder(args[i], out);
-                } else {
-                        char *copy = strdup(args[i]);
-
-                        r = copy ? add(&out->path, &out->n, copy) : -ENOMEM;
-                }
+                else
+                        r = add(&out->path, &out->n, strdup(args[i]));
                 if (r < 0) {
                         snprintf(why, why_size, "%s: %s", args[i], strerror(-r));
                         return r;
