@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/util.h"
 #include "tuner/sweep.h"
@@ -34,7 +35,7 @@ static struct capo_choice choose(const struct capo_sweep_ask *ask)
 __attribute__((constructor)) static void look(void)
 {
         static struct capo_sweep_plan plan;
-        const char *text = getenv("CAPO_SWEEP"); /* most processes have none: stop here, before settings are read */
+        const char *text = getenv(CAPO_ENV_sweep); /* most processes have none: stop here, before settings are read */
         char why[128];
 
         if (!text || !*text)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/env.h"
 #include "cli/base/plan_tools.h"
 #include "cli/base/where.h"
 #include "profiles/plan/plan.h"
@@ -36,7 +37,7 @@ int capo_plan_tuner_find(char *path, size_t room)
 
 int capo_plan_libnccl_find(const char *named, char *path, size_t room, char *why, size_t why_room)
 {
-        const char *setting = getenv("CAPO_NCCL"), *of = named ? "--nccl " : "CAPO_NCCL=";
+        const char *setting = getenv(CAPO_ENV_nccl), *of = named ? "--nccl " : "CAPO_NCCL=";
         char resolved[PATH_MAX];
         int r;
 

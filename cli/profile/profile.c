@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/profile/show.h"
@@ -95,7 +96,7 @@ static int profiles_only(const struct dirent *e)
 static int list(void *options, int n_words, char **words)
 {
         char folder[PATH_MAX], path[PATH_MAX + 256];
-        const char *what, *wanted = getenv("CAPO_PROFILE");
+        const char *what, *wanted = getenv(CAPO_ENV_profile);
 
         if (wanted && *wanted)
                 printf("CAPO_PROFILE=%s\n", wanted);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/machine.h"
@@ -37,7 +38,7 @@ static void graph_auto(const struct machine_source *s, const struct capo_topolog
         } else if (r < 0) {
                 capo_warn("no graph file: %s", why);
         } else {
-                capo_run_setenv("CAPO_GRAPH", path);
+                capo_run_setenv(CAPO_ENV_graph, path);
                 capo_info(
                         "graph files in %s: NCCL %d.%d.%d expects %.1f GB/s of all-reduce instead of %.1f (its model) "
                         "from communicators of all %d ranks; others are made without",
@@ -63,7 +64,7 @@ static int graph_option(const char *graph, const struct machine_source *s, const
                 capo_error("run: --graph %s: %s; auto, or what capo graph -o wrote", graph, strerror(errno));
                 return CAPO_EXIT_FAIL;
         } else {
-                capo_run_setenv(S_ISDIR(st.st_mode) ? "CAPO_GRAPH" : "NCCL_GRAPH_FILE", path);
+                capo_run_setenv(S_ISDIR(st.st_mode) ? CAPO_ENV_graph : "NCCL_GRAPH_FILE", path);
         }
         return 0;
 }
@@ -93,10 +94,10 @@ int capo_run_allocation(const struct capo_run *run, const char *dir)
                 return CAPO_EXIT_FAIL;
         }
         if (capo_class_name(t, &a, class, sizeof class) == 0)
-                capo_run_setenv("CAPO_CLASS", class);
+                capo_run_setenv(CAPO_ENV_fragment_class, class);
         capo_alloc_layout(&a, &layout);
-        if (!run->layout && !getenv("CAPO_LAYOUT"))
-                capo_run_setenv("CAPO_LAYOUT", capo_layout_print(&layout, layout_text, sizeof layout_text));
+        if (!run->layout && !getenv(CAPO_ENV_layout))
+                capo_run_setenv(CAPO_ENV_layout, capo_layout_print(&layout, layout_text, sizeof layout_text));
         status = run->graph ? graph_option(run->graph, &s, t, &a, dir) : 0;
         capo_alloc_free(&a);
         return status;

@@ -260,12 +260,12 @@ static int set_profile(const struct capo_run *run, char **command, const char *l
         capo_findings_finish(&findings);
         if (capo_nccl_has(reach.version, CAPO_NCCL_TRANSLATED))
                 return set_legacy(profile, &launch, reach.version, allow_modelled);
-        capo_run_setenv("CAPO_PROFILE", absolute);
-        capo_run_setenv("CAPO_PROFILE_DIGEST", capo_profile_agreement(profile, allow_modelled, agreed));
-        capo_run_setenv("CAPO_ALLOW_MODELLED", allow_modelled ? "1" : "0");
+        capo_run_setenv(CAPO_ENV_profile, absolute);
+        capo_run_setenv(CAPO_ENV_profile_digest, capo_profile_agreement(profile, allow_modelled, agreed));
+        capo_run_setenv(CAPO_ENV_allow_modelled, allow_modelled ? "1" : "0");
         if (launch.layout.n_nodes && !(is_srun(command[0]) && !strcmp(launch.source, "SLURM_TASKS_PER_NODE")))
-                capo_run_setenv("CAPO_LAYOUT", capo_layout_print(&launch.layout, layout, sizeof layout));
-        take_plugin("NCCL_TUNER_PLUGIN", "CAPO_CHAIN_TUNER", library);
+                capo_run_setenv(CAPO_ENV_layout, capo_layout_print(&launch.layout, layout, sizeof layout));
+        take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
         if (!run->quiet)
                 capo_info("tuning by %s, digest %s", absolute, profile->digest);
         return 0;
@@ -289,30 +289,30 @@ int capo_run_exec(const struct capo_run *run, char **command)
                 capo_error("%s: cannot be used for logs: %s", dir, strerror(-r));
                 return CAPO_EXIT_FAIL;
         }
-        capo_run_setenv("CAPO_DIR", path);
+        capo_run_setenv(CAPO_ENV_dir, path);
         r = capo_run_allocation(run, path);
         if (r)
                 return r;
         if (run->trace)
-                capo_run_setenv("CAPO_TRACE", run->trace);
+                capo_run_setenv(CAPO_ENV_trace, run->trace);
         if (run->sample >= 0) {
                 snprintf(sample, sizeof sample, "%d", run->sample);
-                capo_run_setenv("CAPO_GPU_SAMPLE", sample);
+                capo_run_setenv(CAPO_ENV_gpu_sample, sample);
         }
         if (run->names)
-                capo_run_setenv("CAPO_COMM_NAMES", run->names);
+                capo_run_setenv(CAPO_ENV_comm_names, run->names);
         if (run->layout)
-                capo_run_setenv("CAPO_LAYOUT", run->layout);
+                capo_run_setenv(CAPO_ENV_layout, run->layout);
         if (run->allow_modelled)
-                capo_run_setenv("CAPO_ALLOW_MODELLED", "1");
+                capo_run_setenv(CAPO_ENV_allow_modelled, "1");
         if (run->quiet)
-                capo_run_setenv("CAPO_QUIET", "1");
+                capo_run_setenv(CAPO_ENV_quiet, "1");
         if (run->profile && set_profile(run, command, library))
                 return CAPO_EXIT_FAIL;
         /* What ran comes from NCCL's profiler interface (2.23 on); the plugin itself keeps quiet on releases where it
          * costs. */
-        if (!getenv("CAPO_PROFILER") || strcmp(getenv("CAPO_PROFILER"), "off"))
-                take_plugin("NCCL_PROFILER_PLUGIN", "CAPO_CHAIN_PROFILER", library);
+        if (!getenv(CAPO_ENV_profiler) || strcmp(getenv(CAPO_ENV_profiler), "off"))
+                take_plugin("NCCL_PROFILER_PLUGIN", CAPO_ENV_chain_profiler, library);
         preload(library);
         if (!run->quiet)
                 capo_info("recording to %s; afterwards: capo report %s", dir, dir);

@@ -12,6 +12,7 @@
 
 #include <dirent.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/inputs.h"
@@ -292,11 +293,11 @@ static int run(void *options, int n, char **words)
         }
         other = getenv("NCCL_TUNER_PLUGIN");
         if (other && *other && strcmp(other, library))
-                capo_run_setenv("CAPO_CHAIN_TUNER", other);
+                capo_run_setenv(CAPO_ENV_chain_tuner, other);
         capo_run_setenv("NCCL_TUNER_PLUGIN", library);
-        capo_run_setenv("CAPO_SWEEP", s->plan);
+        capo_run_setenv(CAPO_ENV_sweep, s->plan);
         s->run.trace = "all";
-        unsetenv("CAPO_PROFILE");
+        unsetenv(CAPO_ENV_profile);
         return capo_run_exec(&s->run, words);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/env.h"
 #include "core/base/layout.h"
 
 #define RANKS_MAX (1u << 24)
@@ -345,7 +346,7 @@ static size_t collect(capo_layout_getenv get, void *user, bool in_rank, struct c
 static int resolve(capo_layout_getenv get, void *user, bool in_rank, struct capo_layout_launch *out)
 {
         struct claim claims[8] = {0};
-        const char *given = get("CAPO_LAYOUT", user), *at = NULL, *ranks_source = "";
+        const char *given = get(CAPO_ENV_layout, user), *at = NULL, *ranks_source = "";
         char line[320], a[CAPO_LAYOUT_TEXT], b[CAPO_LAYOUT_TEXT];
         size_t n = 0;
 
@@ -357,14 +358,14 @@ static int resolve(capo_layout_getenv get, void *user, bool in_rank, struct capo
                                  given, at);
                         return -EINVAL;
                 }
-                claims[0].variable = "CAPO_LAYOUT";
+                claims[0].variable = CAPO_ENV_layout;
                 claims[0].n_ranks = claims[0].layout.n_ranks;
                 n = 1;
         }
         n += collect(get, user, in_rank, claims + n, out);
         /* The launcher nearest to the ranks knows how many there are; Slurm may have started one torchrun per node. */
         for (size_t i = 0; i < n && !out->n_ranks; i++) {
-                if (claims[i].n_ranks && (strcmp(claims[i].variable, "CAPO_LAYOUT") != 0 || n == 1)) {
+                if (claims[i].n_ranks && (strcmp(claims[i].variable, CAPO_ENV_layout) != 0 || n == 1)) {
                         out->n_ranks = claims[i].n_ranks;
                         ranks_source = claims[i].variable;
                 }

@@ -22,6 +22,12 @@ struct capo_env {
 #undef ENV
 };
 
+/* CAPO_ENV_dir is the name of the variable behind capo_env.dir, and so on: for those who set one for another process, or
+ * look at one before there are settings. */
+#define ENV(field, type, name, def, help) static const char CAPO_ENV_##field[] __attribute__((unused)) = name;
+#include "capo/env.def"
+#undef ENV
+
 /**
  * capo_env_read() - read all settings from the process environment
  * @env: filled completely; a value that does not parse gets its default

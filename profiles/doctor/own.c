@@ -45,9 +45,9 @@ static void check_words(struct capo_findings *f)
 {
         static const struct {
                 const char *name, *words[5];
-        } rows[] = {{"CAPO_TRACE", {"all"}},
-                    {"CAPO_TUNER", {"on", "only", "chain", "off"}},
-                    {"CAPO_PROFILER", {"on", "off", "auto"}}};
+        } rows[] = {{CAPO_ENV_trace, {"all"}},
+                    {CAPO_ENV_tuner, {"on", "only", "chain", "off"}},
+                    {CAPO_ENV_profiler, {"on", "off", "auto"}}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 const char *value = value_of(rows[i].name);
@@ -70,7 +70,8 @@ static void check_words(struct capo_findings *f)
 /* What the tuner does with it: without the profile every communicator's init fails, unless CAPO_STRICT=0. */
 static void check_profile(struct capo_findings *f)
 {
-        const char *name = value_of("CAPO_PROFILE"), *tuner = value_of("CAPO_TUNER"), *strict = value_of("CAPO_STRICT");
+        const char *name = value_of(CAPO_ENV_profile), *tuner = value_of(CAPO_ENV_tuner),
+                   *strict = value_of(CAPO_ENV_strict);
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
         bool lax = strict && (!strcmp(strict, "0") || !strcasecmp(strict, "no") || !strcasecmp(strict, "off") ||
                               !strcasecmp(strict, "false"));
@@ -92,7 +93,7 @@ static void check_profile(struct capo_findings *f)
 
 static void check_layout(struct capo_findings *f)
 {
-        const char *text = value_of("CAPO_LAYOUT"), *at = NULL;
+        const char *text = value_of(CAPO_ENV_layout), *at = NULL;
         struct capo_layout layout;
 
         if (text && capo_layout_parse(text, &layout, &at) < 0)

@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "capo/env.h"
 #include "profiles/doctor/doctor.h"
 
 /* One process: header, tables and a ring (docs/log-format.md); NCCL's own need is facts seen with 2.28.9. */
@@ -14,7 +15,7 @@ enum { CAPO_SHM_KIB = 8 << 10, NCCL_SHM_KIB_PER_RANK = 34 << 10 };
 
 void capo_doctor_recording(struct capo_findings *f)
 {
-        const char *dir = getenv("CAPO_DIR"), *preload = getenv("LD_PRELOAD");
+        const char *dir = getenv(CAPO_ENV_dir), *preload = getenv("LD_PRELOAD");
         struct statvfs s;
         struct rlimit limit;
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/env.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/plan/environment.h"
@@ -106,14 +107,14 @@ struct environment *plan_environment_new(const struct capo_plan_question *q, con
                 char layout[CAPO_LAYOUT_TEXT];
 
                 /* what `capo run` exports, for tuner interfaces that do not tell the size of nodes */
-                put_env(e, "CAPO_LAYOUT=%s", q->layout ? q->layout : layout_of(job, layout, sizeof layout));
-                put_env(e, "CAPO_TUNER=only"); /* or capo's tuner would take our spy for one to chain to */
+                put_env(e, "%s=%s", CAPO_ENV_layout, q->layout ? q->layout : layout_of(job, layout, sizeof layout));
+                put_env(e, "%s=only", CAPO_ENV_tuner); /* or capo's tuner would take our spy for one to chain to */
                 if (q->profile)
-                        put_env(e, "CAPO_PROFILE=%s", q->profile);
+                        put_env(e, "%s=%s", CAPO_ENV_profile, q->profile);
                 if (q->allow_modelled)
-                        put_env(e, "CAPO_ALLOW_MODELLED=1");
+                        put_env(e, "%s=1", CAPO_ENV_allow_modelled);
                 if (q->fragment)
-                        put_env(e, "CAPO_CLASS=%s", q->fragment);
+                        put_env(e, "%s=%s", CAPO_ENV_fragment_class, q->fragment);
         }
         put_env(e, "NCCL_DEBUG=INFO");
         put_env(e, "NCCL_DEBUG_SUBSYS=%s", q->log ? "INIT,GRAPH,TUNING" : "TUNING");

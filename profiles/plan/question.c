@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/env.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/plan/plan.h"
@@ -230,7 +231,7 @@ int capo_plan_find_libnccl(char *path, size_t room)
                 "/usr/local/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
                 "/usr/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
         };
-        const char *named = getenv("CAPO_NCCL"), *home = getenv("HOME"), *library_path = getenv("LD_LIBRARY_PATH");
+        const char *named = getenv(CAPO_ENV_nccl), *home = getenv("HOME"), *library_path = getenv("LD_LIBRARY_PATH");
         const char *venv = getenv("VIRTUAL_ENV");
         char pattern[PATH_MAX];
 

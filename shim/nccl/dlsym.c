@@ -19,6 +19,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "capo/env.h"
 #include "core/base/util.h"
 #include "shim/fabric/dlsym.h"
 #include "shim/site/object.h"
@@ -101,7 +102,7 @@ STUB("dlvsym", "");
 /* As the settings table reads them; but here a process may not have called NCCL yet, and may never. */
 static bool wanted(void)
 {
-        const char *off = getenv("CAPO_OFF"), *dir = getenv("CAPO_DIR");
+        const char *off = getenv(CAPO_ENV_off), *dir = getenv(CAPO_ENV_dir);
 
         return dir && *dir &&
                !(off &&

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/graph_folder.h"
 #include "core/base/util.h"
@@ -46,11 +47,18 @@ static _Thread_local struct {
 
 extern char **environ;
 
+static bool is_graph(const char *setting)
+{
+        const size_t n = sizeof CAPO_ENV_graph - 1;
+
+        return !strncmp(setting, CAPO_ENV_graph, n) && setting[n] == '=';
+}
+
 /* "CAPO_GRAPH=...", or what stands in its place. */
 static char **find(bool ours)
 {
         for (char **e = environ; e && *e; e++) {
-                if (ours ? *e == graph.text : !strncmp(*e, "CAPO_GRAPH=", 11))
+                if (ours ? *e == graph.text : is_graph(*e))
                         return e;
         }
         return NULL;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/env.h"
 #include "core/base/util.h"
 #include "shim/record/start.h"
 
@@ -31,10 +32,10 @@ static const struct {
           "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"}},
         {CAPO_INFO_JOB_NAME, {"SLURM_JOB_NAME", "PBS_JOBNAME", "LSB_JOBNAME"}},
         {CAPO_INFO_NCCL_HOSTID, {"NCCL_HOSTID"}},
-        {CAPO_INFO_LAYOUT, {"CAPO_LAYOUT"}},
-        {CAPO_INFO_PROFILE, {"CAPO_PROFILE"}},
-        {CAPO_INFO_PROFILE_DIGEST, {"CAPO_PROFILE_DIGEST"}},
-        {CAPO_INFO_ALLOW_MODELLED, {"CAPO_ALLOW_MODELLED"}},
+        {CAPO_INFO_LAYOUT, {CAPO_ENV_layout}},
+        {CAPO_INFO_PROFILE, {CAPO_ENV_profile}},
+        {CAPO_INFO_PROFILE_DIGEST, {CAPO_ENV_profile_digest}},
+        {CAPO_INFO_ALLOW_MODELLED, {CAPO_ENV_allow_modelled}},
         {CAPO_INFO_NCCL_ALGO, {"NCCL_ALGO"}},
         {CAPO_INFO_NCCL_PROTO, {"NCCL_PROTO"}},
         {CAPO_INFO_NCCL_TUNER, {"NCCL_TUNER_PLUGIN"}},
