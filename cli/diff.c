@@ -18,8 +18,6 @@
 #include "profiles/job/stats.h"
 #include "profiles/job/diff.h"
 
-enum { MAX_RUNS = 64 };
-
 static int visible_folder(const struct dirent *d)
 {
         return d->d_name[0] != '.' && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN);
@@ -49,7 +47,7 @@ static size_t load(char *path, struct capo_job **runs)
                 char sub[4096];
 
                 snprintf(sub, sizeof sub, "%s/%s", path, names[i]->d_name);
-                if (!failed && has_logs(sub) && used < MAX_RUNS) {
+                if (!failed && has_logs(sub) && used < CAPO_DIFF_RUNS) {
                         runs[used] = cli_job_load(sub);
                         failed = !runs[used];
                         used += !failed;
@@ -80,62 +78,51 @@ static char *what_ran(const struct capo_diff_row *r, char *text, size_t room)
         return text;
 }
 
-/* What the numbers of rules stand for in all runs; NULL when the runs had different profiles. */
-static const char *rules_of(struct capo_job *const *jobs, size_t n)
+static const char *change_text(const struct capo_diff_row *r, char text[64])
 {
-        char first[128], digest[128];
+        static const char *const words[] = {
+                [CAPO_DIFF_NOISE] = "within noise",
+                [CAPO_DIFF_HOST_TIMES] = "host times only",
+                [CAPO_DIFF_NOT_TIMED] = "not timed",
+        };
 
-        for (size_t i = 0; i < n; i++) {
-                if (!jobs[i]->n_processes)
-                        return NULL;
-                capo_rules_value(jobs[i]->processes[0].rules, CAPO_RULES_DIGEST, i ? digest : first, sizeof digest);
-                if (i && strcmp(first, digest))
-                        return NULL;
-        }
-        return jobs[0]->processes[0].rules;
+        if (r->verdict != CAPO_DIFF_FASTER && r->verdict != CAPO_DIFF_SLOWER)
+                return words[r->verdict];
+        snprintf(text, 64, "%+.1f %% (%+.1f to %+.1f)", 100 * r->change, 100 * r->low, 100 * r->high);
+        return text;
 }
 
-static void page(const char *before, const char *after, const struct capo_job *a, const struct capo_job *b, size_t n_a,
-                 size_t n_b, const struct capo_diff *d, size_t most, const char *rules)
+static void page(const char *before, const char *after, const struct capo_diff *d, size_t most)
 {
-        double job_s = (double)capo_job_duration_ns(a) / 1e9;
         size_t slower = 0;
 
         printf("capo diff  %s -> %s   %llu calls in both, %llu in one only   %.1f s -> %.1f s\n", before, after,
-               (unsigned long long)d->matched / 2, (unsigned long long)d->unmatched, job_s,
-               (double)capo_job_duration_ns(b) / 1e9);
-        printf("%zu run%s before, %zu after; noise is %s\n", n_a, n_a == 1 ? "" : "s", n_b,
+               (unsigned long long)d->matched / 2, (unsigned long long)d->unmatched, d->seconds_a, d->seconds_b);
+        printf("%zu run%s before, %zu after; noise is %s\n", d->runs_a, d->runs_a == 1 ? "" : "s", d->runs_b,
                d->between_runs ? "the variation between them"
                                : "that within the runs; how much runs differ is not known");
-        printf("%-16s %-13s %10s %10s %12s %12s %20s %9s  %s\n", "comm", "call", "size", "calls", "before p50",
+        printf("%-16s %-13s %10s %10s %12s %12s %28s %9s  %s\n", "comm", "call", "size", "calls", "before p50",
                "after p50", "change (95 %)", "seconds", "what ran");
         for (size_t i = 0; i < d->n_rows && i < most; i++) {
                 const struct capo_diff_row *r = &d->rows[i];
-                char size[16], change[40], ran[64], rule[300] = "";
+                char size[16], change[64], ran[64], rule[300] = "";
+                bool judged = r->verdict == CAPO_DIFF_FASTER || r->verdict == CAPO_DIFF_SLOWER;
 
-                if (isnan(r->change))
-                        snprintf(change, sizeof change, "not timed");
-                else if (r->clock == CAPO_CLOCK_HOST)
-                        snprintf(change, sizeof change, "host times only");
-                else if (r->verdict == CAPO_DIFF_NOISE)
-                        snprintf(change, sizeof change, "within noise");
-                else
-                        snprintf(change, sizeof change, "%+.1f %% +- %.1f", 100 * r->change, 100 * r->half_width);
                 if (r->rule_b)
-                        capo_rules_place(rules, r->rule_b, rule, sizeof rule);
-                printf("%-16.16s %-13s %10s %10llu %10.1f us %10.1f us %20s ", r->comm, capo_call_name(r->call),
+                        capo_rules_place(d->rules, r->rule_b, rule, sizeof rule);
+                printf("%-16.16s %-13s %10s %10llu %10.1f us %10.1f us %28s ", r->comm, capo_call_name(r->call),
                        capo_size_print(r->bytes, size, sizeof size), (unsigned long long)r->count_b, r->p50_a_us,
-                       r->p50_b_us, change);
-                if (r->verdict == CAPO_DIFF_NOISE)
-                        printf("%9s", ".");
-                else
+                       r->p50_b_us, change_text(r, change));
+                if (judged)
                         printf("%+9.3f", r->seconds);
+                else
+                        printf("%9s", ".");
                 printf("  %s%s%s\n", what_ran(r, ran, sizeof ran), *rule ? "  " : "", rule);
         }
         if (d->n_rows > most)
                 printf("%zu more rows: --all\n", d->n_rows - most);
-        printf("total %+.3f s on one rank of %.1f s (%+.2f %%); slower beyond noise: ", d->seconds, job_s,
-               job_s > 0 ? 100 * d->seconds / job_s : 0);
+        printf("total %+.3f s on one rank of %.1f s (%+.2f %%); slower beyond noise: ", d->seconds, d->seconds_a,
+               d->seconds_a > 0 ? 100 * d->seconds / d->seconds_a : 0);
         for (size_t i = 0; i < d->n_rows; i++) {
                 char size[16];
 
@@ -146,9 +133,9 @@ static void page(const char *before, const char *after, const struct capo_job *a
         puts(slower == 0 ? "nothing" : slower > 5 ? ", ..." : "");
 }
 
-static void json_page(const struct capo_diff *d, const char *rules)
+static void json_page(const struct capo_diff *d)
 {
-        static const char *const verdicts[] = {"noise", "faster", "slower"};
+        static const char *const verdicts[] = {"noise", "faster", "slower", "noise", "noise"};
         json_t *rows = json_array(), *all;
 
         for (size_t i = 0; i < d->n_rows; i++) {
@@ -157,15 +144,19 @@ static void json_page(const struct capo_diff *d, const char *rules)
 
                 json_array_append_new(
                         rows,
-                        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:f, s:o, s:o, s:f, s:s, s:i, s:s?, s:s}",
-                                  "comm", r->comm, "call", capo_call_name(r->call), "bytes", (json_int_t)r->bytes,
-                                  "calls_before", (json_int_t)r->count_a, "calls_after", (json_int_t)r->count_b,
-                                  "clock", capo_clock_name(r->clock), "before_p50_us", r->p50_a_us, "after_p50_us",
-                                  r->p50_b_us, "change", isnan(r->change) ? json_null() : json_real(r->change),
-                                  "half_width", isnan(r->change) ? json_null() : json_real(r->half_width), "seconds",
-                                  r->seconds, "verdict", verdicts[r->verdict], "rule", (int)r->rule_b, "rule_at",
-                                  r->rule_b ? capo_rules_place(rules, r->rule_b, place, sizeof place) : NULL, "ran",
-                                  what_ran(r, ran, sizeof ran)));
+                        json_pack(
+                                "{s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:f, s:s, s:b, s:i, s:s?, s:s}",
+                                "comm", r->comm, "call", capo_call_name(r->call), "bytes", (json_int_t)r->bytes,
+                                "calls_before", (json_int_t)r->count_a, "calls_after", (json_int_t)r->count_b, "clock",
+                                capo_clock_name(r->clock), "before_p50_us", r->p50_a_us, "after_p50_us", r->p50_b_us,
+                                "change", isnan(r->change) ? json_null() : json_real(r->change), "half_width",
+                                isnan(r->change) ? json_null() : json_real(r->half_width), "low",
+                                isnan(r->change) ? json_null() : json_real(r->low), "high",
+                                isnan(r->change) ? json_null() : json_real(r->high), "seconds", r->seconds, "verdict",
+                                verdicts[r->verdict], "judged", r->verdict < CAPO_DIFF_HOST_TIMES, "rule",
+                                (int)r->rule_b, "rule_at",
+                                r->rule_b ? capo_rules_place(d->rules, r->rule_b, place, sizeof place) : NULL, "ran",
+                                what_ran(r, ran, sizeof ran)));
         }
         all = json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "matched", (json_int_t)d->matched / 2, "unmatched",
                         (json_int_t)d->unmatched, "seconds", d->seconds, "faster", (json_int_t)d->n_faster, "slower",
@@ -183,7 +174,7 @@ struct options {
 static int run(void *options, int n, char **paths)
 {
         const struct options *o = options;
-        struct capo_job *a[MAX_RUNS] = {0}, *b[MAX_RUNS] = {0};
+        struct capo_job *a[CAPO_DIFF_RUNS] = {0}, *b[CAPO_DIFF_RUNS] = {0};
         size_t n_a = load(paths[0], a), n_b = n_a ? load(paths[1], b) : 0;
         struct capo_diff d;
         int status = CAPO_EXIT_USAGE;
@@ -198,14 +189,14 @@ static int run(void *options, int n, char **paths)
                 capo_error("diff: the recordings have no call in common (communicators are matched by name)");
         } else {
                 if (o->json)
-                        json_page(&d, rules_of(b, n_b));
+                        json_page(&d);
                 else
-                        page(paths[0], paths[1], a[0], b[0], n_a, n_b, &d, o->all ? SIZE_MAX : 20, rules_of(b, n_b));
+                        page(paths[0], paths[1], &d, o->all ? SIZE_MAX : 20);
                 status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
         }
         capo_diff_finish(&d);
 end:
-        for (size_t i = 0; i < MAX_RUNS; i++) {
+        for (size_t i = 0; i < CAPO_DIFF_RUNS; i++) {
                 capo_job_free(a[i]);
                 capo_job_free(b[i]);
         }

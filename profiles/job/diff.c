@@ -10,17 +10,16 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/log/rules.h"
 #include "profiles/job/hist.h"
 #include "profiles/job/diff.h"
 #include "profiles/job/spread.h"
-
-enum { MAX_RUNS = 64 };
 
 struct side {
         const char *comm;
         uint64_t bytes, count, most;
         struct capo_hist time[CAPO_CLOCKS];
-        double run[MAX_RUNS][CAPO_CLOCKS]; /* p50 in us of each run; 0 not timed */
+        double run[CAPO_DIFF_RUNS][CAPO_CLOCKS]; /* p50 in us of each run; 0 not timed */
         uint16_t rule;
         uint8_t call, algo_proto, channels;
 };
@@ -194,7 +193,7 @@ static double squares(const double *v, size_t n, double center)
 /* Change and its standard error from the runs; falls back on the histograms where a side is one run. */
 static void measure(struct capo_diff_row *r, const struct side *a, size_t n_a, const struct side *b, size_t n_b)
 {
-        double va[MAX_RUNS], vb[MAX_RUNS], d[MAX_RUNS], copy[MAX_RUNS];
+        double va[CAPO_DIFF_RUNS], vb[CAPO_DIFF_RUNS], d[CAPO_DIFF_RUNS], copy[CAPO_DIFF_RUNS];
         size_t ka = runs_of(a, n_a, r->clock, va), kb = runs_of(b, n_b, r->clock, vb);
 
         if (!ka || !kb || r->timed_a < 2 || r->timed_b < 2)
@@ -242,6 +241,8 @@ static void pair(const struct side *a, size_t n_a, const struct side *b, size_t 
                                     .channels_b = b->channels,
                                     .rule_b = b->rule,
                                     .change = NAN,
+                                    .low = NAN,
+                                    .high = NAN,
                                     .half_width = NAN};
         d->matched += a->count + b->count;
         measure(r, a, n_a, b, n_b);
@@ -270,20 +271,41 @@ static void judge(struct capo_diff *d, double min_change)
                 struct capo_diff_row *r = &d->rows[n];
                 double width, freedom = r->freedom_ > 0 ? 2 * r->freedom_ : 100;
 
+                r->verdict = CAPO_DIFF_NOT_TIMED;
                 if (isnan(r->change))
                         continue;
+                r->verdict = CAPO_DIFF_NOISE;
                 d->between_runs |= r->freedom_ > 0;
                 width = capo_quantile_t(0.05 / (double)d->n_rows, fmax(freedom, 3)) *
                         (r->freedom_ > 0 ? fmax(r->se_, usual) : r->se_);
-                r->verdict = CAPO_DIFF_NOISE;
-                if (fabs(log1p(r->change)) > width && fabs(r->change) >= min_change && r->clock != CAPO_CLOCK_HOST)
-                        r->verdict = r->change < 0 ? CAPO_DIFF_FASTER : CAPO_DIFF_SLOWER;
-                r->half_width = (1 + r->change) * sinh(width);
-                if (r->verdict == CAPO_DIFF_NOISE)
+                r->low = (1 + r->change) * exp(-width) - 1;
+                r->high = (1 + r->change) * exp(width) - 1;
+                r->half_width = (r->high - r->low) / 2;
+                if (r->clock == CAPO_CLOCK_HOST) {
+                        r->verdict = CAPO_DIFF_HOST_TIMES;
                         continue;
+                }
+                if ((r->low <= 0 && r->high >= 0) || fabs(r->change) < min_change)
+                        continue;
+                r->verdict = r->change < 0 ? CAPO_DIFF_FASTER : CAPO_DIFF_SLOWER;
                 d->seconds += r->seconds;
                 *(r->verdict == CAPO_DIFF_FASTER ? &d->n_faster : &d->n_slower) += 1;
         }
+}
+
+/* The rules of all runs; NULL when they had different profiles. */
+static const char *rules_of(struct capo_job *const *jobs, size_t n)
+{
+        char first[128], digest[128];
+
+        for (size_t i = 0; i < n; i++) {
+                if (!jobs[i]->n_processes)
+                        return NULL;
+                capo_rules_value(jobs[i]->processes[0].rules, CAPO_RULES_DIGEST, i ? digest : first, sizeof digest);
+                if (i && strcmp(first, digest))
+                        return NULL;
+        }
+        return n ? jobs[0]->processes[0].rules : NULL;
 }
 
 int capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *const *jb, size_t n_b, double min_change,
@@ -292,11 +314,15 @@ int capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *cons
         size_t na = 0, nb = 0, i = 0, k = 0;
         struct side *a, *b;
 
-        n_a = n_a > MAX_RUNS ? MAX_RUNS : n_a;
-        n_b = n_b > MAX_RUNS ? MAX_RUNS : n_b;
+        n_a = n_a > CAPO_DIFF_RUNS ? CAPO_DIFF_RUNS : n_a;
+        n_b = n_b > CAPO_DIFF_RUNS ? CAPO_DIFF_RUNS : n_b;
         a = gather(ja, n_a, &na);
         b = gather(jb, n_b, &nb);
-        *d = (struct capo_diff){0};
+        *d = (struct capo_diff){.runs_a = n_a,
+                                .runs_b = n_b,
+                                .seconds_a = n_a ? (double)capo_job_duration_ns(ja[0]) / 1e9 : 0,
+                                .seconds_b = n_b ? (double)capo_job_duration_ns(jb[0]) / 1e9 : 0,
+                                .rules = rules_of(jb, n_b)};
         d->rows = calloc((na < nb ? na : nb) + 1, sizeof *d->rows);
         if (!a || !b || !d->rows) {
                 if (a)

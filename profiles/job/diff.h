@@ -8,7 +8,15 @@
 
 #include "profiles/job/stats.h"
 
-enum capo_diff_verdict { CAPO_DIFF_NOISE, CAPO_DIFF_FASTER, CAPO_DIFF_SLOWER };
+#define CAPO_DIFF_RUNS 64 /* a side; more are not looked at */
+
+enum capo_diff_verdict {
+        CAPO_DIFF_NOISE,
+        CAPO_DIFF_FASTER,
+        CAPO_DIFF_SLOWER,
+        CAPO_DIFF_HOST_TIMES, /* not judged: only how long the calls took to return is known */
+        CAPO_DIFF_NOT_TIMED,  /* not judged: fewer than two calls of one side were timed */
+};
 
 /* One (communicator name, call, bytes) that both recordings have. */
 struct capo_diff_row {
@@ -18,8 +26,10 @@ struct capo_diff_row {
         uint64_t bytes, count_a, count_b; /* calls per rank */
         uint64_t timed_a, timed_b;
         double p50_a_us, p50_b_us;          /* medians over the runs */
-        double change;                      /* of the median: 0.1 is 10 % slower */
-        double half_width;                  /* of its 95 % interval over all rows together */
+        double change;                      /* of the median: 0.1 is 10 % slower; NAN not timed */
+        double low, high;                   /* its 95 % interval over all rows together. A ratio is as likely twice as
+                                               half, so the ends are not equally far away */
+        double half_width;                  /* half of that interval */
         double seconds;                     /* on one rank, over its calls in b: negative is gained */
         uint8_t algo_proto_a, algo_proto_b; /* of the most calls; 0 not known */
         uint8_t channels_a, channels_b;
@@ -36,6 +46,10 @@ struct capo_diff {
         uint64_t matched, unmatched; /* calls, over both recordings */
         double seconds;              /* sum over rows that are beyond noise */
         size_t n_faster, n_slower;
+        size_t runs_a, runs_b;       /* runs compared */
+        double seconds_a, seconds_b; /* how long the first of each took */
+        const char *rules;           /* what the numbers of rules stand for in all runs after (core/log/rules.h); NULL
+                                          when they had different profiles; the first job's */
 };
 
 /**

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is called faster or slower, of runs whose truth is known. */
+#include <math.h>
+
+#include "profiles/job/diff.h"
+#include "tests/unit/made_job.h"
+
+static struct capo_diff diff;
+static struct capo_job *before[4], *after[4];
+
+static void end(void)
+{
+        capo_diff_finish(&diff);
+        for (unsigned i = 0; i < 4; i++) {
+                capo_job_free(before[i]);
+                capo_job_free(after[i]);
+        }
+}
+
+TestSuite(diff, .fini = end);
+
+/* A run of 400 all-reduces of 1 MiB that took @us +- 1 %. */
+static struct capo_job *run(double us)
+{
+        struct capo_job *job = made_job(4);
+        struct capo_job_row *row = made_row(job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_HOST, 0);
+
+        for (unsigned i = 0; i < 400; i++)
+                capo_hist_add(&row->time[CAPO_CLOCK_EVENT], (uint64_t)(us * (990 + i % 21)), 1);
+        return job;
+}
+
+static void compare(size_t n_a, size_t n_b, double min_change)
+{
+        cr_assert_eq(capo_diff_make(before, n_a, after, n_b, min_change, &diff), 0);
+}
+
+Test(diff, the_same_is_noise)
+{
+        before[0] = run(500);
+        after[0] = run(500);
+        compare(1, 1, 0.01);
+        cr_assert(diff.n_rows == 1 && diff.rows[0].verdict == CAPO_DIFF_NOISE && !diff.n_slower && !diff.n_faster);
+        cr_assert(diff.rows[0].low < 0 && diff.rows[0].high > 0 && diff.seconds == 0);
+        cr_assert(diff.matched == 200 && diff.unmatched == 0 && !diff.between_runs);
+        cr_assert(diff.runs_a == 1 && diff.runs_b == 1 && diff.seconds_a == 1 && diff.seconds_b == 1);
+}
+
+Test(diff, slower_by_a_fifth)
+{
+        const struct capo_diff_row *r;
+
+        before[0] = run(500);
+        after[0] = run(600);
+        compare(1, 1, 0.01);
+        r = diff.rows;
+        cr_assert(r->verdict == CAPO_DIFF_SLOWER && diff.n_slower == 1 && diff.n_faster == 0);
+        cr_assert_float_eq(r->change, 0.2, 0.02);
+        cr_assert(0 < r->low && r->low < r->change && r->change < r->high && r->high < 0.3);
+        cr_assert_float_eq(r->half_width, (r->high - r->low) / 2, 1e-12);
+        cr_assert_float_eq((1 + r->low) * (1 + r->high), (1 + r->change) * (1 + r->change), 1e-9,
+                           "the ends of a ratio");
+        cr_assert_float_eq(r->seconds, 100e-6 * 100, 2e-3);
+        cr_assert_eq(diff.seconds, r->seconds);
+        cr_assert(r->clock == CAPO_CLOCK_EVENT && r->timed_a == 400 && r->count_b == 100);
+}
+
+Test(diff, faster_by_a_fifth)
+{
+        before[0] = run(500);
+        after[0] = run(400);
+        compare(1, 1, 0.01);
+        cr_assert(diff.rows[0].verdict == CAPO_DIFF_FASTER && diff.n_faster == 1 && diff.rows[0].high < 0);
+        cr_assert_lt(diff.seconds, 0);
+}
+
+Test(diff, a_change_that_nobody_cares_for)
+{
+        before[0] = run(500);
+        after[0] = run(600);
+        compare(1, 1, 0.3);
+        cr_assert_eq(diff.rows[0].verdict, CAPO_DIFF_NOISE);
+        cr_assert_gt(diff.rows[0].low, 0, "sure, but small");
+}
+
+/* Whatever the numbers are: a verdict means that the interval leaves out zero. */
+Test(diff, no_verdict_over_zero)
+{
+        static const double runs[][6] = {
+                {500, 520, 480, 1500, 700, 3000}, {500, 510, 505, 600, 610, 605}, {500, 900, 500, 2000, 480, 2100},
+                {100, 101, 99, 130, 90, 105},     {100, 120, 90, 99, 118, 91},
+        };
+
+        for (unsigned i = 0; i < sizeof runs / sizeof *runs; i++) {
+                const struct capo_diff_row *r;
+
+                for (unsigned k = 0; k < 3; k++) {
+                        before[k] = run(runs[i][k]);
+                        after[k] = run(runs[i][k + 3]);
+                }
+                compare(3, 3, 0);
+                r = diff.rows;
+                cr_assert(diff.between_runs);
+                cr_assert_eq(r->verdict == CAPO_DIFF_SLOWER, r->low > 0, "%u: %g to %g", i, r->low, r->high);
+                cr_assert_eq(r->verdict == CAPO_DIFF_FASTER, r->high < 0, "%u: %g to %g", i, r->low, r->high);
+                cr_assert(r->low < r->change && r->change < r->high && r->low > -1);
+                for (unsigned k = 0; k < 3; k++) {
+                        capo_job_free(before[k]);
+                        capo_job_free(after[k]);
+                        before[k] = after[k] = NULL;
+                }
+                capo_diff_finish(&diff);
+        }
+}
+
+/* Pairs that differ by the same are sure, however much the pairs differ. */
+Test(diff, runs_in_turn_are_pairs)
+{
+        static const double drift[] = {1, 1.5, 2.2, 3};
+
+        for (unsigned k = 0; k < 4; k++) {
+                before[k] = run(200 * drift[k]);
+                after[k] = run(260 * drift[k]);
+        }
+        compare(4, 4, 0.01);
+        cr_assert_eq(diff.rows[0].verdict, CAPO_DIFF_SLOWER);
+        cr_assert_float_eq(diff.rows[0].change, 0.3, 0.02);
+        capo_diff_finish(&diff);
+        compare(4, 3, 0.01);
+        cr_assert_eq(diff.rows[0].verdict, CAPO_DIFF_NOISE, "without pairs nothing is sure");
+        cr_assert(diff.runs_a == 4 && diff.runs_b == 3);
+}
+
+Test(diff, host_times_are_not_judged)
+{
+        before[0] = run(500);
+        after[0] = run(900);
+        capo_hist_finish(&after[0]->rows[0].time[CAPO_CLOCK_EVENT]);
+        capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_HOST], 99000, 400);
+        compare(1, 1, 0.01);
+        cr_assert(diff.rows[0].verdict == CAPO_DIFF_HOST_TIMES && diff.rows[0].clock == CAPO_CLOCK_HOST);
+        cr_assert(!diff.n_slower && diff.seconds == 0);
+}
+
+Test(diff, one_timed_call_is_no_time)
+{
+        before[0] = run(500);
+        after[0] = run(900);
+        capo_hist_finish(&after[0]->rows[0].time[CAPO_CLOCK_EVENT]);
+        capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], 900000, 1);
+        compare(1, 1, 0.01);
+        cr_assert(diff.rows[0].verdict == CAPO_DIFF_NOT_TIMED && isnan(diff.rows[0].change) && isnan(diff.rows[0].low));
+}
+
+Test(diff, what_only_one_side_has)
+{
+        before[0] = run(500);
+        after[0] = run(500);
+        made_row(before[0], CAPO_CALL_ALLREDUCE, 64, 7, CAPO_CLOCK_EVENT, 1000);
+        made_row(after[0], CAPO_CALL_BROADCAST, 1 << 20, 9, CAPO_CLOCK_EVENT, 1000);
+        made_row(after[0], CAPO_CALL_COMMINIT, 0, 50, CAPO_CLOCK_HOST, 0);
+        made_row(after[0], CAPO_CALL_SEND, 64, 50, CAPO_CLOCK_HOST, 0)->flags = CAPO_RECORD_MEMBER;
+        compare(1, 1, 0.01);
+        cr_assert(diff.n_rows == 1 && diff.unmatched == 16 && diff.matched == 200);
+}
+
+Test(diff, communicators_are_known_by_name)
+{
+        before[0] = run(500);
+        after[0] = run(500);
+        free(after[0]->comms[0].name);
+        after[0]->comms[0].name = strdup("other");
+        compare(1, 1, 0.01);
+        cr_assert(diff.n_rows == 0 && diff.unmatched == 200);
+}
+
+/* Rows of what ran differently are one call; what most of them ran is shown. */
+Test(diff, what_ran_is_that_of_most)
+{
+        struct capo_job_row *few;
+
+        before[0] = run(500);
+        after[0] = run(500);
+        before[0]->rows[0].algo_proto = after[0]->rows[0].algo_proto = 0x11;
+        few = made_row(after[0], CAPO_CALL_ALLREDUCE, 1 << 20, 99, CAPO_CLOCK_EVENT, 500000);
+        few->algo_proto = 0x22;
+        few->rule = 5;
+        after[0]->rows[0].rule = 4;
+        compare(1, 1, 0.01);
+        cr_assert(diff.n_rows == 1 && diff.rows[0].algo_proto_a == 0x11 && diff.rows[0].algo_proto_b == 0x11);
+        cr_assert(diff.rows[0].count_b == 199 && diff.rows[0].rule_b == 4);
+}
+
+Test(diff, the_largest_change_in_seconds_is_first)
+{
+        before[0] = run(500);
+        after[0] = run(510);
+        made_row(before[0], CAPO_CALL_ALLREDUCE, 2 << 20, 100, CAPO_CLOCK_EVENT, 900000);
+        made_row(after[0], CAPO_CALL_ALLREDUCE, 2 << 20, 100, CAPO_CLOCK_EVENT, 700000);
+        compare(1, 1, 0.01);
+        cr_assert(diff.n_rows == 2 && diff.rows[0].bytes == 2 << 20);
+}
+
+Test(diff, rules_of_runs_with_one_profile)
+{
+        for (unsigned k = 0; k < 2; k++) {
+                before[k] = run(500);
+                after[k] = run(500);
+                after[k]->processes[0].rules = strdup("digest\ta\n");
+        }
+        compare(2, 2, 0.01);
+        cr_assert_str_eq(diff.rules, "digest\ta\n");
+        capo_diff_finish(&diff);
+        after[1]->processes[0].rules[7] = 'b';
+        compare(2, 2, 0.01);
+        cr_assert_null(diff.rules);
+}
