@@ -140,11 +140,14 @@ void cli_inputs_free(struct cli_inputs *inputs)
 
 int cli_inputs_read(const struct cli_inputs *inputs, struct capo_samples *set)
 {
-        int r = 0;
+        int first = 0;
 
-        for (size_t i = 0; i < inputs->n && r >= 0; i++)
-                r = cli_input_read(inputs->v[i].path, &inputs->v[i].label, set);
-        return r < 0 ? r : 0;
+        for (size_t i = 0; i < inputs->n; i++) {
+                int r = cli_input_read(inputs->v[i].path, &inputs->v[i].label, set);
+
+                first = first < 0 || r >= 0 ? first : r;
+        }
+        return first;
 }
 
 static const struct capo_store_filter *filter_in_force;
@@ -186,6 +189,7 @@ int cli_inputs_csv(FILE *out, const struct capo_samples *set)
 int cli_input_read(const char *path, const struct capo_label *label, struct capo_samples *set)
 {
         char error[768], what[96];
+        size_t before = set->n_notes;
         int r;
 
         snprintf(what, sizeof what, "reading %.80s", path);
@@ -194,8 +198,10 @@ int cli_input_read(const char *path, const struct capo_label *label, struct capo
                                         : capo_import(path, label, set, error, sizeof error);
         capo_progress_end();
         if (r < 0) {
-                for (size_t i = 0; r == -ENODATA && i < set->n_notes; i++)
-                        capo_warn("%s", set->notes[i]);
+                while (r == -ENODATA && before < set->n_notes) { /* why there is nothing in it, and said once */
+                        capo_warn("%s", set->notes[--set->n_notes]);
+                        free(set->notes[set->n_notes]);
+                }
                 capo_error("%s", error);
         }
         return r;

@@ -28,7 +28,8 @@ extern const struct cli_option cli_place_options[];
 int cli_inputs_add(struct cli_inputs *inputs, const char *path);
 void cli_inputs_free(struct cli_inputs *inputs);
 
-/** cli_inputs_read() - all of them, by cli_input_read(). Return: the first error, else 0. */
+/** cli_inputs_read() - all of them, by cli_input_read(), also after one that cannot be read. Return: the first error, else
+ * 0. */
 int cli_inputs_read(const struct cli_inputs *inputs, struct capo_samples *set);
 
 /** cli_input_read() - capo_import(), or a store's samples for "store:FILE", with its error said, and progress on a

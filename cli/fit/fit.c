@@ -25,7 +25,7 @@ struct job {
         struct capo_samples set;
         const char *out, *svg, *name;
         char svg_beside[4096]; /* default of svg */
-        bool json, all;
+        bool json, all, runs;
         struct fit_models models;
 };
 
@@ -205,16 +205,27 @@ static int run(void *options, int n, char **words)
         }
         if (!n)
                 return model_alone(j);
-        if (cli_inputs_read(&j->inputs, &j->set) < 0)
+        if (cli_inputs_read(&j->inputs, &j->set) < 0 && !j->set.n) /* what can be read is used */
                 return CAPO_EXIT_FAIL;
         j->options.progress = progress;
         cli_inputs_notes(&j->set);
+        if (capo_fit_guard(&j->set, j->options.force) < 0) {
+                capo_error("fit: no memory");
+                return CAPO_EXIT_FAIL;
+        }
+        if (j->runs) {
+                fit_runs(&j->set);
+                return CAPO_EXIT_OK;
+        }
+        fit_left_out(&j->set);
         r = capo_fit_make(&j->set, &j->options, &fit, &fault);
         capo_progress_end();
         if (r < 0) {
                 capo_error("fit: %s", fault.text[0] ? fault.text : strerror(-r));
                 goto end;
         }
+        for (size_t i = 0; i < fit->n_faults; i++)
+                capo_warn("left out: %s", fit->faults[i]);
         if (j->out && two_kinds(fit))
                 goto end;
         profile = capo_profile_new(j->name ? j->name : "");
@@ -259,6 +270,9 @@ static const struct cli_option options[] = {
         {"topo", CLI_FILE(struct job, models.topo, "FILE"), "the machine for --model, as capo plan takes it"},
         {"platform", CLI_TEXT(struct job, models.platform, "NAME"), "the same by its name"},
         {"libnccl", CLI_FILE(struct job, models.libnccl, "FILE"), "the libnccl.so.2 that --model asks"},
+        {"runs", CLI_FLAG(struct job, runs), "only say what was made of each run: file, line, label, and why"},
+        {"force", CLI_FLAG(struct job, options.force),
+         "believe gains that look like a fault of the measurement, and compare runs of other settings and hosts"},
         {"all", CLI_FLAG(struct job, all), "all sizes, not only groups of sizes with one answer"},
         {CLI_TABLE(struct job, inputs.label, cli_label_options), CLI_LABELS_HELP},
         {0}};

@@ -109,6 +109,15 @@ static uint16_t candidate_of(const struct capo_sample *s)
         return (uint16_t)(CAPO_ALGO_PROTO(algo, proto) << 8 | s->want_channels);
 }
 
+static void series_finish(struct capo_fit_series *s)
+{
+        free(s->candidates);
+        free(s->points);
+        free(s->cells);
+        free(s->rows);
+        free(s->blocks);
+}
+
 static int make_series(struct capo_fit_maker *m, struct capo_fit_series *s, const struct capo_fit_item *items, size_t n,
                        const struct capo_fit_options *o, struct capo_fault *fault)
 {
@@ -173,7 +182,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                 const struct capo_sample *s = &set->v[i];
                 unsigned call = s->call == CAPO_CALL_BCAST ? CAPO_CALL_BROADCAST : s->call;
 
-                if (capo_coll_of_call(call) < 0 || set->runs[s->run].n_ranks < 2)
+                if (capo_coll_of_call(call) < 0 || set->runs[s->run].n_ranks < 2 || set->runs[s->run].left_out)
                         continue;
                 items[n++] = (struct capo_fit_item){.key = (uint64_t)class_of[s->run] << 16 | call << 8 | s->make,
                                                     .bytes = s->bytes,
@@ -188,8 +197,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
         if (n == 0) {
                 snprintf(fault->text, sizeof fault->text,
                          "no samples of a collective that a tuner decides (all-reduce, all-gather, reduce-scatter, "
-                         "broadcast, "
-                         "reduce)");
+                         "broadcast, reduce) whose choice is certain; capo fit --runs says what was made of each run");
                 return -ENODATA;
         }
         if (o->progress)
@@ -209,12 +217,22 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                                               .make = (uint8_t)items[i].key};
                 s->like.source = NULL;
                 e = make_series(&m, s, &items[i], k - i, o, fault);
+                if (e == -EINVAL) {
+                        if (capo_array_room(&fit->faults, fit->n_faults, sizeof *fit->faults) < 0 ||
+                            !(fit->faults[fit->n_faults] = strdup(fault->text)))
+                                return -ENOMEM;
+                        fit->n_faults++;
+                        series_finish(&fit->series[--fit->n_series]);
+                        continue;
+                }
                 if (e < 0)
                         return e;
                 fit->n_samples += k - i;
                 if (o->progress)
                         o->progress("fitting", (double)k / (double)n, o->user);
         }
+        if (!fit->n_series)
+                return -EINVAL;
         *out = steal(&fit);
         return 0;
 }
@@ -223,15 +241,11 @@ void capo_fit_free(struct capo_fit *fit)
 {
         if (!fit)
                 return;
-        for (int i = 0; i < fit->n_series; i++) {
-                struct capo_fit_series *s = &fit->series[i];
-
-                free(s->candidates);
-                free(s->points);
-                free(s->cells);
-                free(s->rows);
-                free(s->blocks);
-        }
+        for (int i = 0; i < fit->n_series; i++)
+                series_finish(&fit->series[i]);
+        for (size_t i = 0; i < fit->n_faults; i++)
+                free(fit->faults[i]);
+        free(fit->faults);
         free(fit->series);
         free(fit);
 }

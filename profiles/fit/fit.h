@@ -124,15 +124,26 @@ struct capo_fit {
         int n_series;
         uint64_t n_samples, n_warmup, n_stalls, n_other_clock;
         double worst_stall_us;
+        char **faults; /* a line for each series that its own measurements contradict; such a series is left out */
+        size_t n_faults;
 };
 
 /**
- * capo_fit_make() - fit @set
+ * capo_fit_guard() - mark runs of @set that may not be compared with the others: left_out, why
+ * @force: only the same measurement given twice is left out
+ *
+ * Left out are repeats that are identical by content, runs with other NCCL_* settings than NCCL's own choice was
+ * measured with, and candidates measured on other hosts. Call it before capo_fit_make(). Return: 0 or -ENOMEM.
+ */
+int capo_fit_guard(struct capo_samples *set, bool force);
+
+/**
+ * capo_fit_make() - fit @set, without the runs that are left out
  * @out:   set only on success; free with capo_fit_free()
  * @fault: one line; what could not be
  *
- * Return: 0; -ENODATA no samples of a collective a tuner is asked about; -EINVAL the samples contradict each other
- * (NCCL "chose" two things for one question, or times that differ like units do); -ENOMEM.
+ * Return: 0; -ENODATA no samples of a collective a tuner is asked about; -EINVAL the samples of every series contradict
+ * each other (NCCL "chose" two things for one question, or times that differ like units do); -ENOMEM.
  */
 int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options *options, struct capo_fit **out,
                   struct capo_fault *fault);

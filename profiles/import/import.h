@@ -43,6 +43,14 @@ struct capo_trial {
         int n_ranks;     /* 0 when not recorded */
         int n_nodes;     /* 0 when not recorded */
         uint32_t iterations; /* calls averaged in one time; 1 for single calls */
+        /* What decides whether runs can be compared; "" not recorded. */
+        char hosts[64]; /* in order of appearance, shortened with a check sum where there are many */
+        char settings
+                [128];  /* NCCL_* set there but those that say what is forced or only talk, "KEY=VALUE ..." by name */
+        char tuner[32]; /* a tuner plugin that is neither NCCL's own nor capo's */
+        /* How it is labelled: for capo fit --runs, and for the guards of profiles/fit/guard.c. */
+        char why[96]; /* who said what was forced, or why the run takes no part */
+        bool left_out;
 };
 
 struct capo_sample {

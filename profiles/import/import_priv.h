@@ -52,6 +52,15 @@ int capo_import_logs(struct capo_input *in, char *const *paths, size_t n_paths);
 
 enum { CAPO_TABLE_CALLS = 5 }; /* Broadcast, Reduce, AllGather, ReduceScatter, AllReduce */
 
+/* NCCL_* of a run, by name, without those that say what was forced or only talk. */
+struct capo_settings {
+        char text[128];
+};
+
+/** capo_settings_add() - one more, in its place; a name that is there already keeps its first value. Settings that decide
+ * nothing about times (NCCL_DEBUG, ...) and those that are labels (NCCL_ALGO, ...) are left out. */
+void capo_settings_add(struct capo_settings *settings, const char *name, const char *value);
+
 struct capo_decision {
         uint64_t bytes;
         unsigned line;
@@ -64,6 +73,9 @@ struct capo_nccl_log {
         unsigned version_line;
         uint8_t env_algo, env_proto; /* "NCCL_ALGO set by environment to Ring." */
         unsigned env_line;
+        int n_nodes, n_local; /* as NCCL counts them; 0 it did not say */
+        char tuner[32];       /* a tuner plugin it loaded, "" none */
+        struct capo_settings settings;
         bool env_several;                                    /* a list or an exclusion: does not say what ran */
         float bw[CAPO_TABLE_CALLS][CAPO_ALGOS][CAPO_PROTOS]; /* of the tuning table, GB/s */
         uint8_t columns[3];                                  /* algorithms of the table part being read */

@@ -11,6 +11,7 @@
 
 #include "core/base/array.h"
 #include "core/base/calls.h"
+#include "core/base/util.h"
 #include "profiles/import/import_priv.h"
 
 /* NCCL's ncclFunc_t order, which is also the order of the table's rows. */
@@ -126,12 +127,47 @@ static bool table_row(struct capo_nccl_log *log, const char *text, unsigned line
         return false;
 }
 
+void capo_settings_add(struct capo_settings *settings, const char *name, const char *value)
+{
+        static const char *const other[] = {
+                "NCCL_ALGO",           "NCCL_PROTO",           "NCCL_MAX_NCHANNELS", "NCCL_MIN_NCHANNELS",
+                "NCCL_COMM_ID",        "NCCL_HOSTID",          "NCCL_VERSION",       "NCCL_TUNER_PLUGIN",
+                "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_HOME",          "NCCL_SOCKET_IFNAME"};
+        char old[sizeof settings->text], *out = settings->text, item[96];
+        size_t n = strlen(name);
+        bool done = false;
+
+        if (strncmp(name, "NCCL_", 5) || !strncmp(name, "NCCL_DEBUG", 10))
+                return;
+        for (size_t i = 0; i < N_ELEMENTS(other); i++) {
+                if (!strcmp(name, other[i]))
+                        return;
+        }
+        snprintf(item, sizeof item, "%s=%s", name, value);
+        memcpy(old, settings->text, sizeof old);
+        *out = 0;
+        for (char *save = NULL, *w = strtok_r(old, " ", &save);; w = strtok_r(NULL, " ", &save)) {
+                size_t used = strlen(out);
+
+                if (w && !strncmp(w, name, n) && w[n] == '=')
+                        done = true;
+                if (!done && (!w || strcmp(w, item) > 0)) {
+                        used += (size_t)snprintf(out + used, sizeof settings->text - used, "%s%s", used ? " " : "",
+                                                 item);
+                        done = true;
+                }
+                if (!w || used >= sizeof settings->text)
+                        return;
+                snprintf(out + used, sizeof settings->text - used, "%s%s", used ? " " : "", w);
+        }
+}
+
 static void environment(struct capo_nccl_log *log, const char *text, unsigned line)
 {
-        char name[24], value[64];
+        char name[48], value[64];
         unsigned found;
 
-        if (sscanf(text, "%23[A-Z_] set by environment to %63[^.]", name, value) != 2)
+        if (sscanf(text, "%47[A-Z0-9_] set by environment to %63[^.\n\r]", name, value) != 2)
                 return;
         if (!strcmp(name, "NCCL_ALGO")) {
                 found = capo_algo_find(value);
@@ -140,11 +176,41 @@ static void environment(struct capo_nccl_log *log, const char *text, unsigned li
                 found = capo_proto_find(value);
                 log->env_proto = (uint8_t)found;
         } else {
+                capo_settings_add(&log->settings, name, value);
                 return;
         }
         log->env_line = line;
         if (!found)
                 log->env_several = true;
+}
+
+/* A plugin that decides in NCCL's place: "TUNER/Plugin: Using AWS OFI (v4)", "Using tuner plugin nccl_ofi_tuner". */
+static void plugin(struct capo_nccl_log *log, const char *text)
+{
+        static const char *const marks[] = {"TUNER/Plugin: Using ", "Using tuner plugin "};
+
+        for (size_t i = 0; i < N_ELEMENTS(marks); i++) {
+                const char *p = strstr(text, marks[i]);
+
+                p = p ? p + strlen(marks[i]) : NULL;
+                if (p && !strncmp(p, "tuner plugin ", 13))
+                        p += 13;
+                if (p && strncasecmp(p, "internal", 8) && strncasecmp(p, "capo", 4) &&
+                    sscanf(p, "%31[^(\n\r]", log->tuner) == 1)
+                        return;
+        }
+}
+
+/* "comm 0x55 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0": NVLink domains count as one node there. */
+static void nodes(struct capo_nccl_log *log, const char *text)
+{
+        const char *p = strstr(text, " nNodes ");
+        int n_nodes, n_local;
+
+        if (p && sscanf(p, " nNodes %d localRanks %d", &n_nodes, &n_local) == 2 && n_nodes > 0) {
+                log->n_nodes = n_nodes;
+                log->n_local = n_local;
+        }
 }
 
 void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned line)
@@ -154,6 +220,8 @@ void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned li
         if (decision(log, text, line) || table_row(log, text, line))
                 return;
         environment(log, text, line);
+        plugin(log, text);
+        nodes(log, text);
         p = strstr(text, "NCCL version ");
         if (p && capo_nccl_named(p + 13)) {
                 log->version = (uint32_t)capo_nccl_named(p + 13);

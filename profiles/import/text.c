@@ -185,7 +185,7 @@ static int add_row(struct reader *r)
         if (b->timestamp && rest >= 2 && strchr(r->words[r->n_words - 1], ':'))
                 rest -= 2;
         b->root = -1;
-        if (rest % width == 1) { /* the root column */
+        if (rest % width == 1 || (rest && (b->has_root || !strcmp(r->words[at], "-1")))) { /* the root column */
                 b->root = atoi(r->words[at++]);
                 rest--;
         }
@@ -218,7 +218,7 @@ static int add_row(struct reader *r)
                 e = check_units(r, &row, us, algbw);
                 if (e < 0)
                         return e;
-                if (strchr(r->words[at + 3], '.') == NULL && !strchr(r->words[at + 3], 'e') && wrong >= 1)
+                if (wrong >= 1) /* 12, 3.55843e+07; the old column of errors is far below one for right results */
                         capo_text_reject(b, "line %u: %s wrong values: its results are wrong", r->row_line,
                                          r->words[at + 3]);
                 if (algbw >= 1 && busbw == 0)
@@ -256,6 +256,8 @@ static bool row_whole(const struct reader *r)
         if (r->n_words > 3 && !number(r->words[3], &v))
                 fixed++;
         rest = r->n_words - fixed;
+        if (rest && (b->has_root || !strcmp(r->words[fixed], "-1")))
+                rest--;
         return rest >= width * (b->groups ? b->groups : 1) && (b->groups || rest % width <= 1);
 }
 
@@ -298,17 +300,93 @@ static int row_piece(struct reader *r, char *text, unsigned line, bool open)
 
 /* ---- lines ---- */
 
-/* "[1,0]<stdout>: text" (Open MPI --tag-output), "[0] text"? no: that is NCCL's own; "0: text" (srun -l). */
+/* Colours: ESC [ ... letter. In place. */
+static void uncolour(char *line)
+{
+        char *out = line;
+
+        for (const char *p = line; *p; p++) {
+                if (*p == 27 && p[1] == '[') {
+                        p += 2 + strspn(p + 2, "0123456789;?");
+                        if (!*p)
+                                break;
+                        continue;
+                }
+                *out++ = *p;
+        }
+        *out = 0;
+}
+
+/* How many characters of @line a launcher or a container's log driver put before the text; 0: none. */
+static int prefix(const char *line)
+{
+        int n = 0, stamp = 0, zone;
+        unsigned a, b, c;
+
+        /* Open MPI --tag-output: "[1,0]<stdout>:" */
+        if (sscanf(line, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) == 2 && n)
+                return n;
+        /* ISO time (Kubernetes, Slurm, journals), then for containers the stream: "stdout F" */
+        if (sscanf(line, "%4u-%2u-%2u%*1[T ]%*2u:%*2u:%*2u%n", &a, &b, &c, &stamp) == 3 && stamp) {
+                stamp += (int)strspn(line + stamp, ".,0123456789");
+                zone = 0;
+                if (line[stamp] == 'Z')
+                        zone = 1;
+                else if (line[stamp] == '+' && strspn(line + stamp + 1, "0123456789:") >= 4)
+                        zone = 1 + (int)strspn(line + stamp + 1, "0123456789:");
+                n = 0;
+                sscanf(line + stamp + zone, " std%*[a-z] %*1[FP]%n", &n);
+                return line[stamp + zone] == ' ' || !line[stamp + zone] ? stamp + zone + n : 0;
+        }
+        /* kubectl logs --prefix: "[pod/name/container]"; torchrun: "[default0]:"; "[rank0]:" */
+        if (sscanf(line, "[pod/%*[^]]]%n", &n) == 0 && n)
+                return n;
+        if ((sscanf(line, "[default%u]:%n", &a, &n) == 1 || sscanf(line, "[rank%u]:%n", &a, &n) == 1) && n)
+                return n;
+        /* Ray: "(worker pid=123, ip=10.0.0.1)" */
+        if (sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u,%*[^)])%n", &a, &n) == 1 && n)
+                return n;
+        return sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u)%n", &a, &n) == 1 && n ? n : 0;
+}
+
+/* Without what was put before it, and without Open MPI's tags inside it, where pieces of a row were flushed. */
 static char *untag(char *line)
 {
         unsigned a, b;
-        int n = 0;
+        int n;
 
-        if (sscanf(line, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) == 2 && n)
-                return line + n;
-        if (sscanf(line, "%u: %n", &a, &n) == 1 && n && (line[n] == '#' || begins_row(line + n)))
+        uncolour(line);
+        while ((n = prefix(line)) > 0)
+                line += n;
+        for (char *p = line; (p = strchr(p, '[')); p++) {
+                n = 0;
+                if (sscanf(p, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) != 2 || !n)
+                        continue;
+                if (p > line && p - line < 40 &&
+                    isalpha((unsigned char)*line)) { /* mpirun --timestamp-output: a date */
+                        line = p + n;
+                        p = line - 1;
+                        continue;
+                }
+                memset(p, ' ', (size_t)n);
+        }
+        n = 0;
+        if (sscanf(line, "%u: %n", &a, &n) == 1 && n && (line[n] == '#' || begins_row(line + n))) /* srun -l */
                 return line + n;
         return line;
+}
+
+/* Rows as CSV (rccl-tests -Z csv): the same words, with commas between. In place. */
+static void uncomma(char *line)
+{
+        unsigned commas = 0;
+
+        for (const char *p = line; *p; p++)
+                commas += *p == ',';
+        if (commas < 8 || !isdigit((unsigned char)line[strspn(line, " \t")]))
+                return;
+        for (char *p = line; *p; p++)
+                *p = *p == ',' ? ' ' : *p;
 }
 
 static int read_line(struct reader *r, char *line, unsigned n)
@@ -321,6 +399,7 @@ static int read_line(struct reader *r, char *line, unsigned n)
         if (cr && !cr[1])
                 *cr = 0;
         line = untag(line);
+        uncomma(line);
         mark = nccl_mark(line, &said);
         if (mark) {
                 size_t before = (size_t)(mark - line);
@@ -370,6 +449,11 @@ int capo_import_text(struct capo_input *in)
                 if (end)
                         *end = 0;
                 e = read_line(r, line, ++n);
+                if (e == -EINVAL) { /* the run is out, the rest of the file is not */
+                        capo_text_fault(r);
+                        r->n_words = 0;
+                        e = 0;
+                }
         }
         if (e == 0)
                 e = capo_text_run_end(r);

@@ -22,7 +22,12 @@ struct block {
         struct capo_trial run;
         struct capo_nccl_log log;
         uint8_t call, algo, proto, channels; /* said by headers and label lines */
-        bool several;                        /* NCCL_ALGO or NCCL_PROTO is a list: does not say what ran */
+        bool auto_said;                      /* ALGO=auto or PROTO=auto: NCCL chose */
+        bool command;                        /* its command line is there: what that does not set is not set */
+        unsigned unsure_line;          /* a line that names NCCL_ALGO or NCCL_PROTO and is no label by the grammar */
+        struct capo_settings settings; /* other NCCL_* of its labels and command line */
+        bool has_root;                 /* by the header */
+        bool several;                  /* NCCL_ALGO or NCCL_PROTO is a list: does not say what ran */
         unsigned label_line;
         bool per_iteration, timestamp;
         uint8_t make;
@@ -42,10 +47,14 @@ struct reader {
         struct block block;
         char words[MAX_WORDS][40]; /* of the row that is being put together */
         unsigned n_words, row_line;
+        unsigned labelled_line; /* of the last run that a label names a candidate for; 0 none */
 };
 
 /* This run is left out, and why; the first reason stays. */
 void capo_text_reject(struct block *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* in->error is about this run, not about the file: reject the run with it, and clear it. */
+void capo_text_fault(struct reader *r);
 
 /* The number of a host by its name, new names included; -1 when there is no room or @name has no or too many bytes. */
 int capo_text_host(struct reader *r, const char *name, size_t size);

@@ -52,8 +52,10 @@ static int label(struct reader *r, const char *key, const char *value, unsigned 
                 if (!algo && colon && !strchr(value, ';')) {
                         algo = capo_algo_find(colon + 1); /* "allreduce:ring", 2.24 on */
                 }
-                if (!algo && (!strcasecmp(value, "auto") || !strcasecmp(value, "default")))
+                if (!algo && (!strcasecmp(value, "auto") || !strcasecmp(value, "default"))) {
+                        b->auto_said = true;
                         return 1;
+                }
                 if (!algo) {
                         b->several = true;
                         return 1;
@@ -64,8 +66,10 @@ static int label(struct reader *r, const char *key, const char *value, unsigned 
         } else if (!strcasecmp(key, "NCCL_PROTO") || !strcasecmp(key, "PROTO")) {
                 unsigned proto = capo_proto_find(value);
 
-                if (!proto && (!strcasecmp(value, "auto") || !strcasecmp(value, "default")))
+                if (!proto && (!strcasecmp(value, "auto") || !strcasecmp(value, "default"))) {
+                        b->auto_said = true;
                         return 1;
+                }
                 if (!proto) {
                         b->several = true;
                         return 1;
@@ -98,6 +102,8 @@ static int label(struct reader *r, const char *key, const char *value, unsigned 
                 b->call = (uint8_t)capo_call_find(value);
         } else if (!strcasecmp(key, "TREE_THRESHOLD") || !strcasecmp(key, "SIZE") || !strcasecmp(key, "REP")) {
                 ; /* known, says nothing about what ran */
+        } else if (!strncmp(key, "NCCL_", 5)) {
+                capo_settings_add(&b->settings, key, value);
         } else {
                 return 0;
         }
@@ -109,9 +115,14 @@ static int label(struct reader *r, const char *key, const char *value, unsigned 
 static bool has_label(const char *text)
 {
         static const char *const keys[] = {
-                "NCCL_ALGO=", "NCCL_PROTO=", "ALGO=",  "PROTO=",  "CHANNELS=", "NCCL_MAX_NCHANNELS=",
-                "GPUS=",      "RANKS=",      "NODES=", "LAYOUT=", "COLL="};
+                "ALGO=", "PROTO=", "CHANNELS=", "GPUS=", "RANKS=", "NODES=", "LAYOUT=", "COLL="};
+        const char *nccl = text;
 
+        while ((nccl = strstr(nccl, "NCCL_"))) {
+                nccl += 5 + strspn(nccl + 5, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+                if (*nccl == '=')
+                        return true;
+        }
         for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
                 const char *p = strstr(text, keys[i]);
 
@@ -121,6 +132,51 @@ static bool has_label(const char *text)
         return false;
 }
 
+/* The grammar of docs/store.md: is it a label, or a command line? Anything else that names a setting is prose about some
+ * run, and nobody knows which. */
+static bool certain(const char *text)
+{
+        static const char *const said[] = {"rep", "repeat", "run", "trial", "iteration", "round", "size", "test"};
+        static const char *const launchers[] = {"$", "+", "mpirun", "mpiexec", "srun", "torchrun", "env", "export"};
+        char copy[1024], *save = NULL;
+        bool first = true;
+
+        if (strlen(text) >= sizeof copy || strchr(text, '|'))
+                return strstr(text, "_perf") != NULL && !strchr(text, '|');
+        strcpy(copy, text);
+        for (char *w = strtok_r(copy, " \t,", &save); w; w = strtok_r(NULL, " \t,", &save)) {
+                char *eq = strchr(w, '=');
+                bool known =
+                        !w[strspn(w, "#=-*>:")] || (isdigit((unsigned char)*w) && !w[strspn(w, "0123456789./:xKMGB")]);
+
+                for (size_t i = 0; i < N_ELEMENTS(launchers) && first; i++) {
+                        if (!strcmp(w, launchers[i]))
+                                return true;
+                }
+                for (size_t i = 0; i < N_ELEMENTS(said); i++)
+                        known |= !strncasecmp(w, said[i], strlen(said[i])) &&
+                                 !w[strlen(said[i]) + strspn(w + strlen(said[i]), "0123456789:#")];
+                if (strstr(w, "_perf") && !first) /* assignments, then the program */
+                        return true;
+                if (!known && !(eq && eq > w && eq[1]))
+                        return false;
+                first = false;
+        }
+        return true;
+}
+
+/* A command line that runs a program of nccl-tests. */
+static bool command(const char *text)
+{
+        const char *word = text + strspn(text, " \t"), *perf = strstr(word, "_perf");
+
+        if (!perf || *text == '#')
+                return false;
+        if ((*word == '.' || *word == '/') && perf < word + strcspn(word, " \t"))
+                return true;
+        return certain(text);
+}
+
 static bool used(const struct block *b)
 {
         return b->n_rows > 0 || b->rejected;
@@ -128,19 +184,25 @@ static bool used(const struct block *b)
 
 int capo_text_labels(struct reader *r, char *text, unsigned line)
 {
-        bool mark = *text == '#' || *text == '=';
+        bool mark = *text == '#' || *text == '=', runs = command(text);
         unsigned call = call_of_program(text);
         int e;
 
-        if (!has_label(text) && !(call && !used(&r->block)))
+        if (!has_label(text) && !runs && !(call && !used(&r->block)))
                 return 0;
         /* A label line after rows, or one that repeats what is already said (its run printed nothing), opens a run. */
-        if (has_label(text) && (used(&r->block) || (mark && r->block.label_line && r->block.n_devices == 0))) {
+        if ((has_label(text) || runs) &&
+            (used(&r->block) || (mark && r->block.label_line && r->block.n_devices == 0))) {
                 e = capo_text_run_end(r);
                 if (e < 0)
                         return e;
         }
         r->block.run.line = r->block.run.line ? r->block.run.line : line;
+        r->block.command |= runs;
+        if (has_label(text) && !runs && !certain(text)) {
+                r->block.unsure_line = line;
+                return 0;
+        }
         for (char *save = NULL, *word = strtok_r(text, " \t,'\"", &save); word;
              word = strtok_r(NULL, " \t,'\"", &save)) {
                 char *eq = strchr(word, '=');
@@ -207,6 +269,7 @@ static int column_line(struct reader *r, const char *line, unsigned n)
                 }
                 b->per_iteration = strstr(line, "i_min") != NULL;
                 b->timestamp = strstr(line, "timestamp") != NULL;
+                b->has_root = strstr(line, " root ") != NULL;
                 if (strstr(line, "cputime"))
                         b->make = CAPO_MAKE_CPU;
                 return 1;

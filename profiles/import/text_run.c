@@ -28,30 +28,68 @@ void capo_text_reject(struct block *b, const char *format, ...)
         va_end(ap);
 }
 
-/* Ranks from the bandwidths, by nccl-tests' convention: only where the sizes are large enough to tell. */
-static int ranks_by_bandwidth(const struct block *b, unsigned call, double *factor_out)
+void capo_text_fault(struct reader *r)
 {
-        double best = 0, factor = 0, n = 0;
+        const char *said = r->in->error;
+        size_t n = strlen(r->in->path);
 
-        for (size_t i = 0; i < b->n_rows; i++) {
-                if (b->rows[i].algbw > best && b->rows[i].busbw > 0) {
-                        best = b->rows[i].algbw;
-                        factor = b->rows[i].busbw / b->rows[i].algbw;
-                }
+        if (!strncmp(said, r->in->path, n) && said[n] == ':')
+                said += n + 1;
+        said += strspn(said, " ");
+        if (strspn(said, "0123456789") && said[strspn(said, "0123456789")] == ':')
+                capo_text_reject(&r->block, "line %s", said);
+        else
+                capo_text_reject(&r->block, "%s", said);
+        *r->in->error = 0;
+}
+
+/* Ranks that the bandwidths of row @r allow, by nccl-tests' convention: they are printed with two digits behind the
+ * point, so few bytes and many ranks allow many. */
+static void allowed(const struct row *r, unsigned kind, double *lo, double *hi)
+{
+        double f = r->busbw / r->algbw, half = 0.0055 * (1 + f) / r->algbw, at[2];
+
+        for (int i = 0; i < 2; i++) {
+                double x = i ? f + half : f - half;
+
+                if (kind == CAPO_KIND_ALLREDUCE)
+                        at[i] = x < 2 ? 2 / (2 - x) : INFINITY;
+                else
+                        at[i] = x < 1 ? 1 / (1 - x) : INFINITY;
         }
-        *factor_out = best >= 5 ? factor : 0;
-        if (best < 5)
-                return 0;
-        switch (capo_call_kind(call)) {
-        case CAPO_KIND_ALLREDUCE: n = factor < 1.995 ? 2 / (2 - factor) : 0; break;
+        *lo = fmax(*lo, at[0]);
+        *hi = fmin(*hi, at[1]);
+}
+
+/* Ranks from the bandwidths, where exactly one number fits all rows; else 0, and *@factor is busbw/algbw of the fastest row
+ * where that is large enough to tell. */
+static int ranks_by_bandwidth(const struct block *b, unsigned call, double *factor, double *lo, double *hi)
+{
+        unsigned kind = capo_call_kind(call);
+        double best = 0;
+
+        *factor = *lo = 0;
+        *hi = INFINITY;
+        for (size_t i = 0; i < b->n_rows; i++) {
+                const struct row *r = &b->rows[i];
+
+                if (r->algbw < 1 || r->busbw <= 0)
+                        continue;
+                allowed(r, kind, lo, hi);
+                if (r->algbw > best && r->algbw >= 5)
+                        *factor = r->busbw / r->algbw;
+                best = fmax(best, r->algbw);
+        }
+        switch (kind) {
+        case CAPO_KIND_ALLREDUCE:
         case CAPO_KIND_ALLGATHER:
         case CAPO_KIND_REDUCESCATTER:
         case CAPO_KIND_ALLTOALL:
         case CAPO_KIND_GATHER:
-        case CAPO_KIND_SCATTER: n = factor < 0.997 ? 1 / (1 - factor) : 0; break;
-        default: return 0;
+        case CAPO_KIND_SCATTER: break;
+        default: *hi = INFINITY; return 0;
         }
-        return n >= 1.5 && fabs(n - round(n)) < 0.02 * n ? (int)round(n) : 0;
+        return *hi < 1e6 && ceil(*lo) == floor(*hi) && *hi >= 2 ? (int)floor(*hi) : 0;
 }
 
 static int settle_ranks(struct reader *r)
@@ -61,7 +99,7 @@ static int settle_ranks(struct reader *r)
         struct capo_layout layout = {0};
         char text[CAPO_LAYOUT_TEXT];
         int e, told;
-        double factor;
+        double factor, lo, hi;
 
         if (b->n_devices && !run->layout[0]) {
                 for (int i = 0; i < r->n_hosts; i++) {
@@ -78,12 +116,22 @@ static int settle_ranks(struct reader *r)
                 if (strlen(text) < sizeof run->layout && layout.n_ranks == (uint32_t)b->n_devices)
                         strcpy(run->layout, text);
         }
+        if (b->log.n_nodes && run->n_ranks && b->log.n_nodes != run->n_nodes && run->n_ranks % b->log.n_nodes == 0) {
+                run->n_nodes = b->log.n_nodes; /* hosts of one NVLink domain are one node to NCCL */
+                snprintf(text, sizeof text, "%dx%d", run->n_nodes, run->n_ranks / run->n_nodes);
+                if (capo_input_layout(text, run) < 0)
+                        run->layout[0] = 0;
+        }
         e = capo_input_label(r->in, run);
         if (e < 0)
                 return e;
-        told = ranks_by_bandwidth(b, b->call, &factor);
+        told = ranks_by_bandwidth(b, b->call, &factor, &lo, &hi);
         if (!run->n_ranks)
                 run->n_ranks = told;
+        if (!run->n_ranks && !told && isfinite(hi) && floor(hi) > ceil(lo))
+                capo_text_reject(b,
+                                 "its bandwidths are those of %.0f to %.0f ranks, too many to tell; --layout says it",
+                                 ceil(lo), floor(hi));
         if (run->n_ranks == 1)
                 capo_text_reject(b, "one rank: it ran alone, nothing was communicated");
         else if (run->n_ranks && factor > 0) {
@@ -106,7 +154,7 @@ static int settle_ranks(struct reader *r)
 static void settle_call(struct reader *r)
 {
         struct block *b = &r->block;
-        double factor;
+        double factor, lo, hi;
 
         if (r->in->label && r->in->label->call)
                 b->call = r->in->label->call;
@@ -120,11 +168,22 @@ static void settle_call(struct reader *r)
         /* Otherwise the columns tell, as far as they do (nccl-tests doc/PERFORMANCE.md): a root is broadcast or reduce;
          * a reduction without root is an all-reduce or a reduce-scatter, by the factor of its bus bandwidth. All-gather
          * and all-to-all look alike. */
-        ranks_by_bandwidth(b, CAPO_CALL_NONE, &factor);
+        ranks_by_bandwidth(b, CAPO_CALL_NONE, &factor, &lo, &hi);
         if (b->root >= 0)
                 b->call = b->rows[0].sample[0].op != 255 ? CAPO_CALL_REDUCE : CAPO_CALL_BROADCAST;
         else if (b->rows[0].sample[0].op != 255 && factor > 0)
                 b->call = factor >= 0.999 ? CAPO_CALL_ALLREDUCE : CAPO_CALL_REDUCESCATTER;
+}
+
+/* What was forced is not certain: the run takes no part. */
+static __attribute__((format(printf, 2, 3))) void unknown(struct block *b, const char *format, ...)
+{
+        va_list ap;
+
+        va_start(ap, format);
+        vsnprintf(b->run.why, sizeof b->run.why, format, ap);
+        va_end(ap);
+        b->run.left_out = true;
 }
 
 /* What was forced: the user's flags, the label lines, NCCL's words about its environment, its tuning table; all that
@@ -168,11 +227,31 @@ static int settle_choice(struct reader *r, uint8_t *want)
                         who_proto = say[i].who;
                 }
         }
-        if (user && user->default_choice && (algo || proto))
+        if (user && user->default_choice && (algo || (proto && proto != user->proto)))
                 return capo_input_error(
                         r->in, b->run.line, "contradicting labels: the command line says NCCL chose, %s says %s",
                         algo ? who_algo : who_proto, algo ? capo_algo_name(algo) : capo_proto_name(proto));
         *want = CAPO_ALGO_PROTO(algo, proto);
+        if (algo || proto)
+                snprintf(b->run.why, sizeof b->run.why, "%s", algo ? who_algo : who_proto);
+        else if (user && user->default_choice)
+                snprintf(b->run.why, sizeof b->run.why, "the command line");
+        else if (b->auto_said)
+                snprintf(b->run.why, sizeof b->run.why, "its header");
+        else if (b->call == CAPO_CALL_ALLREDUCE && b->log.have_table)
+                snprintf(b->run.why, sizeof b->run.why, "NCCL's tuning table: nothing is excluded");
+        else if (b->command)
+                snprintf(b->run.why, sizeof b->run.why, "its command line forces nothing");
+        else if (b->unsure_line)
+                unknown(b, "line %u may be a label or not", b->unsure_line);
+        else if (r->labelled_line)
+                unknown(b, "no label, and line %u labels another run", r->labelled_line);
+        else
+                snprintf(b->run.why, sizeof b->run.why, "nothing says that anything was forced");
+        if (!*want && *b->log.tuner)
+                unknown(b, "another tuner plugin decided: %s", b->log.tuner);
+        if (b->algo || b->proto || b->several)
+                r->labelled_line = b->label_line;
         if (!algo && !proto && (b->several || b->log.env_several) && b->log.n_decisions == 0)
                 capo_text_reject(
                         b, "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran (NCCL_DEBUG=INFO with "
@@ -209,12 +288,47 @@ void capo_text_run_clear(struct block *b)
         *b = (struct block){.make = CAPO_MAKE_LOOP};
 }
 
+/* The names of its hosts; of many the first, and a check sum of all. */
+static void say_hosts(struct reader *r)
+{
+        struct block *b = &r->block;
+        uint32_t sum = 2166136261u; /* FNV-1a */
+        char all[4096] = "";
+
+        for (int i = 0; i < r->n_hosts; i++) {
+                size_t used = strlen(all);
+
+                if (!b->hosts[i])
+                        continue;
+                snprintf(all + used, sizeof all - used, "%s%s", used ? "," : "", r->hosts[i]);
+                for (const char *c = r->hosts[i]; *c; c++)
+                        sum = (sum ^ (unsigned char)*c) * 16777619u;
+        }
+        if (strlen(all) < sizeof b->run.hosts)
+                strcpy(b->run.hosts, all);
+        else
+                snprintf(b->run.hosts, sizeof b->run.hosts, "%.40s... (%08x)", all, sum);
+}
+
 static int take_rows(struct reader *r, uint8_t want)
 {
         struct block *b = &r->block;
         const struct capo_label *user = r->in->label;
-        uint32_t run = capo_samples_run(r->in->set, &b->run);
+        uint32_t run;
 
+        say_hosts(r);
+        for (const char *p = b->log.settings.text; *p;) { /* what NCCL heard, beside what its command line says */
+                char name[48], value[64];
+                int n = 0;
+
+                if (sscanf(p, " %47[^=]=%63s%n", name, value, &n) != 2)
+                        break;
+                capo_settings_add(&b->settings, name, value);
+                p += n;
+        }
+        memcpy(b->run.settings, b->settings.text, sizeof b->run.settings);
+        memcpy(b->run.tuner, b->log.tuner, sizeof b->run.tuner);
+        run = capo_samples_run(r->in->set, &b->run);
         if (run == UINT32_MAX)
                 return -ENOMEM;
         for (size_t i = 0; i < b->n_rows; i++) {
@@ -242,8 +356,11 @@ int capo_text_run_end(struct reader *r)
         uint8_t want = 0;
         int e = capo_text_row_end(r);
 
-        if (e < 0)
+        if (e == -EINVAL)
+                capo_text_fault(r);
+        else if (e < 0)
                 return e;
+        e = 0;
         b->run.source = (char *)r->in->path;
         if (!b->run.iterations)
                 b->run.iterations = 1;
@@ -260,6 +377,10 @@ int capo_text_run_end(struct reader *r)
                         capo_text_reject(b, "on how many ranks it ran is not said; --layout 8 or 3+5 says it");
                 if (e == 0 && !b->rejected)
                         e = take_rows(r, want);
+        }
+        if (e == -EINVAL) { /* said: this run is out, the rest of the file is not */
+                capo_text_fault(r);
+                e = 0;
         }
         if (e == 0 && b->rejected) {
                 r->in->set->n_rejected++;

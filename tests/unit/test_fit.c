@@ -2,6 +2,7 @@
 /* What a fit writes and what it does not: measurements of a few runs, made up so that the answer is known. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <string.h>
 
 #include "core/base/calls.h"
 #include "profiles/fit/fit.h"
@@ -229,4 +230,43 @@ Test(fit, three_runs_each_find_what_is_there)
         cr_expect_eq(s->regret.n_scored, 16);
         cr_expect_eq(s->regret.n_unscored, 0);
         cr_expect_leq(s->regret.worst_default, 0.01);
+}
+
+Test(fit, the_same_times_twice_are_one_measurement)
+{
+        for (int r = 0; r < 2; r++) {
+                run(0, 0, 15, own, 1);
+                run(tree, 0, 15, gains_large, 1);
+        }
+        for (size_t i = 0; i < set.n; i++)
+                set.v[i].us = base_us((int)set.v[i].order) * (set.v[i].want ? 0.9 : 1);
+        cr_assert_eq(capo_fit_guard(&set, false), 0);
+        cr_expect(!set.runs[0].left_out && !set.runs[1].left_out);
+        cr_expect(set.runs[2].left_out && set.runs[3].left_out, "%s", set.runs[2].why);
+}
+
+Test(fit, runs_of_other_settings_or_hosts_are_not_compared)
+{
+        static const struct {
+                const char *settings, *hosts;
+                bool out, forced_out;
+        } cases[] = {{"", "a", false, false},
+                     {"NCCL_SOCKET_NTHREADS=4", "a", true, false},
+                     {"", "b", true, false},
+                     {"", "", false, false}};
+
+        run(0, 0, 15, own, 1);
+        strcpy(set.runs[0].hosts, "a");
+        for (size_t i = 0; i < 4; i++) {
+                run(tree, 0, 15, gains_large, 1 + 0.01 * (double)i);
+                strcpy(set.runs[i + 1].settings, cases[i].settings);
+                strcpy(set.runs[i + 1].hosts, cases[i].hosts);
+        }
+        cr_assert_eq(capo_fit_guard(&set, true), 0);
+        for (size_t i = 0; i < 4; i++)
+                cr_expect_eq(set.runs[i + 1].left_out, cases[i].forced_out, "forced, case %zu: %s", i,
+                             set.runs[i + 1].why);
+        cr_assert_eq(capo_fit_guard(&set, false), 0);
+        for (size_t i = 0; i < 4; i++)
+                cr_expect_eq(set.runs[i + 1].left_out, cases[i].out, "case %zu: %s", i, set.runs[i + 1].why);
 }

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which runs may be compared. A time says something of a choice only beside a time that differs from it in the choice
+ * alone; so what was run under other settings, on other hosts, or twice under two names is left out before the fit.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util.h"
+#include "profiles/fit/fit.h"
+
+/* What the samples of a run come to. */
+struct seen {
+        uint64_t sum; /* of all it measured, in any order */
+        size_t n, n_default, n_forced;
+};
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+        h ^= v;
+        h *= 0x9e3779b97f4a7c15u;
+        return h ^ h >> 29;
+}
+
+static void look(const struct capo_samples *set, struct seen *seen)
+{
+        for (size_t i = 0; i < set->n; i++) {
+                const struct capo_sample *s = &set->v[i];
+                struct seen *r = &seen[s->run];
+                uint64_t us;
+
+                memcpy(&us, &s->us, sizeof us);
+                r->sum += mix(mix(mix(s->bytes, us), (uint64_t)s->call << 16 | (uint64_t)s->place << 8 | s->want), 1);
+                r->n++;
+                if (s->want || s->want_channels)
+                        r->n_forced++;
+                else
+                        r->n_default++;
+        }
+}
+
+static bool same_place(const struct capo_trial *a, const struct capo_trial *b)
+{
+        return a->n_ranks == b->n_ranks && a->n_nodes == b->n_nodes && a->nccl == b->nccl &&
+               !strcmp(a->layout, b->layout) && !strcmp(a->gpu, b->gpu);
+}
+
+static __attribute__((format(printf, 2, 3))) void leave_out(struct capo_trial *t, const char *format, ...)
+{
+        va_list ap;
+
+        va_start(ap, format);
+        vsnprintf(t->why, sizeof t->why, format, ap);
+        va_end(ap);
+        t->left_out = true;
+}
+
+static int by_sum(const void *a, const void *b, void *seen)
+{
+        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+        const struct seen *v = seen;
+
+        if (v[x].sum != v[y].sum)
+                return v[x].sum < v[y].sum ? -1 : 1;
+        return x < y ? -1 : x > y;
+}
+
+/* The same times twice are one measurement, whatever the files are called. */
+static int identical(struct capo_samples *set, const struct seen *seen)
+{
+        enum { LEAST = 3 }; /* samples: fewer may agree by chance */
+        _cleanup_free_ uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
+
+        if (!order)
+                return -ENOMEM;
+        for (size_t i = 0; i < set->n_runs; i++)
+                order[i] = (uint32_t)i;
+        qsort_r(order, set->n_runs, sizeof *order, by_sum, (void *)seen);
+        for (size_t i = 1, first = 0; i < set->n_runs; i++) {
+                const struct capo_trial *a = &set->runs[order[first]];
+                const struct seen *x = &seen[order[first]], *y = &seen[order[i]];
+
+                if (x->sum != y->sum || x->n != y->n || a->left_out || !same_place(a, &set->runs[order[i]]))
+                        first = i;
+                else if (y->n >= LEAST && !set->runs[order[i]].left_out)
+                        leave_out(&set->runs[order[i]], "the same times as %.60s:%u", a->source, a->line);
+        }
+        return 0;
+}
+
+/* NCCL's own choice in @t's place, by the settings most of its samples have; NULL: it was not measured there. */
+static const char *usual_settings(const struct capo_samples *set, const struct seen *seen, const struct capo_trial *t)
+{
+        const char *best = NULL;
+        size_t most = 0;
+
+        for (size_t i = 0; i < set->n_runs; i++) {
+                const struct capo_trial *a = &set->runs[i];
+                size_t n = 0;
+
+                if (a->left_out || !seen[i].n_default || !same_place(a, t) || (best && !strcmp(a->settings, best)))
+                        continue;
+                for (size_t k = 0; k < set->n_runs; k++) {
+                        if (!set->runs[k].left_out && same_place(&set->runs[k], t) &&
+                            !strcmp(set->runs[k].settings, a->settings))
+                                n += seen[k].n_default;
+                }
+                if (n > most || (n == most && !a->settings[0])) {
+                        most = n;
+                        best = a->settings;
+                }
+        }
+        return best;
+}
+
+/* Was NCCL's own choice measured on these hosts? Hosts that nobody wrote down are not known to differ. */
+static bool default_there(const struct capo_samples *set, const struct seen *seen, const struct capo_trial *t)
+{
+        bool any = false;
+
+        for (size_t i = 0; i < set->n_runs; i++) {
+                const struct capo_trial *a = &set->runs[i];
+
+                if (a->left_out || !seen[i].n_default || !same_place(a, t))
+                        continue;
+                if (!a->hosts[0] || !strcmp(a->hosts, t->hosts))
+                        return true;
+                any = true;
+        }
+        return !any;
+}
+
+/* Only a few sets of files have runs that differ in these; so the loops over all runs are rare. */
+static void compare(struct capo_samples *set, const struct seen *seen)
+{
+        bool settings = false, hosts = false;
+
+        for (size_t i = 0; i < set->n_runs; i++) {
+                settings |= strcmp(set->runs[i].settings, set->runs[0].settings) != 0;
+                hosts |= strcmp(set->runs[i].hosts, set->runs[0].hosts) != 0;
+        }
+        for (size_t i = 0; settings && i < set->n_runs; i++) {
+                struct capo_trial *t = &set->runs[i];
+                const char *usual = t->left_out ? NULL : usual_settings(set, seen, t);
+
+                if (usual && strcmp(usual, t->settings))
+                        leave_out(t, "other settings (%.50s) than NCCL's own choice",
+                                  t->settings[0] ? t->settings : "none");
+        }
+        for (size_t i = 0; hosts && i < set->n_runs; i++) {
+                struct capo_trial *t = &set->runs[i];
+
+                if (!t->left_out && t->hosts[0] && seen[i].n_forced && !seen[i].n_default &&
+                    !default_there(set, seen, t))
+                        leave_out(t, "NCCL's own choice was measured on other hosts than %.40s", t->hosts);
+        }
+}
+
+int capo_fit_guard(struct capo_samples *set, bool force)
+{
+        _cleanup_free_ struct seen *seen = calloc(set->n_runs + 1, sizeof *seen);
+        int e;
+
+        if (!seen)
+                return -ENOMEM;
+        look(set, seen);
+        e = identical(set, seen);
+        if (e == 0 && !force)
+                compare(set, seen);
+        return e;
+}

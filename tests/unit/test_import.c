@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is made of a text: runs, what they are taken for, and what is left out. docs/store.md has the grammar of labels. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/calls.h"
+#include "profiles/import/import.h"
+
+/* Three rows of eight ranks; @pre before each, @wrong values wrong. */
+static void rows(FILE *f, double slow, const char *pre, const char *wrong)
+{
+        for (int i = 0; i < 3; i++) {
+                double bytes = 1 << (20 + 2 * i), us = (bytes / 200e3 + 20) * slow, gbs = bytes / us / 1e3;
+
+                fprintf(f, "%s%12.0f %12.0f float sum -1 %.2f %.2f %.2f %s %.2f %.2f %.2f %s\n", pre, bytes, bytes / 4,
+                        us, gbs, gbs * 1.75, wrong, us, gbs, gbs * 1.75, wrong);
+        }
+}
+
+static struct capo_samples set;
+static char error[512];
+
+static int import(const char *text)
+{
+        char path[] = "/tmp/capo-import-XXXXXX";
+        const struct capo_label label = {.call = CAPO_CALL_ALLREDUCE};
+        FILE *f = fdopen(mkstemp(path), "w");
+        double slow = 1;
+        int r;
+
+        for (const char *p = text; *p; p++) { /* % stands for rows, W for wrong ones */
+                if (*p == '%')
+                        rows(f, slow += 0.1, "", "0");
+                else if (*p == 'W' && p[1] == '\n')
+                        rows(f, slow += 0.1, "", "3.55843e+07");
+                else
+                        putc(*p, f);
+        }
+        fclose(f);
+        r = capo_import(path, &label, &set, error, sizeof error);
+        unlink(path);
+        return r;
+}
+
+static void finish(void)
+{
+        capo_samples_free(&set);
+}
+
+TestSuite(import, .fini = finish);
+
+#define RING  CAPO_ALGO_PROTO(CAPO_ALGO_RING, 0)
+#define TREE  CAPO_ALGO_PROTO(CAPO_ALGO_TREE, 0)
+#define LL    CAPO_ALGO_PROTO(0, CAPO_PROTO_LL)
+#define NCCLS 0
+#define OUT   255 /* takes no part */
+
+static const struct {
+        const char *name, *text;
+        int runs[4]; /* what each is taken for, -1 ends */
+} labels[] = {
+        {"nothing said", "%", {NCCLS, -1}},
+        {"a label line", "### ALGO=Ring GPUS=8\n%", {RING, -1}},
+        {"with a repeat's number", "=== NCCL_PROTO=LL rep 2\n%", {LL, -1}},
+        {"unlabelled after labelled", "### ALGO=Ring\n%# nThread 1 iters: 20\n%", {RING, OUT, -1}},
+        {"unlabelled before labelled", "%### ALGO=Ring\n%", {NCCLS, RING, -1}},
+        {"auto after labelled", "### ALGO=Ring\n%### ALGO=auto\n%", {RING, NCCLS, -1}},
+        {"prose is no label", "DEFAULT vs NCCL_PROTO=LL\n%", {OUT, -1}},
+        {"a heading is no label", "| size | NCCL_ALGO=Ring | NCCL_ALGO=Tree |\n%", {OUT, -1}},
+        {"a command line", "NCCL_ALGO=Tree ./build/all_reduce_perf -b 1M\n%", {TREE, -1}},
+        {"mpirun's", "$ mpirun -x NCCL_ALGO=Tree -np 8 ./all_reduce_perf -b 1M\n%", {TREE, -1}},
+        {"a command line that forces nothing",
+         "$ mpirun -x NCCL_ALGO=Tree ./all_reduce_perf\n%$ mpirun ./all_reduce_perf\n%",
+         {TREE, NCCLS, -1}},
+        {"another tuner", "h:1:2 [0] NCCL INFO TUNER/Plugin: Using AWS OFI (v4)\n%", {OUT, -1}},
+        {"NCCL's own tuner", "h:1:2 [0] NCCL INFO TUNER/Plugin: Using internal tuner plugin.\n%", {NCCLS, -1}},
+        {"one run in error among others",
+         "### ALGO=Ring\n%### ALGO=Ring\n### PROTO=LL ALGO=Ring\nW\n### ALGO=Tree\n%",
+         {RING, TREE, -1}},
+};
+
+Test(import, labels)
+{
+        for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+                size_t n = 0;
+
+                cr_expect_eq(import(labels[i].text), 0, "%s: %s", labels[i].name, error);
+                for (; labels[i].runs[n] >= 0 && n < set.n_runs; n++) {
+                        const struct capo_sample *s = set.v;
+
+                        while (s < set.v + set.n && s->run != n)
+                                s++;
+                        cr_expect_eq(set.runs[n].left_out ? OUT : s->want, labels[i].runs[n], "%s: run %zu is %d (%s)",
+                                     labels[i].name, n, set.runs[n].left_out ? OUT : s->want, set.runs[n].why);
+                }
+                cr_expect(n == set.n_runs && labels[i].runs[n] < 0, "%s: %zu runs", labels[i].name, set.n_runs);
+                capo_samples_free(&set);
+        }
+}
+
+Test(import, what_a_launcher_puts_before_a_line_is_no_part_of_it)
+{
+        static const char *const before[] = {"[1,0]<stdout>:",
+                                             "Mon Nov 22 10:00:00 2026[1,0]<stdout>:",
+                                             "2026-11-22T10:00:00.123456Z stdout F ",
+                                             "2026-11-22 10:00:00,123 ",
+                                             "[pod/nccl-test-0/main] ",
+                                             "(RayTrainWorker pid=123, ip=10.0.0.1) ",
+                                             "[default0]:",
+                                             "\033[36m",
+                                             "0: "};
+
+        for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+                char *text;
+                size_t n;
+                FILE *f = open_memstream(&text, &n);
+
+                rows(f, 1, before[i], "0");
+                fclose(f);
+                cr_expect_eq(import(text), 0, "\"%s\": %s", before[i], error);
+                cr_expect_eq(set.n, 6, "\"%s\": %zu samples", before[i], set.n);
+                capo_samples_free(&set);
+                free(text);
+        }
+}
+
+Test(import, wrong_results_in_any_notation_reject_a_run)
+{
+        cr_expect_lt(import("W\n"), 0);
+        cr_expect_eq(set.n_rejected, 1);
+}
+
+Test(import, ranks_are_taken_from_bandwidths_only_where_one_number_fits)
+{
+        static const char *const eight = "16777216 4194304 float sum -1 367.77 45.62 79.83 0\n"
+                                         "67108864 16777216 float sum -1 871.09 77.04 134.82 0\n";
+        static const char *const many = "16777216 4194304 float sum -1 367.77 45.62 90.88 0\n"
+                                        "67108864 16777216 float sum -1 871.09 77.04 153.48 0\n";
+
+        cr_expect_eq(import(eight), 0, "%s", error);
+        cr_expect_eq(set.runs[0].n_ranks, 8);
+        capo_samples_free(&set);
+        cr_expect_lt(import(many), 0);
+}
+
+Test(import, a_row_cut_in_its_last_column_is_left_out_alone)
+{
+        cr_expect_eq(import("%8388608 2097152 float sum -1 61.94 135.43 237.00 0 61.94 135.43 237.00\n"), 0, "%s",
+                     error);
+        cr_expect_eq(set.n, 6);
+        cr_expect_eq(set.n_rejected, 0);
+}
+
+Test(import, rows_with_commas)
+{
+        cr_expect_eq(import("size,count,type,redop,root,time,algbw,busbw,#wrong,time,algbw,busbw,#wrong\n"
+                            "16777216,4194304,float,sum,-1,367.77,45.62,79.83,0,367.77,45.62,79.83,0,\n"),
+                     0, "%s", error);
+        cr_expect_eq(set.n, 2);
+}
+
+Test(import, ncclS_own_count_of_nodes_is_the_one_of_a_rule)
+{
+        cr_expect_eq(
+                import("#  Rank  0 Group  0 Pid  1 on  a device  0 [0x00] NVIDIA GB200\n"
+                       "#  Rank  1 Group  0 Pid  1 on  a device  1 [0x00] NVIDIA GB200\n"
+                       "#  Rank  2 Group  0 Pid  1 on  a device  2 [0x00] NVIDIA GB200\n"
+                       "#  Rank  3 Group  0 Pid  1 on  a device  3 [0x00] NVIDIA GB200\n"
+                       "#  Rank  4 Group  0 Pid  1 on  b device  0 [0x00] NVIDIA GB200\n"
+                       "#  Rank  5 Group  0 Pid  1 on  b device  1 [0x00] NVIDIA GB200\n"
+                       "#  Rank  6 Group  0 Pid  1 on  b device  2 [0x00] NVIDIA GB200\n"
+                       "#  Rank  7 Group  0 Pid  1 on  b device  3 [0x00] NVIDIA GB200\n"
+                       "a:1:1 [0] NCCL INFO comm 0x5 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 1\n%"),
+                0, "%s", error);
+        cr_expect_eq(set.runs[0].n_nodes, 1);
+        cr_expect_str_eq(set.runs[0].layout, "8");
+        cr_expect_str_eq(set.runs[0].hosts, "a,b");
+}
+
+Test(import, other_settings_are_kept_in_order)
+{
+        cr_expect_eq(import("### NCCL_SOCKET_NTHREADS=4 NCCL_BUFFSIZE=8388608 NCCL_DEBUG=INFO\n%"), 0, "%s", error);
+        cr_expect_str_eq(set.runs[0].settings, "NCCL_BUFFSIZE=8388608 NCCL_SOCKET_NTHREADS=4");
+}
