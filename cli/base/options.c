@@ -51,7 +51,7 @@ static const char *take_number(const struct cli_option *row, void *target, const
         static char expected[96];
         static const char *const what[] = {[CLI_KIND_COUNT] = "a whole number",
                                            [CLI_KIND_NUMBER] = "a number",
-                                           [CLI_KIND_SECONDS] = "seconds",
+                                           [CLI_KIND_SECONDS] = "a number of seconds",
                                            [CLI_KIND_PERCENT] = "percent"};
         static const char *const units[] = {[CLI_KIND_SECONDS] = "s", [CLI_KIND_PERCENT] = "%"};
         const char *unit = row->kind < N_ELEMENTS(units) ? units[row->kind] : NULL;

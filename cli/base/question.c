@@ -196,22 +196,34 @@ static int find_machine(struct question *q, const char *verb)
         return 0;
 }
 
-static int find_ranks(struct question *q)
+static int busid(const void *topology, const char *text)
 {
-        char why[512];
+        const struct capo_topology *t = topology;
+        int gpu = t ? capo_topology_gpu_by_busid(t, text) : -1;
+
+        return gpu < 0 ? -1 : t->gpus[gpu].dev;
+}
+
+static int find_ranks(struct question *q, const char *verb)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        const char *text = q->gpus ? q->gpus : q->alloc;
+        struct capo_gpus_of of = {q->topo[0], q->devs, q->n_devs, .busid = busid};
+        struct machine_words machine = {.topo = q->topo[0], .platform = q->platform, .partial = true};
+        struct machine_source source;
+        char why[512], all[16];
         int r;
 
-        if (q->gpus) {
-                r = capo_plan_gpus_parse(q->gpus, q->ranks, CAPO_PLAN_RANKS_MAX, &q->n_ranks, why, sizeof why);
-        } else {
-                char all[16];
-
-                snprintf(all, sizeof all, "%zu", q->n_devs);
-                r = capo_plan_alloc_parse(q->alloc ? q->alloc : all, q->devs, q->n_devs, q->ranks, CAPO_PLAN_RANKS_MAX,
-                                          &q->n_ranks, why, sizeof why);
-        }
+        snprintf(all, sizeof all, "%zu", q->n_devs);
+        if (text && strchr(text, '.') && machine_load(verb, &machine, &t, &source) < 0)
+                return -EINVAL;
+        of.machine = t;
+        if ((t || q->n_topo > 1) && !capo_gpus_counts(text ? text : all, !q->gpus))
+                of.n_devs = 0; /* places are numbers then: of a bus id, and of nodes that differ */
+        r = capo_plan_ranks_parse(text ? text : all, !q->gpus, &of, q->ranks, CAPO_PLAN_RANKS_MAX, &q->n_ranks, why,
+                                  sizeof why);
         if (r < 0)
-                capo_error("%s: %s", q->gpus ? "--gpus" : "--alloc", why);
+                capo_error("%s: %s: %s", verb, q->gpus ? "--gpus" : "--alloc", why);
         return r;
 }
 
@@ -236,8 +248,10 @@ int question_prepare(struct question *q, const char *verb)
 
 int question_ranks(struct question *q, const char *verb)
 {
-        if (find_ranks(q) < 0)
-                return CAPO_EXIT_USAGE;
+        int r = find_ranks(q, verb);
+
+        if (r < 0)
+                return r == -EINVAL ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
         if (q->profile)
                 find_class(q, verb);
         return CAPO_EXIT_OK;

@@ -11,6 +11,7 @@
 #include "cli/base/machine.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
+#include "profiles/machine/gpus.h"
 #include "profiles/machine/platform.h"
 
 static int parts(const struct fit_models *m, char *tools, char *libnccl, size_t room)
@@ -65,23 +66,6 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const 
                                            : "none expected to gain 15 % over NCCL's own choice: no rule");
         }
         return 0;
-}
-
-/* "3+5" are counts; "{0,2,3}", "1,2,3+0-4" GPUs. Return: 0, or what capo_alloc_parse() says. */
-static int alloc_of(const struct capo_topology *t, const char *text, bool *exact, struct capo_alloc *out, char *why,
-                    size_t room)
-{
-        char plain[1024];
-        struct capo_layout layout;
-        size_t n = 0;
-
-        *exact = capo_layout_parse(text, &layout, NULL) < 0;
-        for (const char *s = text; *s && n + 1 < sizeof plain; s++) {
-                if (!strchr("{} ", *s))
-                        plain[n++] = *s;
-        }
-        plain[n] = 0;
-        return capo_alloc_parse(t, plain, !*exact, out, why, room);
 }
 
 /* Collectives in the order people look for them. Return: malloc'ed asks; NULL after saying why. */
@@ -175,8 +159,8 @@ static int named(struct asking *k, const char *text)
 {
         struct capo_alloc a = {0};
         char why[512];
-        bool exact;
-        int r = alloc_of(k->machine->t, text, &exact, &a, why, sizeof why);
+        bool exact = !capo_gpus_counts(text, true);
+        int r = capo_alloc_parse(k->machine->t, text, true, &a, why, sizeof why);
 
         if (r == 0 && a.n_ranks < 2) {
                 snprintf(why, sizeof why, "one GPU has nobody to talk to");

@@ -148,7 +148,7 @@ static const struct cli_option options[] = {
         {"alloc", CLI_TEXT(struct plan_options, q.alloc, "3+5"),
          "the first 3 GPUs of one node and the first 5 of another; 4x8 is four nodes of 8"},
         {"gpus", CLI_TEXT(struct plan_options, q.gpus, "LIST"),
-         "0:1,2,3;1:0-4: these GPUs of these nodes; 1,4,6 for one node"},
+         "0:1,2,3;1:0-4: these GPUs of these nodes, also written 1,2,3+0-4 or {1,2,3} + {0-4}; 1,4,6 for one node; bus ids"},
         {CLI_HEADING, "The questions"},
         {"coll", CLI_TEXT(struct plan_options, q.colls, "LIST"),
          "allreduce, broadcast, reduce, allgather, reducescatter, with commas between, or all; default allreduce"},

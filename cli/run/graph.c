@@ -77,19 +77,20 @@ int capo_run_allocation(const struct capo_run *run, const char *dir)
         struct machine_source s;
         struct capo_layout layout;
         struct capo_alloc a;
-        bool told = run->topo || run->platform || run->gpus, is_auto = run->graph && !strcmp(run->graph, "auto");
+        const char *gpus = run->gpus ? run->gpus : run->alloc;
+        bool told = run->topo || run->platform || gpus, is_auto = run->graph && !strcmp(run->graph, "auto");
         int status;
 
         if (!told && !is_auto)
                 return run->graph ? graph_option(run->graph, NULL, NULL, NULL, dir) : 0;
-        if (!(run->topo || run->platform) || !run->gpus) {
-                capo_error("run: --gpus, --graph auto and --topo or --platform go together: which GPUs of which "
-                           "machine");
+        if (!(run->topo || run->platform) || !gpus || (run->gpus && run->alloc)) {
+                capo_error("run: --gpus or --alloc, --graph auto and --topo or --platform go together: which GPUs of "
+                           "which machine");
                 return CAPO_EXIT_USAGE;
         }
         if (machine_load("run", &o, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
-        if (capo_alloc_parse(t, run->gpus, false, &a, why, sizeof why) < 0) {
+        if (capo_alloc_parse(t, gpus, !run->gpus, &a, why, sizeof why) < 0) {
                 capo_error("run: %s", why);
                 return CAPO_EXIT_FAIL;
         }

@@ -335,6 +335,7 @@ const struct cli_option run_options[] = {
          "(CAPO_CLASS) and its layout; give the same on every machine"},
         {"platform", CLI_TEXT(struct capo_run, platform, "NAME"), "the same machine by its name"},
         {"gpus", CLI_TEXT(struct capo_run, gpus, "LIST"), "the GPUs, as in capo topo: 1,2,3+0-4"},
+        {"alloc", CLI_TEXT(struct capo_run, alloc, "SIZES"), "or the first ones: 3+5"},
         {"graph", CLI_FILE(struct capo_run, graph, "DIR"),
          "auto, with these: graph files where capo graph finds a gain. Communicators of all ranks are made with them, "
          "all others without; nothing where a machine is not the one described. DIR: the same with what capo graph -o "

@@ -6,15 +6,16 @@
 #include "cli/base/options.h"
 
 struct capo_run {
-        const char *dir;                    /* NULL: capo-logs/<job id or time> */
-        const char *trace;                  /* NULL: not set */
-        int sample;                         /* -1: not set */
-        const char *names;                  /* file with names of communicators */
-        const char *profile;                /* file, name or "auto"; NULL: no tuner is loaded at all */
-        const char *layout;                 /* ranks per node; NULL: from the launcher */
-        const char *topo, *platform, *gpus; /* the allocation, as in capo topo; NULL: not told */
-        const char *graph;                  /* "auto" or an NCCL graph file; NULL: none */
-        bool allow_modelled;                /* or CAPO_ALLOW_MODELLED */
+        const char *dir;             /* NULL: capo-logs/<job id or time> */
+        const char *trace;           /* NULL: not set */
+        int sample;                  /* -1: not set */
+        const char *names;           /* file with names of communicators */
+        const char *profile;         /* file, name or "auto"; NULL: no tuner is loaded at all */
+        const char *layout;          /* ranks per node; NULL: from the launcher */
+        const char *topo, *platform; /* the machine, as in capo topo; NULL: not told */
+        const char *gpus, *alloc;    /* the allocation on it */
+        const char *graph;           /* "auto" or an NCCL graph file; NULL: none */
+        bool allow_modelled;         /* or CAPO_ALLOW_MODELLED */
         bool quiet;
 };
 

@@ -126,10 +126,10 @@ static const struct cli_option options[] = {
          "a machine capo knows: dgx1v, dgx1p, dgx2, dgxa100, hgxh100, ... (capo plan --help has the list), gb200-nvl36, "
          "gb200-nvl72; with --topo it supplies NVLinks the file lacks"},
         {"gpus", CLI_TEXT(struct topo_options, gpus, "LIST"),
-         "1,2,3 or 0-4 or bus ids; 1,2,3+0-4 is two machines; without it all GPUs, on this machine those that the driver "
+         "1,2,3 or 0-4 or bus ids; 1,2,3+0-4, also written {1,2,3} + {0-4} or 0:1,2,3;1:0-4, is two machines; without it all GPUs, on this machine those that the driver "
          "opens to this process and CUDA_VISIBLE_DEVICES picks: numbers, UUIDs or beginnings of them, MIG slices"},
         {"alloc", CLI_TEXT(struct topo_options, alloc, "SIZES"),
-         "3+5: the first 3 and the first 5 GPUs of two machines"},
+         "3+5: the first 3 and the first 5 GPUs of two machines; 4x8 is four of 8. All that --gpus takes is taken too, but bare numbers are counts"},
         {"every", CLI_COUNT(struct topo_options, every, "K", 2, 4096), "all allocations of K GPUs, one line per class"},
         {"classes", CLI_FLAG(struct topo_options, classes), "all classes of the machine, as the table in docs/"},
         {"atlas", CLI_FLAG(struct topo_options, atlas),

@@ -37,7 +37,8 @@ static int ask(const struct capo_fit_machine *m, const char *layout, const struc
 
         if (n < 0)
                 return n;
-        e = capo_plan_alloc_parse(layout, devs, (size_t)n, gpus, CAPO_PLAN_RANKS_MAX, &q.n_ranks, why, room);
+        e = capo_plan_ranks_parse(layout, true, &(struct capo_gpus_of){m->topo, devs, (size_t)n}, gpus,
+                                  CAPO_PLAN_RANKS_MAX, &q.n_ranks, why, room);
         if (e < 0)
                 return e;
         for (int p = 0; p < s->n_points && q.n_asks < MAX_SIZES; p++)

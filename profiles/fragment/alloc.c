@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which GPUs: what people write on a command line, and what a scheduler gave. */
-#include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/util.h"
 #include "profiles/fragment/fragment.h"
+#include "profiles/machine/gpus.h"
 
 void capo_alloc_free(struct capo_alloc *a)
 {
@@ -62,146 +61,53 @@ char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a
         return text;
 }
 
-struct reader {
-        const struct capo_topology *t;
-        struct capo_alloc *a;
-        const char *text;
-        char *why;
-        size_t room;
-};
-
-static int bad(struct reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static int bad(struct reader *r, const char *format, ...)
+static int busid(const void *topology, const char *text)
 {
-        int n = snprintf(r->why, r->room, "allocation \"%.80s\": ", r->text);
-        va_list args;
-
-        va_start(args, format);
-        if (n > 0 && (size_t)n < r->room)
-                vsnprintf(r->why + n, r->room - (size_t)n, format, args);
-        va_end(args);
-        return -EINVAL;
+        return capo_topology_gpu_by_busid(topology, text);
 }
 
-static int add(struct reader *r, int gpu)
+/* Machines by order; the numbers that were written for them say no more. */
+static int number_nodes(struct capo_alloc *a, const struct capo_gpu_place *places, const char *text, char *why,
+                        size_t room)
 {
-        struct capo_alloc *a = r->a;
-
         for (int i = 0; i < a->n_ranks; i++) {
-                if (a->ranks[i].node == a->n_nodes - 1 && a->ranks[i].gpu == gpu)
-                        return bad(r, "GPU %d is there twice", r->t->gpus[gpu].dev);
-        }
-        if (a->n_ranks % 16 == 0) {
-                void *more = realloc(a->ranks, sizeof *a->ranks * (size_t)(a->n_ranks + 16));
+                bool new = !i || places[i].node != places[i - 1].node;
 
-                if (!more)
-                        return -ENOMEM;
-                a->ranks = more;
+                for (int k = 0; new &&k < i; k++) {
+                        if (places[k].node == places[i].node) {
+                                snprintf(why, room, "allocation \"%.80s\": machine %d is there twice", text,
+                                         places[i].node);
+                                return -EINVAL;
+                        }
+                }
+                a->n_nodes += new;
+                a->ranks[i] = (struct capo_alloc_rank){a->n_nodes - 1, places[i].gpu};
         }
-        a->ranks[a->n_ranks++] = (struct capo_alloc_rank){a->n_nodes - 1, gpu};
         return 0;
 }
 
-static int read_gpu(struct reader *r, const char **p)
-{
-        char word[64];
-        size_t n = strcspn(*p, ",+; \t");
-        char *end;
-        int e = 0;
-
-        snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : sizeof word - 1), *p);
-        *p += n;
-        if (strchr(word, '.')) {
-                int gpu = capo_topology_gpu_by_busid(r->t, word);
-
-                return gpu < 0 ? bad(r, "no GPU at %s", word) : add(r, gpu);
-        }
-        if (!isdigit((unsigned char)*word))
-                return bad(r, "expected a GPU number, a range such as 0-3 or a bus id, found \"%s\"", word);
-        long from = strtol(word, &end, 10), to = from;
-
-        if (*end == '-' && isdigit((unsigned char)end[1]))
-                to = strtol(end + 1, &end, 10);
-        if (*end || to < from || to > 100000)
-                return bad(r, "expected a GPU number or a range such as 0-3, found \"%s\"", word);
-        for (long dev = from; dev <= to && !e; dev++) {
-                int gpu = capo_topology_gpu_by_dev(r->t, (int)dev);
-
-                e = gpu < 0 ? bad(r, "no GPU %ld; this machine has %zu, numbered %d to %d", dev, r->t->n_gpus,
-                                  r->t->gpus[0].dev, r->t->gpus[r->t->n_gpus - 1].dev)
-                            : add(r, gpu);
-        }
-        return e;
-}
-
-/* "1:" at the beginning of a machine, as capo plan writes them: its number says nothing that the order does not. */
-static void skip_node(const struct reader *r, const char **p)
-{
-        size_t digits = strspn(*p, "0123456789");
-        bool first = *p == r->text || (*p)[-1] == ';';
-
-        if (first && digits && (*p)[digits] == ':' && memchr(*p, '.', strcspn(*p, ",;+")) == NULL)
-                *p += digits + 1;
-}
-
-static int read_list(struct reader *r)
-{
-        const char *p = r->text;
-        int e = 0;
-
-        r->a->n_nodes = 1;
-        while (!e) {
-                p += strspn(p, " \t{}");
-                skip_node(r, &p);
-                e = read_gpu(r, &p);
-                p += strspn(p, " \t{}");
-                if (e || !*p)
-                        break;
-                if (*p == '+' || *p == ';')
-                        r->a->n_nodes++;
-                else if (*p != ',')
-                        return bad(r, "expected , or + (next machine), found \"%s\"", p);
-                p++;
-        }
-        return e;
-}
-
-static int read_sizes(struct reader *r)
-{
-        struct capo_layout l;
-        const char *at = "";
-        int e = 0;
-
-        if (capo_layout_parse(r->text, &l, &at) < 0)
-                return bad(r, "expected GPUs per machine such as 3+5 or 2x8, found \"%s\"", at);
-        if (capo_layout_largest(&l) > r->t->n_gpus)
-                return bad(r, "a machine of %s has %zu GPUs, not %u", r->t->name, r->t->n_gpus,
-                           capo_layout_largest(&l));
-        if (l.n_ranks > 4096)
-                return bad(r, "%u ranks are more than can be analysed (4096)", l.n_ranks);
-        for (uint32_t i = 0; i < l.n_runs && !e; i++) {
-                for (uint32_t k = 0; k < l.runs[i].nodes && !e; k++) {
-                        r->a->n_nodes++;
-                        for (uint32_t g = 0; g < l.runs[i].ranks && !e; g++)
-                                e = add(r, (int)g);
-                }
-        }
-        return e;
-}
-
-int capo_alloc_parse(const struct capo_topology *t, const char *text, bool sizes, struct capo_alloc *out, char *why,
+int capo_alloc_parse(const struct capo_topology *t, const char *text, bool counts, struct capo_alloc *out, char *why,
                      size_t room)
 {
+        _cleanup_free_ uint16_t *devs = malloc((t->n_gpus + 1) * sizeof *devs);
+        struct capo_gpus_of of = {t->name, devs, t->n_gpus, 4096, busid, t};
+        struct capo_gpu_place *places;
         struct capo_alloc a = {0};
-        struct reader r = {t, &a, text, why, room};
-        int e = sizes ? read_sizes(&r) : read_list(&r);
+        size_t n;
+        int e;
 
-        if (e < 0) {
-                if (e == -ENOMEM)
-                        snprintf(why, room, "out of memory");
-                capo_alloc_free(&a);
+        for (size_t i = 0; devs && i < t->n_gpus; i++)
+                devs[i] = (uint16_t)t->gpus[i].dev;
+        e = devs ? capo_gpus_parse(text, counts, &of, &places, &n, why, room) : -ENOMEM;
+        if (e < 0)
                 return e;
-        }
-        *out = a;
-        return 0;
+        a.ranks = calloc(n + 1, sizeof *a.ranks);
+        a.n_ranks = (int)n;
+        e = a.ranks ? number_nodes(&a, places, text, why, room) : -ENOMEM;
+        free(places);
+        if (e < 0)
+                capo_alloc_free(&a);
+        else
+                *out = a;
+        return e;
 }

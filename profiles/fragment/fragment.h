@@ -34,13 +34,12 @@ struct capo_alloc {
 };
 
 /**
- * capo_alloc_parse() - "1,2,3", "0-4", "1,2,3+0-4" or "0:1,2,3;1:0-4" (machine by machine), "3+5" with @sizes (the
- * first 3 and 5 GPUs), bus ids in place of numbers
- * @why: "allocation TEXT: expected ..., found ..."
+ * capo_alloc_parse() - an allocation as people and pages write it (profiles/machine/gpus.h)
+ * @counts: "3+5" is the first 3 and 5 GPUs, else GPU 3 and GPU 5
  *
- * Return: 0; -EINVAL; -ENOMEM.
+ * Return: 0; -EINVAL, -ENOENT the machine has no such GPU, with @why; -ENOMEM.
  */
-int capo_alloc_parse(const struct capo_topology *t, const char *text, bool sizes, struct capo_alloc *out, char *why,
+int capo_alloc_parse(const struct capo_topology *t, const char *text, bool counts, struct capo_alloc *out, char *why,
                      size_t room);
 
 /** capo_alloc_gpus() - GPUs (indexes) of one machine. Return: 0; -ENOMEM. */

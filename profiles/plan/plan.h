@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "capo/profile.h"
+#include "profiles/machine/gpus.h"
 #include "capo/record.h"
 
 enum { CAPO_PLAN_RANKS_MAX = 256, CAPO_PLAN_GPUS_MAX = 32, CAPO_PLAN_ALGOS = 8, CAPO_PLAN_PROTOS = 3 };
@@ -169,17 +170,14 @@ bool capo_plan_setting_passes(const char *var);
 int capo_plan_machine_gpus(const char *topo, const char *platform, uint16_t *devs, char *why, size_t room);
 
 /**
- * capo_plan_gpus_parse() - "0:1,2,3;1:0,1,2,3,4", or "1,4,6" for one node, to ranks
- * capo_plan_alloc_parse() - "3+5", "4x8", "2+4x8" to ranks on the first GPUs of each node
+ * capo_plan_ranks_parse() - an allocation (profiles/machine/gpus.h) to ranks
+ * @of:  the machine; its `most` is not looked at
  * @out: @room entries; @n is set to their number
- * @devs: GPU numbers of a machine by rising number, @n_devs of them
  *
- * Return: 0; -EINVAL with @why.
+ * Return: as capo_gpus_parse().
  */
-int capo_plan_gpus_parse(const char *text, struct capo_plan_gpu *out, size_t room, size_t *n, char *why,
-                         size_t why_room);
-int capo_plan_alloc_parse(const char *text, const uint16_t *devs, size_t n_devs, struct capo_plan_gpu *out, size_t room,
-                          size_t *n, char *why, size_t why_room);
+int capo_plan_ranks_parse(const char *text, bool counts, const struct capo_gpus_of *of, struct capo_plan_gpu *out,
+                          size_t room, size_t *n, char *why, size_t why_room);
 
 /** capo_plan_gpus_print() - "{1,2,3} + {0,1,2,3,4}". Return: @text. */
 const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, char *text, size_t room);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The words of a question: allocations, sizes, and which libnccl is meant when none is named. */
-#include <ctype.h>
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
@@ -14,65 +13,24 @@
 #include "core/base/util.h"
 #include "profiles/plan/plan.h"
 
-static int add(struct capo_plan_gpu *out, size_t room, size_t *n, unsigned long node, unsigned long dev, char *why,
-               size_t why_room)
+int capo_plan_ranks_parse(const char *text, bool counts, const struct capo_gpus_of *of, struct capo_plan_gpu *out,
+                          size_t room, size_t *n, char *why, size_t why_room)
 {
-        if (*n == room || node > UINT16_MAX || dev > UINT16_MAX) {
-                snprintf(why, why_room, "more than %zu ranks, or a node or GPU number above %d", room, UINT16_MAX);
-                return -EINVAL;
-        }
-        out[(*n)++] = (struct capo_plan_gpu){(uint16_t)node, (uint16_t)dev};
+        struct capo_gpus_of limited = *of;
+        struct capo_gpu_place *places;
+        int r;
+
+        limited.most = room;
+        r = capo_gpus_parse(text, counts, &limited, &places, n, why, why_room);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < *n; i++)
+                out[i] = (struct capo_plan_gpu){
+                        (uint16_t)places[i].node,
+                        of->n_devs ? of->devs[places[i].gpu] : (uint16_t)places[i].gpu,
+                };
+        free(places);
         return 0;
-}
-
-int capo_plan_gpus_parse(const char *text, struct capo_plan_gpu *out, size_t room, size_t *n, char *why,
-                         size_t why_room)
-{
-        const char *at = text;
-        unsigned long node = 0;
-        bool named = strchr(text, ':') != NULL;
-
-        *n = 0;
-        while (*at) {
-                char *end;
-                unsigned long v = isdigit((unsigned char)*at) ? strtoul(at, &end, 10) : (end = (char *)at, 0);
-
-                if (named && (at == text || at[-1] == ';')) {
-                        if (end == at || *end != ':')
-                                goto bad;
-                        node = v;
-                        at = end + 1;
-                        continue;
-                }
-                if (end == at)
-                        goto bad;
-
-                unsigned long last = v;
-
-                if (*end == '-') { /* 0-3 */
-                        at = end + 1;
-                        last = isdigit((unsigned char)*at) ? strtoul(at, &end, 10) : (end = (char *)at, 0);
-                        if (end == at || last < v)
-                                goto bad;
-                }
-                for (; v <= last; v++) {
-                        if (add(out, room, n, node, v, why, why_room) < 0)
-                                return -EINVAL;
-                }
-                at = end;
-                if (*at == ',' && at[1])
-                        at++;
-                else if (*at == ';' && named && at[1])
-                        at++;
-                else if (*at)
-                        goto bad;
-        }
-        if (*n)
-                return 0;
-bad:
-        snprintf(why, why_room, "expected GPUs as 0:1,2,3;1:0-4 (node:GPU,...;...) or 1,4,6, found \"%s\" at \"%s\"",
-                 text, at);
-        return -EINVAL;
 }
 
 const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, char *text, size_t room)
@@ -97,44 +55,6 @@ const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, cha
                         at += (size_t)snprintf(text + at, room - at, "}");
         }
         return text;
-}
-
-int capo_plan_alloc_parse(const char *text, const uint16_t *devs, size_t n_devs, struct capo_plan_gpu *out, size_t room,
-                          size_t *n, char *why, size_t why_room)
-{
-        const char *at = text;
-        unsigned long node = 0;
-
-        *n = 0;
-        for (;;) {
-                char *end;
-                unsigned long nodes = 1, ranks = isdigit((unsigned char)*at) ? strtoul(at, &end, 10) : 0;
-
-                if (ranks && (*end == 'x' || *end == 'X') && isdigit((unsigned char)end[1])) {
-                        nodes = ranks;
-                        ranks = strtoul(end + 1, &end, 10);
-                }
-                if (!ranks || !nodes || (*end && *end != '+')) {
-                        snprintf(why, why_room,
-                                 "expected an allocation as 3+5, 8 or 4x8 (nodes x ranks), found \"%s\" at \"%s\"",
-                                 text, at);
-                        return -EINVAL;
-                }
-                if (ranks > n_devs) {
-                        snprintf(why, why_room, "%lu GPUs of one node asked for in \"%s\"; the topology has %zu", ranks,
-                                 text, n_devs);
-                        return -EINVAL;
-                }
-                for (; nodes; nodes--, node++) {
-                        for (unsigned long i = 0; i < ranks; i++) {
-                                if (add(out, room, n, node, devs[i], why, why_room) < 0)
-                                        return -EINVAL;
-                        }
-                }
-                if (!*end)
-                        return 0;
-                at = end + 1;
-        }
 }
 
 /* One term: "4K" or "1K..1G*2" or "64K..1M+64K". */

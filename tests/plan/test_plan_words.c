@@ -10,6 +10,7 @@
 #include "profiles/plan/symmetry.h"
 
 static const uint16_t devs[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+static const struct capo_gpus_of machine = {"a machine", devs, 8}, none = {0}; /* none: its GPUs are not known */
 
 Test(plan_words, gpus)
 {
@@ -32,7 +33,7 @@ Test(plan_words, gpus)
                 struct capo_plan_gpu out[CAPO_PLAN_RANKS_MAX];
                 char why[256] = "";
                 size_t n = 0;
-                int r = capo_plan_gpus_parse(rows[i].text, out, N_ELEMENTS(out), &n, why, sizeof why);
+                int r = capo_plan_ranks_parse(rows[i].text, false, &none, out, N_ELEMENTS(out), &n, why, sizeof why);
 
                 cr_assert_eq(r == 0 ? (int)n : -1, rows[i].n, "%s: %d, %zu GPUs, %s", rows[i].text, r, n, why);
                 if (r < 0)
@@ -55,7 +56,7 @@ Test(plan_words, allocations)
                 struct capo_plan_gpu out[CAPO_PLAN_RANKS_MAX];
                 char why[256];
                 size_t n;
-                int r = capo_plan_alloc_parse(rows[i].text, devs, 8, out, N_ELEMENTS(out), &n, why, sizeof why);
+                int r = capo_plan_ranks_parse(rows[i].text, true, &machine, out, N_ELEMENTS(out), &n, why, sizeof why);
 
                 cr_assert_eq(r == 0 ? (int)n : -1, rows[i].n, "%s", rows[i].text);
         }

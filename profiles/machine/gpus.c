@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/layout.h"
+#include "core/base/util.h"
+#include "profiles/machine/gpus.h"
+
+struct reader {
+        const struct capo_gpus_of *of;
+        struct capo_gpu_place *v;
+        size_t n;
+        const char *text, *at;
+        int node;
+        char *why;
+        size_t room;
+};
+
+static int bad(struct reader *r, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int bad(struct reader *r, int error, const char *format, ...)
+{
+        int n = snprintf(r->why, r->room, "allocation \"%.80s\": ", r->text);
+        va_list args;
+
+        va_start(args, format);
+        if (n > 0 && (size_t)n < r->room)
+                vsnprintf(r->why + n, r->room - (size_t)n, format, args);
+        va_end(args);
+        return error;
+}
+
+static void blanks(struct reader *r)
+{
+        r->at += strspn(r->at, " \t");
+}
+
+static int add(struct reader *r, int gpu)
+{
+        int number = r->of->n_devs ? r->of->devs[gpu] : gpu;
+
+        for (size_t i = 0; i < r->n; i++) {
+                if (r->v[i].node == r->node && r->v[i].gpu == gpu)
+                        return bad(r, -EINVAL, "GPU %d is there twice", number);
+        }
+        if (r->n == r->of->most)
+                return bad(r, -EINVAL, "more ranks than can be analysed (%zu)", r->of->most);
+        if (capo_array_room(&r->v, r->n, sizeof *r->v) < 0)
+                return -ENOMEM;
+        r->v[r->n++] = (struct capo_gpu_place){r->node, gpu};
+        return 0;
+}
+
+static int add_number(struct reader *r, long number)
+{
+        const struct capo_gpus_of *of = r->of;
+
+        if (!of->n_devs)
+                return number > UINT16_MAX ? bad(r, -EINVAL, "no GPU has the number %ld", number) : add(r, (int)number);
+        for (size_t i = 0; i < of->n_devs; i++) {
+                if (of->devs[i] == number)
+                        return add(r, (int)i);
+        }
+        return bad(r, -ENOENT, "no GPU %ld; this machine has %zu, numbered %d to %d", number, of->n_devs, of->devs[0],
+                   of->devs[of->n_devs - 1]);
+}
+
+static int read_gpu(struct reader *r)
+{
+        char word[64], *end;
+        size_t n = strcspn(r->at, ",+;{} \t");
+        long from, to;
+        int e = 0;
+
+        snprintf(word, sizeof word, "%.*s", (int)n, r->at);
+        r->at += n;
+        if (strchr(word, '.')) {
+                int gpu = r->of->busid ? r->of->busid(r->of->machine, word) : -1;
+
+                return gpu < 0 ? bad(r, -ENOENT, "no GPU at %s", word) : add(r, gpu);
+        }
+        if (!isdigit((unsigned char)*word))
+                return bad(r, -EINVAL,
+                           "expected a GPU number, a range such as 0-3 or a bus id, as in 1,2,3+0-4 or 0:1,2,3;1:0-4, "
+                           "found \"%s\"",
+                           *word ? word : r->at);
+        from = to = strtol(word, &end, 10);
+        if (*end == '-' && isdigit((unsigned char)end[1]))
+                to = strtol(end + 1, &end, 10);
+        if (*end || to < from || to > 100000)
+                return bad(r, -EINVAL, "expected a GPU number or a range such as 0-3, found \"%s\"", word);
+        for (long number = from; number <= to && !e; number++)
+                e = add_number(r, number);
+        return e;
+}
+
+/* "1:" before a machine; a bus id has a dot behind its colons. */
+static int read_node(struct reader *r)
+{
+        size_t digits = strspn(r->at, "0123456789");
+        bool named = digits && r->at[digits] == ':' && !memchr(r->at, '.', strcspn(r->at, ",;+{}"));
+        long node = named ? strtol(r->at, NULL, 10) : 0;
+
+        if (!named)
+                return 0;
+        if (node > UINT16_MAX)
+                return bad(r, -EINVAL, "no machine has the number %ld", node);
+        r->node = (int)node;
+        r->at += digits + 1;
+        blanks(r);
+        return 0;
+}
+
+static int read_machine(struct reader *r)
+{
+        int e = read_node(r);
+        bool open = *r->at == '{';
+
+        r->at += open;
+        while (!e) {
+                blanks(r);
+                e = read_gpu(r);
+                blanks(r);
+                if (e || *r->at != ',')
+                        break;
+                r->at++;
+        }
+        if (!e && open && *r->at != '}')
+                return bad(r, -EINVAL, "expected , or }, found \"%s\"", r->at);
+        r->at += !e && open;
+        blanks(r);
+        return e;
+}
+
+static int read_list(struct reader *r)
+{
+        for (;;) {
+                int e;
+
+                blanks(r);
+                e = read_machine(r);
+                if (e || !*r->at)
+                        return e;
+                if (*r->at != '+' && *r->at != ';')
+                        return bad(r, -EINVAL, "expected , or + (next machine), found \"%s\"", r->at);
+                r->at++;
+                r->node++;
+        }
+}
+
+/* Counts that this machine has. */
+static int check_counts(struct reader *r)
+{
+        struct capo_layout l;
+        const char *at = "";
+
+        if (capo_layout_parse(r->text, &l, &at) < 0)
+                return bad(r, -EINVAL, "expected GPUs per machine such as 3+5 or 2x8, found \"%s\"", at);
+        if (capo_layout_largest(&l) > r->of->n_devs)
+                return bad(r, -EINVAL, "a machine of %s has %zu GPUs, not %u", r->of->name, r->of->n_devs,
+                           capo_layout_largest(&l));
+        if (l.n_ranks > r->of->most)
+                return bad(r, -EINVAL, "%u ranks are more than can be analysed (%zu)", l.n_ranks, r->of->most);
+        return 0;
+}
+
+bool capo_gpus_counts(const char *text, bool counts)
+{
+        return strpbrk(text, "x*") || (counts && !strpbrk(text, ",-:;.{}"));
+}
+
+/* In the order they are written: nodes of 5+3 are not those of 3+5 where each has a description of its own. */
+static int read_counts(struct reader *r)
+{
+        const char *at = r->text;
+        int e = check_counts(r);
+
+        while (!e && *at) {
+                char *end;
+                unsigned long nodes = 1, ranks = strtoul(at, &end, 10);
+
+                end += strspn(end, " \t");
+                if (*end == 'x' || *end == '*') {
+                        nodes = ranks;
+                        ranks = strtoul(end + 1, &end, 10);
+                        end += strspn(end, " \t");
+                }
+                for (; nodes && !e; nodes--, r->node++) {
+                        for (unsigned long gpu = 0; gpu < ranks && !e; gpu++)
+                                e = add(r, (int)gpu);
+                }
+                at = end + (*end == '+');
+        }
+        return e;
+}
+
+int capo_gpus_parse(const char *text, bool counts, const struct capo_gpus_of *of, struct capo_gpu_place **out,
+                    size_t *n, char *why, size_t room)
+{
+        struct reader r = {.of = of, .text = text, .at = text, .why = why, .room = room};
+        int e = capo_gpus_counts(text, counts) ? read_counts(&r) : read_list(&r);
+
+        if (e < 0) {
+                if (e == -ENOMEM)
+                        snprintf(why, room, "out of memory");
+                free(r.v);
+                return e;
+        }
+        *out = r.v;
+        *n = r.n;
+        return 0;
+}
