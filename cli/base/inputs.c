@@ -176,11 +176,26 @@ static int read_store(const char *path, struct capo_samples *set, char *error, s
         return r;
 }
 
+void cli_inputs_left_out(const struct capo_samples *set)
+{
+        enum { SHOWN = 6 };
+        size_t n = 0;
+
+        for (size_t i = 0; i < set->n_runs; i++) {
+                if (set->runs[i].left_out && n++ < SHOWN)
+                        capo_warn("%s:%u: takes no part: %s", set->runs[i].source, set->runs[i].line, set->runs[i].why);
+        }
+        if (n > SHOWN)
+                capo_warn("%zu more runs take no part; capo fit --runs lists them", n - SHOWN);
+}
+
 int cli_inputs_csv(FILE *out, const struct capo_samples *set)
 {
         capo_csv_heads(out);
+        cli_inputs_left_out(set);
         for (size_t i = 0; i < set->n; i++) {
-                if (capo_csv_sample(out, &set->v[i], &set->runs[set->v[i].run]) < 0)
+                if (!set->runs[set->v[i].run].left_out &&
+                    capo_csv_sample(out, &set->v[i], &set->runs[set->v[i].run]) < 0)
                         return -EIO;
         }
         return 0;

@@ -39,6 +39,9 @@ int cli_input_read(const char *path, const struct capo_label *label, struct capo
 /** cli_inputs_notes() - say what was left out and why: the first few as warnings. */
 void cli_inputs_notes(const struct capo_samples *set);
 
+/** cli_inputs_left_out() - a warning for each of the first runs that take no part. */
+void cli_inputs_left_out(const struct capo_samples *set);
+
 /** cli_inputs_csv() - samples as flat CSV (profiles/store/csv.h). Return: 0 or -EIO. */
 int cli_inputs_csv(FILE *out, const struct capo_samples *set);
 

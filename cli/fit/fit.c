@@ -217,7 +217,7 @@ static int run(void *options, int n, char **words)
                 fit_runs(&j->set);
                 return CAPO_EXIT_OK;
         }
-        fit_left_out(&j->set);
+        cli_inputs_left_out(&j->set);
         r = capo_fit_make(&j->set, &j->options, &fit, &fault);
         capo_progress_end();
         if (r < 0) {

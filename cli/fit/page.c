@@ -71,6 +71,39 @@ static void regret(const struct capo_fit_series *s)
         putchar('\n');
 }
 
+static const char *short_size(uint64_t bytes, char *text, size_t room)
+{
+        static const char units[] = "KMG";
+        int unit = -1;
+
+        while (unit < 2 && bytes >= 1024 && bytes % 1024 == 0) {
+                bytes /= 1024;
+                unit++;
+        }
+        snprintf(text, room, unit < 0 ? "%llu" : "%llu%c", (unsigned long long)bytes, unit < 0 ? 0 : units[unit]);
+        return text;
+}
+
+/* What to type: a sweep has NCCL's own choice and the candidate in the same run. */
+static void sweep_command(const struct capo_fit_series *s)
+{
+        const struct capo_fit_next *n = &s->next;
+        const struct capo_fit_candidate *c = &s->candidates[n->candidate];
+        bool some = n->what == CAPO_FIT_NEXT_CANDIDATE || n->what == CAPO_FIT_NEXT_DEFAULT_AGAIN;
+        char a[24], b[24];
+
+        printf("  capo sweep --coll %s --sizes %s..%s", capo_coll_word((enum capo_coll)capo_coll_of_call(s->call)),
+               short_size(s->points[some ? n->first : 0].bytes, a, sizeof a),
+               short_size(s->points[some ? n->last : s->n_points - 1].bytes, b, sizeof b));
+        if (some && c->algo)
+                printf(" --algos %s", capo_algo_name(c->algo));
+        if (some && c->proto)
+                printf(" --protos %s", capo_proto_name(c->proto));
+        if (some && c->channels)
+                printf(" --channels %u", c->channels);
+        puts(" -- COMMAND");
+}
+
 static void next(const struct capo_fit_series *s)
 {
         const struct capo_fit_next *n = &s->next;
@@ -80,24 +113,27 @@ static void next(const struct capo_fit_series *s)
         case CAPO_FIT_NEXT_NOTHING: return;
         case CAPO_FIT_NEXT_DEFAULT:
                 puts("  would help most: NCCL's own choice at the same sizes (a run without NCCL_ALGO and NCCL_PROTO)");
-                return;
+                break;
         case CAPO_FIT_NEXT_DEFAULT_AGAIN:
                 printf("  would help most: one more run of NCCL's own choice: it was measured in one, and how runs differ "
                        "is assumed (up to %.0f %% to gain)\n",
                        100 * n->gain);
-                return;
+                break;
         case CAPO_FIT_NEXT_AGAIN:
                 puts("  would help most: the same again, in another run: how much runs differ is not known");
-                return;
-        case CAPO_FIT_NEXT_CANDIDATE: break;
+                break;
+        case CAPO_FIT_NEXT_CANDIDATE:
+                capo_size_print(s->points[n->first].bytes, a, sizeof a);
+                capo_size_print(s->points[n->last].bytes, b, sizeof b);
+                printf("  would help most: %s%s%s with %s, %s (up to %.0f %% to gain)\n", a,
+                       n->first == n->last ? "" : " - ", n->first == n->last ? "" : b,
+                       capo_fit_candidate_text(&s->candidates[n->candidate], name, sizeof name),
+                       capo_fit_writable(&s->candidates[n->candidate])
+                               ? "3 more repeats"
+                               : "with NCCL_DEBUG_SUBSYS=TUNING to say what ran",
+                       100 * n->gain);
         }
-        capo_size_print(s->points[n->first].bytes, a, sizeof a);
-        capo_size_print(s->points[n->last].bytes, b, sizeof b);
-        printf("  would help most: %s%s%s with %s, %s (up to %.0f %% to gain)\n", a, n->first == n->last ? "" : " - ",
-               n->first == n->last ? "" : b, capo_fit_candidate_text(&s->candidates[n->candidate], name, sizeof name),
-               capo_fit_writable(&s->candidates[n->candidate]) ? "3 more repeats"
-                                                               : "with NCCL_DEBUG_SUBSYS=TUNING to say what ran",
-               100 * n->gain);
+        sweep_command(s);
 }
 
 static void series_page(const struct capo_fit_series *s, const struct fit_page *page)

@@ -14,10 +14,8 @@ struct fit_page {
 
 void fit_page(const struct capo_samples *set, const struct capo_fit *fit, const struct fit_page *page);
 
-/** fit_runs() - a line for each run: what it is taken for, and why. fit_left_out() - a warning for each kind of reason why
- * runs take no part. */
+/** fit_runs() - a line for each run: what it is taken for, and why. */
 void fit_runs(const struct capo_samples *set);
-void fit_left_out(const struct capo_samples *set);
 
 /** fit_json() - Return: 0; -ENOMEM; -1 not written. */
 int fit_json(const struct capo_samples *set, const struct capo_fit *fit, const struct capo_profile *profile);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/msg.h"
 #include "cli/fit/page.h"
 #include "core/base/util.h"
 
@@ -56,17 +55,4 @@ void fit_runs(const struct capo_samples *set)
         }
         for (size_t i = 0; i < set->n_notes; i++)
                 printf("%s\n", set->notes[i]);
-}
-
-void fit_left_out(const struct capo_samples *set)
-{
-        enum { SHOWN = 6 };
-        size_t n = 0;
-
-        for (size_t i = 0; i < set->n_runs; i++) {
-                if (set->runs[i].left_out && n++ < SHOWN)
-                        capo_warn("%s:%u: takes no part: %s", set->runs[i].source, set->runs[i].line, set->runs[i].why);
-        }
-        if (n > SHOWN)
-                capo_warn("%zu more runs take no part; capo fit --runs lists them", n - SHOWN);
 }

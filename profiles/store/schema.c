@@ -43,6 +43,12 @@ static const char *const steps[CAPO_STORE_VERSION] = {
         " LEFT JOIN name p ON p.kind = 'proto' AND p.code = s.want & 15"
         " LEFT JOIN name ra ON ra.kind = 'algo' AND ra.code = s.ran >> 4"
         " LEFT JOIN name rp ON rp.kind = 'proto' AND rp.code = s.ran & 15;",
+        /* what decides whether runs can be compared, and how a run was labelled */
+        "ALTER TABLE trial ADD COLUMN hosts TEXT NOT NULL DEFAULT '';"
+        "ALTER TABLE trial ADD COLUMN settings TEXT NOT NULL DEFAULT '';"
+        "ALTER TABLE trial ADD COLUMN tuner TEXT NOT NULL DEFAULT '';"
+        "ALTER TABLE trial ADD COLUMN why TEXT NOT NULL DEFAULT '';"
+        "ALTER TABLE trial ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;",
 };
 
 static int integer(sqlite3 *db, const char *sql, int64_t *out)
