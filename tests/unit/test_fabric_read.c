@@ -147,3 +147,81 @@ Test(fabric_read, the_highest_number_counts_also_when_it_comes_first)
                 0);
         cr_assert_eq(f->domains[0].n.kind[CAPO_FI_SEND].count, 31);
 }
+
+/* A key of a known line whose value is none makes the line a bad one; what is right in it counts. */
+Test(fabric_read, values_that_are_none)
+{
+        static const char *const pairs[] = {
+                "id=",           "id=x",        "id=7x",         "speed=-1",       "speed=99999999999999999999",
+                "numa=",         "mr=1",        "mr=1,",         "mr=1,2,",        "mr=,2",
+                "tx_ns=1,2",     "tx_ns=1,2,3", "tx_ns=1,2,3;4", "tx_ns=1,2,3;4:", "tx_ns=1,2,3;464:1",
+                "send=1,2;40:1", "send=1;",     "error=1",       "error=1,2",      "error=x,1,y",
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(pairs); i++) {
+                _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+                char line[256];
+
+                snprintf(line, sizeof line, "snapshot\t1\ndomain\tsample=3\t%s\tfolded=2\ncomplete\t1\n", pairs[i]);
+                cr_assert_eq(capo_fabric_parse(line, &f), 0);
+                cr_assert_eq(f->bad_lines, 1, "%s", pairs[i]);
+                cr_assert(f->n_domains == 1 && f->domains[0].sample == 3 && f->domains[0].folded == 2, "%s", pairs[i]);
+        }
+}
+
+Test(fabric_read, versions_and_windows_that_are_none)
+{
+        static const char *const lines[] = {"fabric\tapi=1",       "fabric\tapi=1.",      "fabric\tapi=.1",
+                                            "fabric\tapi=65536.1", "fabric\tapi=1.65536", "window\tbegin=9\tend=8"};
+
+        for (size_t i = 0; i < N_ELEMENTS(lines); i++) {
+                _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+                char text[256];
+
+                snprintf(text, sizeof text, "snapshot\t1\n%s\ncomplete\t1\n", lines[i]);
+                cr_assert_eq(capo_fabric_parse(text, &f), 0);
+                cr_assert_eq(f->bad_lines, 1, "%s", lines[i]);
+                cr_assert_eq(f->n_windows, 0);
+        }
+}
+
+/* Numbers of four bytes and of one leave their neighbours alone, in whatever order keys come. */
+Test(fabric_read, keys_in_any_order)
+{
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+
+        cr_assert_eq(capo_fabric_parse("snapshot\t1\nep\tclosed=1\trx_cq=6\ttx_cq=5\tdomain=4\tid=3\n"
+                                       "inside\tops=8\tcall=7\tcomm=6\ndomain\tclosed=2\tdomain=9\tid=4\n"
+                                       "complete\t1\n",
+                                       &f),
+                     0);
+        cr_assert_eq(f->bad_lines, 0);
+        cr_assert(f->objects[0].id == 3 && f->objects[0].domain == 4 && f->objects[0].closed);
+        cr_assert(f->objects[0].tx_cq == 5 && f->objects[0].rx_cq == 6);
+        cr_assert(f->inside[0].comm_uid == 6 && f->inside[0].call == 7 && f->inside[0].ops == 8 && !f->inside[0].bytes);
+        cr_assert(f->domains[0].id == 4 && f->domains[0].domain == 9 && f->domains[0].closed);
+        cr_assert_eq(f->domains[0].endpoints, 1);
+}
+
+Test(fabric_read, all_counts_of_objects_are_their_domains)
+{
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+        const struct capo_fabric_counts *n;
+
+        cr_assert_eq(capo_fabric_parse("snapshot\t1\n"
+                                       "cq\tid=3\tdomain=1\tempty=1\treads=2\tcompletions=3\treceived=4,5\n"
+                                       "cq\tid=4\tdomain=1\tempty=10\treads=20\tcompletions=30\treceived=40,50"
+                                       "\terrors_other=3\n"
+                                       "ep\tid=5\tdomain=1\teagain=6\terror=1,2,x\terror=268,1,y\n"
+                                       "ep\tid=6\tdomain=1\teagain=60\terror=1,5,x\n"
+                                       "cntr\tid=7\tdomain=1\treads=1000\nep\tid=8\tdomain=2\teagain=1000\n"
+                                       "domain\tid=1\tempty=100\treads=200\tcompletions=300\treceived=400,500\n"
+                                       "complete\t1\n",
+                                       &f),
+                     0);
+        n = &f->domains[0].n;
+        cr_assert(n->empty == 111 && n->reads == 222 && n->completions == 333 && n->eagain == 66);
+        cr_assert(n->received == 444 && n->received_bytes == 555);
+        cr_assert(n->errors == 11 && n->overruns == 1 && n->n_errors == 2 && n->error[0].count == 7);
+        cr_assert(f->domains[0].queues == 2 && f->domains[0].endpoints == 2);
+}

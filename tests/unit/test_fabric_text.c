@@ -206,3 +206,34 @@ Test(fabric_text, a_line_without_end_is_cut)
         finish();
         cr_assert_eq(pieces, 2);
 }
+
+/* Fields that are full: a name without a zero, all rows of errors, the last bucket before another histogram. */
+Test(fabric_text, full_fields)
+{
+        struct capo_fabric_domain full = {.id = 1, .numa = -1, .mr = {.count = 2}, .tx = {.count = 5}};
+        struct capo_fabric_object ep = {.id = 2};
+
+        memcpy(full.nic, "0123456789abcdefghij", sizeof full.nic);
+        memset(ep.type, 't', sizeof ep.type);
+        memset(ep.contexts_repeat, 'c', sizeof ep.contexts_repeat);
+        full.mr.bucket[CAPO_HIST_BUCKETS - 1] = 2;
+        full.n.errors_other = 77;
+        for (int i = 0; i < CAPO_FABRIC_ERRORS; i++)
+                full.n.error[i] = (struct capo_fabric_error){.code = i + 1, .count = 1};
+        capo_fabric_begin(&t, 1, out);
+        capo_fabric_put(&t, CAPO_FABRIC_DOMAIN, &full);
+        capo_fabric_put(&t, CAPO_FABRIC_EP, &ep);
+        finish();
+        cr_assert_str_eq(said, "snapshot\t1\n"
+                               "domain\tid=1\tdomain=0\tfabric=0\tnic=0123456789abcde\tmr_ns=2,0,0;463:2\tsample=0"
+                               "\ttx_ns=5,0,0;\terror=1,1,\terror=2,1,\terror=3,1,\terror=4,1,\terror=5,1,\terror=6,1,"
+                               "\terror=7,1,\terror=8,1,\terrors_other=77\n"
+                               "ep\tid=2\tdomain=0\ttype=ttttttt\tcontexts_repeat=ccccccc\ncomplete\t1\n");
+        {
+                _cleanup_(capo_fabric_freep) struct capo_fabric *f = parsed();
+
+                cr_assert_eq(f->domains[0].n.errors, 8 + 77);
+                cr_assert_eq(f->domains[0].n.n_errors, 8);
+        }
+        capo_fabric_free(NULL);
+}

@@ -80,6 +80,7 @@ Test(log_find, files_as_they_are_and_folders_by_name)
         make("job/notes.txt", 0);
         make("other.log", 0);
         cr_assert_str_eq(found("job"), "job/a.1.capo job/b.2.capo in job");
+        cr_assert_str_eq(found("job/"), "job/a.1.capo job/b.2.capo in job/");
         cr_assert_str_eq(found("other.log job/b.2.capo"), "other.log job/b.2.capo in", "a file need not be called so");
         cr_assert_str_eq(found("other.log job"), "other.log job/a.1.capo job/b.2.capo in job");
 }

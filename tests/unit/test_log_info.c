@@ -88,6 +88,20 @@ Test(log_info, a_value_that_does_not_fit_is_cut)
                 cr_assert_eq(put(room, "key", "%s", "v"), 0, "no room for the key");
 }
 
+Test(log_info, a_value_just_as_long_as_the_room)
+{
+        for (int length = 0; length < 20; length++) {
+                static const char value[] = "abcdefghijklmnopqrst";
+                int kept = length < 10 ? length : 10; /* 16 less key, tab, newline and a byte for a zero */
+                char expect[32];
+
+                n_text = 0;
+                snprintf(expect, sizeof expect, "key\t%.*s\n", kept, value);
+                cr_assert_eq(put(16, "key", "%.*s", length, value), strlen(expect), "%d", length);
+                cr_assert(!memcmp(text, expect, strlen(expect)), "%d", length);
+        }
+}
+
 Test(log_info, lines_without_key_or_value_are_stepped_over)
 {
         n_text = (size_t)sprintf(text, "\n\tno key\nno value\nhost\ta\n+\tkey of no letters\nlast\tcut");
@@ -117,6 +131,7 @@ Test(log_info, index)
                     {"gpu.numa.1x", -1},
                     {"gpu.numa.-1", -1},
                     {"gpu.numabc.1", -1},
+                    {"net.numa.3", -1},
                     {"gpu.busid.1", -1},
                     {"", -1},
                     {"gpu.numa.99999999999999999999", -1}};

@@ -74,7 +74,7 @@ Test(log_rules, rows)
         cr_assert_str_eq(out.file, "my profile.json");
         cr_assert_str_eq(capo_rules_place(text, 12, place, sizeof place), "my profile.json:41");
         cr_assert(capo_rules_find(text, 3, &out));
-        cr_assert(out.candidate && !out.channels && !out.line);
+        cr_assert(out.candidate && !out.channels && !out.line && !out.from && !out.upto);
         cr_assert_str_eq(out.algo, "nvls");
         cr_assert_str_eq(capo_rules_place(text, 3, place, sizeof place), "sweep candidate");
         cr_assert_not(capo_rules_find(text, 41, &out), "a line is not a rule");
