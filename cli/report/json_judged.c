@@ -53,12 +53,15 @@ static json_t *next_json(const struct capo_next *n)
 void report_json_judged(json_t *to, const struct capo_page *r)
 {
         json_t *problems = json_array(), *waits = json_array(), *next = json_array(), *places = json_array(),
-               *rules = json_array();
+               *rules = json_array(), *unknown = json_array();
 
         for (uint32_t i = 0; i < r->n_problems; i++)
                 json_array_append_new(problems, problem_json(&r->problems[i]));
         for (uint32_t i = 0; i < r->n_waits; i++)
                 json_array_append_new(waits, wait_json(r, &r->waits[i]));
+        for (uint32_t i = 0; i < r->n_unknown; i++)
+                json_array_append_new(unknown, json_pack("{s:o,s:s}", "comm", comm_json(r->unknown[i].comm), "why",
+                                                         r->unknown[i].why));
         for (uint32_t i = 0; i < r->n_next; i++)
                 json_array_append_new(next, next_json(&r->next[i]));
         for (uint32_t i = 0; i < r->n_places; i++)
@@ -72,6 +75,7 @@ void report_json_judged(json_t *to, const struct capo_page *r)
                                                        report_json_text(r->rules[i].text)));
         json_object_set_new(to, "problem_list", problems);
         json_object_set_new(to, "waits", waits);
+        json_object_set_new(to, "waits_unknown", unknown);
         json_object_set_new(to, "next", next);
         json_object_set_new(to, "places", places);
         json_object_set_new(to, "rules", rules);

@@ -74,18 +74,12 @@ static void one_wait(const struct capo_page *r, const struct capo_page_wait *w, 
         fputc('\n', out);
 }
 
-static void who_waits(const struct capo_page *r, FILE *out, const struct report_style *s)
+/* What the starts are by, and whose clocks they are on. */
+static void clocks_text(const struct capo_page *r, unsigned sources, FILE *out, const struct report_style *s)
 {
         const struct capo_job *job = r->job;
-        uint32_t shown = r->all || r->n_waits <= COMMS_SHOWN ? r->n_waits : COMMS_SHOWN;
-        unsigned sources = 0;
         char text[32];
 
-        if (!r->n_waits)
-                return;
-        for (uint32_t i = 0; i < r->n_waits; i++)
-                sources |= 1u << job->comms[r->waits[i].comm].skew->from;
-        fprintf(out, "\n%sWHO WAITS FOR WHOM%s     start of the same call on all ranks", s->bold, s->plain);
         if (sources & 1u << CAPO_SKEW_GPU_DURATION)
                 fputs("; by GPU durations: a call ends everywhere together, who is in it shortest came last", out);
         if (sources != 1u << CAPO_SKEW_GPU_DURATION) {
@@ -97,11 +91,31 @@ static void who_waits(const struct capo_page *r, FILE *out, const struct report_
                 else
                         fprintf(out, "; clocks of %u hosts as they are: no GPU times to align them by", job->n_clocks);
         }
+}
+
+static void who_waits(const struct capo_page *r, FILE *out, const struct report_style *s)
+{
+        const struct capo_job *job = r->job;
+        uint32_t shown = r->all || r->n_waits <= COMMS_SHOWN ? r->n_waits : COMMS_SHOWN;
+        uint32_t unknown = r->all || r->n_unknown <= 2 ? r->n_unknown : 2;
+        unsigned sources = 0;
+
+        if (!r->n_waits && !r->n_unknown)
+                return;
+        for (uint32_t i = 0; i < r->n_waits; i++)
+                sources |= 1u << job->comms[r->waits[i].comm].skew->from;
+        fprintf(out, "\n%sWHO WAITS FOR WHOM%s     start of the same call on all ranks", s->bold, s->plain);
+        if (sources)
+                clocks_text(r, sources, out, s);
         fputc('\n', out);
         for (uint32_t i = 0; i < shown; i++)
                 one_wait(r, &r->waits[i], out);
         if (shown < r->n_waits)
                 fprintf(out, "%u more communicators: capo report --all %s\n", r->n_waits - shown, r->what);
+        for (uint32_t i = 0; i < unknown; i++)
+                fprintf(out, "%s: not known: %s\n", capo_page_comm(r, r->unknown[i].comm), r->unknown[i].why);
+        if (unknown < r->n_unknown)
+                fprintf(out, "not known for %u more: capo report --all %s\n", r->n_unknown - unknown, r->what);
 }
 
 void report_text_comms(const struct capo_page *r, FILE *out, const struct report_style *s)

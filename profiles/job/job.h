@@ -74,6 +74,14 @@ enum capo_skew_from {
         CAPO_SKEW_HOST_START,   /* the host's call: the enqueue */
 };
 
+/* Why there is nothing to compare. */
+enum capo_skew_missing {
+        CAPO_SKEW_COMPARED,
+        CAPO_SKEW_ONE_LOG,   /* fewer than two of its ranks left a log */
+        CAPO_SKEW_NO_CALLS,  /* the logs hold no single calls of it */
+        CAPO_SKEW_NO_COMMON, /* no call is in the logs of all its ranks */
+};
+
 struct capo_skew {
         uint32_t n_calls;      /* calls compared: those found on all ranks that left a log */
         uint32_t mismatched;   /* calls whose kind or size differed between ranks: not compared */
@@ -104,7 +112,8 @@ struct capo_job_comm {
         uint32_t n_nodes;       /* of the members seen */
         char *layout;           /* as core/base/layout.h: "3+5", "8", "4x8" */
         uint64_t n_calls;       /* collectives issued on it (count, see capo_job_row) */
-        struct capo_skew *skew; /* NULL when the logs hold no matching calls */
+        struct capo_skew *skew; /* NULL when the logs hold no matching calls: then `no_skew` says why */
+        enum capo_skew_missing no_skew;
 };
 
 struct capo_job_row {

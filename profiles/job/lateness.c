@@ -96,8 +96,43 @@ static int by_cost(const void *a, const void *b, void *job)
         return x->comm < y->comm ? -1 : 1;
 }
 
+static int by_calls(const void *a, const void *b, void *job)
+{
+        const struct capo_page_unknown *x = a, *y = b;
+        const struct capo_job_comm *comms = ((const struct capo_job *)job)->comms;
+
+        if (comms[x->comm].n_calls != comms[y->comm].n_calls)
+                return comms[x->comm].n_calls > comms[y->comm].n_calls ? -1 : 1;
+        return x->comm < y->comm ? -1 : 1;
+}
+
+/* Communicators on which ranks may well have waited, and nothing can be said about it. */
+static int judge_unknown(struct capo_page *r)
+{
+        static const char *const why[] = {
+                [CAPO_SKEW_ONE_LOG] = "one of its ranks left a log, the others none",
+                [CAPO_SKEW_NO_CALLS] = "the logs hold no single calls of it (capo run --trace all keeps them)",
+                [CAPO_SKEW_NO_COMMON] =
+                        "no single call is in the logs of all its ranks (capo run --trace all keeps all)",
+        };
+
+        r->unknown = calloc(r->job->n_comms + 1, sizeof *r->unknown);
+        if (!r->unknown)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < r->job->n_comms; i++) {
+                const struct capo_job_comm *c = &r->job->comms[i];
+
+                if (c->n_ranks > 1 && c->n_calls && c->no_skew != CAPO_SKEW_COMPARED)
+                        r->unknown[r->n_unknown++] = (struct capo_page_unknown){.comm = i, .why = why[c->no_skew]};
+        }
+        qsort_r(r->unknown, r->n_unknown, sizeof *r->unknown, by_calls, r->job);
+        return 0;
+}
+
 int capo_judge_waits(struct capo_page *r)
 {
+        if (judge_unknown(r) < 0)
+                return -ENOMEM;
         r->waits = calloc(r->job->n_comms + 1, sizeof *r->waits);
         if (!r->waits)
                 return -ENOMEM;

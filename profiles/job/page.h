@@ -55,6 +55,12 @@ struct capo_page_wait {
         char *text;        /* all that in a sentence */
 };
 
+/* A communicator of which nothing is compared, and the reason. */
+struct capo_page_unknown {
+        uint32_t comm;
+        const char *why;
+};
+
 enum capo_severity {
         CAPO_SEVERITY_ERROR,   /* the job is broken, or figures here are not whole */
         CAPO_SEVERITY_WARNING, /* figures here mean less than they seem to */
@@ -167,6 +173,8 @@ struct capo_page {
         uint32_t *class_size;              /* of that one: how many are shown as it; 1 alone */
         struct capo_page_wait *waits;      /* most costly first */
         uint32_t n_waits;
+        struct capo_page_unknown *unknown; /* who waits is not known on these, those with most calls first */
+        uint32_t n_unknown;
         struct capo_problem *problems; /* most important first */
         uint32_t n_problems;
         struct capo_next *next; /* most important first */

@@ -172,7 +172,8 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         uint32_t n_rows;
         enum capo_skew_from from;
 
-        if (!m || !m->n_rows || c->n_members < 2)
+        c->no_skew = c->n_members < 2 ? CAPO_SKEW_ONE_LOG : !m || !m->n_rows ? CAPO_SKEW_NO_CALLS : CAPO_SKEW_COMPARED;
+        if (c->no_skew != CAPO_SKEW_COMPARED)
                 return 0;
         starts = malloc((size_t)m->n_rows * c->n_members * sizeof *starts + sizeof *starts * c->n_members);
         column = malloc(m->n_rows * sizeof *column);
@@ -195,6 +196,8 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                 if (!skew->mismatch_seq || m->rows[i].seq < skew->mismatch_seq)
                         skew->mismatch_seq = m->rows[i].seq;
         }
+        if (!n_rows)
+                c->no_skew = CAPO_SKEW_NO_COMMON;
         if (!n_rows && !skew->mismatched) {
                 capo_skew_free(skew);
                 return 0;

@@ -41,6 +41,9 @@ struct reading {
         struct job_places cells, sites;
         struct pending pending[N_PENDING];
         uint32_t n_pending;
+        bool blocks; /* calls have been seen */
+        bool missed; /* calls of a communicator came before it was described, and were not sampled */
+        bool again;  /* the log is read once more for those */
 };
 
 /* ---- communicators ---- */
@@ -66,6 +69,56 @@ static struct capo_job_comm *comm_of(struct capo_job *job, uint64_t uid)
         job->comms[job->n_comms] =
                 (struct capo_job_comm){.uid = uid, .n_ranks = -1, .parent = CAPO_NO_COMM, .color = -1};
         return &job->comms[job->n_comms++];
+}
+
+static struct capo_meet *meet_of(const struct reading *rd, uint16_t comm)
+{
+        uint32_t index = rd->comms[comm];
+        struct capo_meet **meet;
+
+        if (!index || rd->job->comms[index - 1].n_ranks < 2 || rd->ranks[comm] < 0)
+                return NULL;
+        meet = &rd->job->scratch->meets[index - 1];
+        if (!*meet && rd->job->comms[index - 1].n_ranks <= 1 << 16)
+                *meet = capo_meet_new((uint32_t)rd->job->comms[index - 1].n_ranks);
+        return *meet;
+}
+
+static bool is_collective(unsigned call)
+{
+        enum capo_call_kind kind = capo_call_kind(call);
+
+        return kind >= CAPO_KIND_ALLREDUCE && kind <= CAPO_KIND_SCATTER;
+}
+
+/* What is wanted of calls that look like this. Communicators' limits fall as calls are added, so ask again then. */
+static struct wanted want(const struct reading *rd, unsigned call, unsigned flags, uint16_t comm)
+{
+        struct capo_meet *meet;
+
+        if (flags & CAPO_RECORD_GROUP)
+                return (struct wanted){.limit = UINT32_MAX, .grouped = true};
+        if (!is_collective(call) || flags & CAPO_RECORD_CAPTURED || !(meet = meet_of(rd, comm)))
+                return (struct wanted){0};
+        return (struct wanted){.limit = capo_meet_limit(meet)};
+}
+
+static void want_again(struct reading *rd, uint16_t comm)
+{
+        for (uint32_t i = 0; i < 65536; i++) {
+                if (rd->shapes[i].call && rd->shapes[i].comm == comm)
+                        rd->wanted[i] = want(rd, rd->shapes[i].call, rd->shapes[i].flags, comm);
+        }
+}
+
+/* Have calls on it been described? */
+static bool has_shapes(const struct reading *rd, uint16_t comm)
+{
+        for (uint32_t i = 0; i < 65536; i++) {
+                if (rd->shapes[i].call && rd->shapes[i].comm == comm)
+                        return true;
+        }
+        return false;
 }
 
 static int add_comm(struct reading *rd, const struct capo_log_frame *f)
@@ -112,52 +165,16 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
                                       .flags = c.flags,
                                       .t_birth_ns = p->header.t0_real_ns + c.t_birth,
                                       .t_death_ns = c.t_death ? p->header.t0_real_ns + c.t_death : 0};
+        if (rd->comms[c.id] && rd->ranks[c.id] == c.rank)
+                return 0;
+        rd->missed |= rd->blocks && has_shapes(rd, c.id);
         rd->comms[c.id] = (uint32_t)(comm - rd->job->comms) + 1;
         rd->ranks[c.id] = c.rank;
+        want_again(rd, c.id);
         return 0;
 }
 
 /* ---- single calls ---- */
-
-static struct capo_meet *meet_of(const struct reading *rd, uint16_t comm)
-{
-        uint32_t index = rd->comms[comm];
-        struct capo_meet **meet;
-
-        if (!index || rd->job->comms[index - 1].n_ranks < 2 || rd->ranks[comm] < 0)
-                return NULL;
-        meet = &rd->job->scratch->meets[index - 1];
-        if (!*meet && rd->job->comms[index - 1].n_ranks <= 1 << 16)
-                *meet = capo_meet_new((uint32_t)rd->job->comms[index - 1].n_ranks);
-        return *meet;
-}
-
-static bool is_collective(unsigned call)
-{
-        enum capo_call_kind kind = capo_call_kind(call);
-
-        return kind >= CAPO_KIND_ALLREDUCE && kind <= CAPO_KIND_SCATTER;
-}
-
-/* What is wanted of calls that look like this. Communicators' limits fall as calls are added, so ask again then. */
-static struct wanted want(const struct reading *rd, unsigned call, unsigned flags, uint16_t comm)
-{
-        struct capo_meet *meet;
-
-        if (flags & CAPO_RECORD_GROUP)
-                return (struct wanted){.limit = UINT32_MAX, .grouped = true};
-        if (!is_collective(call) || flags & CAPO_RECORD_CAPTURED || !(meet = meet_of(rd, comm)))
-                return (struct wanted){0};
-        return (struct wanted){.limit = capo_meet_limit(meet)};
-}
-
-static void want_again(struct reading *rd, uint16_t comm)
-{
-        for (uint32_t i = 0; i < 65536; i++) {
-                if (rd->shapes[i].comm == comm && rd->wanted[i].limit)
-                        rd->wanted[i] = want(rd, rd->shapes[i].call, rd->shapes[i].flags, comm);
-        }
-}
 
 static void group_done(struct reading *rd, const struct capo_record *group)
 {
@@ -212,7 +229,8 @@ static void add_block(struct reading *rd, const struct capo_log_frame *f)
 
         if (capo_log_block(f, &c) < 0 || !c.n)
                 return;
-        rd->job->processes[rd->process].n_records += c.n;
+        rd->blocks = true;
+        rd->job->processes[rd->process].n_records += rd->again ? 0 : c.n;
         for (uint32_t i = 0; i < c.n; i++) {
                 const struct wanted *w = &rd->wanted[c.shape[i]];
 
@@ -229,7 +247,8 @@ static void add_wide(struct reading *rd, const struct capo_log_frame *f)
         const struct capo_record *r;
         unsigned n = capo_log_wide(f, &r);
 
-        rd->job->processes[rd->process].n_records += n;
+        rd->blocks = true;
+        rd->job->processes[rd->process].n_records += rd->again ? 0 : n;
         for (; n--; r++) {
                 struct wanted w = want(rd, r->call, r->flags, r->comm);
 
@@ -304,6 +323,31 @@ static bool cells_are_stale(struct capo_job_process *p)
         return true;
 }
 
+/*
+ * The recorder writes what it knows when it knows it: a log may describe a communicator, and then even the shapes of its
+ * calls, behind the calls themselves. Those are looked at once more, now that all is known; calls that are in the sample
+ * already are not taken twice.
+ */
+static int read_again(struct reading *rd)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log_frame f;
+        char why[256];
+        int r = capo_log_open(capo_log_path(rd->log), &log, why, sizeof why);
+
+        rd->again = true;
+        rd->n_pending = 0;
+        while (r == 0 && capo_log_next(log, &f) > 0) {
+                if (f.type == CAPO_FRAME_SHAPE)
+                        add_shapes(rd, &f);
+                else if (f.type == CAPO_FRAME_BLOCK)
+                        add_block(rd, &f);
+                else if (f.type == CAPO_FRAME_WIDE)
+                        add_wide(rd, &f);
+        }
+        return r;
+}
+
 static int read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void *arg), void *arg)
 {
         struct capo_log_frame f;
@@ -320,6 +364,9 @@ static int read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void
                 }
         }
         rd->job->processes[rd->process].read_error = read;
+        r = rd->missed ? read_again(rd) : 0;
+        if (r < 0)
+                return r;
         r = cells_are_stale(&rd->job->processes[rd->process])
                     ? job_add_traced_cells(rd->job, capo_log_path(rd->log), rd->process, rd->comms)
                     : job_add_cells(rd->job, rd->log, &rd->cells, rd->process, rd->comms);

@@ -142,3 +142,27 @@ Test(lateness, the_most_expensive_is_first)
         for (unsigned i = 1; i < 4; i++)
                 job->comms[i].layout = NULL;
 }
+
+Test(lateness, what_cannot_be_said_is_named)
+{
+        struct capo_job *job = page.job;
+
+        job->comms[0].n_calls = 10;
+        cr_assert_eq(capo_judge_waits(&page), 0);
+        cr_assert_eq(page.n_unknown, 0);
+        capo_page_finish(&page);
+        page.job = job = made_job(4);
+        job->comms[0].n_calls = 10;
+        job->comms[0].no_skew = CAPO_SKEW_NO_COMMON;
+        job->comms[1] = (struct capo_job_comm){
+                .name = strdup("x"), .n_ranks = 2, .n_calls = 11, .no_skew = CAPO_SKEW_ONE_LOG, .members = NULL};
+        job->comms[2] = (struct capo_job_comm){
+                .name = strdup("alone"), .n_ranks = 1, .n_calls = 99, .no_skew = CAPO_SKEW_ONE_LOG};
+        job->comms[3] = (struct capo_job_comm){.name = strdup("unused"), .n_ranks = 9, .no_skew = CAPO_SKEW_NO_CALLS};
+        job->n_comms = 4;
+        cr_assert_eq(capo_judge_waits(&page), 0);
+        cr_assert(page.n_waits == 0 && page.n_unknown == 2);
+        cr_assert(page.unknown[0].comm == 1 && page.unknown[1].comm == 0, "most calls first");
+        cr_assert_str_eq(page.unknown[0].why, "one of its ranks left a log, the others none");
+        cr_assert(strstr(page.unknown[1].why, "no single call is in the logs of all its ranks"));
+}

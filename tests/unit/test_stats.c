@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <criterion/criterion.h>
 
@@ -240,6 +241,77 @@ Test(stats, gpu_durations_need_no_clocks)
         cr_assert_lt(s->others_p50_ns, 1000);
         /* three of four ranks wait 50 us in three of four calls of 1 ms */
         cr_assert_float_eq(s->wait_share, 0.05 * 0.75 * 0.75 * 400 * 1e6 / (double)capo_job_duration_ns(job), 0.003);
+        capo_job_free(job);
+}
+
+/* The recorder describes a communicator when it comes to it, which may be behind the calls on it. */
+static void write_order(unsigned rank, const char *order)
+{
+        const struct capo_log_shape shape = {
+                .id = 3, .bytes = 64, .comm = 5, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_HOST};
+        const struct capo_log_comm comm = {
+                .id = 5, .uid = 77, .rank = (int32_t)rank, .n_ranks = 2, .device = -1, .color = -1};
+        uint32_t begin[20], took[20], seq[20];
+        uint16_t shapes[20];
+        struct gen_log g;
+        char path[128];
+
+        for (unsigned i = 0; i < 20; i++) {
+                begin[i] = 1000000 * i + 500 * rank;
+                took[i] = 100;
+                seq[i] = i + 1;
+                shapes[i] = 3;
+        }
+        snprintf(path, sizeof path, "%s/n.%u.capo", dir, rank);
+        gen_log_open(&g, path, rank + 1);
+        for (; *order; order++) {
+                if (*order == 'S')
+                        gen_log_shapes(&g, &shape, 1);
+                else if (*order == 'C')
+                        gen_log_comm(&g, comm, "dp");
+                else
+                        gen_log_block(&g, 0, 1, 20, begin, took, seq, shapes, NULL, NULL);
+        }
+        gen_log_close(&g);
+}
+
+Test(stats, calls_may_come_before_what_they_are_on)
+{
+        static const char *const orders[] = {"CSB", "SCB", "SBC", "SBCC", "SCBC"};
+
+        for (size_t i = 0; i < N_ELEMENTS(orders); i++) {
+                write_order(0, orders[i]);
+                write_order(1, orders[N_ELEMENTS(orders) - 1 - i]);
+                struct capo_job *job = read_job();
+
+                cr_assert_not_null(job->comms[0].skew, "%s", orders[i]);
+                cr_assert_eq(job->comms[0].skew->n_calls, 20, "%s: %u", orders[i], job->comms[0].skew->n_calls);
+                cr_assert_eq(job->comms[0].skew->ranks[1].last, 20);
+                cr_assert_eq(job->comms[0].no_skew, CAPO_SKEW_COMPARED);
+                cr_assert_eq(job->n_records, 40, "%s: each call is counted once", orders[i]);
+                capo_job_free(job);
+                drop_dir();
+                mkdir(dir, 0700);
+        }
+}
+
+Test(stats, why_nothing_is_compared)
+{
+        write_order(0, "CSB");
+        struct capo_job *job = read_job();
+
+        cr_assert_null(job->comms[0].skew);
+        cr_assert_eq(job->comms[0].no_skew, CAPO_SKEW_ONE_LOG);
+        capo_job_free(job);
+        write_order(0, "CS");
+        write_order(1, "CS");
+        job = read_job();
+        cr_assert_eq(job->comms[0].no_skew, CAPO_SKEW_NO_CALLS);
+        capo_job_free(job);
+        write_order(0, "CSB");
+        job = read_job();
+        cr_assert_null(job->comms[0].skew);
+        cr_assert_eq(job->comms[0].no_skew, CAPO_SKEW_NO_COMMON);
         capo_job_free(job);
 }
 
