@@ -46,8 +46,7 @@ static void page(const struct capo_advice *a, const char *from)
         putchar('\n');
         if (best)
                 printf("try: DDP(bucket_cap_mb=%llu), or HOROVOD_FUSION_THRESHOLD=%llu: %s less per step, %s per 1,000 "
-                       "steps "
-                       "(modelled, nothing overlapped)\n",
+                       "steps (modelled, nothing overlapped)\n",
                        (unsigned long long)(best->cap >> 20), (unsigned long long)best->cap,
                        seconds(a->now_seconds - best->seconds, t, sizeof t),
                        seconds(1000 * (a->now_seconds - best->seconds), u, sizeof u));

@@ -155,8 +155,7 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
         capo_table_print(t, stdout, 1, "", "");
         if (unknown)
                 puts("\n-: what ran is not known: NCCL before 2.23, the profiler interface not used (capo doctor says "
-                     "why), or the call was a "
-                     "member of a group or captured into a graph");
+                     "why), or the call was a member of a group or captured into a graph");
         puts("\nWhat NCCL predicted for each candidate is not in a log; capo explain with --platform or --topo asks it "
              "again.");
 }

@@ -64,8 +64,7 @@ static void heading(const struct fit_models_shown *s)
         }
         if (late > 0 && m->tree_late_us[2] > 0)
                 printf("  Tree's hops inside the largest node: NCCL counts %d, there are %d: %+.1f / %.1f / %.1f us LL "
-                       "/ "
-                       "LL128 / Simple\n",
+                       "/ LL128 / Simple\n",
                        m->mean_local - 1, m->max_local - 1, m->tree_late_us[0], m->tree_late_us[1], m->tree_late_us[2]);
         else if (late > 0)
                 printf("  Tree's hops inside the largest node are not corrected: this release does not tell "

@@ -141,8 +141,7 @@ static void envelope(FILE *out, const struct capo_fit_series *s, const struct fr
         if (n)
                 fprintf(out,
                         "'/>\n<path d='M%d %.1f h18' stroke='#f0c000' stroke-opacity='0.45' stroke-width='9'/><text "
-                        "x='%d' "
-                        "y='%.1f'>with the profile</text>\n",
+                        "x='%d' y='%.1f'>with the profile</text>\n",
                         f->left + f->width + 12, *label_y - 4, f->left + f->width + 36, *label_y);
         *label_y += 16;
 }

@@ -66,8 +66,7 @@ static void speeds(const struct graph_plan *g, const struct fragment_nccl *own)
                g->n_channels, g->tree.speed_intra, g->tree.intra, g->n_nodes > 1 ? "they are" : "it is");
         if (g->n_nodes > 1)
                 printf("  by the links alone, no model: NCCL's own channels %.1f GB/s of all-reduce, these %.1f; %d of "
-                       "%d "
-                       "rings stay on one rail\n",
+                       "%d rings stay on one rail\n",
                        g->own_gbs, g->ring_gbs > g->tree_gbs ? g->ring_gbs : g->tree_gbs, g->n_aligned, g->n_channels);
 }
 

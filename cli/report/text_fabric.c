@@ -122,8 +122,7 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
         if (f->slit_ns)
                 fprintf(out,
                         "network: part of the calls' time (95 %% interval), by looks at random moments: something "
-                        "posted "
-                        "had not completed (wait), or moved within %s\n",
+                        "posted had not completed (wait), or moved within %s\n",
                         capo_text_time((double)f->slit_ns, slit));
         if (f->looks_late > LATE_WORTH_SAYING * (double)f->looks_taken)
                 fprintf(out,

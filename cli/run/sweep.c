@@ -252,8 +252,7 @@ static int finish_plan(struct sweep *s)
                 rate = s->refine ? calls_per_second(s->refine) : 0;
                 if (rate <= 0) {
                         capo_error("sweep: --seconds needs earlier logs of this job (--refine DIR) to tell how many "
-                                   "calls that is; or "
-                                   "say --calls N");
+                                   "calls that is; or say --calls N");
                         return -EINVAL;
                 }
                 snprintf(calls, sizeof calls, "%.0f", fmax(1, rate * s->seconds));

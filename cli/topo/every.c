@@ -26,8 +26,7 @@ static void print(const struct topo_options *o, const struct census *table)
 
         if (md) {
                 printf("| class | how many | for example | broadcast | all-gather | all-reduce | rings | all-reduce by "
-                       "rings "
-                       "| by chains | hybrid all-reduce |%s\n|---|---|---|---|---|---|---|---|---|---|%s\n",
+                       "rings | by chains | hybrid all-reduce |%s\n|---|---|---|---|---|---|---|---|---|---|%s\n",
                        nccl ? " NCCL all-reduce | share | by |" : "", nccl ? "---|---|---|" : "");
         } else {
                 printf("capo topo  %s   allocations of %d GPUs by class   algbw GB/s", table->t->platform, o->every);
@@ -69,12 +68,10 @@ static void print_atlas(const struct topo_options *o, const struct census *table
 
         if (md)
                 puts("| class | how many | for example | NCCL by itself | by | Tree | Ring | with a graph file | "
-                     "ceiling | "
-                     "hybrid ceiling |\n|---|---|---|---|---|---|---|---|---|---|");
+                     "ceiling | hybrid ceiling |\n|---|---|---|---|---|---|---|---|---|---|");
         else
                 printf("capo topo  %s   what all-reduce reaches, algbw GB/s at 1 GiB; NCCL %d.%d.%d on virtual GPUs, "
-                       "by its "
-                       "model: nothing was measured\n\n%-24s %5s  %-18s %9s  %-18s %9s %9s %9s %9s %9s\n",
+                       "by its model: nothing was measured\n\n%-24s %5s  %-18s %9s  %-18s %9s %9s %9s %9s %9s\n",
                        table->t->platform, table->rows[0].nccl.version / 10000, table->rows[0].nccl.version / 100 % 100,
                        table->rows[0].nccl.version % 100, "class", "count", "for example", "NCCL", "by itself", "Tree",
                        "Ring", "graph", "ceiling", "hybrid");
@@ -97,10 +94,8 @@ static void print_atlas(const struct topo_options *o, const struct census *table
         }
         if (!md)
                 puts("\n  Tree, Ring: the best protocol of each in NCCL's cost table; graph: with the file of capo "
-                     "graph, - where none "
-                     "helps;\n  ceiling: over NVLink no software exceeds it, - where NVLink does not join all; hybrid: "
-                     "with PCIe "
-                     "and NICs");
+                     "graph, - where none helps;\n  ceiling: over NVLink no software exceeds it, - where NVLink does "
+                     "not join all; hybrid: with PCIe and NICs");
 }
 
 static void print_json(const struct topo_options *o, const struct census *table)

@@ -190,8 +190,7 @@ void topo_page(FILE *out, const struct topo_options *o, const struct capo_topolo
                         t->hidden);
         if (t->links_unknown)
                 fprintf(out, "this file has the PCI tree only: NCCL asks the driver for NVLinks. --platform knows some "
-                             "machines "
-                             "whole\n");
+                             "machines whole\n");
         fputc('\n', out);
         if (!wide) {
                 fprintf(out, "      ");
@@ -240,8 +239,7 @@ void topo_page(FILE *out, const struct topo_options *o, const struct capo_topolo
         if (asked)
                 fprintf(out,
                         "  NCCL %d.%d.%d at 1 GiB: ring %s, tree %s, %d node%s as it counts; decisions are its own, "
-                        "times its "
-                        "model\n",
+                        "times its model\n",
                         nccl->version / 10000, nccl->version / 100 % 100, nccl->version % 100,
                         *nccl->ring ? nccl->ring : "none", *nccl->tree ? nccl->tree : "none", nccl->nodes,
                         nccl->nodes == 1 ? "" : "s");

@@ -240,8 +240,7 @@ static void look_at_python(struct capo_findings *f, const char *program, struct 
                         else if (elf.bytes && capo_elf_contains(&elf, "ncclAllReduce"))
                                 capo_finding_add(f, CAPO_FINDING_FAIL, "nccl",
                                                  "libtorch_cuda.so has NCCL linked in and hidden: its calls cannot be "
-                                                 "recorded; tuner and "
-                                                 "profiler plugin work");
+                                                 "recorded; tuner and profiler plugin work");
                 }
         }
         if (!any)
@@ -300,7 +299,6 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
                 else
                         capo_finding_add(f, command ? CAPO_FINDING_WARN : CAPO_FINDING_NOTE, "nccl",
                                          "no libnccl.so.2 is linked or on the library path: nothing would be recorded "
-                                         "unless the program "
-                                         "brings its own");
+                                         "unless the program brings its own");
         }
 }

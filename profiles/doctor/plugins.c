@@ -140,8 +140,7 @@ void capo_doctor_plugins(struct capo_findings *f, int version)
                 else if (capo_plugin_static(value))
                         capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
                                          "%s=%s: every prefix of STATIC_PLUGIN means symbols already in the program, a "
-                                         "preloaded library's "
-                                         "included",
+                                         "preloaded library's included",
                                          kinds[i].variable, value);
                 else if (value && *value)
                         say_named(f, kinds[i].variable, kinds[i].kind, kinds[i].stem, path,

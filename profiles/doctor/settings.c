@@ -236,8 +236,7 @@ static void check_values(struct capo_findings *f, const struct settings *s, int 
                 if (names_ll128(proto->value))
                         capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                                          "NCCL_PROTO=%s: naming LL128 skips NCCL's test whether the links keep "
-                                         "128-byte stores whole; on "
-                                         "others data is silently damaged",
+                                         "128-byte stores whole; on others data is silently damaged",
                                          proto->value);
         }
         if (algo || proto)

@@ -152,8 +152,7 @@ static int mixed_units(const struct capo_fit_maker *m, const struct capo_fit_ser
                 if (capo_median(v, n) > log(100)) {
                         snprintf(fault->text, sizeof fault->text,
                                  "mixed units? times in %s:%u and %s:%u differ by a factor of %.0f at most sizes, for "
-                                 "the same "
-                                 "choice",
+                                 "the same choice",
                                  runs[a->run].source, runs[a->run].line, runs[b->run].source, runs[b->run].line,
                                  exp(capo_median(v, n)));
                         e = -EINVAL;
@@ -177,8 +176,7 @@ static int contradiction(const struct capo_fit_maker *m, const struct capo_fit_s
                 if (a->candidate == 0 && a->ran && b->ran && a->ran != b->ran && a->run != b->run) {
                         snprintf(fault->text, sizeof fault->text,
                                  "contradicting labels: for %s %s NCCL chose %s %s in %s:%u, %s %s in %s:%u, and "
-                                 "neither says "
-                                 "what was forced; --algo and --proto before a file do",
+                                 "neither says what was forced; --algo and --proto before a file do",
                                  capo_call_name(s->call), size, capo_algo_name(CAPO_ALGO_OF(a->ran)),
                                  capo_proto_name(CAPO_PROTO_OF(a->ran)), runs[a->run].source, runs[a->run].line,
                                  capo_algo_name(CAPO_ALGO_OF(b->ran)), capo_proto_name(CAPO_PROTO_OF(b->ran)),

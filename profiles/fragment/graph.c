@@ -210,8 +210,7 @@ static void write_side(FILE *f, int id, const struct graph_plan *g, int node, co
 
         fprintf(f,
                 "  <graph id=\"%d\" pattern=\"%d\" crossnic=\"%d\" nchannels=\"%d\" speedintra=\"%.7g\" "
-                "speedinter=\"%.7g\" latencyinter=\"%g\" typeintra=\"%s\" typeinter=\"%s\" "
-                "samechannels=\"%d\">\n",
+                "speedinter=\"%.7g\" latencyinter=\"%g\" typeintra=\"%s\" typeinter=\"%s\" samechannels=\"%d\">\n",
                 id, id ? n->pattern : 4, s->cross, g->n_channels, s->speed_intra, s->speed_inter, g->latency_inter,
                 s->intra, s->inter, s->same);
         for (int c = 0; c < g->n_channels; c++) {

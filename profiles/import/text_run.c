@@ -141,8 +141,7 @@ static int settle_ranks(struct reader *r)
                         capo_text_reject(
                                 b,
                                 "%d ranks are listed, but its bandwidths are those of %d (busbw/algbw %.3f, expected "
-                                "%.3f); "
-                                "if lines were lost, say --layout",
+                                "%.3f); if lines were lost, say --layout",
                                 run->n_ranks, told, factor, expected);
         }
         if (run->n_ranks > 0 && run->n_nodes == 1 && !run->layout[0])

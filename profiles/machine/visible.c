@@ -92,8 +92,7 @@ static void collect(struct finder *f, const struct capo_nvml *nvml)
         if (unknown)
                 say(f->out,
                     "%d of the driver's %d GPUs are not among those on the PCI bus here (a container without /sys?) "
-                    "and "
-                    "are left out",
+                    "and are left out",
                     unknown, nvml->n_gpus);
         if (f->n_gpus + unknown < (int)f->t->n_gpus)
                 say(f->out, "%zu GPUs are on the PCI bus, %d of them are open to this process, as in a container",

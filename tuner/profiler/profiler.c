@@ -232,8 +232,7 @@ static bool wanted(const struct capo_profiler_info *info)
         if (!strcmp(setting, "on") || !capo_nccl_has(version, CAPO_NCCL_PROFILER_SLOW))
                 return true;
         capo_warn_once("not asking NCCL %d.%d what it runs: its profiler path slows jobs (NVIDIA/nccl#2355); "
-                       "CAPO_PROFILER=on asks "
-                       "all the same",
+                       "CAPO_PROFILER=on asks all the same",
                        version / 10000, version / 100 % 100);
         return false;
 }
