@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The few functions of NVML that are needed, by their names and types in nvml.h (CUDA 11 and later; the MIG functions
- * since driver 450). One that is missing means a driver that knows no MIG.
+ * since driver 450). A driver that lacks one of a group knows no MIG, or tells no NVLinks.
  */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/util.h"
@@ -29,33 +30,41 @@ static struct {
         int (*DeviceGetHandleByIndex_v2)(unsigned i, device *out);
         int (*DeviceGetUUID)(device d, char *text, unsigned room);
         int (*DeviceGetPciInfo_v3)(device d, struct pci_info *out);
+        int (*DeviceGetCudaComputeCapability)(device d, int *major, int *minor);
+        int (*DeviceGetNvLinkState)(device d, unsigned link, int *active);
+        int (*DeviceGetNvLinkRemotePciInfo_v2)(device d, unsigned link, struct pci_info *out);
         int (*DeviceGetMigMode)(device d, unsigned *now, unsigned *pending);
         int (*DeviceGetMaxMigDeviceCount)(device d, unsigned *n);
         int (*DeviceGetMigDeviceHandleByIndex)(device d, unsigned i, device *out);
         int (*DeviceGetGpuInstanceId)(device d, unsigned *id);
         int (*DeviceGetComputeInstanceId)(device d, unsigned *id);
 } nv;
+enum group { NEEDED, LINKS, MIG, GROUPS };
+
 static const struct {
         void *where;
         const char *name;
-        bool mig;
+        enum group group;
 } functions[] = {
-#define FUNCTION(name, mig)                 \
-        {                                   \
-                &nv.name, "nvml" #name, mig \
+#define FUNCTION(name, group)                 \
+        {                                     \
+                &nv.name, "nvml" #name, group \
         }
-        FUNCTION(Init_v2, false),
-        FUNCTION(Shutdown, false),
-        FUNCTION(ErrorString, false),
-        FUNCTION(DeviceGetCount_v2, false),
-        FUNCTION(DeviceGetHandleByIndex_v2, false),
-        FUNCTION(DeviceGetUUID, false),
-        FUNCTION(DeviceGetPciInfo_v3, false),
-        FUNCTION(DeviceGetMigMode, true),
-        FUNCTION(DeviceGetMaxMigDeviceCount, true),
-        FUNCTION(DeviceGetMigDeviceHandleByIndex, true),
-        FUNCTION(DeviceGetGpuInstanceId, true),
-        FUNCTION(DeviceGetComputeInstanceId, true),
+        FUNCTION(Init_v2, NEEDED),
+        FUNCTION(Shutdown, NEEDED),
+        FUNCTION(ErrorString, NEEDED),
+        FUNCTION(DeviceGetCount_v2, NEEDED),
+        FUNCTION(DeviceGetHandleByIndex_v2, NEEDED),
+        FUNCTION(DeviceGetUUID, NEEDED),
+        FUNCTION(DeviceGetPciInfo_v3, NEEDED),
+        FUNCTION(DeviceGetCudaComputeCapability, LINKS),
+        FUNCTION(DeviceGetNvLinkState, LINKS),
+        FUNCTION(DeviceGetNvLinkRemotePciInfo_v2, LINKS),
+        FUNCTION(DeviceGetMigMode, MIG),
+        FUNCTION(DeviceGetMaxMigDeviceCount, MIG),
+        FUNCTION(DeviceGetMigDeviceHandleByIndex, MIG),
+        FUNCTION(DeviceGetGpuInstanceId, MIG),
+        FUNCTION(DeviceGetComputeInstanceId, MIG),
 #undef FUNCTION
 };
 
@@ -87,7 +96,38 @@ static void read_slices(device d, int gpu, struct capo_nvml *out)
         }
 }
 
-static int read_all(struct capo_nvml *out, bool mig, char *why, size_t room)
+static void busid_text(const struct pci_info *pci, char out[CAPO_BUSID_ROOM])
+{
+        const char *dot = strrchr(pci->busid, '.');
+
+        snprintf(out, CAPO_BUSID_ROOM, "%04x:%02x:%02x.%lx", pci->domain, pci->bus & 0xff, pci->device & 0xff,
+                 dot ? strtoul(dot + 1, NULL, 16) & 0xf : 0);
+}
+
+static void read_links(device d, struct capo_nvml_gpu *gpu)
+{
+        int major = 0, minor = 0;
+
+        if (nv.DeviceGetCudaComputeCapability(d, &major, &minor) == 0)
+                gpu->sm = major * 10 + minor;
+        for (unsigned l = 0; l < CAPO_NVML_LINKS; l++) {
+                struct pci_info remote = {0};
+                char target[CAPO_BUSID_ROOM];
+                int active = 0, i = 0;
+
+                if (nv.DeviceGetNvLinkState(d, l, &active) || !active ||
+                    nv.DeviceGetNvLinkRemotePciInfo_v2(d, l, &remote))
+                        continue;
+                busid_text(&remote, target);
+                while (i < gpu->n_links && strcmp(gpu->links[i].target, target) != 0)
+                        i++;
+                if (i == gpu->n_links)
+                        memcpy(gpu->links[gpu->n_links++].target, target, sizeof target);
+                gpu->links[i].count++;
+        }
+}
+
+static int read_all(struct capo_nvml *out, const bool *there, char *why, size_t room)
 {
         unsigned n = 0;
         int r = nv.DeviceGetCount_v2(&n);
@@ -106,9 +146,12 @@ static int read_all(struct capo_nvml *out, bool mig, char *why, size_t room)
                         r = nv.DeviceGetUUID(d, g->uuid, sizeof g->uuid);
                 if (r)
                         return failed(r, "bus id and UUID of a GPU", why, room);
-                snprintf(g->busid, sizeof g->busid, "%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
+                busid_text(&pci, g->busid);
+                g->dev = (int)i;
                 out->n_gpus++;
-                if (mig)
+                if (there[LINKS])
+                        read_links(d, g);
+                if (there[MIG])
                         read_slices(d, out->n_gpus - 1, out);
         }
         return 0;
@@ -117,7 +160,7 @@ static int read_all(struct capo_nvml *out, bool mig, char *why, size_t room)
 int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
 {
         void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-        bool mig = true;
+        bool there[GROUPS] = {true, true, true};
         int r;
 
         memset(out, 0, sizeof *out);
@@ -127,18 +170,18 @@ int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
         }
         for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
                 *(void **)functions[i].where = dlsym(library, functions[i].name);
-                if (!*(void **)functions[i].where && !functions[i].mig) {
+                if (!*(void **)functions[i].where && functions[i].group == NEEDED) {
                         snprintf(why, room, "libnvidia-ml.so.1 has no %s", functions[i].name);
                         dlclose(library);
                         return -ENOENT;
                 }
-                mig &= *(void **)functions[i].where != NULL;
+                there[functions[i].group] &= *(void **)functions[i].where != NULL;
         }
         r = nv.Init_v2();
         if (r) {
                 r = failed(r, "start", why, room);
         } else {
-                r = read_all(out, mig, why, room);
+                r = read_all(out, there, why, room);
                 nv.Shutdown();
         }
         dlclose(library);

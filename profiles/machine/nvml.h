@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's GPUs as the driver shows them to this process: UUIDs, PCI bus ids, MIG slices. libnvidia-ml.so.1 is opened
+ * NVIDIA's GPUs as the driver shows them to this process: UUIDs, PCI bus ids, NVLinks, MIG slices. libnvidia-ml.so.1 is opened
  * when asked for and closed again; never linked. In a container it shows the devices the container was given, which may
  * be fewer than /sys has.
  */
@@ -12,12 +12,19 @@
 
 #include "profiles/machine/topology.h"
 
-enum { CAPO_NVML_GPUS = 64, CAPO_NVML_SLICES = 512, CAPO_UUID_ROOM = 96 };
+enum { CAPO_NVML_GPUS = 64, CAPO_NVML_SLICES = 512, CAPO_NVML_LINKS = 36, CAPO_UUID_ROOM = 96 };
 
 struct capo_nvml_gpu {
         char busid[CAPO_BUSID_ROOM]; /* lower case, as topologies have it */
         char uuid[CAPO_UUID_ROOM];   /* "GPU-..." */
         bool mig;                    /* MIG mode is on: only slices of it can be used */
+        int dev;                     /* NVML's number */
+        int sm;                      /* compute capability, 90; 0 not known */
+        struct {
+                char target[CAPO_BUSID_ROOM];
+                int count;
+        } links[CAPO_NVML_LINKS]; /* active NVLinks by what they lead to */
+        int n_links;
 };
 
 struct capo_nvml_slice { /* a compute instance; CUDA's device where MIG is on */

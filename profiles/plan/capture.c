@@ -4,7 +4,6 @@
  * steps up, past the port, to the switch (nccl src/graph/xml.cc, ncclTopoGetXmlFromSys); so does this file. CPUs are
  * NUMA nodes.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <hwloc.h>
 #include <stdbool.h>
@@ -13,121 +12,17 @@
 #include <sys/utsname.h>
 
 #include "core/base/util.h"
+#include "profiles/machine/nvml.h"
 #include "profiles/plan/capture.h"
 
-enum { GPUS = 64, NVLINKS = 36, BUSID = 24 };
-
-/* NVML by dlopen; nvmlPciInfo_t and the calls as in nvml.h since driver 450. */
-struct nvml_pci {
-        char legacy[16];
-        unsigned domain, bus, device, device_id, subsystem_id;
-        char busid[32];
-};
-static struct {
-        int (*init)(void);
-        int (*shutdown)(void);
-        int (*count)(unsigned *n);
-        int (*by_index)(unsigned i, void **dev);
-        int (*pci)(void *dev, struct nvml_pci *info);
-        int (*capability)(void *dev, int *major, int *minor);
-        int (*link_state)(void *dev, unsigned link, int *active);
-        int (*link_remote)(void *dev, unsigned link, struct nvml_pci *info);
-} nvml;
-
-struct gpu {
-        char busid[BUSID];
-        int dev, sm;
-        struct {
-                char target[BUSID];
-                int count;
-        } links[NVLINKS];
-        int n_links;
-};
+enum { BUSID = CAPO_BUSID_ROOM };
 
 struct capture {
         hwloc_topology_t topology;
         FILE *out;
         struct capo_capture *found;
-        struct gpu gpus[GPUS];
-        int n_gpus;
+        struct capo_nvml nvml;
 };
-
-static bool nvml_open(void)
-{
-        void *handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-        const struct {
-                const char *name;
-                void **to;
-        } calls[] = {{"nvmlInit_v2", (void **)&nvml.init},
-                     {"nvmlShutdown", (void **)&nvml.shutdown},
-                     {"nvmlDeviceGetCount_v2", (void **)&nvml.count},
-                     {"nvmlDeviceGetHandleByIndex_v2", (void **)&nvml.by_index},
-                     {"nvmlDeviceGetPciInfo_v3", (void **)&nvml.pci},
-                     {"nvmlDeviceGetCudaComputeCapability", (void **)&nvml.capability},
-                     {"nvmlDeviceGetNvLinkState", (void **)&nvml.link_state},
-                     {"nvmlDeviceGetNvLinkRemotePciInfo_v2", (void **)&nvml.link_remote}};
-
-        for (size_t i = 0; handle && i < N_ELEMENTS(calls); i++) {
-                *calls[i].to = dlsym(handle, calls[i].name);
-                if (!*calls[i].to)
-                        return false;
-        }
-        return handle && nvml.init() == 0;
-}
-
-static void busid_text(const struct nvml_pci *pci, char out[BUSID])
-{
-        unsigned function = 0;
-        const char *dot = strrchr(pci->busid, '.');
-
-        if (dot)
-                function = (unsigned)strtoul(dot + 1, NULL, 16);
-        snprintf(out, BUSID, "%04x:%02x:%02x.%x", pci->domain & 0xffffffff, pci->bus & 0xff, pci->device & 0xff,
-                 function & 0xf);
-}
-
-static void ask_links(struct gpu *gpu, void *dev)
-{
-        for (unsigned l = 0; l < NVLINKS; l++) {
-                struct nvml_pci remote = {0};
-                char target[BUSID];
-                int active = 0, i;
-
-                if (nvml.link_state(dev, l, &active) != 0 || !active || nvml.link_remote(dev, l, &remote) != 0)
-                        continue;
-                busid_text(&remote, target);
-                for (i = 0; i < gpu->n_links && strcmp(gpu->links[i].target, target) != 0; i++)
-                        ;
-                if (i == gpu->n_links)
-                        memcpy(gpu->links[gpu->n_links++].target, target, BUSID);
-                gpu->links[i].count++;
-        }
-}
-
-static void ask_nvml(struct capture *c)
-{
-        unsigned n = 0;
-
-        if (!nvml_open())
-                return;
-        c->found->nvml = 1;
-        for (unsigned i = 0; nvml.count(&n) == 0 && i < n && c->n_gpus < GPUS; i++) {
-                struct gpu *gpu = &c->gpus[c->n_gpus];
-                struct nvml_pci pci = {0};
-                int major = 0, minor = 0;
-                void *dev;
-
-                if (nvml.by_index(i, &dev) != 0 || nvml.pci(dev, &pci) != 0)
-                        continue;
-                busid_text(&pci, gpu->busid);
-                gpu->dev = (int)i;
-                if (nvml.capability(dev, &major, &minor) == 0)
-                        gpu->sm = major * 10 + minor;
-                ask_links(gpu, dev);
-                c->n_gpus++;
-        }
-        nvml.shutdown();
-}
 
 /* sysfs */
 
@@ -194,12 +89,12 @@ static void put_pci(const struct capture *c, hwloc_obj_t o, int depth)
 static void put_gpu(struct capture *c, hwloc_obj_t o, int depth)
 {
         char busid[BUSID], class[32];
-        const struct gpu *gpu = NULL;
+        const struct capo_nvml_gpu *gpu = NULL;
 
         busid_of(o, busid);
-        for (int i = 0; i < c->n_gpus; i++) {
-                if (!strcmp(c->gpus[i].busid, busid))
-                        gpu = &c->gpus[i];
+        for (int i = 0; i < c->nvml.n_gpus; i++) {
+                if (!strcmp(c->nvml.gpus[i].busid, busid))
+                        gpu = &c->nvml.gpus[i];
         }
         fprintf(c->out, "%*s<gpu dev=\"%d\"", depth * 2, "", gpu ? gpu->dev : (int)c->found->n_gpus);
         if (gpu && gpu->sm)
@@ -382,6 +277,7 @@ static void put_cpus(struct capture *c)
 int capo_topology_capture(FILE *out, struct capo_capture *found, char *why, size_t room)
 {
         struct capture *c = calloc(1, sizeof *c);
+        char no_driver[256];
 
         if (!c)
                 return -ENOMEM;
@@ -399,7 +295,7 @@ int capo_topology_capture(FILE *out, struct capo_capture *found, char *why, size
                 free(c);
                 return -EIO;
         }
-        ask_nvml(c);
+        found->nvml = capo_nvml_read(&c->nvml, no_driver, sizeof no_driver) == 0;
         fputs("<system version=\"1\">\n", out);
         put_cpus(c);
         fputs("</system>\n", out);

@@ -2,6 +2,7 @@
 /*
  * libnvidia-ml.so.1 of a machine that is written down in CAPO_TEST_NVML, a line per device in NVML's order:
  *   gpu BUSID UUID           gpu BUSID UUID mig        slice UUID GI CI   (of the GPU above)
+ *   link BUSID               one NVLink of the GPU above, to that device. All GPUs are V100.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@ struct made {
         char busid[32], uuid[96];
         int mig, gpu; /* gpu: of a slice, index of its GPU; -1 a GPU */
         unsigned gi, ci;
+        char links[18][32];
+        int n_links;
 };
 
 struct pci_info { /* nvmlPciInfo_t */
@@ -41,6 +44,10 @@ NVML nvmlDeviceGetMigDeviceHandleByIndex(const struct made *dev, unsigned i, str
 NVML nvmlDeviceGetGpuInstanceId(const struct made *dev, unsigned *id);
 NVML nvmlDeviceGetComputeInstanceId(const struct made *dev, unsigned *id);
 
+NVML nvmlDeviceGetCudaComputeCapability(const struct made *dev, int *major, int *minor);
+NVML nvmlDeviceGetNvLinkState(const struct made *dev, unsigned link, int *active);
+NVML nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct made *dev, unsigned link, struct pci_info *pci);
+
 NVML nvmlInit_v2(void)
 {
         const char *path = getenv("CAPO_TEST_NVML");
@@ -59,6 +66,9 @@ NVML nvmlInit_v2(void)
                 if (sscanf(line, "gpu %31s %95s %7s", d->busid, d->uuid, flag) >= 2) {
                         d->mig = !strcmp(flag, "mig");
                         gpu = n_devices++;
+                } else if (gpu >= 0 && devices[gpu].n_links < 18 &&
+                           sscanf(line, "link %31s", devices[gpu].links[devices[gpu].n_links]) == 1) {
+                        devices[gpu].n_links++;
                 } else if (sscanf(line, "slice %95s %u %u", d->uuid, &d->gi, &d->ci) == 3 && gpu >= 0) {
                         d->gpu = gpu;
                         n_devices++;
@@ -102,13 +112,35 @@ NVML nvmlDeviceGetUUID(const struct made *dev, char *text, unsigned room)
         return 0;
 }
 
+static int pci_info(const char *busid, struct pci_info *pci)
+{
+        memset(pci, 0, sizeof *pci);
+        snprintf(pci->busid, sizeof pci->busid, "%s", busid);
+        return sscanf(busid, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device) == 3 ? 0 : INVALID_ARGUMENT;
+}
+
 NVML nvmlDeviceGetPciInfo_v3(const struct made *dev, struct pci_info *pci)
 {
-        if (dev->gpu >= 0)
-                return INVALID_ARGUMENT;
-        memset(pci, 0, sizeof *pci);
-        snprintf(pci->busid, sizeof pci->busid, "%s", dev->busid);
-        return sscanf(dev->busid, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device) == 3 ? 0 : INVALID_ARGUMENT;
+        return dev->gpu >= 0 ? INVALID_ARGUMENT : pci_info(dev->busid, pci);
+}
+
+NVML nvmlDeviceGetCudaComputeCapability(const struct made *dev, int *major, int *minor)
+{
+        *major = 7;
+        *minor = 0;
+        return dev->gpu >= 0 ? INVALID_ARGUMENT : 0;
+}
+
+/* With a gap: link 1 is never up. */
+NVML nvmlDeviceGetNvLinkState(const struct made *dev, unsigned link, int *active)
+{
+        *active = link != 1 && (int)(link - (link > 1)) < dev->n_links;
+        return 0;
+}
+
+NVML nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct made *dev, unsigned link, struct pci_info *pci)
+{
+        return pci_info(dev->links[link - (link > 1)], pci);
 }
 
 NVML nvmlDeviceGetMigMode(const struct made *dev, unsigned *now, unsigned *pending)

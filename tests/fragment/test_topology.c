@@ -124,6 +124,37 @@ Test(topology, bad_input)
         }
 }
 
+#define PCI(attributes) "<pci busid=\"01:00.0\" class=\"0x030200\" " attributes ">\n<gpu dev=\"0\" sm=\"70\"/></pci>\n"
+
+/* A link that the file leaves to the driver has 16 lanes of generation 3, as NCCL takes it. */
+Test(topology, pci_lanes)
+{
+        static const struct {
+                const char *text;
+                double gbs;
+        } rows[] = {
+                {SYSTEM(PCI("")), 12},
+                {SYSTEM(PCI("link_speed=\"\" link_width=\"\"")), 12},
+                {SYSTEM(PCI("link_speed=\"16.0 GT/s PCIe\"")), 24},
+                {SYSTEM(PCI("link_speed=\"16.0 GT/s PCIe\" link_width=\"0\"")), 24},
+                {SYSTEM(PCI("link_width=\"8\"")), 6},
+                {SYSTEM(PCI("link_speed=\"2.5 GT/s PCIe\" link_width=\"1\"")), 15 / 80.0},
+                {SYSTEM(PCI("link_speed=\"5 GT/s\" link_width=\"16\"")), 6},
+                {SYSTEM(PCI("link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"")), 48},
+                {SYSTEM(PCI("link_speed=\"64.0 GT/s PCIe\" link_width=\"4\"")), 24},
+                {SYSTEM(PCI("link_speed=\"7 GT/s\" link_width=\"16\"")), 12},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+                char why[256] = "";
+
+                cr_assert_eq(read_text(rows[i].text, 0, &t, why, sizeof why), 0, "%s", why);
+                cr_expect(fabs(t->pcis[t->gpus[0].pci].gbs - rows[i].gbs) < 1e-9, "row %zu: %g GB/s", i,
+                          t->pcis[t->gpus[0].pci].gbs);
+        }
+}
+
 Test(topology, partial_drops_links_to_hidden_gpus)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;

@@ -91,4 +91,20 @@ got=$(HWLOC_XMLFILE=$tmp/mixed.xml CUDA_VISIBLE_DEVICES=1 "$capo" topo 2>&1) && 
 case $got in *"CUDA_DEVICE_ORDER=PCI_BUS_ID"*) ;; *) fail "mixed GPUs: $got" ;; esac
 CUDA_DEVICE_ORDER=PCI_BUS_ID HWLOC_XMLFILE=$tmp/mixed.xml CUDA_VISIBLE_DEVICES=1 "$capo" topo >/dev/null 2>&1 ||
         fail "mixed GPUs by bus"
+# capo topo capture: compute capability and NVLinks are the driver's, counted by what they lead to
+cat >"$tmp/linked" <<'EOF'
+gpu 00000000:34:00.0 GPU-d3977428-7a30-086b-2e20-5c1eeed647c6
+link 00000000:36:00.0
+link 00000000:36:00.0
+link 00000000:39:00.0
+gpu 00000000:36:00.0 GPU-5bfda7ef-6aec-a775-5ae1-a1c3dcaef094
+link 00000000:34:00.0
+link 00000000:34:00.0
+EOF
+CAPO_TEST_NVML=$tmp/linked LD_LIBRARY_PATH=$nvml HWLOC_XMLFILE=$tmp/machine.xml "$capo" topo capture -o "$tmp/captured.xml" 2>"$tmp/out" ||
+        fail "capture: $(cat "$tmp/out")"
+grep -q '16 NVIDIA GPUs, .* 5 NVLinks$' "$tmp/out" || fail "capture said: $(cat "$tmp/out")"
+[ "$(grep -c 'sm="70"' "$tmp/captured.xml")" = 2 ] || fail "capture: compute capability: $(grep '<gpu' "$tmp/captured.xml")"
+grep -q '<nvlink target="0000:36:00.0" count="2"' "$tmp/captured.xml" || fail "capture: links: $(grep nvlink "$tmp/captured.xml")"
+[ "$(grep -c '<nvlink' "$tmp/captured.xml")" = 3 ] || fail "capture: links: $(grep nvlink "$tmp/captured.xml")"
 exit $bad
