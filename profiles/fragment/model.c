@@ -34,31 +34,11 @@
 
 #include "core/base/util.h"
 #include "core/base/nccl.h"
+#include "profiles/fragment/formula.h"
 #include "profiles/fragment/model.h"
 #include "profiles/import/import.h"
 
 #define LARGE (1ull << 30) /* and twice that: beyond the 24 sizes of treeCorrectionFactor */
-
-enum { TREE = CAPO_ALGO_TREE - 1, RING = CAPO_ALGO_RING - 1, NVLS = CAPO_ALGO_NVLS - 1 };
-enum { LL = CAPO_PROTO_LL - 1, LL128 = CAPO_PROTO_LL128 - 1, SIMPLE = CAPO_PROTO_SIMPLE - 1 };
-
-/* ncclTunerConstants_t as capo_plan_told.constants has it. */
-struct constants {
-        double base_latency[7][3], hw_latency[3][7][3], ll_bw[4][3], ring_ll128_bw[4][3], tree_ll128_bw[4][3],
-                tree_bw[4][3], nvls_tree_bw[4][3];
-};
-
-/* What 2.24 to 2.27 and 2.31.2 plan with for Tree and Ring on Volta, Ampere and Hopper but tell nobody
- * (src/graph/tuning.cc of 2.24.3 and 2.27.7); 2.28 tells the same. Whether it is what the table was made from is
- * checked against the table.
- */
-static const struct constants untold = {
-        .hw_latency = {{{0.6, 1.25, 4.0}}, {{1.0, 1.9, 4.0}}},
-        .ll_bw = {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}},
-        .ring_ll128_bw = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}},
-        .tree_ll128_bw = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29.0}},
-        .tree_bw = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {38.7, 41.4, 36.0}},
-};
 
 /* ---- asking: the allocation; and where a machine falls into several nodes, the others again, each as the first,
  * because the first rank of a machine tells the graphs ---- */
@@ -209,63 +189,7 @@ static int look(struct views *v, char *why, size_t room)
         return 0;
 }
 
-/* ---- NCCL's formula for what a shape's bus bandwidth becomes per protocol ---- */
-
-struct formula {
-        bool caps; /* the constants are known */
-        bool told; /* NCCL told them, and lets a tuner change them */
-        const struct constants *k;
-        int gpu, scale, ll, channels, n_nodes;
-};
-
-static double cap(const struct formula *f, double gbs, double most)
-{
-        return f->caps ? fmin(gbs, most) : gbs;
-}
-
-static double tree_simple(const struct formula *f, double bus)
-{
-        return cap(f, bus * 0.92, f->channels * f->k->tree_bw[f->gpu][f->scale]);
-}
-
-static double becomes(const struct formula *f, int algo, int proto, double bus)
-{
-        if (algo == RING && proto == LL)
-                return cap(f, bus * 0.5, f->k->ll_bw[f->ll][f->scale]);
-        if (algo == RING && proto == LL128)
-                return cap(f, bus * 0.92, f->channels * f->k->ring_ll128_bw[f->gpu][f->scale]);
-        if (algo == TREE)
-                bus = tree_simple(f, bus);
-        if (algo == TREE && proto == LL)
-                return cap(f, bus / 3.8, f->k->ll_bw[f->ll][f->scale]);
-        if (algo == TREE && proto == LL128)
-                return cap(f, bus * (f->n_nodes == 1 ? 7.0 / 9 : 15.0 / 16),
-                           f->channels * f->k->tree_ll128_bw[f->gpu][f->scale]);
-        return bus;
-}
-
-/* Latency and bandwidth of a cell, from its times at LARGE and 2 LARGE. */
-struct line {
-        double us, gbs;
-};
-
-static struct line line_of(const struct capo_plan_row *one, const struct capo_plan_row *two, int algo, int proto)
-{
-        double b1 = (double)(one->told ? one->told : one->bytes), b2 = (double)(two->told ? two->told : two->bytes);
-        double t1 = (double)one->cost[algo][proto], t2 = (double)two->cost[algo][proto];
-        struct line l = {.gbs = NAN};
-
-        if (algo >= one->n_algo || proto >= one->n_proto || t1 <= 0 || t2 <= t1)
-                return l;
-        l.gbs = (b2 - b1) / (t2 - t1) / 1000;
-        l.us = fmax(0, t1 - b1 / l.gbs / 1000);
-        return l;
-}
-
 /* ---- correcting ---- */
-
-/* src/graph/tuning.cc, nvlsEfficiency: Volta, Ampere, Hopper, Blackwell. */
-static const double nvls_efficiency[] = {0, 0, 0.85, 0.74};
 
 static bool near(double a, double b)
 {
@@ -300,8 +224,8 @@ static void rates(struct fragment_model *f, const struct views *v, const struct 
         bus = f->channels * speed;
         if (tree.gbs > 0) /* 0.85: trees with all NIC traffic at one GPU */
                 settle(&f->tree, bus, got.tree_gbs, got.tree_full,
-                       k->caps && (near(2 * tree.gbs, tree_simple(k, bus)) ||
-                                   near(2 * tree.gbs, 0.85 * tree_simple(k, bus))));
+                       k->caps && (near(2 * tree.gbs, formula_tree(k, bus)) ||
+                                   near(2 * tree.gbs, 0.85 * formula_tree(k, bus))));
 }
 
 /* All-reduce in the switch of one node. */
@@ -312,8 +236,8 @@ static void switch_rate(struct fragment_model *f, const struct views *v, const s
 
         if (!(nvls.gbs > 0) || f->n_nodes != 1 || capo_ceilings(v->m->t, v->a, 0, &c) < 0)
                 return;
-        if (c.nvls_gbs > 0 && nvls_efficiency[k->gpu] > 0)
-                settle(&f->nvls, nvls.gbs * 2 * (n - 1) / n, c.nvls_gbs * nvls_efficiency[k->gpu] * 2 * (n - 1) / n,
+        if (c.nvls_gbs > 0 && formula_nvls_efficiency(k) > 0)
+                settle(&f->nvls, nvls.gbs * 2 * (n - 1) / n, c.nvls_gbs * formula_nvls_efficiency(k) * 2 * (n - 1) / n,
                        "NVLink of each GPU", true);
         capo_ceilings_free(&c);
 }
@@ -334,7 +258,7 @@ static void correct_row(struct fragment_model *f, const struct formula *k, size_
                         if (us <= 0 || !ours)
                                 continue;
                         if (s->corrected > 0 && l.gbs > 0) {
-                                faster = becomes(k, a, p, s->corrected) / becomes(k, a, p, s->believed);
+                                faster = formula_gbs(k, a, p, s->corrected) / formula_gbs(k, a, p, s->believed);
                                 us += fmax(0, us - l.us) * (1 / faster - 1);
                         }
                         if (a == TREE && r->coll == CAPO_COLL_ALLREDUCE)
@@ -361,12 +285,12 @@ static void make_constants(struct fragment_model *f, const struct formula *k)
                 if (f->tree_late_us[p] > 0)
                         constant(f, CAPO_CONST_BASE_LATENCY, TREE, p, k->k->base_latency[TREE][p] + f->tree_late_us[p]);
         }
-        if (f->tree.corrected > 0 && tree_simple(k, f->tree.corrected) < tree_simple(k, f->tree.believed) * 0.999)
-                constant(f, CAPO_CONST_TREE_BW, k->gpu, k->scale, tree_simple(k, f->tree.corrected) / f->channels);
+        if (f->tree.corrected > 0 && formula_tree(k, f->tree.corrected) < formula_tree(k, f->tree.believed) * 0.999)
+                constant(f, CAPO_CONST_TREE_BW, k->gpu, k->scale, formula_tree(k, f->tree.corrected) / f->channels);
         if (f->ring.corrected > 0 &&
-            becomes(k, RING, LL128, f->ring.corrected) < becomes(k, RING, LL128, f->ring.believed) * 0.999)
+            formula_gbs(k, RING, LL128, f->ring.corrected) < formula_gbs(k, RING, LL128, f->ring.believed) * 0.999)
                 constant(f, CAPO_CONST_RING_LL128_BW, k->gpu, k->scale,
-                         becomes(k, RING, LL128, f->ring.corrected) / f->channels);
+                         formula_gbs(k, RING, LL128, f->ring.corrected) / f->channels);
 }
 
 static void count(struct fragment_model *f, const struct views *v)
@@ -398,40 +322,23 @@ static int tree_link(const struct views *v)
         return nvlink ? 0 : 1;
 }
 
-static int gpu_index(const struct capo_topology *t)
-{
-        int sm = INT32_MAX;
-
-        for (size_t i = 0; i < t->n_gpus; i++)
-                sm = t->gpus[i].sm < sm ? t->gpus[i].sm : sm;
-        return sm >= 100 ? 3 : sm >= 90 ? 2 : sm >= 80 ? 1 : 0;
-}
-
 static void correct(struct fragment_model *f, const struct views *v, const struct capo_plan_row *large)
 {
-        const struct capo_plan_told *told = &f->nccl.told;
-        const char *vendor = v->m->t->n_cpus ? v->m->t->cpus[0].vendor : "";
-        struct constants k;
-        struct formula formula = {.k = &untold};
+        const struct capo_topology *t = v->m->t;
         struct line lines[CAPO_COLLS][CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS];
+        struct formula formula;
+        struct constants k;
+        int sm = INT32_MAX;
 
-        if (told->n_constants == (int)(sizeof k / sizeof(double))) {
-                memcpy(&k, told->constants, sizeof k);
-                formula.told = k.hw_latency[0][TREE][SIMPLE] > 0; /* 2.31.2 tells zeros */
-        }
-        if (formula.told)
-                formula.k = &k;
         count(f, v);
-        formula.n_nodes = f->n_nodes;
-        formula.channels = f->channels;
-        formula.scale = f->n_nodes <= 2 ? f->n_nodes - 1 : 2;
-        formula.gpu = gpu_index(v->m->t);
-        formula.caps = formula.told || (capo_nccl_has(f->nccl.version, CAPO_NCCL_MODEL_KNOWN) && formula.gpu < 3);
-        formula.ll = f->n_nodes == 1 ? formula.gpu : !strcmp(vendor, "AuthenticAMD");
+        for (size_t i = 0; i < t->n_gpus; i++)
+                sm = t->gpus[i].sm < sm ? t->gpus[i].sm : sm;
+        formula = formula_new(&f->nccl, sm, t->n_cpus && !strcmp(t->cpus[0].vendor, "AuthenticAMD"), f->channels,
+                              f->n_nodes, &k);
         for (int c = 0; c < CAPO_COLLS; c++) {
                 for (int i = 0; i < CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS; i++)
-                        lines[c][i] =
-                                line_of(&large[2 * c], &large[2 * c + 1], i / CAPO_PLAN_PROTOS, i % CAPO_PLAN_PROTOS);
+                        lines[c][i] = formula_line(&large[2 * c], &large[2 * c + 1], i / CAPO_PLAN_PROTOS,
+                                                   i % CAPO_PLAN_PROTOS);
         }
         rates(f, v, &formula, lines[CAPO_COLL_ALLREDUCE][RING * CAPO_PLAN_PROTOS + SIMPLE],
               lines[CAPO_COLL_ALLREDUCE][TREE * CAPO_PLAN_PROTOS + SIMPLE]);
