@@ -117,7 +117,7 @@ static int match(const struct capo_tuner_info *info, struct capo_tuner *t, const
                                    .max_local = info->nvl && info->nvl->max_ranks > 0 ? info->nvl->max_ranks : -1,
                                    .nccl = capo_nccl_version(info->log),
                                    .allow_modelled = env->allow_modelled,
-                                   .fragment = *env->fragment_class ? env->fragment_class : NULL,
+                                   .class_name = *env->class_name ? env->class_name : NULL,
                                    .comm = comm_name};
         struct capo_shape told = shape;
         struct capo_layout_why why = {.source = CAPO_LAYOUT_NCCL};

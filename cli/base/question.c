@@ -67,7 +67,7 @@ struct capo_plan_question question_make(const struct question *q, bool tuned)
                 made.profile = q->profile ? q->profile_path : NULL;
                 made.allow_modelled = q->allow_modelled;
                 made.layout = q->layout;
-                made.fragment = *q->class ? q->class : NULL;
+                made.class_name = *q->class ? q->class : NULL;
                 made.wrap = q->spy;
         }
         return made;
@@ -235,7 +235,7 @@ static void find_class(struct question *q, const char *verb)
         struct machine_source source;
 
         if (q->n_topo != 1 || machine_load(verb, &machine, &t, &source) < 0 || !t->n_links ||
-            fragment_class(t, q->ranks, q->n_ranks, q->class, sizeof q->class) < 0)
+            capo_class_of_gpus(t, q->ranks, q->n_ranks, q->class, sizeof q->class) < 0)
                 *q->class = 0;
 }
 

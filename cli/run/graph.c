@@ -95,7 +95,7 @@ int capo_run_allocation(const struct capo_run *run, const char *dir)
                 return CAPO_EXIT_FAIL;
         }
         if (capo_class_name(t, &a, class, sizeof class) == 0)
-                capo_run_setenv(CAPO_ENV_fragment_class, class);
+                capo_run_setenv(CAPO_ENV_class_name, class);
         capo_alloc_layout(&a, &layout);
         if (!run->layout && !getenv(CAPO_ENV_layout))
                 capo_run_setenv(CAPO_ENV_layout, capo_layout_print(&layout, layout_text, sizeof layout_text));

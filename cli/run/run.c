@@ -218,6 +218,24 @@ static int set_legacy(const struct capo_profile *profile, const struct capo_layo
         return 0;
 }
 
+/* A profile of a fragment holds for its class only, and nothing in the job would say that it never does. */
+static void say_class(const struct capo_profile *profile, const char *here)
+{
+        const char *first = NULL;
+
+        for (uint32_t i = 0; i < profile->n_rules; i++) {
+                const char *of = profile->rules[i].when.class_name;
+
+                if (!of || !strcmp(of, here))
+                        return;
+                first = first ? first : of;
+        }
+        if (first)
+                capo_warn("no rule of %s can hold: all are for other classes of allocation (%s), and this one %s%s",
+                          profile->file, first,
+                          *here ? "is " : "is not known; --platform or --topo with --gpus says it", here);
+}
+
 /*
  * Resolve the profile once, here, and export what every rank must agree on: its path, its digest, the layout, and
  * whether modelled rules are used (said in so many words, also when not: a shell on another node may say otherwise). A
@@ -256,6 +274,7 @@ static int set_profile(const struct capo_run *run, char **command, const char *l
         n = allow_modelled || run->quiet ? 0 : capo_profile_modelled(profile);
         if (n)
                 capo_info("modelled rules of the profile that are not used: %u; --allow-modelled uses them", n);
+        say_class(profile, env.class_name);
         capo_doctor_command(&findings, command, &reach);
         capo_findings_finish(&findings);
         if (capo_nccl_has(reach.version, CAPO_NCCL_TRANSLATED))

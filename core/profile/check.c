@@ -73,7 +73,7 @@ static bool implies(const struct capo_when *inner, const struct capo_when *outer
                contains(outer->min_local, inner->min_local) && contains(outer->max_local, inner->max_local) &&
                contains(outer->nccl, inner->nccl) && contains(outer->pipe_ops, inner->pipe_ops) &&
                contains(outer->ring_gbs, inner->ring_gbs) && contains(outer->tree_gbs, inner->tree_gbs) &&
-               covers_text(outer->layout, inner->layout) && covers_text(outer->fragment, inner->fragment) &&
+               covers_text(outer->layout, inner->layout) && covers_text(outer->class_name, inner->class_name) &&
                covers_text(outer->comm, inner->comm) && (!outer->link || outer->link == inner->link) &&
                (outer->reg_buff < 0 || outer->reg_buff == inner->reg_buff);
 }

@@ -241,8 +241,8 @@ static bool expressible(const struct capo_when *w)
                 if (other[i]->max != -1)
                         return false;
         }
-        return single(w->nodes) && single(w->ranks) && single(w->pipe_ops) && !w->layout && !w->fragment && !w->comm &&
-               !w->link;
+        return single(w->nodes) && single(w->ranks) && single(w->pipe_ops) && !w->layout && !w->class_name &&
+               !w->comm && !w->link;
 }
 
 int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_out)

@@ -95,7 +95,7 @@ bool capo_when_settled(const struct capo_when *w, const struct capo_shape *s, co
         if (!in(w->max_local, s->max_local))
                 return false;
         *why = "class";
-        if (w->fragment && (!s->fragment || strcmp(w->fragment, s->fragment)))
+        if (w->class_name && (!s->class_name || strcmp(w->class_name, s->class_name)))
                 return false;
         *why = "nccl";
         if (!in(w->nccl, s->nccl > 0 ? s->nccl : -1))
@@ -157,7 +157,7 @@ int capo_rule_compare(const struct capo_profile *p, uint32_t ia, uint32_t ib, co
                 int order;
         } by[] = {
                 {"comm", !a->comm - !b->comm},
-                {"class", !a->fragment - !b->fragment},
+                {"class", !a->class_name - !b->class_name},
                 {"layout", layout_rank(a->layout) - layout_rank(b->layout)},
                 {"ranks", by_width(a->ranks, b->ranks)},
                 {"nodes", by_width(a->nodes, b->nodes)},

@@ -30,7 +30,7 @@ struct capo_shape {
         int nccl;                 /* NCCL_VERSION_CODE; 0 not known */
         bool allow_modelled;      /* rules that no clock has seen may decide (CAPO_ALLOW_MODELLED) */
         const char *layout;       /* canonical, NULL not known */
-        const char *fragment;     /* allocation class, NULL not known */
+        const char *class_name;   /* allocation class, NULL not known */
         const char *comm;         /* name, NULL not known */
 };
 

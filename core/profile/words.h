@@ -59,7 +59,7 @@ static const struct when_key {
         WHEN("layout", LAYOUT, layout),
         WHEN("min_local", RANGE, min_local),
         WHEN("max_local", RANGE, max_local),
-        WHEN("class", TEXT, fragment),
+        WHEN("class", TEXT, class_name),
         WHEN("link", LINK, link),
         WHEN("ring_gbs", GBS, ring_gbs),
         WHEN("tree_gbs", GBS, tree_gbs),

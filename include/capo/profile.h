@@ -56,8 +56,8 @@ struct capo_when {
         struct capo_range min_local, max_local; /* ranks on the node with the fewest and the most */
         struct capo_range nccl;                 /* NCCL_VERSION_CODE: 22809 is 2.28.9; "2.28-2.30" is 22800 to 23099 */
         const char *layout;                     /* "3+5" (order-free; kept sorted), "even", "uneven" */
-        const char *fragment; /* key "class": allocation class exported by `capo run`, compared as text */
-        const char *comm;     /* communicator name, fnmatch(3) pattern */
+        const char *class_name; /* key "class": allocation class exported by `capo run`, compared as text */
+        const char *comm;       /* communicator name, fnmatch(3) pattern */
 
         struct capo_range pipe_ops; /* NCCL's numPipeOps: collectives fused or grouped into one question */
         struct capo_range ring_gbs; /* bus bandwidth the cost table implies for Ring/Simple; questions >= 16 MiB only */

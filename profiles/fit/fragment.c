@@ -54,8 +54,8 @@ static int when(const struct capo_fit_fragment *f, const struct capo_alloc *a, s
         if (*f->layout)
                 rule->when.layout = capo_profile_keep(profile, f->layout);
         if (f->by_class)
-                rule->when.fragment = capo_profile_keep(profile, f->class);
-        return (*f->layout && !rule->when.layout) || (f->by_class && !rule->when.fragment) ? -ENOMEM : 0;
+                rule->when.class_name = capo_profile_keep(profile, f->class);
+        return (*f->layout && !rule->when.layout) || (f->by_class && !rule->when.class_name) ? -ENOMEM : 0;
 }
 
 static int write_rule(struct capo_fit_fragment *f, const struct capo_alloc *a, struct capo_profile *profile)

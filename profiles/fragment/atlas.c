@@ -23,7 +23,8 @@ static int alloc_of(const struct capo_topology *t, const struct capo_plan_gpu *g
         return r;
 }
 
-int fragment_class(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n, char *class, size_t room)
+int capo_class_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n, char *class,
+                       size_t room)
 {
         struct capo_alloc a;
         int r = alloc_of(t, gpus, n, &a);

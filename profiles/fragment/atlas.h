@@ -13,8 +13,9 @@ struct fragment_bound {
         bool hybrid; /* NVLink alone does not join the ranks: PCIe and NICs are in it */
 };
 
-/** fragment_class() - capo_class_name() of the same. Return: 0; -EINVAL a GPU that @t lacks; -ENOMEM. */
-int fragment_class(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n, char *class, size_t room);
+/** capo_class_of_gpus() - capo_class_name() of the same. Return: 0; -EINVAL a GPU that @t lacks; -ENOMEM. */
+int capo_class_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n, char *class,
+                       size_t room);
 
 /** fragment_bound() - ceilings of an allocation as nccl-tests' busbw. Return: 0; -EINVAL a GPU that @t lacks; -ENOMEM.
  */

@@ -113,8 +113,8 @@ struct environment *plan_environment_new(const struct capo_plan_question *q, con
                         put_env(e, "%s=%s", CAPO_ENV_profile, q->profile);
                 if (q->allow_modelled)
                         put_env(e, "%s=1", CAPO_ENV_allow_modelled);
-                if (q->fragment)
-                        put_env(e, "%s=%s", CAPO_ENV_fragment_class, q->fragment);
+                if (q->class_name)
+                        put_env(e, "%s=%s", CAPO_ENV_class_name, q->class_name);
         }
         put_env(e, "NCCL_DEBUG=INFO");
         put_env(e, "NCCL_DEBUG_SUBSYS=%s", q->log ? "INIT,GRAPH,TUNING" : "TUNING");

@@ -44,7 +44,7 @@ void capo_plan_decide(const struct capo_plan_by *by, const struct capo_plan_answ
                                          .max_local = own->told.nvl_max,
                                          .nccl = own->version,
                                          .allow_modelled = by->allow_modelled,
-                                         .fragment = by->class && *by->class ? by->class : NULL};
+                                         .class_name = by->class && *by->class ? by->class : NULL};
         out->question = (struct capo_question){.coll = (uint8_t)row->coll,
                                                .reg_buff = (int8_t)row->reg_buff,
                                                .link = !row->n_algo                      ? CAPO_LINK_ANY
@@ -177,8 +177,8 @@ static void find_match(const struct capo_plan_by *by, const struct capo_plan_dec
         }
         if (!first)
                 return;
-        if (!strcmp(first, "class") && d->shape.fragment)
-                snprintf(c->why, sizeof c->why, "%.20s (this allocation is %.100s)", first, d->shape.fragment);
+        if (!strcmp(first, "class") && d->shape.class_name)
+                snprintf(c->why, sizeof c->why, "%.20s (this allocation is %.100s)", first, d->shape.class_name);
         else
                 snprintf(c->why, sizeof c->why, "%.150s", first);
         c->no_match = c->why;

@@ -44,13 +44,13 @@ struct capo_plan_question {
         size_t n_asks;
         const char
                 *tuner; /* plugin: a path, or a name as NCCL_TUNER_PLUGIN takes it; NULL: none, only the spy looks on */
-        const char *profile;  /* CAPO_PROFILE for that plugin; NULL: unset */
-        bool allow_modelled;  /* CAPO_ALLOW_MODELLED for it */
-        const char *fragment; /* CAPO_CLASS for it; NULL: unset */
-        const char *layout;   /* CAPO_LAYOUT for it; NULL: the allocation's, as a launcher knows it; "": unset */
-        bool wrap;            /* the spy stands before `tuner` (a path): costs before and after it are in the answer */
-        bool simulate;        /* also ask ncclGroupSimulateEnd (2.22 and later) */
-        bool graph;           /* also keep the graphs NCCL found */
+        const char *profile;    /* CAPO_PROFILE for that plugin; NULL: unset */
+        bool allow_modelled;    /* CAPO_ALLOW_MODELLED for it */
+        const char *class_name; /* CAPO_CLASS for it; NULL: unset */
+        const char *layout;     /* CAPO_LAYOUT for it; NULL: the allocation's, as a launcher knows it; "": unset */
+        bool wrap;     /* the spy stands before `tuner` (a path): costs before and after it are in the answer */
+        bool simulate; /* also ask ncclGroupSimulateEnd (2.22 and later) */
+        bool graph;    /* also keep the graphs NCCL found */
         const char *const *graph_files; /* NCCL_GRAPH_FILE of each node, NULL none; NULL: the environment's for all */
         size_t n_graph_files;           /* further nodes have none */
         bool log;                       /* keep NCCL's own INFO lines of INIT, GRAPH and TUNING */

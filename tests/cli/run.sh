@@ -68,6 +68,17 @@ grep -q '^capo: .*bad.json:2:1' err || fail "a broken profile: $(cat err)"
 "$capo" run --profile nosuch -- true 2>err && fail "a missing profile starts the job"
 "$capo" run --profile p.json --layout 3+x -- true 2>err && fail "a wrong layout starts the job"
 
+# a profile of a fragment says when this job is none of its class
+echo '{"capo_profile": 1, "rules": [{"when": {"class": "dgx1v/3-ring1-b"}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "simple"}]}]}' >class.json
+"$capo" run --profile class.json --platform dgx1v --gpus 0,3,4 -- true 2>err || fail "another class: $(cat err)"
+grep -q 'no rule of .*class.json can hold: .*(dgx1v/3-ring1-b), and this one is dgx1v/' err || fail "another class: $(cat err)"
+"$capo" run --profile class.json -- true 2>err || fail "class not known: $(cat err)"
+grep -q 'no rule of .*class.json can hold: .* is not known' err || fail "class not known: $(cat err)"
+"$capo" run --profile class.json --platform dgx1v --gpus 0,1,2 -- true 2>err || fail "its class: $(cat err)"
+grep -q 'can hold' err && fail "its class: $(cat err)"
+"$capo" run --profile p.json -- true 2>err
+grep -q 'can hold' err && fail "a profile without classes: $(cat err)"
+
 # Open MPI's launcher is told what to pass on; a stand-in for it shows its arguments.
 mkdir bin && cat >bin/mpirun <<'EOF'
 #!/bin/sh

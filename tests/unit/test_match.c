@@ -54,7 +54,7 @@ static const struct capo_shape job = {.n_ranks = 8,
                                       .nccl = 22809,
                                       .allow_modelled = true,
                                       .layout = "3+5",
-                                      .fragment = "dgx1v/3-chain",
+                                      .class_name = "dgx1v/3-chain",
                                       .comm = "dp_1"};
 
 Test(match, specificity_is_the_documented_order)
@@ -147,7 +147,7 @@ Test(match, conditions)
                 {"\"nccl\": \"-2.30\"", false, {.nccl = 0}},
                 {"\"comm\": \"dp*\"", false, {.comm = NULL}},
                 {"\"comm\": \"dp?\"", false, {.comm = "dp"}},
-                {"\"class\": \"a\"", false, {.fragment = "b"}},
+                {"\"class\": \"a\"", false, {.class_name = "b"}},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
