@@ -60,6 +60,20 @@ while IFS="$tab" read -r verb option letter valued example; do
         says "capo: $verb: -$letter needs a value"
 done <options
 
+# The manual page and the completion of each shell know every option.
+"$capo" help --man | sed 's/\\-/-/g' >man
+for shell in bash zsh fish; do "$capo" completion $shell >$shell || fail "completion $shell: exit status $?"; done
+bash -n bash 2>err || fail "bash does not read its completion: $(cat err)"
+cut -f 2 options | sort -u | while read -r option; do
+        grep -qE -- "--$option( |\$)" man || [ "$option" = help ] || echo "capo(1) has no --$option"
+        grep -qE -- "--$option( |')" bash || echo "the completion of bash has no --$option"
+        grep -qE -- "--$option(=|\[)" zsh || echo "the completion of zsh has no --$option"
+        grep -q -- "-l $option " fish || [ "$option" = help ] || echo "the completion of fish has no --$option"
+done >missing
+[ -s missing ] && fail "$(cat missing)"
+refused completion tcsh
+says 'expected bash, zsh or fish'
+
 # A name nearly right is told, a beginning that could be several is not guessed, one that can be one is taken.
 refused report --jsno
 says 'is it --json?'
