@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of FABRIC frames, in both directions: what a process did over libfabric, a line per object. docs/log-format.md
- * describes the lines, core/log/fabric.def lists them and their keys. fabric_write.c puts snapshots together (in the job: no
- * allocation, bounded), fabric_read.c takes the last whole one apart (afterwards). No libfabric header here.
+ * The text of FABRIC frames, in both directions: what a process did over libfabric, a line per object.
+ * docs/log-format.md describes the lines, core/log/fabric.def lists them and their keys. fabric_write.c puts
+ * snapshots together (in the job: no allocation, bounded), fabric_read.c takes the last whole one apart
+ * (afterwards). No libfabric header here.
  */
 #ifndef CAPO_LOG_FABRIC_H
 #define CAPO_LOG_FABRIC_H
@@ -155,10 +156,11 @@ void capo_fabric_begin(struct capo_fabric_text *t, uint64_t snapshot,
 
 /**
  * capo_fabric_put() - one line
- * @what: the struct that core/log/fabric.def names for @line; what is 0, false or "" is left out, unless its row says COUNT
+ * @what: the struct that core/log/fabric.def names for @line; what is 0, false or "" is left out unless its row
+ *        says COUNT
  *
- * Control characters in names become spaces; a value from outside is cut at 63 bytes, a list at its field's room. A line
- * of LOOKS stays open: capo_fabric_put_look() for each, then capo_fabric_end_line().
+ * Control characters in names become spaces; a value from outside is cut at 63 bytes, a list at its field's room. A
+ * line of LOOKS stays open: capo_fabric_put_look() for each, then capo_fabric_end_line().
  */
 void capo_fabric_put(struct capo_fabric_text *t, enum capo_fabric_line line, const void *what);
 

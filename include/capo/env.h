@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings. include/capo/env.def is the one list; the struct below, the parser, `capo env` and docs/env.md are made from it.
- * Read once, at load; everything else gets a const pointer to the result.
+ * Settings. include/capo/env.def is the one list; the struct below, the parser, `capo env` and docs/env.md are made
+ * from it. Read once, at load; everything else gets a const pointer to the result.
  */
 #ifndef CAPO_ENV_H
 #define CAPO_ENV_H
@@ -22,7 +22,7 @@ struct capo_env {
 #undef ENV
 };
 
-/* CAPO_ENV_dir is the name of the variable behind capo_env.dir, and so on: for those who set one for another process, or
+/* CAPO_ENV_dir is the name of the variable behind capo_env.dir, and so on: for who sets one for another process, or
  * look at one before there are settings. */
 #define ENV(field, type, name, def, help) static const char CAPO_ENV_##field[] __attribute__((unused)) = name;
 #include "capo/env.def"

@@ -8,7 +8,8 @@
 /** fabric_links_make() - fill @f->links from its processes. Return: 0; -ENOMEM. */
 int fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job);
 
-/** fabric_shares_make() - fill @f->shares: traffic and looks of all processes, to the calls they were for. Return: 0; -ENOMEM. */
+/** fabric_shares_make() - fill @f->shares: traffic and looks of all processes, to the calls they were for. Return:
+ * 0; -ENOMEM. */
 int fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job);
 
 /** fabric_share_of() - index in @f->shares of (@comm, @call), made when it is not there. Return: 0; -ENOMEM. */
@@ -27,8 +28,8 @@ struct fabric_spans {
         bool all_measured;
 };
 
-/** fabric_spans_read() - the single calls of one log; a log that cannot be read a second time has none. They are counted in
- * their shares. Return: 0; -ENOMEM. */
+/** fabric_spans_read() - the single calls of one log; a log that cannot be read a second time has none. They are
+ * counted in their shares. Return: 0; -ENOMEM. */
 int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process, struct fabric_spans *s);
 
 /** fabric_gpu_timed() - was any call timed on the GPU? If so, what the host saw of another is its enqueueing. */

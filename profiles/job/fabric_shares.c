@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joining two layers that do not know each other. NCCL's progress threads post to libfabric, the job's own threads make
- * the collectives, and nothing in a posted operation says which collective it serves. What both have is the clock: the
- * shim cut the traffic of each process into windows (shim/fabric/text.c) and looked at the network at random moments
- * (shim/fabric/look.c), and the log has the times of calls. So traffic is divided, window by window, among the calls that
- * were under way on that rank, in proportion to how much of the window each covers; and each look belongs to the calls
- * that were under way at its moment, so the part of them that found the network busy estimates the part of the calls'
- * time that it was. These are estimates and the report says so. Where a thread posts from inside its own NCCL call
- * there is nothing to estimate, and those counts are kept apart.
+ * Joining two layers that do not know each other. NCCL's progress threads post to libfabric, the job's own threads
+ * make the collectives, and nothing in a posted operation says which collective it serves. What both have is the
+ * clock: the shim cut the traffic of each process into windows (shim/fabric/windows.c) and looked at the network at
+ * random moments (shim/fabric/look.c), and the log has the times of calls. So traffic is divided, window by window,
+ * among the calls that were under way on that rank, in proportion to how much of the window each covers; and each
+ * look belongs to the calls that were under way at its moment, so the part of them that found the network busy
+ * estimates the part of the calls' time that it was. These are estimates and the report says so. Where a thread
+ * posts from inside its own NCCL call there is nothing to estimate, and those counts are kept apart.
  */
 #include <errno.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Following the objects of libfabric, from the fabric down: the entries by which objects are opened, changed and closed.
- * Those that merely stand around a provider's own are the rows of CALL and OPEN in ops.def; close, bind and control have
- * more to do.
+ * Following the objects of libfabric, from the fabric down: the entries by which objects are opened, changed and
+ * closed. Those that merely stand around a provider's own are the rows of CALL and OPEN in ops.def; close, bind and
+ * control have more to do.
  */
 #include <string.h>
 
@@ -157,7 +157,7 @@ static int ours_control(struct fid *fid, int command, void *arg)
         return r;
 }
 
-/* ---- what is around a call, by its row ---------------------------------------------------------------------------- */
+/* ---- what is around a call, by its row --------------------------------------------------------------------------- */
 
 /* A domain has its own table while anything is opened on it, by one thread or several. */
 static uint64_t enter_domain(struct fi_domain *d)
@@ -214,7 +214,7 @@ static void leave_bare(void *s)
 {
 }
 
-/* ---- what was opened ---------------------------------------------------------------------------------------------- */
+/* ---- what was opened --------------------------------------------------------------------------------------------- */
 
 static enum fi_ep_type type_of(const struct fi_info *info)
 {
@@ -301,11 +301,11 @@ void capo_fi_fabric_opened(struct fid_fabric *fabric, const struct fi_fabric_att
         capo_fi_follow(&f->o);
 }
 
-/* ---- the entries -------------------------------------------------------------------------------------------------- */
+/* ---- the entries ------------------------------------------------------------------------------------------------- */
 
 /*
- * The shadow is found by the table or, where the caller did not come through ours, by the list (FI_ENTRY in fabric.h says
- * when). What the provider itself calls while it works for us passes.
+ * The shadow is found by the table or, where the caller did not come through ours, by the list (FI_ENTRY in fabric.h
+ * says when). What the provider itself calls while it works for us passes.
  */
 #define CALL(object, around, of, member, entry, params, args, afterwards)                                     \
         static int object##_##member##_##entry params                                                         \

@@ -450,11 +450,13 @@ uint64_t capo_fi_look_every(void);
 void capo_fi_look_start(void);
 void capo_fi_look_forget(void);
 
-/* ---- windows.c, device.c, text.c -------------------------------------------------------------------------------------- */
+/* ---- windows.c, device.c, text.c --------------------------------------------------------------------------------- */
 
-/** capo_fi_windows_start(), capo_fi_windows_poll() - begin with nothing; look whether a window is over (@last: it is) */
+/** capo_fi_windows_start() - begin with no windows, at this moment. */
 void capo_fi_windows_start(void);
+/** capo_fi_windows_poll() - end the window under way if it is long enough; @last: in any case. */
 void capo_fi_windows_poll(bool last);
+/** capo_fi_windows_put() - a line each. */
 void capo_fi_windows_put(struct capo_fabric_text *t);
 
 /** capo_fi_device() - fill device, pci, numa and speed of @d from @info and sysfs. */
