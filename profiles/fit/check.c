@@ -15,7 +15,7 @@
 #include "core/base/util.h"
 #include "profiles/fit/priv.h"
 
-enum { MAX_PARTS = 64 };
+enum { MAX_PARTS = 64, MAX_FOLDS = 12 };
 
 struct tally {
         struct capo_fit_series *s;
@@ -87,7 +87,7 @@ int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
         s->regret =
                 (struct capo_fit_regret){.by_run = folds > 1, .mean = NAN, .mean_default = NAN, .worst_default = NAN};
         memcpy(points, s->points, (size_t)s->n_points * sizeof *points);
-        for (int f = 0; folds > 1 && f < folds && f < MAX_PARTS && e == 0; f++) {
+        for (int f = 0; folds > 1 && f < folds && f < MAX_FOLDS && e == 0; f++) {
                 e = capo_fit_estimate(s, (struct capo_fit_part){f, -1, -1}, cells);
                 if (e == 0)
                         e = capo_fit_estimate(s, (struct capo_fit_part){-1, f, -1}, truth);

@@ -35,7 +35,7 @@ int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, in
 {
         const struct capo_fit_cell *row = &s->cells[p * s->n_candidates];
         bool pooled = c == 0 || row[c].is_default;
-        int n = 0;
+        int n = 0, first = -1;
 
         for (int i = s->points[p].first_block; i < s->points[p].end_block; i++) {
                 const struct capo_fit_block *b = &s->blocks[i];
@@ -47,6 +47,9 @@ int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, in
                 if (b->fold == part.without_fold || (part.only_fold >= 0 && b->fold != part.only_fold) ||
                     p == part.without_point)
                         continue;
+                first = first < 0 ? b->candidate : first;
+                if (k >= 0 && runs[k].run != b->run && b->candidate == first)
+                        k = -1; /* blocks of a candidate come by run */
                 while (k >= 0 && runs[k].run != b->run)
                         k--;
                 if (k < 0) {

@@ -66,32 +66,34 @@ static const char *nccl_mark(const char *line, const char **said)
 }
 
 /* Learn the host names before the first row needs them. */
+static void collect_host(struct reader *r, const char *line, size_t n)
+{
+        const char *said, *mark, *colon;
+        char host[HOST_ROOM];
+        int rank;
+
+        if (*line == '#') {
+                if (sscanf(line, "# Rank %d Group %*d Pid %*d on %63s", &rank, host) == 2 ||
+                    sscanf(line, "# Rank %d Pid %*d on %63s", &rank, host) == 2)
+                        capo_text_host(r, host, strlen(host));
+                return;
+        }
+        if (n < 24 || isspace((unsigned char)*line))
+                return;
+        mark = nccl_mark(line, &said);
+        if (mark == line && (colon = strchr(mark, ':')) && isdigit((unsigned char)colon[1]))
+                capo_text_host(r, mark, (size_t)(colon - mark));
+}
+
 static void collect_hosts(struct reader *r)
 {
-        const char *said;
-
         for (char *line = r->in->text, *end; *line; line = end + (*end == '\n')) {
-                const char *mark, *colon;
-                char host[HOST_ROOM];
-                int rank;
+                char saved;
 
                 end = strchrnul(line, '\n');
-                if (*line == '#' && sscanf(line, "# Rank %d Group %*d Pid %*d on %63s", &rank, host) == 2) {
-                        capo_text_host(r, host, strlen(host));
-                        continue;
-                }
-                if (*line == '#' && sscanf(line, "# Rank %d Pid %*d on %63s", &rank, host) == 2) {
-                        capo_text_host(r, host, strlen(host));
-                        continue;
-                }
-                if (end - line < 24 || isspace((unsigned char)*line))
-                        continue;
-                char saved = *end;
-
-                *end = 0;
-                mark = nccl_mark(line, &said);
-                if (mark == line && (colon = strchr(mark, ':')) && isdigit((unsigned char)colon[1]))
-                        capo_text_host(r, mark, (size_t)(colon - mark));
+                saved = *end;
+                *end = 0; /* sscanf() looks for the end of its text first */
+                collect_host(r, line, (size_t)(end - line));
                 *end = saved;
         }
 }
@@ -323,6 +325,8 @@ static int prefix(const char *line)
         int n = 0, stamp = 0, zone;
         unsigned a, b, c;
 
+        if (*line != '[' && *line != '(' && !(isdigit((unsigned char)*line) && strnlen(line, 5) == 5 && line[4] == '-'))
+                return 0;
         /* Open MPI --tag-output: "[1,0]<stdout>:" */
         if (sscanf(line, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) == 2 && n)
                 return n;
