@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "capo/seam.h"
-#include "core/profile/match.h"
+#include "core/profile/table.h"
 #include "core/profile/seen.h"
 #include "core/base/util.h"
 #include "tuner/plugin.h"

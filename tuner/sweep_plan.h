@@ -15,7 +15,7 @@
 
 #include "capo/profile.h"
 #include "capo/seam.h"
-#include "core/profile/match.h"
+#include "core/profile/table.h"
 
 enum { CAPO_SWEEP_CANDIDATES = 192 };
 

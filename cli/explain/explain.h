@@ -4,7 +4,7 @@
 #define CAPO_EXPLAIN_H
 
 #include "cli/base/question.h"
-#include "core/profile/match.h"
+#include "core/profile/table.h"
 
 struct explain {
         enum capo_call_id call;

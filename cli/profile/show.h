@@ -2,7 +2,7 @@
 #ifndef CAPO_PROFILE_SHOW_H
 #define CAPO_PROFILE_SHOW_H
 
-#include "core/profile/match.h"
+#include "core/profile/table.h"
 #include "core/base/size.h"
 
 /** capo_profile_show() - the whole profile as tables, to standard output. */

@@ -13,6 +13,7 @@
 #include "core/base/layout.h"
 #include "core/base/nccl.h"
 #include "core/profile/match.h"
+#include "core/profile/range.h"
 #include "core/profile/check.h"
 #include "core/profile/seen.h"
 #include "core/base/size.h"
@@ -45,20 +46,15 @@ bool capo_row_possible(const struct capo_row *row)
         return capo_pair_offered(row->coll, row->algo, row->proto);
 }
 
-static bool any(struct capo_range r)
-{
-        return r.max < 0;
-}
-
 /* Are all releases of the range older than what has this? */
 static bool before(struct capo_range nccl, enum capo_nccl_fact fact)
 {
-        return !any(nccl) && nccl.max < capo_nccl_since(fact);
+        return !capo_range_any(nccl) && nccl.max < capo_nccl_since(fact);
 }
 
 static bool contains(struct capo_range outer, struct capo_range inner)
 {
-        return any(outer) || (!any(inner) && outer.min <= inner.min && inner.max <= outer.max);
+        return capo_range_any(outer) || (!capo_range_any(inner) && outer.min <= inner.min && inner.max <= outer.max);
 }
 
 static bool covers_text(const char *outer, const char *inner)
@@ -123,7 +119,7 @@ static void check_layout(struct check *c, const struct capo_rule *rule)
         if (!w->layout || !strcmp(w->layout, "even") || !strcmp(w->layout, "uneven") ||
             capo_layout_parse(w->layout, &layout, NULL) < 0)
                 return;
-#define OUTSIDE(range, value) (!any(range) && ((value) < (range).min || (value) > (range).max))
+#define OUTSIDE(range, value) (!capo_range_any(range) && ((value) < (range).min || (value) > (range).max))
         wrong = OUTSIDE(w->nodes, layout.n_nodes) || OUTSIDE(w->ranks, layout.n_ranks) ||
                 OUTSIDE(w->min_local, capo_layout_smallest(&layout)) ||
                 OUTSIDE(w->max_local, capo_layout_largest(&layout));
@@ -144,9 +140,9 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
         if (!rows && !rule->n_constants)
                 found(c, CAPO_FINDING_WARNING, rule->line, "the rule has neither rows nor constants");
         check_layout(c, rule);
-        if (!any(w->nodes) && !any(w->ranks) && w->ranks.max < w->nodes.min)
+        if (!capo_range_any(w->nodes) && !capo_range_any(w->ranks) && w->ranks.max < w->nodes.min)
                 found(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: fewer ranks than nodes");
-        if (!any(w->min_local) && !any(w->max_local) && w->min_local.min > w->max_local.max)
+        if (!capo_range_any(w->min_local) && !capo_range_any(w->max_local) && w->min_local.min > w->max_local.max)
                 found(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: min_local above max_local");
         if (rule->n_constants && capo_when_asks(w))
                 found(c, CAPO_FINDING_ERROR, rule->line,
@@ -161,9 +157,10 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
         if (w->comm)
                 found(c, CAPO_FINDING_WARNING, rule->line,
                       "comm is set by hand in the program; all ranks must give the communicator one name");
-        if ((w->link || !any(w->ring_gbs) || !any(w->tree_gbs)) && before(w->nccl, CAPO_NCCL_COST_TABLE))
+        if ((w->link || !capo_range_any(w->ring_gbs) || !capo_range_any(w->tree_gbs)) &&
+            before(w->nccl, CAPO_NCCL_COST_TABLE))
                 found(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: NCCL before 2.22 shows no cost table");
-        if (any(w->ring_gbs) && any(w->tree_gbs))
+        if (capo_range_any(w->ring_gbs) && capo_range_any(w->tree_gbs))
                 return;
         for (int k = 0; k < CAPO_COLLS; k++) {
                 for (uint32_t i = 0; i < rule->count[k]; i++) {

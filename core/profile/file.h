@@ -26,11 +26,6 @@ int capo_profile_note_json(struct capo_profile *profile, enum capo_section secti
 bool capo_profile_read_layouts(struct capo_json *r, struct capo_profile *profile);
 void capo_profile_put_layouts(FILE *out, const struct capo_profile *profile);
 
-/* Parts of the JSON form that it shares with the rules: a range of NCCL versions, a quoted text. */
-bool capo_profile_read_nccl(struct capo_json *r, struct capo_range *out);
-void capo_profile_put_nccl(FILE *out, struct capo_range range);
-void capo_profile_put_text(FILE *out, const char *text);
-
 void capo_profile_fault(struct capo_fault *fault, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

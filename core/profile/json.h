@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "capo/profile.h"
+#include "core/profile/value.h"
 
 /* Part of the text, or of the reader's scratch when it had escapes; not 0-terminated. */
 struct capo_slice {
@@ -82,13 +83,5 @@ static inline bool capo_slice_same(struct capo_slice a, struct capo_slice b)
 {
         return a.size == b.size && !memcmp(a.at, b.at, a.size);
 }
-
-/** capo_number_parse() - decimal number of @size bytes, whatever the locale. false: not one, or too large. */
-bool capo_number_parse(const char *text, size_t size, double *out);
-
-/** capo_number_print() - shortest decimal that reads back equal, whatever the locale; capo_float_print() - that is the
- * same float. Both return @text, at least 40 bytes. */
-char *capo_number_print(double value, char *text, size_t room);
-char *capo_float_print(float value, char *text, size_t room);
 
 #endif

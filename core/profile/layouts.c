@@ -8,6 +8,7 @@
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/profile/file.h"
+#include "core/profile/range.h"
 #include "core/base/util.h"
 
 enum { KEY_LAYOUT, KEY_NCCL, KEY_GPUS, KEY_COLLS };
@@ -70,7 +71,7 @@ static bool read_layout(struct capo_json *r, struct capo_profile *p)
                                 capo_json_fail(r, where, "ranks per node such as \"3+5\"");
                         c.layout = layout;
                         break;
-                case KEY_NCCL: capo_profile_read_nccl(r, &c.nccl); break;
+                case KEY_NCCL: capo_range_read(r, CAPO_RANGE_NCCL, &c.nccl); break;
                 case KEY_GPUS:
                         capo_json_text(r, gpus, sizeof gpus, "a text of at most 511 bytes");
                         c.gpus = gpus;
@@ -99,7 +100,7 @@ bool capo_profile_read_layouts(struct capo_json *r, struct capo_profile *p)
 
 void capo_profile_put_layouts(FILE *out, const struct capo_profile *p)
 {
-        char text[40];
+        char text[40], range[100];
 
         if (!p->n_layouts)
                 return;
@@ -109,12 +110,12 @@ void capo_profile_put_layouts(FILE *out, const struct capo_profile *p)
 
                 fprintf(out, "%s\n    {\"layout\": \"%s\"", i ? "," : "", c->layout);
                 if (c->nccl.max >= 0) {
-                        fputs(", \"nccl\": ", out);
-                        capo_profile_put_nccl(out, c->nccl);
+                        capo_range_print(CAPO_RANGE_NCCL, c->nccl, range, sizeof range);
+                        fprintf(out, ", \"nccl\": \"%s\"", range);
                 }
                 if (c->gpus) {
                         fputs(", \"gpus\": ", out);
-                        capo_profile_put_text(out, c->gpus);
+                        capo_text_put(out, c->gpus);
                 }
                 for (unsigned k = 0; k < CAPO_COLLS; k++) {
                         enum capo_coll coll = capo_coll_at(k);

@@ -11,9 +11,9 @@
 
 #include "core/profile/json.h"
 #include "core/profile/file.h"
+#include "core/profile/range.h"
 #include "core/profile/words.h"
 #include "core/base/calls.h"
-#include "core/base/nccl.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 
@@ -210,74 +210,6 @@ static bool read_rows(struct capo_json *r, struct capo_profile *p, enum capo_col
         return !r->failed;
 }
 
-/* "4-8", "16-", "-4", "4" */
-static bool parse_range(const char *text, struct capo_range *out)
-{
-        const char *dash = strchr(text, '-');
-        size_t n = dash ? (size_t)(dash - text) : strlen(text);
-
-        *out = (struct capo_range){0, INFINITY};
-        if (n && !capo_number_parse(text, n, &out->min))
-                return false;
-        if (!dash)
-                out->max = out->min;
-        else if (dash[1] && !capo_number_parse(dash + 1, strlen(dash + 1), &out->max))
-                return false;
-        return (n || (dash && dash[1])) && out->min >= 0 && out->min <= out->max;
-}
-
-/* "2.28", "2.28.9", "2.28-2.30", "2.28-", "-2.28" */
-static bool parse_versions(const char *text, struct capo_range *out)
-{
-        int first = 0, last = 0, unused;
-
-        if (*text != '-' && capo_nccl_parse(text, &first, &last, &text) < 0)
-                return false;
-        *out = (struct capo_range){first, *text ? INFINITY : last};
-        if (*text++ != '-')
-                return !text[-1];
-        if (*text && capo_nccl_parse(text, &unused, &last, NULL) < 0)
-                return false;
-        if (*text)
-                out->max = last;
-        return (first || *text) && out->min <= out->max;
-}
-
-static bool read_range(struct capo_json *r, const struct when_key *k, struct capo_range *out)
-{
-        const char *what = k->kind == NCCL  ? "NCCL versions like \"2.28\", \"2.28.9\" or \"2.28-2.30\""
-                           : k->kind == GBS ? "a number of GB/s or a range like \"15-30\""
-                                            : "a whole number or a range like \"4-8\", \"16-\"";
-        const char *where;
-        char text[64];
-        bool good;
-
-        if (capo_json_peek(r) == '"') {
-                where = r->at;
-                if (!capo_json_text(r, text, sizeof text, what))
-                        return false;
-                good = k->kind == NCCL ? parse_versions(text, out) : parse_range(text, out);
-        } else {
-                where = r->at;
-                if (k->kind == NCCL)
-                        return capo_json_fail(r, where, "%s", what);
-                if (!capo_json_number(r, &out->min, what))
-                        return false;
-                out->max = out->min;
-                good = out->min >= 0;
-        }
-        if (k->kind == RANGE && good)
-                good = out->min == floor(out->min) && (isinf(out->max) || out->max == floor(out->max));
-        return good || capo_json_fail(r, where, "%s", what);
-}
-
-bool capo_profile_read_nccl(struct capo_json *r, struct capo_range *out)
-{
-        static const struct when_key nccl = {.key = WORD("nccl"), .kind = NCCL};
-
-        return read_range(r, &nccl, out);
-}
-
 static bool read_text(struct capo_json *r, struct capo_profile *p, enum kind kind, const char **out)
 {
         const char *what =
@@ -313,7 +245,7 @@ static bool read_when(struct capo_json *r, struct capo_profile *p, struct capo_w
                 switch (when_keys[k].kind) {
                 case RANGE:
                 case GBS:
-                case NCCL: read_range(r, &when_keys[k], field); break;
+                case NCCL: capo_range_read(r, (enum capo_range_kind)when_keys[k].kind, field); break;
                 case LAYOUT:
                 case TEXT:
                 case PATTERN: read_text(r, p, when_keys[k].kind, field); break;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles in memory: making, keeping, loading. The two file formats are in profile_json.c, profile_write.c and
- * profile_csv.c.
+ * Profiles in memory: making, keeping, loading. The two file formats are in parse.c, write.c and csv.c.
  *
  * A profile owns three growing arrays (rules, rows, notes) and an arena of texts; rules point into the rows by index,
  * so that arrays may move while a profile is built. Nothing is shared between profiles and nothing is changed after
@@ -19,24 +18,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/base/calls.h"
+#include "core/base/array.h"
 #include "core/profile/json.h"
 #include "core/base/layout.h"
 #include "core/profile/file.h"
 #include "core/base/util.h"
-
-/* Make room for one more of @size bytes in *@list; room doubles. */
-static void *grow(void *list, uint32_t n, uint32_t *room, size_t size)
-{
-        void *grown;
-
-        if (n < *room)
-                return list;
-        grown = reallocarray(list, *room ? *room * 2 : 16, size);
-        if (grown)
-                *room = *room ? *room * 2 : 16;
-        return grown;
-}
 
 struct block {
         struct block *next;
@@ -111,41 +97,25 @@ void capo_profile_freep(struct capo_profile **p)
 
 int capo_profile_note_json(struct capo_profile *p, enum capo_section section, const char *key, const char *json)
 {
-        uint32_t n = p->n_notes[section];
-        struct capo_note *list = p->notes[section];
+        struct capo_note note = {capo_profile_keep(p, key), capo_profile_keep(p, json)};
 
-        if ((n & (n - 1)) == 0) { /* full at every power of two */
-                list = reallocarray(list, n ? n * 2 : 1, sizeof *list);
-                if (!list)
-                        return -ENOMEM;
-                p->notes[section] = list;
-        }
-        list[n] = (struct capo_note){capo_profile_keep(p, key), capo_profile_keep(p, json)};
-        if (!list[n].key || !list[n].json)
+        if (!note.key || !note.json || capo_array_room(&p->notes[section], p->n_notes[section], sizeof note) < 0)
                 return -ENOMEM;
-        p->n_notes[section]++;
+        p->notes[section][p->n_notes[section]++] = note;
         return 0;
 }
 
 int capo_profile_note(struct capo_profile *p, enum capo_section section, const char *key, const char *text)
 {
-        size_t size = strlen(text);
-        _cleanup_free_ char *json = malloc(size * 6 + 3);
-        char *to = json;
+        _cleanup_free_ char *json = NULL;
+        size_t size;
+        FILE *f = open_memstream(&json, &size);
 
-        if (!json)
+        if (!f)
                 return -ENOMEM;
-        *to++ = '"';
-        for (const char *c = text; *c; c++) {
-                if (*c == '"' || *c == '\\')
-                        *to++ = '\\';
-                if ((unsigned char)*c < 0x20)
-                        to += sprintf(to, "\\u%04x", (unsigned char)*c);
-                else
-                        *to++ = *c;
-        }
-        *to++ = '"';
-        *to = 0;
+        capo_text_put(f, text);
+        if (fclose(f))
+                return -ENOMEM;
         return capo_profile_note_json(p, section, key, json);
 }
 
@@ -173,27 +143,22 @@ const struct capo_when capo_when_any = {
 
 struct capo_rule *capo_profile_rule(struct capo_profile *p, enum capo_basis basis)
 {
-        struct capo_rule *list = grow(p->rules, p->n_rules, &p->room_rules, sizeof *list);
-
-        if (!list)
+        if (capo_array_room(&p->rules, p->n_rules, sizeof *p->rules) < 0)
                 return NULL;
-        p->rules = list;
-        list[p->n_rules] = (struct capo_rule){.when = capo_when_any, .basis = (uint8_t)basis};
-        return &list[p->n_rules++];
+        p->rules[p->n_rules] = (struct capo_rule){.when = capo_when_any, .basis = (uint8_t)basis};
+        return &p->rules[p->n_rules++];
 }
 
 int capo_profile_row_raw(struct capo_profile *p, const struct capo_row *row)
 {
         struct capo_rule *rule = &p->rules[p->n_rules - 1];
-        struct capo_row *list = grow(p->rows, p->n_rows, &p->room_rows, sizeof *list);
 
-        if (!list)
+        if (capo_array_room(&p->rows, p->n_rows, sizeof *p->rows) < 0)
                 return -ENOMEM;
-        p->rows = list;
         if (!rule->count[row->coll])
                 rule->first[row->coll] = p->n_rows;
         rule->count[row->coll]++;
-        list[p->n_rows++] = *row;
+        p->rows[p->n_rows++] = *row;
         return 0;
 }
 
@@ -229,7 +194,6 @@ static const uint8_t constant_room[CAPO_CONST_TABLES][3] = {
 int capo_profile_constant(struct capo_profile *p, const struct capo_constant *constant)
 {
         struct capo_rule *rule = p->n_rules ? &p->rules[p->n_rules - 1] : NULL;
-        struct capo_constant *list;
 
         if (!rule || constant->table >= CAPO_CONST_TABLES || !isfinite(constant->value) || constant->value < 0)
                 return -EINVAL;
@@ -237,17 +201,15 @@ int capo_profile_constant(struct capo_profile *p, const struct capo_constant *co
                 if (constant->index[i] >= constant_room[constant->table][i])
                         return -EINVAL;
         }
-        list = grow(rule->constants, rule->n_constants, &rule->room_constants, sizeof *list);
-        if (!list)
+        if (capo_array_room(&rule->constants, rule->n_constants, sizeof *constant) < 0)
                 return -ENOMEM;
-        rule->constants = list;
-        list[rule->n_constants++] = *constant;
+        rule->constants[rule->n_constants++] = *constant;
         return 0;
 }
 
 int capo_profile_layout(struct capo_profile *p, const struct capo_layout_cost *cost)
 {
-        struct capo_layout_cost c = *cost, *list;
+        struct capo_layout_cost c = *cost;
         char text[CAPO_LAYOUT_TEXT];
         struct capo_layout layout;
         bool any = false;
@@ -261,10 +223,8 @@ int capo_profile_layout(struct capo_profile *p, const struct capo_layout_cost *c
         }
         if (!any)
                 return -EINVAL;
-        list = grow(p->layouts, p->n_layouts, &p->room_layouts, sizeof *list);
-        if (!list)
+        if (capo_array_room(&p->layouts, p->n_layouts, sizeof c) < 0)
                 return -ENOMEM;
-        p->layouts = list;
         c.n_ranks = layout.n_ranks;
         c.n_nodes = layout.n_nodes;
         c.layout = capo_profile_keep(p, capo_layout_print(&layout, text, sizeof text));

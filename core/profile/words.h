@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "core/profile/json.h"
+#include "core/profile/range.h"
 
 #define WORD(text) CAPO_SLICE(text)
 
@@ -44,7 +45,7 @@ static const struct capo_slice proto_words[] = {
 };
 
 /* The conditions: one row says key, kind and place; reader, writer and printer go by it. */
-enum kind { RANGE, GBS, NCCL, LAYOUT, TEXT, PATTERN, LINK, FLAG };
+enum kind { RANGE = CAPO_RANGE_WHOLE, GBS = CAPO_RANGE_GBS, NCCL = CAPO_RANGE_NCCL, LAYOUT, TEXT, PATTERN, LINK, FLAG };
 static const struct when_key {
         struct capo_slice key;
         enum kind kind;

@@ -9,24 +9,10 @@
 
 #include "core/profile/json.h"
 #include "core/profile/file.h"
+#include "core/profile/range.h"
 #include "core/profile/words.h"
 #include "core/base/calls.h"
-#include "core/base/nccl.h"
 #include "core/base/util.h"
-
-void capo_profile_put_text(FILE *out, const char *text)
-{
-        putc('"', out);
-        for (; *text; text++) {
-                if (*text == '"' || *text == '\\')
-                        putc('\\', out);
-                if ((unsigned char)*text < 0x20)
-                        fprintf(out, "\\u%04x", (unsigned char)*text);
-                else
-                        putc(*text, out);
-        }
-        putc('"', out);
-}
 
 static void put_size(FILE *out, uint64_t bytes)
 {
@@ -47,51 +33,6 @@ static void put_size(FILE *out, uint64_t bytes)
         fprintf(out, "%llu", (unsigned long long)bytes);
 }
 
-static bool any(struct capo_range range)
-{
-        return range.min < 0 && range.max < 0;
-}
-
-/* One end of a range: all of a release's patches are left out. */
-static void version_print(double code, bool last, char *text, size_t room)
-{
-        int c = (int)code;
-
-        capo_nccl_text((uint32_t)c, text, room);
-        if (c % 100 == (last ? 99 : 0))
-                *strrchr(text, '.') = 0;
-}
-
-/* The range as people write it; true when it needs quotes in JSON. */
-static bool range_print(const struct when_key *k, struct capo_range v, char *text, size_t room)
-{
-        char a[40] = "", b[40] = "";
-
-        if (k->kind == NCCL) {
-                if (v.min > 0)
-                        version_print(v.min, false, a, sizeof a);
-                if (isfinite(v.max))
-                        version_print(v.max, true, b, sizeof b);
-                if (v.min == v.max)
-                        capo_nccl_text((uint32_t)v.min, a, sizeof a);
-                if (v.min == v.max || !strcmp(a, b)) {
-                        snprintf(text, room, "%s", a);
-                        return true;
-                }
-        } else {
-                if (v.min > 0 || isinf(v.max))
-                        capo_number_print(v.min, a, sizeof a);
-                if (isfinite(v.max))
-                        capo_number_print(v.max, b, sizeof b);
-                if (v.min == v.max) {
-                        snprintf(text, room, "%s", b);
-                        return false;
-                }
-        }
-        snprintf(text, room, "%s-%s", a, b);
-        return true;
-}
-
 /* The value of condition @k as text, NULL when it is not set. @quotes: whether JSON wants quotes round it. */
 static const char *when_value(const struct capo_when *when, const struct when_key *k, char *text, size_t room,
                               bool *quotes)
@@ -105,9 +46,9 @@ static const char *when_value(const struct capo_when *when, const struct when_ke
         case NCCL: {
                 struct capo_range v = *(const struct capo_range *)field;
 
-                if (any(v))
+                if (capo_range_any(v))
                         return NULL;
-                *quotes = range_print(k, v, text, room);
+                *quotes = capo_range_print((enum capo_range_kind)k->kind, v, text, room);
                 return text;
         }
         case LAYOUT:
@@ -152,21 +93,12 @@ static void put_when(FILE *out, const struct capo_when *when)
                         continue;
                 fprintf(out, "%s\"%s\": ", comma, when_keys[i].key.at);
                 if (quotes)
-                        capo_profile_put_text(out, v);
+                        capo_text_put(out, v);
                 else
                         fputs(v, out);
                 comma = ", ";
         }
         fputs("}", out);
-}
-
-void capo_profile_put_nccl(FILE *out, struct capo_range range)
-{
-        static const struct when_key nccl = {.key = WORD("nccl"), .kind = NCCL};
-        char text[100];
-
-        range_print(&nccl, range, text, sizeof text);
-        fprintf(out, "\"%s\"", text);
 }
 
 static void put_row(FILE *out, const struct capo_row *row)
@@ -225,14 +157,14 @@ int capo_profile_write(const struct capo_profile *p, FILE *out)
         if (p->csv)
                 return -ENOTSUP;
         fprintf(out, "{\n  \"capo_profile\": %d,\n  \"name\": ", CAPO_PROFILE_VERSION);
-        capo_profile_put_text(out, p->name);
+        capo_text_put(out, p->name);
         for (int s = 0; s < CAPO_SECTIONS; s++) {
                 if (!p->n_notes[s])
                         continue;
                 fprintf(out, ",\n  \"%s\": {", sections[s]);
                 for (uint32_t i = 0; i < p->n_notes[s]; i++) {
                         fputs(i ? ",\n    " : "\n    ", out);
-                        capo_profile_put_text(out, p->notes[s][i].key);
+                        capo_text_put(out, p->notes[s][i].key);
                         fprintf(out, ": %s", p->notes[s][i].json);
                 }
                 fputs("\n  }", out);

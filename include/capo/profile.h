@@ -107,7 +107,6 @@ struct capo_rule {
         uint32_t first[CAPO_COLLS], count[CAPO_COLLS];
         struct capo_constant *constants;
         uint32_t n_constants;
-        uint32_t room_constants;
 };
 
 /* A line of "provenance" or "platform": a key and its value as JSON text ("\"me\"", "40", "[1, 2]"). */
@@ -137,11 +136,11 @@ struct capo_profile {
         bool csv;         /* read from CSV: rows may overlap, the first in the file that fits wins */
 
         struct capo_rule *rules;
-        uint32_t n_rules, room_rules;
+        uint32_t n_rules;
         struct capo_row *rows; /* all rows; capo_record.rule is 1 + index here (65535: beyond) */
-        uint32_t n_rows, room_rows;
+        uint32_t n_rows;
         struct capo_layout_cost *layouts;
-        uint32_t n_layouts, room_layouts;
+        uint32_t n_layouts;
         struct capo_note *notes[CAPO_SECTIONS];
         uint32_t n_notes[CAPO_SECTIONS];
         void *arena; /* texts */

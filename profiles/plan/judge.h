@@ -8,7 +8,7 @@
 #define CAPO_PLAN_JUDGE_H
 
 #include "core/base/layout.h"
-#include "core/profile/match.h"
+#include "core/profile/table.h"
 #include "profiles/plan/plan.h"
 
 /* A profile, and what a job would know beside it. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/profile/match.h"
+#include "core/profile/table.h"
 #include "core/profile/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

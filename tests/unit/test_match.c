@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/layout.h"
-#include "core/profile/match.h"
+#include "core/profile/table.h"
 #include "core/base/util.h"
 
 static struct capo_profile *parse(const char *text)

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of JSON by themselves, whatever the locale. */
+#ifndef CAPO_VALUE_H
+#define CAPO_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/** capo_number_read() - the number at @p, as far as it goes. Return: one past it; NULL: none is there, or it is too large. */
+const char *capo_number_read(const char *p, const char *end, double *out);
+
+/** capo_number_parse() - decimal number of @size bytes, whatever the locale. false: not one, or too large. */
+bool capo_number_parse(const char *text, size_t size, double *out);
+
+/** capo_number_print() - shortest decimal that reads back equal, whatever the locale; capo_float_print() - that is the
+ * same float. Both return @text, at least 40 bytes. */
+char *capo_number_print(double value, char *text, size_t room);
+char *capo_float_print(float value, char *text, size_t room);
+
+/** capo_text_put() - write @text in quotes, escaped where JSON wants it. */
+void capo_text_put(FILE *out, const char *text);
+
+#endif
