@@ -142,10 +142,10 @@ static void text_end(const struct capo_log_frame *f)
 
 static void text_record(const struct capo_record *r)
 {
-        printf("    %" PRIu64 " +%" PRIu64 " %s bytes %" PRIu64
-               " comm %u seq %u group %u site %u clock %s gpu +%" PRIu64 " %u ns\n",
+        printf("    %" PRIu64 " +%" PRIu64 " %s bytes %" PRIu64 " comm %u seq %u group %u site %u clock %s gpu %" PRIu64
+               " ns\n",
                r->t_begin, r->t_end - r->t_begin, capo_call_name(r->call), r->bytes, r->comm, r->seq, r->group, r->site,
-               capo_clock_name(r->clock), 16 * (uint64_t)r->gpu_begin, r->gpu_ns);
+               capo_clock_name(r->clock), r->gpu_ns);
 }
 
 /* Calls @each with every single call of a BLOCK or WIDE frame. */
@@ -153,14 +153,11 @@ static void each_record(const struct capo_log_frame *f, const struct capo_log_sh
                         void (*each)(const struct capo_record *r, unsigned thread, void *arg), void *arg)
 {
         struct capo_log_columns columns;
-        const struct capo_record *wide;
         struct capo_record r;
 
         if (f->type == CAPO_FRAME_WIDE) {
-                unsigned n = capo_log_wide(f, &wide);
-
-                for (unsigned i = 0; i < n; i++)
-                        each(&wide[i], wide[i].thread, arg);
+                for (unsigned i = 0; capo_log_wide(f, i, &r); i++)
+                        each(&r, r.thread, arg);
         } else if (capo_log_block(f, &columns) == 0) {
                 for (uint32_t i = 0; i < columns.n; i++) {
                         capo_log_record(&columns, i, &shapes[columns.shape[i]], &r);
@@ -261,8 +258,8 @@ static void trace_text(const char *s)
         }
 }
 
-/* Streams are lines of their own, numbered above all threads. Where a GPU's beginning is not known its bar starts with
- * the host's call. */
+/* Streams are lines of their own, numbered above all threads. When the GPU began is not known: its bar starts with the
+ * host's call. */
 enum { GPU_LINE = 1 << 17 };
 
 static void trace_event(struct trace *t, const struct capo_record *r, uint64_t begin_ns, uint64_t ns, uint64_t line)
@@ -275,8 +272,8 @@ static void trace_event(struct trace *t, const struct capo_record *r, uint64_t b
                ",\"comm\":%u,\"seq\":%u,\"clock\":\"%s\",\"algo\":\"%s\",\"proto\":\"%s\"}}",
                t->some ? "," : "", capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size), ts,
                (double)ns / 1000, t->process, line,
-               line >= GPU_LINE && !r->gpu_begin ? "\"begin\":\"not known, shown from the host's call\"," : "",
-               r->bytes, r->comm, r->seq, capo_clock_name(r->clock), capo_algo_name(r->algo_proto >> 4),
+               line >= GPU_LINE ? "\"begin\":\"not known, shown from the host's call\"," : "", r->bytes, r->comm,
+               r->seq, capo_clock_name(r->clock), capo_algo_name(r->algo_proto >> 4),
                capo_proto_name(r->algo_proto & 15));
         t->some = true;
 }
@@ -285,7 +282,7 @@ static void trace_record(const struct capo_record *r, unsigned thread, void *arg
 {
         trace_event(arg, r, r->t_begin, r->t_end - r->t_begin, thread);
         if (r->gpu_ns)
-                trace_event(arg, r, r->t_begin + 16 * (uint64_t)r->gpu_begin, r->gpu_ns, GPU_LINE + r->stream);
+                trace_event(arg, r, r->t_begin, r->gpu_ns, GPU_LINE + r->stream);
 }
 
 static void trace_info(struct trace *t, const struct capo_log_frame *f)

@@ -88,12 +88,9 @@ static void lateness(const struct capo_page *r, FILE *out)
                 fputs("</h3><p>", out);
                 capo_markup_text(out, w->text);
                 fprintf(out, "</p><p>How often each rank was the last to start; %s; %s.</p>\n",
-                        c->skew->from == CAPO_SKEW_HOST_START  ? "when the host made the call"
-                        : c->skew->from == CAPO_SKEW_GPU_START ? "on the GPU"
-                                                               : "by GPU durations: a call ends on all ranks together",
-                        c->skew->uncertain_ns < 0   ? "clocks of hosts not aligned"
-                        : c->skew->uncertain_ns > 0 ? "clocks of hosts aligned from the calls"
-                                                    : "one clock");
+                        c->skew->from == CAPO_SKEW_HOST_START ? "when the host made the call"
+                                                              : "by GPU durations: a call ends on all ranks together",
+                        c->skew->aligned ? "one clock" : "clocks of hosts not aligned");
                 for (uint32_t k = 0; k < n; k++) {
                         const struct capo_skew_rank *rank = &c->skew->ranks[skip + k];
                         const struct capo_job_member *m = &c->members[skip + k];

@@ -100,7 +100,7 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
 
 static json_t *skew_json(const struct capo_job_comm *c)
 {
-        static const char *const from[] = {"gpu_start", "gpu_duration", "host_start"};
+        static const char *const from[] = {"gpu_duration", "host_start"};
         const struct capo_skew *k = c->skew;
         json_t *j, *ranks;
 
@@ -110,7 +110,7 @@ static json_t *skew_json(const struct capo_job_comm *c)
         ranks = json_array();
         json_object_set_new(j, "calls_compared", json_integer(k->n_calls));
         json_object_set_new(j, "from", json_string(from[k->from]));
-        json_object_set_new(j, "uncertain_us", number_or_null(k->uncertain_ns >= 0, k->uncertain_ns / 1000));
+        json_object_set_new(j, "uncertain_us", number_or_null(k->aligned, 0));
         json_object_set_new(j, "p50_us", number_or_null(k->n_calls, k->p50_ns / 1000));
         json_object_set_new(j, "p95_us", number_or_null(k->n_calls, k->p95_ns / 1000));
         json_object_set_new(j, "max_us", number_or_null(k->n_calls, k->max_ns / 1000));

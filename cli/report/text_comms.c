@@ -75,21 +75,17 @@ static void one_wait(const struct capo_page *r, const struct capo_page_wait *w, 
 }
 
 /* What the starts are by, and whose clocks they are on. */
-static void clocks_text(const struct capo_page *r, unsigned sources, FILE *out, const struct report_style *s)
+static void clocks_text(const struct capo_page *r, unsigned sources, FILE *out)
 {
         const struct capo_job *job = r->job;
-        char text[32];
 
         if (sources & 1u << CAPO_SKEW_GPU_DURATION)
                 fputs("; by GPU durations: a call ends everywhere together, who is in it shortest came last", out);
         if (sources != 1u << CAPO_SKEW_GPU_DURATION) {
                 if (job->n_clocks < 2)
                         fputs("; one host, one clock", out);
-                else if (job->clock_uncertain_ns >= 0)
-                        fprintf(out, "; clocks of %u hosts aligned from the calls themselves, %s%s", job->n_clocks,
-                                s->plus_minus, capo_text_time(job->clock_uncertain_ns, text));
                 else
-                        fprintf(out, "; clocks of %u hosts as they are: no GPU times to align them by", job->n_clocks);
+                        fprintf(out, "; clocks of %u hosts as they are", job->n_clocks);
         }
 }
 
@@ -106,7 +102,7 @@ static void who_waits(const struct capo_page *r, FILE *out, const struct report_
                 sources |= 1u << job->comms[r->waits[i].comm].skew->from;
         fprintf(out, "\n%sWHO WAITS FOR WHOM%s     start of the same call on all ranks", s->bold, s->plain);
         if (sources)
-                clocks_text(r, sources, out, s);
+                clocks_text(r, sources, out);
         fputc('\n', out);
         for (uint32_t i = 0; i < shown; i++)
                 one_wait(r, &r->waits[i], out);

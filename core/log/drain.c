@@ -351,7 +351,7 @@ static void batch_write(struct capo_drain *d)
         for (uint32_t i = 0; i < n; i++) {
                 if (r[i].gpu_ns)
                         block.columns |= CAPO_COLUMN_GPU;
-                if (r[i].flags & CAPO_RECORD_MEMBER ? r[i].group : r[i].gpu_begin)
+                if (r[i].flags & CAPO_RECORD_MEMBER && r[i].group)
                         block.columns |= CAPO_COLUMN_AUX;
         }
         COLUMN(uint32_t, r[i].t_begin - block.base);
@@ -361,7 +361,7 @@ static void batch_write(struct capo_drain *d)
         if (block.columns & CAPO_COLUMN_GPU)
                 COLUMN(uint32_t, r[i].gpu_ns);
         if (block.columns & CAPO_COLUMN_AUX)
-                COLUMN(uint32_t, r[i].flags & CAPO_RECORD_MEMBER ? r[i].group : r[i].gpu_begin);
+                COLUMN(uint32_t, r[i].flags & CAPO_RECORD_MEMBER ? r[i].group : 0);
         frame(d, CAPO_FRAME_BLOCK, &block, sizeof block, d->columns, (size_t)(p - d->columns));
         d->batch_n = 0;
 }
@@ -381,7 +381,7 @@ static void batch_add(struct capo_drain *d, const struct capo_record *in)
         *r = *in;
         r->t_begin = capo_clock_ns(&d->h->clock, in->t_begin);
         r->t_end = r->t_begin + host_ns(d, in);
-        if (r->t_end - r->t_begin > UINT32_MAX) {
+        if (r->t_end - r->t_begin > UINT32_MAX || r->gpu_ns > UINT32_MAX) {
                 frame(d, CAPO_FRAME_WIDE, r, sizeof *r, NULL, 0);
                 return;
         }
@@ -800,7 +800,7 @@ int capo_drain_take_over(struct capo_drain *d)
                 if (slot->state == CAPO_SLOT_ARMED) {
                         slot->record.clock =
                                 slot->record.flags & CAPO_RECORD_MEMBER ? CAPO_CLOCK_NONE : CAPO_CLOCK_HOST;
-                        slot->record.gpu_ns = slot->record.gpu_begin = 0;
+                        slot->record.gpu_ns = 0;
                         slot->state = CAPO_SLOT_DONE;
                 }
         }

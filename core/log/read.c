@@ -190,11 +190,6 @@ uint64_t capo_log_position(const struct capo_log *log)
         return log->next;
 }
 
-uint64_t capo_log_size(const struct capo_log *log)
-{
-        return log->size;
-}
-
 const char *capo_frame_name(unsigned type)
 {
         static const char *const names[CAPO_FRAMES] = {
@@ -234,8 +229,12 @@ static enum verdict judge(struct capo_log *log, uint64_t offset, bool strict, st
         if (XXH3_64bits_withSeed(bytes, head.size,
                                  head.type | (uint64_t)head.flags << 16 | (uint64_t)head.size << 32) != head.check)
                 return BAD_CHECK;
-        *out = (struct capo_log_frame){
-                .offset = offset, .payload = bytes, .size = head.size, .type = head.type, .flags = head.flags};
+        *out = (struct capo_log_frame){.offset = offset,
+                                       .payload = bytes,
+                                       .size = head.size,
+                                       .type = head.type,
+                                       .flags = head.flags,
+                                       .version = log->header.version};
         return GOOD;
 }
 
@@ -334,7 +333,8 @@ int capo_log_frame_at(struct capo_log *log, uint64_t offset, struct capo_log_fra
                                          .payload = bytes + sizeof head,
                                          .size = head.size,
                                          .type = head.type,
-                                         .flags = head.flags};
+                                         .flags = head.flags,
+                                         .version = log->header.version};
         return 0;
 }
 
@@ -374,10 +374,19 @@ unsigned capo_log_shapes(const struct capo_log_frame *f, const struct capo_log_s
         return f->size / sizeof **out;
 }
 
-unsigned capo_log_wide(const struct capo_log_frame *f, const struct capo_record **out)
+bool capo_log_wide(const struct capo_log_frame *f, unsigned i, struct capo_record *out)
 {
-        *out = f->payload;
-        return f->size / sizeof **out;
+        if (i >= f->size / sizeof *out)
+                return false;
+        memcpy(out, (const struct capo_record *)f->payload + i, sizeof *out);
+        if (f->version <
+            2) { /* two words then: when the call began on the GPU, never written; how long it took there */
+                uint32_t words[2];
+
+                memcpy(words, &out->gpu_ns, sizeof words);
+                out->gpu_ns = words[1];
+        }
+        return true;
 }
 
 static int hist_view(const struct capo_log_frame *f, size_t *at, struct capo_log_hist_view *out)
@@ -466,7 +475,6 @@ void capo_log_record(const struct capo_log_columns *columns, uint32_t i, const s
                 .flags = shape->flags,
                 .algo_proto = shape->algo_proto,
                 .channels = shape->channels,
-                .gpu_begin = member ? 0 : aux,
                 .gpu_ns = columns->gpu_ns ? columns->gpu_ns[i] : 0,
         };
 }

@@ -24,6 +24,7 @@ struct capo_log_frame {
         uint32_t size; /* of the payload */
         uint16_t type;
         uint16_t flags;
+        uint16_t version; /* of the file */
 };
 
 #define CAPO_DAMAGES_KEPT 8
@@ -65,9 +66,8 @@ const struct capo_log_header *capo_log_header(const struct capo_log *log);
 const struct capo_log_health *capo_log_health(const struct capo_log *log);
 const char *capo_log_path(const struct capo_log *log);
 
-/** capo_log_position(), capo_log_size() - bytes read so far, and in all: for a progress line. */
+/** capo_log_position() - bytes read so far: for a progress line. */
 uint64_t capo_log_position(const struct capo_log *log);
-uint64_t capo_log_size(const struct capo_log *log);
 
 /** capo_frame_name() - "INFO", ...; "?" for a type this version does not know. */
 const char *capo_frame_name(unsigned type);
@@ -94,8 +94,8 @@ int capo_log_end(const struct capo_log_frame *f, struct capo_log_end *out);
 /** capo_log_shapes() - Return: the number of shapes at *@out. */
 unsigned capo_log_shapes(const struct capo_log_frame *f, const struct capo_log_shape **out);
 
-/** capo_log_wide() - Return: the number of records (times in ns since the epoch) at *@out. */
-unsigned capo_log_wide(const struct capo_log_frame *f, const struct capo_record **out);
+/** capo_log_wide() - record @i of a WIDE frame, times in ns since the epoch. Return: false when there is none. */
+bool capo_log_wide(const struct capo_log_frame *f, unsigned i, struct capo_record *out);
 
 /* A histogram as it lies in a CELL; head.n pairs. */
 struct capo_log_hist_view {

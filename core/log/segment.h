@@ -31,7 +31,7 @@
 #include "core/base/clock.h"
 
 #define CAPO_SEGMENT_MAGIC   "CAPOSEG\n"
-#define CAPO_SEGMENT_VERSION 2 /* layouts never mix: another version is left alone */
+#define CAPO_SEGMENT_VERSION 3 /* layouts never mix: another version is left alone */
 #define CAPO_SEGMENT_DIR     "/dev/shm"
 
 enum capo_area_id {

@@ -27,8 +27,8 @@
 #include "capo/record.h"
 
 #define CAPO_LOG_MAGIC      "CAPOLOG\n"
-#define CAPO_LOG_VERSION    1 /* what this release writes */
-#define CAPO_LOG_MIN_READER 1 /* the oldest reader that understands it */
+#define CAPO_LOG_VERSION    2 /* what this release writes; docs/log-format.md says what changed */
+#define CAPO_LOG_MIN_READER 2 /* the oldest reader that understands it */
 #define CAPO_LOG_ORDER      0x01020304u
 
 struct capo_log_header {
@@ -128,8 +128,8 @@ static_assert(sizeof(struct capo_log_shape) == 40, "layout");
  *   u32 seq                               always
  *   u16 shape                             always
  *   u32 gpu_ns                            if CAPO_COLUMN_GPU
- *   u32 aux                               if CAPO_COLUMN_AUX: group number for members; else, groups included,
- *                                         gpu_begin (16 ns units); a group's own number is its seq
+ *   u32 aux                               if CAPO_COLUMN_AUX: group number for members, else 0; a group's own number is
+ *                                         its seq. (Version 1 kept a place here that nobody filled: skip it.)
  * An absent column is all zero.
  */
 struct capo_log_block {

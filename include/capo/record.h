@@ -44,34 +44,12 @@ enum capo_record_flag {
                                      one call is recorded as that call, with the group's time */
         CAPO_RECORD_CAPTURED = 4, /* the stream was being captured: it ran, if at all, in graph launches */
         CAPO_RECORD_ASYNC = 8,    /* returned ncclInProgress */
-        CAPO_RECORD_NET = 16,     /* a libfabric event */
 };
 
 struct capo_record {
-        uint64_t t_begin;   /* host; time-stamp counter ticks in the ring, ns since the log's epoch when read back */
-        uint64_t t_end;     /* host, same unit; >= t_begin */
-        uint64_t bytes;     /* as nccl-tests' "size": all-gather, reduce-scatter, all-to-all, gather, scatter the total
-                               over ranks (count x element x ranks), else count x element */
-        uint32_t stream;    /* handle, folded to 32 bits: equal streams are equal */
-        uint32_t seq;       /* 1, 2, ... per communicator: number of the collective on it, the same on all its ranks;
-                               p2p and RMA count by themselves; 0 for other calls; a group's is the group number */
-        uint32_t group;     /* number of the group in this process (members and the group itself), 0 outside */
-        int32_t peer;       /* root of rooted collectives, peer of send/recv; -1 when neither */
-        uint16_t comm;      /* index in this process's table of communicators, 0 when none */
-        uint16_t site;      /* index in this process's table of call sites, 0 when unknown */
-        uint16_t rule;      /* 1 + index of the profile row (or sweep candidate) that decided, 0 when none did */
-        uint8_t call;       /* enum capo_call_id */
-        uint8_t type;       /* ncclDataType_t, 255 when none */
-        uint8_t op;         /* ncclRedOp_t; user operators 254; 255 when none */
-        int8_t result;      /* ncclResult_t */
-        uint8_t clock;      /* enum capo_clock */
-        uint8_t flags;      /* enum capo_record_flag */
-        uint8_t algo_proto; /* enum capo_algo << 4 | enum capo_proto, of what really ran; 0 when not known */
-        uint8_t channels;   /* 0 when not known */
-        uint16_t thread;    /* number of the recording thread in this process, 1 .. */
-        uint32_t gpu_begin; /* 16 ns units after t_begin; 0: not known. Readers use it where a log has it; the recorder
-                               here never knows it (docs/log-format.md, "When it ran on the GPU") */
-        uint32_t gpu_ns;    /* duration by the clock named, saturated; 0 unless clock is EVENT or KERNEL */
+#define CAPO_FIELD(type, name, kept) type name;
+#include "capo/record_fields.def"
+#undef CAPO_FIELD
 };
 static_assert(sizeof(struct capo_record) == 64, "one record, one cache line");
 

@@ -188,8 +188,6 @@ static int take_calls(struct job *j, struct log_said *f, struct capo_log *log)
         while ((e = capo_log_next(log, &frame)) > 0) {
                 struct capo_log_columns columns;
                 struct capo_record record;
-                const struct capo_record *wide;
-                unsigned n;
 
                 if (frame.type == CAPO_FRAME_BLOCK && capo_log_block(&frame, &columns) == 0) {
                         for (uint32_t i = 0; i < columns.n && e >= 0; i++) {
@@ -197,9 +195,8 @@ static int take_calls(struct job *j, struct log_said *f, struct capo_log *log)
                                 e = take(j, f, &record);
                         }
                 } else if (frame.type == CAPO_FRAME_WIDE) {
-                        n = capo_log_wide(&frame, &wide);
-                        for (unsigned i = 0; i < n && e >= 0; i++)
-                                e = take(j, f, &wide[i]);
+                        for (unsigned i = 0; e >= 0 && capo_log_wide(&frame, i, &record); i++)
+                                e = take(j, f, &record);
                 }
                 if (e < 0)
                         return e;

@@ -60,7 +60,6 @@ static int add_record(struct capo_fabric_job *f, const struct capo_job *job, uin
         begin = r->t_begin;
         end = r->t_end;
         if (measured) {
-                begin += 16 * (uint64_t)r->gpu_begin;
                 end = begin + r->gpu_ns > end ? begin + r->gpu_ns : end;
         } else if (!(r->flags & CAPO_RECORD_CAPTURED)) {
                 uint64_t likely_end = begin + (uint64_t)gpu_mean(job, comm, r);
@@ -114,11 +113,10 @@ int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uin
                                 r = add_record(f, job, process, &record, p->header.t0_mono_ns, s);
                         }
                 } else if (frame.type == CAPO_FRAME_WIDE) {
-                        const struct capo_record *record;
-                        unsigned n = capo_log_wide(&frame, &record);
+                        struct capo_record record;
 
-                        for (unsigned i = 0; i < n && r == 0; i++)
-                                r = add_record(f, job, process, &record[i], p->header.t0_mono_ns, s);
+                        for (unsigned i = 0; r == 0 && capo_log_wide(&frame, i, &record); i++)
+                                r = add_record(f, job, process, &record, p->header.t0_mono_ns, s);
                 }
         }
         return r;

@@ -110,6 +110,9 @@ double capo_hist_quantile(const struct capo_hist *h, double q)
                         double floor_ns = (double)capo_hist_floor(h->first + i);
                         double width = (double)capo_hist_floor(h->first + i + 1) - floor_ns;
 
+                        if (h->first + i == CAPO_HIST_BUCKETS - 1) /* has all larger values too */
+                                width = fmax(width, (double)h->max_ns - floor_ns);
+
                         value = floor_ns + (width > 1 ? width * fmin(fmax((target - before) / here, 0), 1) : 0);
                         break;
                 }

@@ -68,9 +68,7 @@ struct capo_skew_rank {
 
 /* Where the start times come from, best first. */
 enum capo_skew_from {
-        CAPO_SKEW_GPU_START,    /* start of the call on the GPU */
-        CAPO_SKEW_GPU_DURATION, /* its duration there: it ends on all ranks together, so who is in it shortest came last
-                                 */
+        CAPO_SKEW_GPU_DURATION, /* on the GPU: it ends on all ranks together, so who is in it shortest came last */
         CAPO_SKEW_HOST_START,   /* the host's call: the enqueue */
 };
 
@@ -88,13 +86,11 @@ struct capo_skew {
         uint32_t mismatch_seq; /* the first of them, 0 none */
         enum capo_skew_from from;
         double p50_ns, p95_ns, max_ns; /* last start minus first, over calls */
-        double uncertain_ns;           /* of a difference between hosts; 0 on one host, < 0: clocks not aligned */
+        bool aligned;                  /* differences mean something: by durations, or all on one host's clock */
         uint32_t worst;                /* index of the member that comes last most often */
         double worst_p50_ns;           /* how far behind the first, in the calls where it was last */
-        double worst_home_ns; /* there, behind the next rank of its own host, whose clock needs no alignment; 0: alone
-                               */
-        double others_p50_ns; /* spread of all but that one, in the same calls */
-        double wait_share;    /* mean over ranks of the time spent waiting for the last, over the job's duration,
+        double others_p50_ns;          /* spread of all but that one, in the same calls */
+        double wait_share; /* mean over ranks of the time spent waiting for the last, over the job's duration,
                                  scaled from the sample to all calls; < 0: not known (host times) */
         struct capo_skew_rank *ranks; /* n_members of the communicator */
 };
@@ -161,7 +157,6 @@ struct capo_job {
         uint64_t t_end_ns;
         uint64_t calls, n_records, dropped, gpu_dropped, shape_overflow, bytes_lost;
         double cost_ns;              /* capo's own, per call: mean over processes that measured it; 0 when none did */
-        double clock_uncertain_ns;   /* worst +- of the alignment between hosts; 0: one clock; < 0: not aligned */
         struct job_scratch *scratch; /* private */
 };
 

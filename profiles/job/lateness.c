@@ -14,14 +14,12 @@
 #include "profiles/job/figures.h"
 #include "profiles/job/judge.h"
 
-/* By more than the clocks may be apart; among ranks of its own host that is certain whatever other hosts' clocks do. */
 static bool stands_out(const struct capo_job_comm *c)
 {
         const struct capo_skew *k = c->skew;
         double chance = 1.0 / c->n_members;
 
-        return k->ranks[k->worst].last > (chance + (1 - chance) / 4) * k->n_calls &&
-               (k->worst_p50_ns > k->uncertain_ns || k->worst_home_ns > k->worst_p50_ns / 2);
+        return k->ranks[k->worst].last > (chance + (1 - chance) / 4) * k->n_calls && k->worst_p50_ns > 0;
 }
 
 /* The member that most of the waiting is for, where it is not the one last most often: a rank that is seldom last, but
@@ -56,7 +54,6 @@ static char *member_text(const struct capo_job *job, const struct capo_job_membe
 static char *sentence(const struct capo_job *job, const struct capo_page_wait *w)
 {
         static const char *const how[] = {
-                [CAPO_SKEW_GPU_START] = "",
                 [CAPO_SKEW_GPU_DURATION] = " (by GPU durations)",
                 [CAPO_SKEW_HOST_START] = " (when the host made the call)",
         };

@@ -76,10 +76,8 @@ static void thin(struct capo_meet *m)
 
 static void set_gpu(struct capo_meet_arrival *a, const struct capo_record *r)
 {
-        if (r->clock != CAPO_CLOCK_EVENT && r->clock != CAPO_CLOCK_KERNEL)
-                return;
-        a->gpu_ns = r->gpu_ns;
-        a->gpu_begin = r->gpu_begin && r->gpu_ns ? r->t_begin + 16 * (uint64_t)r->gpu_begin : 0;
+        if (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL)
+                a->gpu_ns = r->gpu_ns;
 }
 
 int64_t capo_meet_add(struct capo_meet *m, uint32_t rank, const struct capo_record *r)

@@ -16,9 +16,8 @@
 
 /* When one rank was in one call. All ns since the epoch of the log they come from. */
 struct capo_meet_arrival {
-        uint64_t begin;     /* CAPO_MEET_ABSENT: this rank is not in the row */
-        uint64_t gpu_begin; /* 0 not known */
-        uint64_t gpu_ns;    /* 0 not known */
+        uint64_t begin;  /* CAPO_MEET_ABSENT: this rank is not in the row */
+        uint64_t gpu_ns; /* 0 not known */
 };
 
 struct capo_meet_row {

@@ -25,7 +25,7 @@ static double quantile(double *v, size_t n, double q)
         return v[(size_t)(q * (double)(n - 1) + 0.5)];
 }
 
-/* Start of member @k in row @i on the common clock, by @from; NAN when it is not in, or that is not known of it. */
+/* Start of member @k in row @i, by @from; NAN when it is not in, or that is not known of it. */
 static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t k, enum capo_skew_from from)
 {
         const struct capo_job_member *member = &s->job->comms[comm].members[k];
@@ -37,11 +37,9 @@ static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, u
         at = &m->arrivals[(size_t)i * m->n_ranks + member->rank];
         if (at->begin == CAPO_MEET_ABSENT)
                 return NAN;
-        switch (from) {
-        case CAPO_SKEW_GPU_START: return at->gpu_begin ? capo_clocks_ns(s, member->process, at->gpu_begin) : NAN;
-        case CAPO_SKEW_GPU_DURATION: return at->gpu_ns && capo_meet_is_barrier(&m->rows[i]) ? -(double)at->gpu_ns : NAN;
-        default: return capo_clocks_ns(s, member->process, at->begin);
-        }
+        if (from == CAPO_SKEW_HOST_START)
+                return capo_clocks_ns(s, member->process, at->begin);
+        return at->gpu_ns && capo_meet_is_barrier(&m->rows[i]) ? -(double)at->gpu_ns : NAN;
 }
 
 /* Fill starts[row * n_members + member] with the rows that all members are in. Returns how many. */
@@ -61,54 +59,39 @@ static uint32_t complete_rows(const struct capo_clocks *s, uint32_t comm, enum c
         return n_rows;
 }
 
-static void uncertainty_of(const struct capo_clocks *s, const struct capo_job_comm *c, struct capo_skew *skew)
+static bool on_one_clock(const struct capo_job *job, const struct capo_job_comm *c)
 {
-        uint32_t first = s->job->processes[c->members[0].process].clock;
-        bool one = true;
-
-        for (uint32_t k = 0; k < c->n_members; k++) {
-                const struct capo_host_clock *h = &s->hosts[s->job->processes[c->members[k].process].clock];
-
-                one &= s->job->processes[c->members[k].process].clock == first;
-                if (h->uncertain < 0 || skew->uncertain_ns < 0)
-                        skew->uncertain_ns = -1;
-                else
-                        skew->uncertain_ns = fmax(skew->uncertain_ns, h->uncertain);
+        for (uint32_t k = 1; k < c->n_members; k++) {
+                if (job->processes[c->members[k].process].clock != job->processes[c->members[0].process].clock)
+                        return false;
         }
-        if (one || skew->from == CAPO_SKEW_GPU_DURATION)
-                skew->uncertain_ns = 0;
+        return true;
 }
 
-enum among { EVERYBODY, OTHERS, AT_HOME };
+enum among { EVERYBODY, OTHERS };
 
 /*
  * Over the calls in which skew->worst was last, the median of: how far it was behind the first; how far the last of the
- * others was; how far it was behind the last of the others on its own host (0 when it is alone there).
+ * others was.
  */
-static double when_last(const struct capo_clocks *s, const struct capo_job_comm *c, const struct capo_skew *skew,
-                        const double *starts, double *column, enum among among)
+static double when_last(const struct capo_job_comm *c, const struct capo_skew *skew, const double *starts,
+                        double *column, enum among among)
 {
-        uint32_t n = c->n_members, n_last = 0, home = s->job->processes[c->members[skew->worst].process].clock;
+        uint32_t n = c->n_members, n_last = 0;
 
         for (uint32_t i = 0; i < skew->n_calls; i++) {
                 const double *t = starts + (size_t)i * n;
-                double first = INFINITY, last = -INFINITY, neighbour = -INFINITY;
+                double first = INFINITY, last = -INFINITY;
                 bool is_last = true;
 
                 for (uint32_t k = 0; k < n; k++) {
                         is_last &= t[k] <= t[skew->worst];
-                        if (k == skew->worst && among != EVERYBODY)
+                        if (k == skew->worst && among == OTHERS)
                                 continue;
                         first = fmin(first, t[k]);
                         last = fmax(last, t[k]);
-                        if (s->job->processes[c->members[k].process].clock == home)
-                                neighbour = fmax(neighbour, t[k]);
                 }
-                if (!is_last)
-                        continue;
-                if (among == AT_HOME)
-                        column[n_last++] = isinf(neighbour) ? 0 : t[skew->worst] - neighbour;
-                else
+                if (is_last)
                         column[n_last++] = last - first;
         }
         return quantile(column, n_last, 0.5);
@@ -155,9 +138,8 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
                 }
                 skew->ranks[k].late_p50_ns = quantile(column, skew->n_calls, 0.5);
         }
-        skew->worst_p50_ns = when_last(s, c, skew, starts, column, EVERYBODY);
-        skew->others_p50_ns = when_last(s, c, skew, starts, column, OTHERS);
-        skew->worst_home_ns = when_last(s, c, skew, starts, column, AT_HOME);
+        skew->worst_p50_ns = when_last(c, skew, starts, column, EVERYBODY);
+        skew->others_p50_ns = when_last(c, skew, starts, column, OTHERS);
         skew->wait_share = -1;
         if (skew->from != CAPO_SKEW_HOST_START && capo_job_duration_ns(s->job))
                 skew->wait_share = waited * (double)c->n_calls / (double)capo_job_duration_ns(s->job);
@@ -184,7 +166,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                 capo_skew_free(skew);
                 return -ENOMEM;
         }
-        for (from = CAPO_SKEW_GPU_START;; from++) { /* the best source that has a few calls on all ranks */
+        for (from = CAPO_SKEW_GPU_DURATION;; from++) { /* the best source that has a few calls on all ranks */
                 n_rows = complete_rows(s, comm, from, starts);
                 if (n_rows >= FEW || from == CAPO_SKEW_HOST_START)
                         break;
@@ -204,7 +186,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         }
         skew->n_calls = n_rows;
         skew->from = from;
-        uncertainty_of(s, c, skew);
+        skew->aligned = from == CAPO_SKEW_GPU_DURATION || on_one_clock(job, c);
         if (n_rows)
                 read_rows(s, c, skew, starts, column);
         c->skew = skew;
@@ -216,7 +198,6 @@ int capo_skew_solve(struct capo_job *job, struct capo_meet *const *meets)
         _cleanup_(capo_clocks_finish) struct capo_clocks clocks;
         int r = capo_clocks_make(&clocks, job, meets);
 
-        job->clock_uncertain_ns = clocks.uncertain_ns;
         for (uint32_t i = 0; r == 0 && i < job->n_comms; i++)
                 r = solve_comm(job, &clocks, i);
         return r;

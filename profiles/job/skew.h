@@ -4,7 +4,7 @@
  * ranks can be laid side by side: who started it last, and by how much. "Comes last" has one meaning everywhere
  * (docs/report.md): the share of the calls compared in which a rank was the last to start.
  *
- * Where a GPU's clock gave durations only, no clock needs aligning: such a call ends on all ranks at about the same
+ * Where a GPU's clock gave durations, no clock needs aligning: such a call ends on all ranks at about the same
  * time, so the differences of its durations are the differences of its starts. Else see profiles/job/clocks.h.
  */
 #ifndef CAPO_SKEW_H
@@ -14,7 +14,7 @@
 #include "profiles/job/meet.h"
 
 /**
- * capo_skew_solve() - align the clocks and fill job->comms[].skew and job->clock_uncertain_ns
+ * capo_skew_solve() - fill job->comms[].skew
  * @meets: one per job->comms, entries may be NULL; members[] must be by rank
  * Return: 0, -ENOMEM.
  */

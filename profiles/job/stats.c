@@ -244,17 +244,16 @@ static void add_block(struct reading *rd, const struct capo_log_frame *f)
 
 static void add_wide(struct reading *rd, const struct capo_log_frame *f)
 {
-        const struct capo_record *r;
-        unsigned n = capo_log_wide(f, &r);
+        struct capo_record r;
 
         rd->blocks = true;
-        rd->job->processes[rd->process].n_records += rd->again ? 0 : n;
-        for (; n--; r++) {
-                struct wanted w = want(rd, r->call, r->flags, r->comm);
+        for (unsigned i = 0; capo_log_wide(f, i, &r); i++) {
+                struct wanted w = want(rd, r.call, r.flags, r.comm);
 
-                if (w.limit && capo_meet_hash(r->seq) <= w.limit && r->t_begin <= r->t_end)
-                        meet_call(rd, r);
-                seen_until(rd, r->t_end);
+                rd->job->processes[rd->process].n_records += !rd->again;
+                if (w.limit && capo_meet_hash(r.seq) <= w.limit && r.t_begin <= r.t_end)
+                        meet_call(rd, &r);
+                seen_until(rd, r.t_end);
         }
 }
 

@@ -46,7 +46,7 @@ static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_
         return ++t->n_cells;
 }
 
-static int count_call(struct traced *cell, uint64_t host_ns, uint32_t gpu_ns, uint8_t clock, int8_t result)
+static int count_call(struct traced *cell, uint64_t host_ns, uint64_t gpu_ns, uint8_t clock, int8_t result)
 {
         cell->count++;
         cell->failed += job_failed(result);
@@ -91,15 +91,14 @@ static int trace_block(struct tracing *t, const struct capo_log_frame *f)
 
 static int trace_wide(struct tracing *t, const struct capo_log_frame *f)
 {
-        const struct capo_record *w;
-        unsigned n = capo_log_wide(f, &w);
+        struct capo_record w;
         int r = 0;
 
-        for (; n-- && r == 0; w++) {
-                uint32_t cell = cell_of(t, w->comm, w->rule, w->bytes, w->call, w->algo_proto, w->channels, w->flags);
+        for (unsigned i = 0; r == 0 && capo_log_wide(f, i, &w); i++) {
+                uint32_t cell = cell_of(t, w.comm, w.rule, w.bytes, w.call, w.algo_proto, w.channels, w.flags);
 
-                r = cell ? count_call(&t->cells[cell - 1], w->t_end > w->t_begin ? w->t_end - w->t_begin : 0, w->gpu_ns,
-                                      w->clock, w->result)
+                r = cell ? count_call(&t->cells[cell - 1], w.t_end > w.t_begin ? w.t_end - w.t_begin : 0, w.gpu_ns,
+                                      w.clock, w.result)
                          : -ENOMEM;
         }
         return r;

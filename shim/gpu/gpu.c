@@ -122,7 +122,7 @@ void capo_gpu_look(void)
         pthread_mutex_lock(&capo_seg.lock);
         if (capo_area_commit(&capo_seg, CAPO_AREA_SLOTS, SLOTS) == 0) {
                 sample = (uint32_t)capo_shim_env()->gpu_sample;
-                atomic_store(&capo_gpu_on, true);
+                capo_gpu_switch(true);
         }
         pthread_mutex_unlock(&capo_seg.lock);
         cu.DriverGetVersion(&version);
@@ -246,8 +246,9 @@ static uint32_t next_wait(struct capo_comm *comm)
         return 1 + (uint32_t)(comm->gpu_turn * span >> 32);
 }
 
-void capo_gpu_begin(struct capo_comm *comm, void *stream, struct capo_gpu_call *out)
+struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream)
 {
+        struct capo_gpu_call call = {.slot = -1};
         int status = 0, device = -1, saved = errno;
         void *context = NULL;
         cu_result r;
@@ -255,7 +256,7 @@ void capo_gpu_begin(struct capo_comm *comm, void *stream, struct capo_gpu_call *
 
         r = cu.StreamIsCapturing(stream, &status);
         if (r != CU_OK || status != 0) {
-                out->captured = r == CU_OK || r == CU_CAPTURE_IMPLICIT;
+                call.captured = r == CU_OK || r == CU_CAPTURE_IMPLICIT;
                 goto out;
         }
         if (--comm->gpu_wait)
@@ -276,20 +277,20 @@ void capo_gpu_begin(struct capo_comm *comm, void *stream, struct capo_gpu_call *
         } else if (cu.EventRecord(events[i].begin, stream) != CU_OK) {
                 atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_FREE, memory_order_release);
         } else {
-                out->slot = i;
+                call.slot = i;
         }
 out:
         errno = saved;
+        return call;
 }
 
-void capo_gpu_end(struct capo_tls *t, struct capo_gpu_call *gpu, void *stream, ncclResult_t result,
-                  const struct capo_record *r)
+void capo_gpu_end(struct capo_tls *t, int32_t slot_number, void *stream, struct capo_record r)
 {
-        struct capo_slot *slot = slot_at((uint32_t)gpu->slot);
+        struct capo_slot *slot = slot_at((uint32_t)slot_number);
         int saved = errno;
 
-        if (result == ncclSuccess && cu.EventRecord(events[gpu->slot].end, stream) == CU_OK) {
-                slot->record = *r;
+        if (r.result == ncclSuccess && cu.EventRecord(events[slot_number].end, stream) == CU_OK) {
+                slot->record = r;
                 slot->thread = t->thread;
                 atomic_store_explicit(&slot->state, CAPO_SLOT_ARMED, memory_order_release);
         } else {
@@ -312,9 +313,9 @@ static void slot_poll(uint32_t i)
                 double ns = (double)ms * 1e6;
 
                 slot->record.clock = CAPO_CLOCK_EVENT;
-                slot->record.gpu_ns = ns < UINT32_MAX ? (uint32_t)(ns + 0.5) : UINT32_MAX;
+                slot->record.gpu_ns = (uint64_t)(ns + 0.5);
         } else if (r == CU_DEINITIALIZED) {
-                atomic_store(&capo_gpu_on, false);
+                capo_gpu_switch(false);
         }
         atomic_store_explicit(&slot->state, CAPO_SLOT_DONE, memory_order_release);
 }
@@ -345,7 +346,7 @@ void capo_gpu_stop(void)
 {
         uint32_t used = atomic_load_explicit(&n_slots, memory_order_acquire);
 
-        atomic_store(&capo_gpu_on, false);
+        capo_gpu_switch(false);
         for (uint32_t i = 0; i < used; i++) {
                 uint32_t armed = CAPO_SLOT_ARMED; /* its host time stands */
 

@@ -31,8 +31,8 @@ static struct wait {
         bool armed;
 } waits[COUNT];
 static struct {
-        uint64_t comm_hash;
-        uint32_t nth, ns;
+        uint64_t comm_hash, ns;
+        uint32_t nth;
 } early[EARLY];
 static uint32_t n_early, n_armed, next;
 static bool ready, refused;
@@ -55,7 +55,7 @@ static bool get_ready(void)
         return ready;
 }
 
-static void stamp(struct capo_record *r, uint32_t ns)
+static void stamp(struct capo_record *r, uint64_t ns)
 {
         r->clock = CAPO_CLOCK_KERNEL;
         r->gpu_ns = ns;
@@ -110,11 +110,10 @@ void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint6
 
         if (atomic_load(&capo_shim_state) != CAPO_SHIM_ON)
                 return;
-        ns = ns > UINT32_MAX ? UINT32_MAX : ns;
         pthread_mutex_lock(&lock);
         for (uint32_t i = 0; i < COUNT && n_armed && !found; i++) {
                 if (waits[i].armed && waits[i].nth == nth && waits[i].comm_hash == comm_hash) {
-                        stamp(&slot_at(i)->record, (uint32_t)ns);
+                        stamp(&slot_at(i)->record, ns);
                         let_go(i);
                         found = true;
                 }
@@ -122,7 +121,7 @@ void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint6
         if (!found) {
                 early[n_early % EARLY].comm_hash = comm_hash;
                 early[n_early % EARLY].nth = nth;
-                early[n_early % EARLY].ns = (uint32_t)ns;
+                early[n_early % EARLY].ns = ns;
                 n_early++;
         }
         pthread_mutex_unlock(&lock);

@@ -81,7 +81,7 @@ struct capo_comm *capo_comm_known(const void *handle)
 
 struct capo_comm *capo_comm_by_hash(uint64_t comm_hash)
 {
-        struct capo_comm *likely_ones[] = {capo_tls.current, capo_tls.comm, capo_tls.group_comm};
+        struct capo_comm *likely_ones[] = {capo_tls.comm, capo_tls.comm_before, capo_tls.group_comm};
 
         if (!comm_hash)
                 return NULL;
@@ -292,7 +292,9 @@ struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *bi
         if (result != ncclSuccess && result != ncclInProgress)
                 return NULL;
         if (!t->group_depth)
-                return *birth->where ? add(t, birth, *birth->where, result == ncclInProgress, t->call_begin) : NULL;
+                return *birth->where
+                               ? add(t, birth, *birth->where, result == ncclInProgress, capo_call_record(t)->t_begin)
+                               : NULL;
         pthread_mutex_lock(&table_lock);
         for (size_t i = 0; i < N_ELEMENTS(waiting); i++) {
                 if (!waiting[i].thread) {
@@ -372,7 +374,6 @@ struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int whic
 
                         c = add(t, &birth, handle, false, capo_clock_ticks());
                 }
-                t->comm = c;
         }
         errno = saved;
         return c;

@@ -27,6 +27,28 @@
                 made_;                                                 \
         })
 
+/* The long way of each call that the table records: nested, or of a thread that does not record, or not like the last. */
+#define PARAMS(...) (int which, const void *caller, const void *frame, __VA_ARGS__)
+#define CALL(name, params, args, id, comm_, stream_, ...)                                                         \
+        static __attribute__((noinline, cold)) ncclResult_t rare_##name PARAMS params                             \
+        {                                                                                                         \
+                const struct capo_what what = {__VA_ARGS__};                                                      \
+                struct capo_tls *t = &capo_tls;                                                                   \
+                struct capo_record *r;                                                                            \
+                ncclResult_t rc;                                                                                  \
+                                                                                                                  \
+                if (NESTED(t))                                                                                    \
+                        return capo_lib(t, which, caller)->name args;                                             \
+                r = capo_call_begin_rare(t, (void *)comm_, (void *)stream_, which, CAPO_CALL_##id, &what, caller, \
+                                         frame);                                                                  \
+                rc = (t->comm->lib ? t->comm->lib : t->lib_of_none)->name args;                                   \
+                capo_call_end(t, r, capo_clock_ticks(), rc, what.other, (void *)stream_);                         \
+                return rc;                                                                                        \
+        }
+#define HAND(name, params, args)
+#define PASS(type, name, params, args, missing)
+#include "shim/nccl/nccl_calls.def"
+
 /* The record of a call that is neither a collective nor p2p, made by hand. */
 static void put(struct capo_tls *t, unsigned id, const struct capo_comm *comm, uint64_t begin, ncclResult_t result,
                 const void *caller, const void *frame)
@@ -46,24 +68,31 @@ static void put(struct capo_tls *t, unsigned id, const struct capo_comm *comm, u
                 .thread = (uint16_t)t->thread,
         };
 
-        capo_record_put(t, &r);
+        capo_record_put(t, r);
 }
 
 /* Into the real library and out: between these two nothing is recorded on this thread. */
 static uint64_t enter(struct capo_tls *t, struct capo_nccl *lib, struct capo_comm *comm, unsigned id)
 {
+        t->lib_of_none = lib;
+        t->comm_before = t->comm;
+        t->comm = comm ? comm : capo_comm_none();
         t->depth = 1;
-        t->under = lib;
-        t->current = comm ? comm : capo_comm_none();
-        t->current_call = (uint8_t)id;
-        t->current_other = true;
-        t->call_begin = capo_clock_ticks();
-        return t->call_begin;
+        t->spare = true;
+        t->spare_record = (struct capo_record){.t_begin = capo_clock_ticks(), .call = (uint8_t)id};
+        return t->spare_record.t_begin;
+}
+
+static void back(struct capo_tls *t)
+{
+        t->depth = 0;
+        t->spare = false;
+        t->comm = t->comm_before;
 }
 
 static void leave(struct capo_tls *t)
 {
-        t->depth = 0;
+        back(t);
         t->algo_proto = t->channels = 0;
         if (!t->group_depth)
                 t->rule = 0;
@@ -317,7 +346,7 @@ static ncclResult_t hand_ncclGroupStart(int which, const void *caller, const voi
                 return lib->ncclGroupStart();
         begin = enter(t, lib, NULL, CAPO_CALL_GROUP);
         rc = lib->ncclGroupStart();
-        t->depth = 0;
+        back(t);
         if (rc == ncclSuccess && t->group_depth++ == 0)
                 capo_group_begin(t, begin, capo_site_here(t, caller, frame));
         return rc;
@@ -337,17 +366,17 @@ static ncclResult_t group_end(int which, const void *caller, const void *frame)
                 t->group_depth--;
                 enter(t, lib, NULL, CAPO_CALL_GROUP);
                 rc = lib->ncclGroupEnd();
-                t->depth = 0;
+                back(t);
                 return rc;
         }
         if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_relaxed)) && t->group_members)
-                capo_gpu_begin(t->group_comm, t->group_stream, &gpu);
+                gpu = capo_gpu_begin(t->group_comm, t->group_stream);
         enter(t, lib, NULL, CAPO_CALL_GROUP);
         rc = lib->ncclGroupEnd();
-        t->depth = 0;
+        back(t);
         end = capo_clock_ticks();
         t->group_depth = 0;
-        capo_group_end(t, &gpu, rc, end);
+        capo_group_end(t, gpu, rc, end);
         if (unlikely(t->n_births))
                 capo_comm_group_over(t, rc);
         return rc;

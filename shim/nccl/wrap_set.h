@@ -4,24 +4,25 @@
  * (the copy of NCCL, -1 by caller).
  */
 #define CALLER __builtin_return_address(0)
-#define FRAME  __builtin_frame_address(0)
+#define FRAME  __builtin_dwarf_cfa()
 
-#define CALL(name, params, args, id, comm_, stream_, ...)                                                        \
-        SET_LINKAGE ncclResult_t SET_NAME(name) params;                                                          \
-        SET_LINKAGE ncclResult_t SET_NAME(name) params                                                           \
-        {                                                                                                        \
-                const struct capo_what what = {__VA_ARGS__};                                                     \
-                struct capo_tls *t = &capo_tls;                                                                  \
-                struct capo_call c;                                                                              \
-                ncclResult_t rc;                                                                                 \
-                                                                                                                 \
-                if (NESTED(t))                                                                                   \
-                        return capo_lib(t, SET_WHICH, CALLER)->name args;                                        \
-                capo_call_begin(t, &c, (void *)comm_, (void *)stream_, SET_WHICH, CAPO_CALL_##id, &what, CALLER, \
-                                FRAME);                                                                          \
-                rc = t->under->name args;                                                                        \
-                capo_call_end(t, &c, rc, CAPO_CALL_##id, (void *)stream_, &what);                                \
-                return rc;                                                                                       \
+#define CALL(name, params, args, id, comm_, stream_, ...)                                               \
+        SET_LINKAGE ncclResult_t SET_NAME(name) params;                                                 \
+        SET_LINKAGE ncclResult_t SET_NAME(name) params                                                  \
+        {                                                                                               \
+                const struct capo_what what = {__VA_ARGS__};                                            \
+                struct capo_tls *t = &capo_tls;                                                         \
+                const struct capo_nccl *into;                                                           \
+                struct capo_record *r;                                                                  \
+                ncclResult_t rc;                                                                        \
+                                                                                                        \
+                if (!capo_call_usual(t, (void *)comm_, CALLER, FRAME))                                  \
+                        return rare_##name WITH_CALLER args;                                            \
+                into = t->comm->lib;                                                                    \
+                r = capo_call_begin(t, t->comm, (void *)stream_, CAPO_CALL_##id, &what, CALLER, FRAME); \
+                rc = into->name args;                                                                   \
+                capo_call_end(t, r, capo_clock_read(), rc, what.other, (void *)stream_);                \
+                return rc;                                                                              \
         }
 #define HAND(name, params, args)                        \
         SET_LINKAGE ncclResult_t SET_NAME(name) params; \

@@ -21,13 +21,15 @@ static __attribute__((noinline)) ncclResult_t nothing(void *comm)
 static __attribute__((noinline)) ncclResult_t recorded(struct capo_tls *t, struct capo_comm *comm)
 {
         const struct capo_what what = {.count = 1, .type = 7, .op = 0, .peer = -1};
-        struct capo_call c;
+        const void *caller = __builtin_return_address(0), *frame = __builtin_frame_address(0);
+        struct capo_record *r;
         ncclResult_t rc;
 
-        capo_call_begin(t, &c, comm->handle, NULL, 0, CAPO_CALL_ALLREDUCE, &what, __builtin_return_address(0),
-                        __builtin_frame_address(0));
+        r = capo_call_usual(t, comm->handle, caller, frame)
+                    ? capo_call_begin(t, comm, NULL, CAPO_CALL_ALLREDUCE, &what, caller, frame)
+                    : capo_call_begin_rare(t, comm->handle, NULL, 0, CAPO_CALL_ALLREDUCE, &what, caller, frame);
         rc = nothing(comm);
-        capo_call_end(t, &c, rc, CAPO_CALL_ALLREDUCE, NULL, &what);
+        capo_call_end(t, r, capo_clock_ticks(), rc, false, NULL);
         return rc;
 }
 

@@ -22,9 +22,15 @@
 
 __thread struct capo_tls capo_tls __attribute__((tls_model("initial-exec")));
 struct capo_segment capo_seg = {.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
-_Atomic bool capo_gpu_on;
+_Atomic bool capo_gpu_on, capo_short_way;
 
 static _Atomic uint32_t groups;
+
+void capo_gpu_switch(bool on)
+{
+        atomic_store(&capo_gpu_on, on);
+        atomic_store(&capo_short_way, !on && capo_clock_counter);
+}
 
 /* ---- threads and their rings ---- */
 
@@ -70,6 +76,7 @@ bool capo_thread_start(struct capo_tls *t)
         if (t->ring) {
                 t->head = atomic_load_explicit(&t->ring->head, memory_order_relaxed);
                 t->mask = capo_seg.header->ring_records - 1;
+                t->comm = capo_comm_none();
                 t->limit = t->head;
                 t->ready = 1;
                 capo_thread_watch();
@@ -93,8 +100,8 @@ void capo_thread_end(void)
         memset(t, 0, sizeof *t);
 }
 
-/* Room for one more? Looks at the tail, wakes the drain when half is full; a drop is counted here. */
-bool capo_ring_check(struct capo_tls *t)
+/* Room for one more? Looks at the tail, wakes the drain when half is full. */
+bool capo_ring_room(struct capo_tls *t)
 {
         uint64_t used = t->head - atomic_load_explicit(&t->ring->tail, memory_order_acquire),
                  size = (uint64_t)t->mask + 1;
@@ -111,8 +118,6 @@ bool capo_ring_check(struct capo_tls *t)
                 return true;
         }
         t->limit = t->head;
-        atomic_store_explicit(&t->ring->dropped, atomic_load_explicit(&t->ring->dropped, memory_order_relaxed) + 1,
-                              memory_order_relaxed);
         return false;
 }
 
@@ -121,13 +126,84 @@ void capo_publish(struct capo_tls *t)
         atomic_store_explicit(&t->ring->head, t->head, memory_order_release);
 }
 
-void capo_record_put(struct capo_tls *t, const struct capo_record *r)
+/* The record at head is whole. */
+static void advance(struct capo_tls *t)
 {
-        if (t->head >= t->limit && !capo_ring_check(t))
-                return;
-        t->ring->records[t->head++ & t->mask] = *r;
+        t->head++;
         if (!t->group_depth)
                 capo_publish(t);
+}
+
+void capo_record_put(struct capo_tls *t, struct capo_record r)
+{
+        if (t->head >= t->limit && !capo_ring_room(t)) {
+                atomic_store_explicit(&t->ring->dropped,
+                                      atomic_load_explicit(&t->ring->dropped, memory_order_relaxed) + 1,
+                                      memory_order_relaxed);
+                return;
+        }
+        t->ring->records[t->head & t->mask] = r;
+        advance(t);
+}
+
+/* A member of the open group. */
+static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
+{
+        if (t->group_members++ == 0) {
+                t->group_comm = t->comm;
+                t->group_call = r->call;
+                t->group_seq = r->seq;
+                t->group_stream = stream;
+                if (!t->group_site)
+                        t->group_site = r->site;
+        } else if (t->group_comm != t->comm) {
+                t->group_mixed = true;
+        }
+        t->group_bytes += r->bytes;
+        r->group = t->group;
+        r->flags |= CAPO_RECORD_MEMBER;
+        r->clock = CAPO_CLOCK_NONE;
+        if (t->head - t->group_head > t->mask / 2) {
+                capo_publish(t);
+                t->group_head = t->head;
+        }
+}
+
+/* The end of a call that failed, is in a group, is timed on the GPU, or of which plugins spoke. */
+void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, void *stream)
+{
+        struct capo_record *r = capo_call_record(t);
+        struct capo_gpu_call gpu = t->gpu ? t->gpu_call : (struct capo_gpu_call){.slot = -1};
+        uint32_t kernel_nth = t->algo_proto | t->rule ? t->kernel_nth : 0;
+        bool spare = t->spare;
+
+        r->result = (int8_t)result;
+        if (result == ncclInProgress)
+                r->flags |= CAPO_RECORD_ASYNC;
+        r->rule = t->rule;
+        r->algo_proto = t->algo_proto;
+        r->channels = t->channels;
+        if (t->algo_proto | t->rule) {
+                t->kernel_nth = 0;
+                t->algo_proto = t->channels = 0;
+                t->rule = 0;
+        }
+        t->gpu = t->spare = false;
+        if (gpu.captured) {
+                r->flags |= CAPO_RECORD_CAPTURED;
+                r->clock = CAPO_CLOCK_NONE;
+        }
+        if (t->group_depth && !other)
+                group_note(t, r, stream);
+        if (gpu.slot >= 0) /* the record goes on from the slot */
+                capo_gpu_end(t, gpu.slot, stream, *r);
+        else if (kernel_nth && r->clock == CAPO_CLOCK_HOST && result == ncclSuccess &&
+                 capo_kernel_wait(t->kernel_hash, kernel_nth, r))
+                ;       /* the record goes on when the stamps have come */
+        else if (spare) /* perhaps there is room by now */
+                capo_record_put(t, *r);
+        else
+                advance(t);
 }
 
 /* ---- groups ---- */
@@ -148,27 +224,7 @@ void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site)
         t->rules_differ = false;
 }
 
-void capo_group_note(struct capo_tls *t, struct capo_comm *comm, unsigned id, uint64_t bytes, uint32_t seq,
-                     void *stream, uint32_t site)
-{
-        if (t->group_members++ == 0) {
-                t->group_comm = comm;
-                t->group_call = (uint8_t)id;
-                t->group_seq = seq;
-                t->group_stream = stream;
-                if (!t->group_site)
-                        t->group_site = (uint16_t)site;
-        } else if (t->group_comm != comm) {
-                t->group_mixed = true;
-        }
-        t->group_bytes += bytes;
-        if (t->head - t->group_head > t->mask / 2) {
-                capo_publish(t);
-                t->group_head = t->head;
-        }
-}
-
-void capo_group_end(struct capo_tls *t, struct capo_gpu_call *gpu, ncclResult_t result, uint64_t end)
+void capo_group_end(struct capo_tls *t, struct capo_gpu_call gpu, ncclResult_t result, uint64_t end)
 {
         struct capo_record r = {
                 .t_begin = t->group_begin,
@@ -185,8 +241,8 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call *gpu, ncclResult_t 
                 .type = NO_TYPE,
                 .op = NO_OP,
                 .result = (int8_t)result,
-                .clock = gpu->captured ? CAPO_CLOCK_NONE : CAPO_CLOCK_HOST,
-                .flags = (uint8_t)(CAPO_RECORD_GROUP | (gpu->captured ? CAPO_RECORD_CAPTURED : 0) |
+                .clock = gpu.captured ? CAPO_CLOCK_NONE : CAPO_CLOCK_HOST,
+                .flags = (uint8_t)(CAPO_RECORD_GROUP | (gpu.captured ? CAPO_RECORD_CAPTURED : 0) |
                                    (result == ncclInProgress ? CAPO_RECORD_ASYNC : 0)),
                 .thread = (uint16_t)t->thread,
         };
@@ -199,7 +255,7 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call *gpu, ncclResult_t 
                         continue;
                 if (!m->rule)
                         m->rule = r.rule;
-                if (gpu->captured)
+                if (gpu.captured)
                         m->flags |= CAPO_RECORD_CAPTURED;
                 if (result == ncclInProgress)
                         m->flags |= CAPO_RECORD_ASYNC;
@@ -222,10 +278,10 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call *gpu, ncclResult_t 
                 t->head--; /* not published yet */
         }
         capo_publish(t);
-        if (gpu->slot >= 0)
-                capo_gpu_end(t, gpu, t->group_stream, result, &r);
+        if (gpu.slot >= 0)
+                capo_gpu_end(t, gpu.slot, t->group_stream, r);
         else if (t->group_members || t->n_births)
-                capo_record_put(t, &r);
+                capo_record_put(t, r);
 }
 
 /* ---- who asks what this thread is doing ---- */
@@ -233,6 +289,7 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call *gpu, ncclResult_t 
 bool capo_shim_current(struct capo_shim_outer *out)
 {
         struct capo_tls *t = &capo_tls;
+        const struct capo_record *r;
 
         if (!t->ready)
                 return false;
@@ -248,14 +305,15 @@ bool capo_shim_current(struct capo_shim_outer *out)
                 };
                 return true;
         }
-        if (!t->depth || !t->current)
+        if (!t->depth)
                 return false;
+        r = capo_call_record(t);
         *out = (struct capo_shim_outer){
-                .comm_uid = t->current->uid,
-                .t_begin = t->t_begin,
-                .seq = capo_call_seq(t),
-                .comm = t->current->id,
-                .call = t->current_call,
+                .comm_uid = t->comm->uid,
+                .t_begin = r->t_begin,
+                .seq = r->seq,
+                .comm = t->comm->id,
+                .call = r->call,
         };
         return true;
 }
@@ -324,8 +382,8 @@ static void seam_ran(const struct capo_seam_ran *ran)
                                 return;
                         }
                 }
-        } else if (t->depth && t->current && !t->algo_proto &&
-                   capo_call_kind(ran->call) == capo_call_kind(t->current_call)) {
+        } else if (t->depth && !t->algo_proto &&
+                   capo_call_kind(ran->call) == capo_call_kind(capo_call_record(t)->call)) {
                 t->algo_proto = ran->algo_proto;
                 t->channels = ran->channels;
                 if (kernels) {
@@ -357,5 +415,5 @@ void capo_record_fork(void)
 {
         memset(&capo_tls, 0, sizeof capo_tls);
         atomic_store(&groups, 0);
-        atomic_store(&capo_gpu_on, false);
+        capo_gpu_switch(false);
 }

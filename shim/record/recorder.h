@@ -14,6 +14,8 @@
 #ifndef CAPO_RECORDER_H
 #define CAPO_RECORDER_H
 
+#include <string.h>
+
 #include "core/log/segment.h"
 #include "core/base/util.h"
 #include "shim/nccl/real.h"
@@ -54,7 +56,7 @@ struct capo_site_entry {
         const void *caller;
         const void *frame;
         uint32_t site;
-};
+} __attribute__((aligned(32))); /* one cache line each */
 #define CAPO_SITE_CACHE 64
 
 struct capo_gpu_call { /* the GPU's part of a call under way */
@@ -67,25 +69,29 @@ struct capo_tls {
         uint32_t ready; /* this thread has a ring: record */
         uint32_t depth; /* inside wrapped calls */
         struct capo_ring *ring;
-        uint64_t head;          /* records written; published ones are ring->head */
-        uint64_t limit;         /* head may go this far before capo_ring_check() looks again */
-        uint32_t mask;          /* records in the ring - 1 */
-        uint32_t thread;        /* our number */
-        struct capo_comm *comm; /* of the last call: the one-entry cache */
-        /* the call under way, for the seam */
-        struct capo_comm *current;
-        uint64_t call_begin;     /* of a call that makes or ends a communicator */
-        struct capo_nccl *under; /* the library the outermost call went into */
-        uint64_t t_begin;
-        uint8_t current_call;
-        bool current_other, current_p2p;
-        uint8_t algo_proto, channels; /* what the profiler said of it */
-        uint16_t rule;                /* what the tuner said of it */
+        uint64_t head;                 /* records written; published ones are ring->head */
+        uint64_t limit;                /* head may go this far before capo_ring_room() looks again */
+        uint32_t mask;                 /* records in the ring - 1 */
+        uint32_t thread;               /* our number */
+        struct capo_comm *comm;        /* of the call under way, or the last one; never NULL while ready */
+        struct capo_comm *comm_before; /* while a communicator is made or ends, or a group */
+        struct capo_nccl *lib_of_none; /* the library a call without a communicator went into */
+        union {
+                struct {
+                        uint16_t rule;                /* what the tuner said of it */
+                        uint8_t algo_proto, channels; /* what the profiler said of it */
+                        uint16_t group_depth;
+                        bool gpu;   /* something is in gpu_call */
+                        bool spare; /* the record in the making is the spare one, not the next of the ring */
+                };
+                uint64_t unusual; /* all of these at a glance */
+        };
+        struct capo_gpu_call gpu_call;
+        struct capo_record spare_record;
         bool rules_differ;
         uint32_t kernel_nth; /* GPU stamps of this call may come: it is the nth of kernel_hash's; 0 none */
         uint64_t kernel_hash;
         /* the open group */
-        uint32_t group_depth;
         uint32_t group;
         uint64_t group_begin; /* ticks */
         uint64_t group_head;  /* head when it was opened: its members are records group_head .. head - 1 */
@@ -106,28 +112,23 @@ struct capo_tls {
         uint32_t site_misses;
         struct capo_site_entry sites[CAPO_SITE_CACHE];
 };
+static_assert(offsetof(struct capo_tls, spare) + 1 - offsetof(struct capo_tls, unusual) == sizeof(uint64_t),
+              "all of it");
 extern __thread struct capo_tls capo_tls __attribute__((tls_model("initial-exec")));
 
 extern struct capo_segment capo_seg;
-extern _Atomic bool capo_gpu_on; /* the driver is here and calls are to be timed */
-
-/* A call under way, on the wrapper's stack. */
-struct capo_call {
-        struct capo_comm *comm;
-        uint64_t t_begin;
-        struct capo_gpu_call gpu;
-        uint32_t site;
-};
+extern _Atomic bool capo_gpu_on;    /* the driver is here and calls are to be timed */
+extern _Atomic bool capo_short_way; /* they are not, and ticks are the time-stamp counter */
 
 /* record.c */
 bool capo_thread_start(struct capo_tls *t);
-bool capo_ring_check(struct capo_tls *t);
+bool capo_ring_room(struct capo_tls *t);
 void capo_publish(struct capo_tls *t);
-void capo_record_put(struct capo_tls *t, const struct capo_record *r);
-void capo_group_note(struct capo_tls *t, struct capo_comm *comm, unsigned id, uint64_t bytes, uint32_t seq,
-                     void *stream, uint32_t site);
+void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, void *stream);
+void capo_record_put(struct capo_tls *t, struct capo_record r);
 void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site);
-void capo_group_end(struct capo_tls *t, struct capo_gpu_call *gpu, ncclResult_t result, uint64_t end);
+void capo_group_end(struct capo_tls *t, struct capo_gpu_call gpu, ncclResult_t result, uint64_t end);
+void capo_gpu_switch(bool on);
 void capo_wake_drain(void);
 
 /* comm.c: see there for what each wrapper of a communicator's life tells */
@@ -152,9 +153,8 @@ uintptr_t capo_python_place(void);
 bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r);
 
 /* gpu.c */
-void capo_gpu_begin(struct capo_comm *comm, void *stream, struct capo_gpu_call *out);
-void capo_gpu_end(struct capo_tls *t, struct capo_gpu_call *gpu, void *stream, ncclResult_t result,
-                  const struct capo_record *r);
+struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream);
+void capo_gpu_end(struct capo_tls *t, int32_t slot, void *stream, struct capo_record r);
 
 static inline uint32_t capo_fold(const void *stream)
 {
@@ -167,14 +167,14 @@ static inline uint32_t capo_fold(const void *stream)
 static inline uint64_t capo_bytes(const struct capo_what *w, uint32_t n_ranks)
 {
         static const uint8_t shift[16] = {0, 0, 2, 2, 3, 3, 1, 2, 3, 1, 0, 0};
-        uint64_t bytes = w->type == NO_TYPE ? w->count : w->count << shift[w->type & 15];
+        uint64_t bytes = w->count << shift[w->type & 15]; /* NO_TYPE: the last */
 
         return w->per_rank ? bytes * n_ranks : bytes;
 }
 
 static inline struct capo_site_entry *capo_site_entry(struct capo_tls *t, const void *caller, const void *frame)
 {
-        return &t->sites[((uintptr_t)caller ^ (uintptr_t)caller >> 7 ^ (uintptr_t)frame >> 4) % CAPO_SITE_CACHE];
+        return &t->sites[((uintptr_t)caller ^ (uintptr_t)frame >> 4) % CAPO_SITE_CACHE];
 }
 
 /* The call site of the wrapper this is inlined in: return address and how deep the stack is, C's and Python's. */
@@ -198,8 +198,8 @@ static inline struct capo_nccl *capo_lib(struct capo_tls *t, int which, const vo
 
         if (which >= 0)
                 return &capo_nccl_copies[which];
-        if (t->depth && t->under)
-                return t->under; /* NCCL calling its own public name */
+        if (t->depth) /* NCCL calling its own public name */
+                return t->comm->lib ? t->comm->lib : t->lib_of_none;
         if (likely(t->lib_caller[at] == caller))
                 return t->lib[at];
         t->lib[at] = capo_nccl_of(caller);
@@ -207,101 +207,132 @@ static inline struct capo_nccl *capo_lib(struct capo_tls *t, int which, const vo
         return t->lib[at];
 }
 
+/* The record of the call under way. */
+static inline struct capo_record *capo_call_record(struct capo_tls *t)
+{
+        return t->spare ? &t->spare_record : &t->ring->records[t->head & t->mask];
+}
+
 static inline bool capo_recording(struct capo_tls *t)
 {
         return likely(t->ready) || capo_thread_start(t);
 }
 
-/* The seq the call under way will have. */
-static inline uint32_t capo_call_seq(const struct capo_tls *t)
+/*
+ * One word of a record: @r's fields in the one that has @offset, to their place in @to. A record is stored by eight of
+ * these: fields of a few bytes, put together on the stack and then copied, would be read by loads wider than the stores
+ * that still wait in the store buffer, which takes longer than all the rest. One word at a time, so that few pieces are
+ * in registers at once. From the list of fields; the offsets are the struct's own.
+ */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define CAPO_FIELD_SHIFT(offset, size) (8 * ((offset) % 8))
+#else
+#define CAPO_FIELD_SHIFT(offset, size) (64 - 8 * ((offset) % 8 + (size)))
+#endif
+typedef uint64_t __attribute__((may_alias)) capo_record_word;
+static inline __attribute__((always_inline)) void capo_record_store(struct capo_record *to, size_t offset,
+                                                                    struct capo_record r)
 {
-        return t->current_other ? 0 : t->current_p2p ? t->current->p2p_seq + 1 : t->current->seq + 1;
+        uint64_t word = 0;
+
+#define CAPO_FIELD(type, name, kept)                                                                     \
+        static_assert(offsetof(struct capo_record, name) % 8 + sizeof(type) <= 8, #name " in one word"); \
+        if (offsetof(struct capo_record, name) / 8 == offset / 8)                                        \
+                word |= ((uint64_t)r.name & UINT64_MAX >> (64 - 8 * sizeof(type)))                       \
+                        << CAPO_FIELD_SHIFT(offsetof(struct capo_record, name), sizeof(type));
+#include "capo/record_fields.def"
+#undef CAPO_FIELD
+        /* atomic: or the compiler gathers them into larger pieces after all */
+        __atomic_store_n((capo_record_word *)to + offset / 8, word, __ATOMIC_RELAXED);
+}
+#define CAPO_RECORD_STORE(to, field, ...) \
+        capo_record_store(to, offsetof(struct capo_record, field), (struct capo_record){__VA_ARGS__})
+
+/*
+ * A call has two ways. The short one is for a call like one before: same place in the program, same communicator as this
+ * thread's last call, room in the ring, no GPU events; its wrapper does what is below and calls nothing but the real
+ * function, so that the arguments stay in their registers. All else goes the long way (rare_*() in wrap_nccl.c).
+ */
+static inline __attribute__((always_inline)) bool capo_call_usual(struct capo_tls *t, ncclComm_t handle,
+                                                                  const void *caller, const void *frame)
+{
+        struct capo_site_entry *e = capo_site_entry(t, caller, frame);
+
+        return likely(t->head < t->limit /* no thread without a ring passes here */) && likely(!t->depth) &&
+               likely(handle && __atomic_load_n(&t->comm->handle, __ATOMIC_RELAXED) == handle) &&
+               likely(e->caller == caller) && likely(e->frame == frame) &&
+               likely(atomic_load_explicit(&capo_short_way, memory_order_relaxed));
 }
 
-/* Begin a recorded call on @handle (NULL: none). The caller has checked depth and capo_recording(). */
-static inline void capo_call_begin(struct capo_tls *t, struct capo_call *c, ncclComm_t handle, void *stream, int which,
-                                   unsigned id, const struct capo_what *w, const void *caller, const void *frame)
+/*
+ * All that is known of the call is written where it will stand in the ring, before the call: nothing of it has to be
+ * kept in registers through the call, and afterwards only the end is added. Nobody looks there until head has passed.
+ */
+static inline __attribute__((always_inline)) void capo_call_compose(struct capo_tls *t, struct capo_record *r,
+                                                                    struct capo_comm *comm, void *stream, unsigned id,
+                                                                    const struct capo_what *w, uint32_t site)
 {
-        struct capo_comm *comm = t->comm;
-
-        if (unlikely(!comm || __atomic_load_n(&comm->handle, __ATOMIC_RELAXED) != handle || !handle))
-                comm = capo_comm_find(t, handle, which, caller);
-        c->comm = comm;
-        c->site = capo_site_here(t, caller, frame);
-        c->gpu = (struct capo_gpu_call){.slot = -1};
-        t->under = likely(handle) ? comm->lib : capo_lib(t, which, caller);
         t->depth = 1;
-        t->current = comm;
-        t->current_call = (uint8_t)id;
-        t->current_other = w->other;
-        t->current_p2p = w->p2p;
-        if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_relaxed)) && !w->other && !t->group_depth)
-                capo_gpu_begin(comm, stream, &c->gpu);
-        c->t_begin = t->t_begin = capo_clock_ticks();
+        CAPO_RECORD_STORE(r, bytes, .bytes = capo_bytes(w, comm->n_ranks));
+        CAPO_RECORD_STORE(r, seq, .stream = capo_fold(stream),
+                          .seq = w->other ? 0
+                                 : w->p2p ? ++comm->p2p_seq
+                                          : ++comm->seq);
+        CAPO_RECORD_STORE(r, peer, .peer = w->peer);
+        CAPO_RECORD_STORE(r, comm, .comm = comm->id, .site = (uint16_t)site, .call = (uint8_t)id,
+                          .type = (uint8_t)w->type);
+        CAPO_RECORD_STORE(r, op, .op = likely((unsigned)w->op <= 4 || w->op == NO_OP) ? (uint8_t)w->op : USER_OP,
+                          .clock = CAPO_CLOCK_HOST, .thread = (uint16_t)t->thread);
+        CAPO_RECORD_STORE(r, gpu_ns, .gpu_ns = 0);
 }
 
-static inline void capo_call_end(struct capo_tls *t, struct capo_call *c, ncclResult_t result, unsigned id,
-                                 void *stream, const struct capo_what *w)
+/* The short way. */
+static inline __attribute__((always_inline)) struct capo_record *capo_call_begin(struct capo_tls *t,
+                                                                                 struct capo_comm *comm, void *stream,
+                                                                                 unsigned id, const struct capo_what *w,
+                                                                                 const void *caller, const void *frame)
 {
-        uint64_t end = capo_clock_ticks();
-        struct capo_comm *comm = c->comm;
-        uint64_t bytes = capo_bytes(w, comm->n_ranks);
-        uint32_t seq = w->other ? 0 : w->p2p ? ++comm->p2p_seq : ++comm->seq;
-        uint32_t kernel_nth = 0;
-        struct capo_record *r;
-        struct capo_record value = {
-                .t_begin = c->t_begin,
-                .t_end = end,
-                .bytes = bytes,
-                .stream = capo_fold(stream),
-                .seq = seq,
-                .peer = w->peer,
-                .comm = comm->id,
-                .site = (uint16_t)c->site,
-                .rule = t->rule,
-                .call = (uint8_t)id,
-                .type = (uint8_t)w->type,
-                .op = w->op > 4 && w->op != NO_OP ? USER_OP : (uint8_t)w->op,
-                .result = (int8_t)result,
-                .clock = CAPO_CLOCK_HOST,
-                .flags = result == ncclInProgress ? CAPO_RECORD_ASYNC : 0,
-                .algo_proto = t->algo_proto,
-                .channels = t->channels,
-                .thread = (uint16_t)t->thread,
-        };
+        struct capo_record *r = &t->ring->records[t->head & t->mask];
 
-        t->depth = 0;
-        if (unlikely(t->algo_proto | t->rule)) {
-                kernel_nth = t->kernel_nth;
-                t->kernel_nth = 0;
-                t->algo_proto = t->channels = 0;
-                t->rule = 0;
-        }
-        if (unlikely(t->group_depth) && !w->other) {
-                value.group = t->group;
-                value.flags |= CAPO_RECORD_MEMBER;
-                value.clock = CAPO_CLOCK_NONE;
-                capo_group_note(t, comm, id, bytes, seq, stream, c->site);
-        } else if (unlikely(c->gpu.slot >= 0 || c->gpu.captured)) {
-                if (c->gpu.captured) {
-                        value.flags |= CAPO_RECORD_CAPTURED;
-                        value.clock = CAPO_CLOCK_NONE;
-                }
-                if (c->gpu.slot >= 0) { /* the record goes on from the slot */
-                        capo_gpu_end(t, &c->gpu, stream, result, &value);
-                        return;
-                }
-        }
-        if (unlikely(kernel_nth) && value.clock == CAPO_CLOCK_HOST && result == ncclSuccess &&
-            capo_kernel_wait(t->kernel_hash, kernel_nth, &value))
-                return; /* the record goes on when the stamps have come */
-        if (unlikely(t->head >= t->limit) && !capo_ring_check(t))
-                return; /* full: counted there */
-        r = &t->ring->records[t->head & t->mask];
-        *r = value;
-        t->head++;
-        if (likely(!t->group_depth))
+        __asm__("" : "+r"(r)); /* compute it once, keep it in one register */
+        capo_call_compose(t, r, comm, stream, id, w, capo_site_entry(t, caller, frame)->site);
+        r->t_begin = capo_clock_read();
+        return r;
+}
+
+static inline __attribute__((always_inline)) void capo_call_end(struct capo_tls *t, struct capo_record *r, uint64_t end,
+                                                                ncclResult_t result, bool other, void *stream)
+{
+        r->t_end = end;
+        if (unlikely(t->unusual || result != ncclSuccess)) {
+                capo_call_end_unusual(t, result, other, stream);
+        } else {
+                t->head++;
                 atomic_store_explicit(&t->ring->head, t->head, memory_order_release);
+        }
+        t->depth = 0;
+}
+
+/* The long way: begin a recorded call on @handle (NULL: none). The caller has checked depth and capo_recording(). */
+static inline struct capo_record *capo_call_begin_rare(struct capo_tls *t, ncclComm_t handle, void *stream, int which,
+                                                       unsigned id, const struct capo_what *w, const void *caller,
+                                                       const void *frame)
+{
+        struct capo_record *r;
+
+        if (!handle)
+                t->lib_of_none = capo_lib(t, which, caller);
+        if (!handle || __atomic_load_n(&t->comm->handle, __ATOMIC_RELAXED) != handle)
+                t->comm = capo_comm_find(t, handle, which, caller);
+        t->spare = t->head >= t->limit && !capo_ring_room(t);
+        r = t->spare ? &t->spare_record : &t->ring->records[t->head & t->mask];
+        capo_call_compose(t, r, t->comm, stream, id, w, capo_site_here(t, caller, frame));
+        if (atomic_load_explicit(&capo_gpu_on, memory_order_relaxed) && !w->other && !t->group_depth) {
+                t->gpu_call = capo_gpu_begin(t->comm, stream);
+                t->gpu = t->gpu_call.slot >= 0 || t->gpu_call.captured;
+        }
+        r->t_begin = capo_clock_ticks();
+        return r;
 }
 
 #endif

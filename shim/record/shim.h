@@ -134,9 +134,6 @@ void capo_shim_nap(uint64_t ns);
  * child. */
 bool capo_shim_at_fork(void (*child)(void));
 
-/** capo_shim_ns() - ticks of capo_clock_ticks() to nanoseconds since the log's epoch, by the calibration so far. */
-uint64_t capo_shim_ns(uint64_t ticks);
-
 /** capo_shim_alloc() - zeroed memory for the life of the process, from mmap; NULL when there is none. Not for hot
  * paths. */
 void *capo_shim_alloc(size_t size);

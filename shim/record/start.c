@@ -69,11 +69,6 @@ const struct capo_env *capo_shim_env(void)
         return &env;
 }
 
-uint64_t capo_shim_ns(uint64_t ticks)
-{
-        return capo_seg.header ? capo_clock_ns(&capo_seg.header->clock, ticks) : 0;
-}
-
 void *capo_shim_alloc(size_t size)
 {
         void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -519,6 +514,7 @@ static bool start(void)
                 return false;
         }
         capo_clock_init(&capo_seg.header->clock);
+        capo_gpu_switch(atomic_load(&capo_gpu_on)); /* the short way depends on the clock too */
         choose_log(capo_seg.header);
         atomic_store_explicit(&capo_seg.header->born, 1, memory_order_release);
         r = capo_drain_new(&capo_seg, &drain);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record-bench BUILD [REPEATS]: what recording a call costs. BUILD is the build folder.
+ * record-bench BUILD [PROCESSES]: what recording a call costs. BUILD is the build folder.
  *
- * The program runs itself again and again, in turns: bare, and with libcapo.so preloaded. Each time it calls
- * ncclAllReduce of a library whose functions do nothing, in bursts that fit half a ring, with pauses in which the drain
- * empties it (so nothing is dropped, and the ring is as warm as in a job). Beside it stands the floor: a wrapper that
- * only reads the time-stamp counter twice and stores 64 bytes. Printed are medians over all bursts, costs over the bare
- * call, and ratios; absolute times belong to this machine.
+ * The program runs itself again and again (30 fresh processes: where the kernel puts libraries and stacks differs by
+ * process, and has mattered), each with libcapo.so preloaded. A process calls in turns, in bursts: bare, an all-reduce of
+ * a library whose functions do nothing, by a name that nobody wraps; floor, the same through a wrapper that does the
+ * least a recorder can, two readings of the time-stamp counter and one store of 64 bytes; capo, ncclAllReduce. Bursts fit
+ * half a ring, with pauses in which the drain empties it (so nothing is dropped, and the ring is as warm as in a job).
+ * The three of a turn are within a quarter of a millisecond, so that a busy machine is busy for all alike; a turn gives
+ * one ratio of costs over the bare call, a process the median of its turns.
  *
  * A last line is about NCCL's profiler interface with the recorder behind it: the library's all-reduce then starts and
  * stops a Coll event, as NCCL does inside the call, and the cost is over the same preloaded call without the event.
@@ -15,7 +17,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +37,14 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n, ncclUniqueId id, int rank
 ncclResult_t ncclAllReduce(const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c,
                            cudaStream_t st);
 
-#define BURST   1500
-#define WARM    200
-#define BURSTS  24
-#define THREADS 8
+ncclResult_t quiet_all_reduce(const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c,
+                              cudaStream_t st);
+
+#define BURST     1500
+#define WARM      100
+#define TURNS     12
+#define THREADS   8
+#define PROCESSES 30
 
 extern char **environ;
 static char a[64], b[64];
@@ -74,15 +79,16 @@ static __thread struct line *ring;
 static __thread uint64_t head;
 
 /* The least a recorder can do: two readings and one cache line. */
-static __attribute__((noinline)) ncclResult_t floor_call(size_t n, ncclComm_t comm)
+static ncclResult_t floor_all_reduce(const void *s, void *r, size_t n, ncclDataType_t type, ncclRedOp_t op,
+                                     ncclComm_t comm, cudaStream_t stream)
 {
         uint64_t t0 = TICKS(), t1;
-        ncclResult_t r = ncclAllReduce(a, b, n, 7, 0, comm, NULL);
+        ncclResult_t rc = quiet_all_reduce(s, r, n, type, op, comm, stream);
 
         t1 = TICKS();
-        ring[head & 4095] = (struct line){{t0, t1, n, (uint64_t)r, (uintptr_t)comm, head, 0, 0}};
+        ring[head & 4095] = (struct line){{t0, t1, n, (uint64_t)rc, (uintptr_t)comm, head, 0, 0}};
         __atomic_store_n(&head, head + 1, __ATOMIC_RELEASE);
-        return r;
+        return rc;
 }
 
 /* What NCCL does when there is a profiler plugin: while a communicator is made, and in a collective when the plugin
@@ -122,41 +128,44 @@ void fake_in_call(size_t count)
                 event(count);
 }
 
-static void burst(bool floor, ncclComm_t comm, int n)
+typedef ncclResult_t (*all_reduce)(const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c,
+                                   cudaStream_t st);
+enum { BARE, FLOOR, CAPO, WAYS };
+static all_reduce volatile ways[WAYS] = {quiet_all_reduce, floor_all_reduce, ncclAllReduce};
+
+/* CPU time of a call, ns. */
+static double burst(int way, ncclComm_t comm, int n)
 {
-        if (floor) {
-                for (int i = 0; i < n; i++)
-                        floor_call((size_t)i, comm);
-        } else {
-                for (int i = 0; i < n; i++)
-                        ncclAllReduce(a, b, (size_t)i, 7, 0, comm, NULL);
-        }
+        all_reduce call = ways[way];
+        uint64_t t0 = now(CLOCK_THREAD_CPUTIME_ID);
+
+        for (int i = 0; i < n; i++)
+                call(a, b, (size_t)i, 7, 0, comm, NULL);
+        return (double)(now(CLOCK_THREAD_CPUTIME_ID) - t0) / n;
 }
 
 static pthread_mutex_t print = PTHREAD_MUTEX_INITIALIZER;
 
-static void *caller(void *cookie)
+/* One line per turn: bare, floor, capo. */
+static void *caller(void *unused)
 {
-        bool floor = cookie != NULL;
-        double ns[BURSTS];
+        double ns[TURNS][WAYS];
         ncclComm_t comm;
         ncclUniqueId id;
 
         ring = calloc(4096, sizeof *ring);
         ncclGetUniqueId(&id);
         ncclCommInitRank(&comm, 8, id, 0);
-        for (int i = 0; i < BURSTS; i++) {
-                uint64_t t0;
-
+        for (int i = 0; i < TURNS; i++) {
                 usleep(60000);
-                burst(floor, comm, WARM);
-                t0 = now(CLOCK_THREAD_CPUTIME_ID);
-                burst(floor, comm, BURST);
-                ns[i] = (double)(now(CLOCK_THREAD_CPUTIME_ID) - t0) / BURST;
+                for (int k = 0; k < 2 * WAYS; k++) {
+                        burst((i + k) % WAYS, comm, WARM);
+                        ns[i][(i + k) % WAYS] = burst((i + k) % WAYS, comm, BURST / 2);
+                }
         }
         pthread_mutex_lock(&print);
-        for (int i = 0; i < BURSTS; i++)
-                printf("%g\n", ns[i]);
+        for (int i = 0; i < TURNS; i++)
+                printf("%g %g %g\n", ns[i][BARE], ns[i][FLOOR], ns[i][CAPO]);
         pthread_mutex_unlock(&print);
         return NULL;
 }
@@ -164,14 +173,11 @@ static void *caller(void *cookie)
 static int child(const char *how, int n_threads)
 {
         pthread_t t[THREADS];
-        void *cookie = !strcmp(how, "floor") ? t : NULL;
 
-        if (!strcmp(how, "exit"))
-                return 0;
         if (!strcmp(how, "events"))
                 profiler = dlsym(RTLD_DEFAULT, "ncclProfiler_v5");
         for (int i = 0; i < n_threads; i++)
-                pthread_create(&t[i], NULL, caller, cookie);
+                pthread_create(&t[i], NULL, caller, NULL);
         for (int i = 0; i < n_threads; i++)
                 pthread_join(t[i], NULL);
         return 0;
@@ -181,10 +187,15 @@ static int child(const char *how, int n_threads)
 
 static char dir[64] = "/tmp/capo-bench-XXXXXX";
 
-/* Run ourselves; the numbers printed are added to @v. Returns the wall time in us. */
-static double run(const char *how, int n_threads, const char *preload, double *v, int *n)
+struct turns {
+        double ns[THREADS * TURNS][WAYS];
+        int n;
+};
+
+/* Run ourselves. Returns the wall time in us. */
+static double run(const char *how, int n_threads, const char *preload, struct turns *const out)
 {
-        char threads[16], number[64], *argv[] = {(char *)"record-bench", (char *)"--child", (char *)how, threads, NULL};
+        char threads[16], line[128], *argv[] = {(char *)"record-bench", (char *)"--child", (char *)how, threads, NULL};
         uint64_t t0;
         int pipes[2], status;
         pid_t pid;
@@ -205,8 +216,12 @@ static double run(const char *how, int n_threads, const char *preload, double *v
         }
         close(pipes[1]);
         f = fdopen(pipes[0], "r");
-        while (f && fgets(number, sizeof number, f))
-                v[(*n)++] = atof(number);
+        while (f && out && out->n < THREADS * TURNS && fgets(line, sizeof line, f)) {
+                double *ns = out->ns[out->n++];
+
+                if (sscanf(line, "%lg %lg %lg", &ns[BARE], &ns[FLOOR], &ns[CAPO]) != WAYS)
+                        exit(1);
+        }
         if (f)
                 fclose(f);
         waitpid(pid, &status, 0);
@@ -218,64 +233,96 @@ static double run(const char *how, int n_threads, const char *preload, double *v
         return (double)(now(CLOCK_MONOTONIC) - t0) / 1000;
 }
 
-static void calls(const char *libcapo, int n_threads, int repeats)
+/* Medians over the turns: of a call; of what @way costs over the bare call; of its ratio to the floor's. */
+static double whole(const struct turns *t, int way)
 {
-        static double bare[100000], floor[100000], capo[100000];
-        int n_bare = 0, n_floor = 0, n_capo = 0;
-        double m_bare, m_floor, m_capo;
+        double v[THREADS * TURNS];
 
-        for (int i = 0; i < repeats; i++) {
-                run("bare", n_threads, NULL, bare, &n_bare);
-                run("floor", n_threads, NULL, floor, &n_floor);
-                run("capo", n_threads, libcapo, capo, &n_capo);
-        }
-        m_bare = median(bare, n_bare);
-        m_floor = median(floor, n_floor);
-        m_capo = median(capo, n_capo);
-        printf("%d thread%s  bare %.1f ns   floor +%.1f ns   capo +%.1f ns   capo/floor %.2f   (CPU time per call, %d "
-               "bursts each)\n",
-               n_threads, n_threads > 1 ? "s" : " ", m_bare, m_floor - m_bare, m_capo - m_bare,
-               (m_capo - m_bare) / (m_floor - m_bare), n_capo);
+        for (int i = 0; i < t->n; i++)
+                v[i] = t->ns[i][way];
+        return median(v, t->n);
 }
 
-static void events(const char *libcapo, int repeats)
+static double cost(const struct turns *t, int way)
 {
-        static double without[100000], with[100000];
-        int n_without = 0, n_with = 0;
+        double v[THREADS * TURNS];
 
-        for (int i = 0; i < repeats; i++) {
-                run("capo", 1, libcapo, without, &n_without);
-                run("events", 1, libcapo, with, &n_with);
-        }
-        printf("profiler, Coll start + stop, v5, in a recorded call  +%.1f ns   (%d bursts each)\n",
-               median(with, n_with) - median(without, n_without), n_with);
+        for (int i = 0; i < t->n; i++)
+                v[i] = t->ns[i][way] - t->ns[i][BARE];
+        return median(v, t->n);
 }
 
-static void starts(const char *libcapo, int repeats)
+static double ratio(const struct turns *t)
 {
-        static double bare[10000], capo[10000];
+        double v[THREADS * TURNS];
+
+        for (int i = 0; i < t->n; i++)
+                v[i] = (t->ns[i][CAPO] - t->ns[i][BARE]) / (t->ns[i][FLOOR] - t->ns[i][BARE]);
+        return median(v, t->n);
+}
+
+static void calls(const char *libcapo, int n_threads, int processes)
+{
+        double floor[1000], capo[1000], ratios[1000];
+        int above = 0;
+
+        for (int i = 0; i < processes; i++) {
+                struct turns t = {.n = 0};
+
+                run("calls", n_threads, libcapo, &t);
+                floor[i] = cost(&t, FLOOR);
+                capo[i] = cost(&t, CAPO);
+                ratios[i] = ratio(&t);
+                above += ratios[i] > 1.3;
+        }
+        printf("%d thread%s  floor +%.1f ns   capo +%.1f ns   ", n_threads, n_threads > 1 ? "s" : " ",
+               median(floor, processes), median(capo, processes));
+        median(ratios, processes);
+        printf("capo/floor min %.2f median %.2f max %.2f, above 1.3 in %d of %d processes\n", ratios[0],
+               ratios[processes / 2], ratios[processes - 1], above, processes);
+}
+
+static void events(const char *libcapo, int processes)
+{
+        double with[1000], without[1000];
+
+        for (int i = 0; i < processes; i++) {
+                struct turns t = {.n = 0};
+
+                run("calls", 1, libcapo, &t);
+                without[i] = whole(&t, CAPO);
+                t.n = 0;
+                run("events", 1, libcapo, &t);
+                with[i] = whole(&t, CAPO);
+        }
+        printf("profiler, Coll start + stop, v5, in a recorded call  +%.1f ns   (%d processes each)\n",
+               median(with, processes) - median(without, processes), processes);
+}
+
+static void starts(const char *libcapo, int runs)
+{
+        double bare[10000], capo[10000];
         double m_bare, m_capo;
-        int none = 0;
 
-        for (int i = 0; i < repeats; i++) {
-                bare[i] = run("exit", 0, NULL, bare, &none);
-                capo[i] = run("exit", 0, libcapo, capo, &none);
+        for (int i = 0; i < runs; i++) {
+                bare[i] = run("exit", 0, NULL, NULL);
+                capo[i] = run("exit", 0, libcapo, NULL);
         }
-        m_bare = median(bare, repeats);
-        m_capo = median(capo, repeats);
+        m_bare = median(bare, runs);
+        m_capo = median(capo, runs);
         printf("start to exit without an NCCL call  bare %.0f us   preloaded +%.0f us   (%d runs each)\n", m_bare,
-               m_capo - m_bare, repeats);
+               m_capo - m_bare, runs);
 }
 
 int main(int argc, char **argv)
 {
-        int repeats = argc > 2 ? atoi(argv[2]) : 3;
+        int processes = argc > 2 ? atoi(argv[2]) : PROCESSES;
         char command[128], libcapo[4096];
 
         if (argc > 3 && !strcmp(argv[1], "--child"))
                 return child(argv[2], atoi(argv[3]));
-        if (argc < 2) {
-                fprintf(stderr, "usage: record-bench BUILD [REPEATS]\n");
+        if (argc < 2 || processes < 1 || processes > 1000) {
+                fprintf(stderr, "usage: record-bench BUILD [PROCESSES]\n");
                 return 2;
         }
         snprintf(libcapo, sizeof libcapo, "%s/shim/libcapo.so", argv[1]);
@@ -283,10 +330,10 @@ int main(int argc, char **argv)
                 perror(libcapo);
                 return 1;
         }
-        starts(libcapo, 200 * repeats);
-        calls(libcapo, 1, repeats);
-        calls(libcapo, THREADS, repeats);
-        events(libcapo, repeats);
+        calls(libcapo, 1, processes);
+        calls(libcapo, THREADS, processes);
+        events(libcapo, processes / 4 + 1);
+        starts(libcapo, 10 * processes);
         snprintf(command, sizeof command, "rm -rf %s", dir);
         return system(command) != 0;
 }

@@ -205,7 +205,7 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
 {
         uint32_t n_calls = job->n_steps * job->n_sizes;
         uint32_t first = job->kept_calls && job->kept_calls < n_calls ? n_calls - job->kept_calls : 0;
-        static uint32_t t_begin[BLOCK], host_ns[BLOCK], seq[BLOCK], gpu_ns[BLOCK], aux[BLOCK];
+        static uint32_t t_begin[BLOCK], host_ns[BLOCK], seq[BLOCK], gpu_ns[BLOCK];
         static uint16_t shape_of[BLOCK];
         struct capo_log_shape shapes[64] = {{0}};
         struct gen_hist *host = calloc(2 * job->n_sizes, sizeof *host), *gpu = host + job->n_sizes;
@@ -280,22 +280,20 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                 shape_of[n] = (uint16_t)s;
                 if (job->gpu) {
                         gpu_ns[n] = (uint32_t)(last - mine + 100000 + job->sizes[s] / 50);
-                        aux[n] = !job->no_begin; /* the GPU begins 16 ns after the host, for all alike */
                         gen_hist_add(&gpu[s], gpu_ns[n], counted);
                 }
                 end = t + host_time;
                 if (nth >= first && ++n == BLOCK) {
                         if (job->trace)
                                 gen_log_block(&g, base, 0, n, t_begin, host_ns, seq, shape_of, job->gpu ? gpu_ns : NULL,
-                                              job->gpu ? aux : NULL);
+                                              NULL);
                         n = 0;
                 } else if (nth < first) {
                         n = 0;
                 }
         }
         if (n && job->trace)
-                gen_log_block(&g, base, 0, n, t_begin, host_ns, seq, shape_of, job->gpu ? gpu_ns : NULL,
-                              job->gpu ? aux : NULL);
+                gen_log_block(&g, base, 0, n, t_begin, host_ns, seq, shape_of, job->gpu ? gpu_ns : NULL, NULL);
         for (unsigned s = 0; s < job->n_sizes; s++)
                 gen_log_cell(&g,
                              (struct capo_log_cell){.bytes = job->sizes[s],

@@ -54,7 +54,6 @@ struct gen_job {
         unsigned n_sizes;
         bool trace;         /* write BLOCKs of every call, else only the cells */
         bool gpu;           /* GPU event times; else host times only */
-        bool no_begin;      /* with gpu: durations only, the GPU's beginnings are not known */
         unsigned late_rank; /* this rank comes late ... */
         unsigned late_ns;   /* ... by this, in 3 of 4 steps; all ranks have up to 1 us of noise */
         int64_t clock_ns;   /* host i's clocks are ahead by i * clock_ns ... */

@@ -53,7 +53,7 @@ expect chrome.json "$capo" dump --chrome host/node-a0.3000.capo host/node-b0.300
 # A byte of one log flipped, another cut, a third of the future, a fourth that is something else.
 "$gen" damaged layout=5 steps=20 sizes=1M gpu=1 trace=1 >/dev/null
 poke() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
-poke damaged/node-a0.3000.capo 900 X
+poke damaged/node-a0.3000.capo 800 X
 head -c 1000 damaged/node-a0.3001.capo >damaged/cut && mv damaged/cut damaged/node-a0.3001.capo
 poke damaged/node-a0.3002.capo 12 '\011\000\010\000'
 echo "not a log" >damaged/node-a0.3003.capo

@@ -95,6 +95,16 @@ static ncclResult_t collective(int i, size_t count)
                 return ncclSuccess; \
         }
 
+#ifdef FAKE_QUIET /* ncclAllReduce by a name that nobody wraps */
+EXPORT ncclResult_t quiet_all_reduce(const void *s, void *r, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                     ncclComm_t comm, cudaStream_t stream);
+ncclResult_t quiet_all_reduce(const void *s, void *r, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                              ncclComm_t comm, cudaStream_t stream)
+{
+        return collective(I_ncclAllReduce, count);
+}
+#endif
+
 ncclResult_t ncclGetVersion(int *version)
 {
         COUNT(I_ncclGetVersion);

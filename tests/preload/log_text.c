@@ -62,7 +62,7 @@ static int show(const char *path)
 {
         struct capo_log_hist_view host, gpu;
         const struct capo_log_shape *shape;
-        const struct capo_record *wide;
+        struct capo_record wide;
         struct capo_log_frame f;
         struct capo_log_comm comm;
         struct capo_log_cell cell;
@@ -107,9 +107,8 @@ static int show(const char *path)
                         break;
                 case CAPO_FRAME_BLOCK: block(&f); break;
                 case CAPO_FRAME_WIDE:
-                        n = capo_log_wide(&f, &wide);
-                        for (unsigned i = 0; i < n; i++)
-                                call(&wide[i]);
+                        for (unsigned i = 0; capo_log_wide(&f, i, &wide); i++)
+                                call(&wide);
                         break;
                 case CAPO_FRAME_CELL:
                         if (capo_log_cell(&f, &cell, &host, &gpu) == 0) {

@@ -157,6 +157,19 @@ Test(log_read, a_whole_log)
         cr_assert_eq(capo_log_health(log)->cut_bytes, 0);
 }
 
+Test(log_read, wide_records_of_version_1_have_32_bits_of_gpu_time)
+{
+        struct capo_record r = {.t_end = 5, .gpu_ns = 900ull << 32 | 7}, out;
+        struct capo_log_frame f = {.payload = &r, .size = sizeof r, .type = CAPO_FRAME_WIDE, .version = 1};
+
+        cr_assert(capo_log_wide(&f, 0, &out));
+        cr_assert(out.gpu_ns == 900 && out.t_end == 5);
+        cr_assert_not(capo_log_wide(&f, 1, &out));
+        f.version = 2;
+        cr_assert(capo_log_wide(&f, 0, &out));
+        cr_assert_eq(out.gpu_ns, 900ull << 32 | 7);
+}
+
 Test(log_read, every_cut_is_survived)
 {
         struct capo_log_health health;
@@ -227,8 +240,8 @@ Test(log_read, headers_that_are_refused)
         } rows[] = {
                 {0, 1, -EBADMSG, "is not a capo log"},
                 {8, 1, -EBADMSG, "byte order"},
-                {12, 2, 0, ""},                                        /* version 3, but readable from 1 on: fine */
-                {14, 2, -EPROTO, "needs a capo that reads version 3"}, /* min_reader 3 */
+                {12, 1, 0, ""},                                        /* version 3, but readable from 2 on: fine */
+                {14, 1, -EPROTO, "needs a capo that reads version 3"}, /* min_reader 3 */
                 {16, 1, -EBADMSG, "header of 73 bytes"},
                 {19, 1, -EBADMSG, "header of"},
         };
