@@ -208,10 +208,10 @@ int cli_input_read(const char *path, const struct capo_label *label, struct capo
         int r;
 
         snprintf(what, sizeof what, "reading %.80s", path);
-        capo_progress(what, set->n_files, 0);
+        cli_progress(what, set->n_files, 0);
         r = !strncmp(path, "store:", 6) ? read_store(path + 6, set, error, sizeof error)
                                         : capo_import(path, label, set, error, sizeof error);
-        capo_progress_end();
+        cli_progress_end();
         if (r < 0) {
                 while (r == -ENODATA && before < set->n_notes) { /* why there is nothing in it, and said once */
                         capo_warn("%s", set->notes[--set->n_notes]);

@@ -13,7 +13,8 @@
 #include "profiles/plan/machine.h"
 
 /* A file with the PCI tree only, completed by what the platform has: through a temporary file, as NCCL gets it. */
-static int completed(const char *path, const struct machine_words *o, struct capo_topology **t, char *why, size_t room)
+static int completed(const char *path, const struct cli_machine_words *o, struct capo_topology **t, char *why,
+                     size_t room)
 {
         _cleanup_free_ struct plan_machine *m = calloc(1, sizeof *m);
         char name[] = "/tmp/capo-topo-XXXXXX";
@@ -44,7 +45,8 @@ static bool ends_in_nccl_xml(const struct capo_topology *t)
         return t->xml && !strcmp(t->xml->name, "system");
 }
 
-int machine_load(const char *verb, const struct machine_words *o, struct capo_topology **t, struct machine_source *s)
+int cli_machine_load(const char *verb, const struct cli_machine_words *o, struct capo_topology **t,
+                     struct cli_machine_source *s)
 {
         unsigned flags = o->partial ? CAPO_TOPOLOGY_PARTIAL : 0;
         char why[1024] = "out of memory";
@@ -55,8 +57,7 @@ int machine_load(const char *verb, const struct machine_words *o, struct capo_to
                 snprintf(s->path, sizeof s->path, "%s", o->topo);
         else if (o->platform)
                 r = capo_topology_made(o->platform, o->brick_gbs, t, why, sizeof why);
-        if (r == -ENOENT && o->platform && !o->topo &&
-            capo_plan_stored_topology(o->platform, s->path, sizeof s->path) < 0) {
+        if (r == -ENOENT && o->platform && !o->topo && cli_topology_find(o->platform, s->path, sizeof s->path) < 0) {
                 char names[512];
 
                 snprintf(why, sizeof why, "platform \"%.64s\" is not known; one of%s", o->platform,
@@ -81,7 +82,7 @@ int machine_load(const char *verb, const struct machine_words *o, struct capo_to
         return 0;
 }
 
-int machine_asker(const struct machine_source *source, struct machine_asker *out, char *why, size_t room)
+int cli_machine_asker(const struct cli_machine_source *source, struct cli_machine_asker *out, char *why, size_t room)
 {
         int r;
 
@@ -90,11 +91,11 @@ int machine_asker(const struct machine_source *source, struct machine_asker *out
                 snprintf(why, room, "NCCL reads only its own XML; this machine is described otherwise");
                 return -EINVAL;
         }
-        if (capo_plan_tools_find(out->tools, sizeof out->tools) < 0) {
+        if (cli_tools_find(out->tools, sizeof out->tools) < 0) {
                 snprintf(why, room, "capo-plan-worker is not installed");
                 return -ENOENT;
         }
-        r = capo_plan_libnccl_find(NULL, out->libnccl, sizeof out->libnccl, why, room);
+        r = cli_libnccl_find(NULL, out->libnccl, sizeof out->libnccl, why, room);
         if (r < 0)
                 return r;
         out->ask = (struct fragment_nccl_ask){

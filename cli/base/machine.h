@@ -5,30 +5,30 @@
 
 #include "profiles/fragment/nccl.h"
 
-struct machine_words {
+struct cli_machine_words {
         const char *topo, *platform; /* NULL both: this machine, by hwloc */
         double brick_gbs;            /* one link, in place of NCCL's constant; 0 that */
         bool partial;                /* CAPO_TOPOLOGY_PARTIAL */
 };
 
 /* Where the description is, for asking NCCL. */
-struct machine_source {
+struct cli_machine_source {
         char path[4096];      /* NCCL XML; "" there is none (hwloc, nvidia-smi text) */
         const char *platform; /* completes it, or NULL */
 };
 
-/** machine_load() - @words' machine, ended with capo_topology_free(). Return: 0; negative errno, said as @verb. */
-int machine_load(const char *verb, const struct machine_words *words, struct capo_topology **t,
-                 struct machine_source *source);
+/** cli_machine_load() - @words' machine, ended with capo_topology_free(). Return: 0; negative errno, said as @verb. */
+int cli_machine_load(const char *verb, const struct cli_machine_words *words, struct capo_topology **t,
+                     struct cli_machine_source *source);
 
 /* Real NCCL for questions about that machine; the strings of `ask` point into this. */
-struct machine_asker {
+struct cli_machine_asker {
         struct fragment_nccl_ask ask;
         char tools[4096], libnccl[4096];
 };
 
-/** machine_asker() - find the worker and the libnccl. Return: 0; negative errno with @why: there is no NCCL XML, or a
+/** cli_machine_asker() - find the worker and the libnccl. Return: 0; negative errno with @why: there is no NCCL XML, or a
  * part is missing. */
-int machine_asker(const struct machine_source *source, struct machine_asker *out, char *why, size_t room);
+int cli_machine_asker(const struct cli_machine_source *source, struct cli_machine_asker *out, char *why, size_t room);
 
 #endif

@@ -11,31 +11,30 @@
 #include "cli/base/where.h"
 #include "profiles/plan/plan.h"
 
-int capo_plan_tools_find(char *folder, size_t room)
+int cli_tools_find(char *folder, size_t room)
 {
-        int r = capo_where("profiles/plan/virtual/capo-plan-worker", CAPO_LIBDIR "/capo/capo-plan-worker", folder,
-                           room);
+        int r = cli_where("profiles/plan/virtual/capo-plan-worker", CAPO_LIBDIR "/capo/capo-plan-worker", folder, room);
 
         if (r == 0)
                 *strrchr(folder, '/') = 0;
         return r;
 }
 
-int capo_plan_stored_topology(const char *platform, char *path, size_t room)
+int cli_topology_find(const char *platform, char *path, size_t room)
 {
         char build[128], installed[128];
 
         snprintf(build, sizeof build, "profiles/data/%.40s.xml", platform);
         snprintf(installed, sizeof installed, "share/capo/topologies/%.40s.xml", platform);
-        return strchr(platform, '/') ? -ENOENT : capo_where(build, installed, path, room);
+        return strchr(platform, '/') ? -ENOENT : cli_where(build, installed, path, room);
 }
 
-int capo_plan_tuner_find(char *path, size_t room)
+int cli_tuner_find(char *path, size_t room)
 {
-        return capo_where("tuner/libnccl-tuner-capo.so", CAPO_LIBDIR "/libnccl-tuner-capo.so", path, room);
+        return cli_where("tuner/libnccl-tuner-capo.so", CAPO_LIBDIR "/libnccl-tuner-capo.so", path, room);
 }
 
-int capo_plan_libnccl_find(const char *named, char *path, size_t room, char *why, size_t why_room)
+int cli_libnccl_find(const char *named, char *path, size_t room, char *why, size_t why_room)
 {
         const char *setting = getenv(CAPO_ENV_nccl), *of = named ? "--nccl " : "CAPO_NCCL=";
         char resolved[PATH_MAX];

@@ -37,7 +37,7 @@ static bool due(void)
         return true;
 }
 
-void capo_progress(const char *what, uint64_t done, uint64_t of)
+void cli_progress(const char *what, uint64_t done, uint64_t of)
 {
         if (!due())
                 return;
@@ -48,7 +48,7 @@ void capo_progress(const char *what, uint64_t done, uint64_t of)
         fflush(stderr);
 }
 
-void capo_progress_percent(const char *what, uint64_t done, uint64_t of)
+void cli_progress_percent(const char *what, uint64_t done, uint64_t of)
 {
         if (!due())
                 return;
@@ -56,7 +56,7 @@ void capo_progress_percent(const char *what, uint64_t done, uint64_t of)
         fflush(stderr);
 }
 
-void capo_progress_end(void)
+void cli_progress_end(void)
 {
         if (line.shown)
                 fputs("\r\033[K", stderr);

@@ -7,18 +7,18 @@
 #include <stdint.h>
 
 /**
- * capo_progress() - "WHAT 12 of 40", rewritten in place
+ * cli_progress() - "WHAT 12 of 40", rewritten in place
  * @what: "reading a.capo"; at most 80 bytes of it are shown
  * @of:   the whole; 0 when it is not known: then only @done is shown
  *
  * May be called as often as one likes: it writes at most ten times a second, and nothing in the first second.
  */
-void capo_progress(const char *what, uint64_t done, uint64_t of);
+void cli_progress(const char *what, uint64_t done, uint64_t of);
 
-/** capo_progress_percent() - the same as a share, for wholes that nobody counts (bytes): "WHAT 31 %". */
-void capo_progress_percent(const char *what, uint64_t done, uint64_t of);
+/** cli_progress_percent() - the same as a share, for wholes that nobody counts (bytes): "WHAT 31 %". */
+void cli_progress_percent(const char *what, uint64_t done, uint64_t of);
 
-/** capo_progress_end() - take the line away. Call it before anything else is printed. */
-void capo_progress_end(void);
+/** cli_progress_end() - take the line away. Call it before anything else is printed. */
+void cli_progress_end(void);
 
 #endif

@@ -18,7 +18,7 @@
 #include "core/base/util.h"
 #include "profiles/fragment/atlas.h"
 
-const char *question_layout(const struct question *q, char *text, size_t room)
+const char *cli_question_layout(const struct cli_question *q, char *text, size_t room)
 {
         struct capo_layout layout = {0};
 
@@ -34,7 +34,7 @@ const char *question_layout(const struct question *q, char *text, size_t room)
         return q->layout ? q->layout : capo_layout_print(&layout, text, room);
 }
 
-const char *question_take_layout(void *layout, const char *value)
+const char *cli_question_take_layout(void *layout, const char *value)
 {
         struct capo_layout parsed;
         bool none = !strcmp(value, "none");
@@ -43,7 +43,7 @@ const char *question_take_layout(void *layout, const char *value)
         return none || capo_layout_parse(value, &parsed, NULL) == 0 ? NULL : "ranks per node, such as 3+5, or none";
 }
 
-struct capo_plan_question question_make(const struct question *q, bool tuned)
+struct capo_plan_question cli_question_make(const struct cli_question *q, bool tuned)
 {
         struct capo_plan_question made = {
                 .tools = q->tools,
@@ -73,7 +73,7 @@ struct capo_plan_question question_make(const struct question *q, bool tuned)
         return made;
 }
 
-static int parse_colls(struct question *q, enum capo_coll *colls, size_t *n)
+static int parse_colls(struct cli_question *q, enum capo_coll *colls, size_t *n)
 {
         static const enum capo_coll order[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER,
                                                CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE};
@@ -101,7 +101,7 @@ static int parse_colls(struct question *q, enum capo_coll *colls, size_t *n)
         return *n ? 0 : -EINVAL;
 }
 
-static int make_asks(struct question *q)
+static int make_asks(struct cli_question *q)
 {
         enum { SIZES = 1000 };
         _cleanup_free_ uint64_t *sizes = calloc(SIZES, sizeof *sizes);
@@ -137,7 +137,7 @@ static bool loads(const char *name)
 }
 
 /* A tuner that is not there would leave two columns that are the same, and a verdict that nobody gave. */
-static int find_tuner(const struct question *q)
+static int find_tuner(const struct cli_question *q)
 {
         char name[PATH_MAX];
 
@@ -150,19 +150,19 @@ static int find_tuner(const struct question *q)
         return -ENOENT;
 }
 
-static int find_parts(struct question *q, const char *verb)
+static int find_parts(struct cli_question *q, const char *verb)
 {
         char why[PATH_MAX + 256];
 
-        if (capo_plan_tools_find(q->tools, sizeof q->tools) < 0) {
+        if (cli_tools_find(q->tools, sizeof q->tools) < 0) {
                 capo_error("%s: capo-plan-worker is missing from this installation", verb);
                 return -ENOENT;
         }
-        if (capo_plan_libnccl_find(q->nccl, q->libnccl, sizeof q->libnccl, why, sizeof why) < 0) {
+        if (cli_libnccl_find(q->nccl, q->libnccl, sizeof q->libnccl, why, sizeof why) < 0) {
                 capo_error("%s: %s", verb, why);
                 return -ENOENT;
         }
-        if (q->profile && !q->tuner && capo_plan_tuner_find(q->plugin, sizeof q->plugin) < 0) {
+        if (q->profile && !q->tuner && cli_tuner_find(q->plugin, sizeof q->plugin) < 0) {
                 capo_error("%s: capo's tuner plugin is missing from this installation", verb);
                 return -ENOENT;
         }
@@ -171,13 +171,13 @@ static int find_parts(struct question *q, const char *verb)
         return find_tuner(q);
 }
 
-static int find_machine(struct question *q, const char *verb)
+static int find_machine(struct cli_question *q, const char *verb)
 {
         char why[512];
         int n;
 
         if (!q->n_topo && q->platform) {
-                if (capo_plan_stored_topology(q->platform, q->stored, sizeof q->stored) < 0) {
+                if (cli_topology_find(q->platform, q->stored, sizeof q->stored) < 0) {
                         capo_error("--platform %s: not one of those that capo plan --help lists", q->platform);
                         return -EINVAL;
                 }
@@ -204,18 +204,18 @@ static int busid(const void *topology, const char *text)
         return gpu < 0 ? -1 : t->gpus[gpu].dev;
 }
 
-static int find_ranks(struct question *q, const char *verb)
+static int find_ranks(struct cli_question *q, const char *verb)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         const char *text = q->gpus ? q->gpus : q->alloc;
         struct capo_gpus_of of = {q->topo[0], q->devs, q->n_devs, .busid = busid};
-        struct machine_words machine = {.topo = q->topo[0], .platform = q->platform, .partial = true};
-        struct machine_source source;
+        struct cli_machine_words machine = {.topo = q->topo[0], .platform = q->platform, .partial = true};
+        struct cli_machine_source source;
         char why[512], all[16];
         int r;
 
         snprintf(all, sizeof all, "%zu", q->n_devs);
-        if (text && strchr(text, '.') && machine_load(verb, &machine, &t, &source) < 0)
+        if (text && strchr(text, '.') && cli_machine_load(verb, &machine, &t, &source) < 0)
                 return -EINVAL;
         of.machine = t;
         if ((t || q->n_topo > 1) && !capo_gpus_counts(text ? text : all, !q->gpus))
@@ -228,25 +228,25 @@ static int find_ranks(struct question *q, const char *verb)
 }
 
 /* What capo run would export when told the same GPUs; rules may name it. Machines of several makes have no class. */
-static void find_class(struct question *q, const char *verb)
+static void find_class(struct cli_question *q, const char *verb)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        struct machine_words machine = {.topo = q->topo[0], .platform = q->platform, .partial = true};
-        struct machine_source source;
+        struct cli_machine_words machine = {.topo = q->topo[0], .platform = q->platform, .partial = true};
+        struct cli_machine_source source;
 
-        if (q->n_topo != 1 || machine_load(verb, &machine, &t, &source) < 0 || !t->n_links ||
+        if (q->n_topo != 1 || cli_machine_load(verb, &machine, &t, &source) < 0 || !t->n_links ||
             capo_class_of_gpus(t, q->ranks, q->n_ranks, q->class, sizeof q->class) < 0)
                 *q->class = 0;
 }
 
-int question_prepare(struct question *q, const char *verb)
+int cli_question_prepare(struct cli_question *q, const char *verb)
 {
         if (make_asks(q) < 0)
                 return CAPO_EXIT_USAGE;
         return find_parts(q, verb) < 0 || find_machine(q, verb) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
-int question_ranks(struct question *q, const char *verb)
+int cli_question_ranks(struct cli_question *q, const char *verb)
 {
         int r = find_ranks(q, verb);
 
@@ -257,7 +257,7 @@ int question_ranks(struct question *q, const char *verb)
         return CAPO_EXIT_OK;
 }
 
-void question_finish(struct question *q)
+void cli_question_finish(struct cli_question *q)
 {
         free(q->asks);
         q->asks = NULL;
@@ -282,10 +282,10 @@ static int keep(size_t i, int rc, struct capo_plan_answer *answer, const char *w
         return 0;
 }
 
-int question_ask(const struct question *q, const char *verb, bool graph, struct capo_plan_answer answers[2])
+int cli_question_ask(const struct cli_question *q, const char *verb, bool graph, struct capo_plan_answer answers[2])
 {
         bool compare = q->profile || q->tuner;
-        struct capo_plan_question asked[2] = {question_make(q, false), question_make(q, true)};
+        struct capo_plan_question asked[2] = {cli_question_make(q, false), cli_question_make(q, true)};
         struct pair pair = {.answers = answers, .rc = {-ENOMEM, compare ? -ENOMEM : 0}};
         int r;
 

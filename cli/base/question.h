@@ -7,7 +7,7 @@
 
 #include "profiles/plan/plan.h"
 
-struct question {
+struct cli_question {
         const char *layout;   /* what a launcher says of it; NULL: the truth; "" nothing */
         const char *topo[16]; /* as given; the stored file of a platform when only that was named */
         size_t n_topo;
@@ -29,31 +29,31 @@ struct question {
 };
 
 /**
- * question_prepare() - work out what the words name: asks, libnccl, tools, machine
- * question_ranks() - then the ranks, and their class where a profile may ask for it
+ * cli_question_prepare() - work out what the words name: asks, libnccl, tools, machine
+ * cli_question_ranks() - then the ranks, and their class where a profile may ask for it
  * @verb: who asks, for messages
  *
- * Return: an exit status, after saying what is wrong. The caller ends it with question_finish().
+ * Return: an exit status, after saying what is wrong. The caller ends it with cli_question_finish().
  */
-int question_prepare(struct question *q, const char *verb);
-int question_ranks(struct question *q, const char *verb);
-void question_finish(struct question *q);
+int cli_question_prepare(struct cli_question *q, const char *verb);
+int cli_question_ranks(struct cli_question *q, const char *verb);
+void cli_question_finish(struct cli_question *q);
 
 /**
- * question_ask() - ask NCCL by itself, and with the profile's plugin or the tuner where one was named
+ * cli_question_ask() - ask NCCL by itself, and with the profile's plugin or the tuner where one was named
  * @answers: zeroed; filled, the second only when there was something to compare; finish both in any case
  *
  * Return: an exit status, after saying what is wrong.
  */
-int question_ask(const struct question *q, const char *verb, bool graph, struct capo_plan_answer answers[2]);
+int cli_question_ask(const struct cli_question *q, const char *verb, bool graph, struct capo_plan_answer answers[2]);
 
-/** question_layout() - what a launcher tells the tuner: the option, or the allocation itself. @text: CAPO_LAYOUT_TEXT. */
-const char *question_layout(const struct question *q, char *text, size_t room);
+/** cli_question_layout() - what a launcher tells the tuner: the option, or the allocation itself. @text: CAPO_LAYOUT_TEXT. */
+const char *cli_question_layout(const struct cli_question *q, char *text, size_t room);
 
-/** question_take_layout() - the value of --layout into `layout` (CLI_TAKE): a layout, or "none". */
-const char *question_take_layout(void *layout, const char *value);
+/** cli_question_take_layout() - the value of --layout into `layout` (CLI_TAKE): a layout, or "none". */
+const char *cli_question_take_layout(void *layout, const char *value);
 
-/** question_make() - as the library takes it; @tuned with the profile's plugin or the tuner. */
-struct capo_plan_question question_make(const struct question *q, bool tuned);
+/** cli_question_make() - as the library takes it; @tuned with the profile's plugin or the tuner. */
+struct capo_plan_question cli_question_make(const struct cli_question *q, bool tuned);
 
 #endif

@@ -24,7 +24,7 @@ static int try_one(const char *base, const char *relative, char *path, size_t ro
         return 0;
 }
 
-int capo_where(const char *build_path, const char *install_path, char *path, size_t room)
+int cli_where(const char *build_path, const char *install_path, char *path, size_t room)
 {
         char exe[PATH_MAX];
         ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /**
- * capo_where() - a file that belongs to capo, in the build tree or in the prefix it was installed to
+ * cli_where() - a file that belongs to capo, in the build tree or in the prefix it was installed to
  * @build_path:   below the build tree, such as "shim/libcapo.so"
  * @install_path: below the prefix, such as CAPO_LIBDIR "/libcapo.so"
  * @path:         set to the absolute path of the first that exists; untouched otherwise
@@ -14,6 +14,6 @@
  *
  * Return: 0; -ENOENT when there is neither; -ENAMETOOLONG.
  */
-int capo_where(const char *build_path, const char *install_path, char *path, size_t room);
+int cli_where(const char *build_path, const char *install_path, char *path, size_t room);
 
 #endif

@@ -78,7 +78,7 @@ static void finish(void *options)
 {
         struct explain *e = options;
 
-        question_finish(&e->plan);
+        cli_question_finish(&e->plan);
         capo_profile_free(e->profile);
 }
 
@@ -100,7 +100,7 @@ static const struct cli_option options[] = {
         {"profile", CLI_FILE(struct explain, profile_name, "P"), "by this profile: a file, or a stored profile's name"},
         {"allow-modelled", CLI_FLAG(struct explain, plan.allow_modelled),
          "also use the profile's modelled rules, as capo run does with that option"},
-        {"layout", CLI_TAKE(struct explain, plan.layout, "3+5", question_take_layout),
+        {"layout", CLI_TAKE(struct explain, plan.layout, "3+5", cli_question_take_layout),
          "what a launcher says of the ranks per node; in the first form the allocation itself unless given, and none for "
          "a launcher that says nothing",
          .example = "3+5"},

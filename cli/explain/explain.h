@@ -15,7 +15,7 @@ struct explain {
         bool json;
         struct capo_shape shape; /* as given, or as NCCL told */
         struct capo_profile *profile;
-        struct question plan;
+        struct cli_question plan;
 };
 
 /* Each prints its page. Return: an exit status. */

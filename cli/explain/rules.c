@@ -273,7 +273,7 @@ static void show(struct explain *e, const struct capo_plan_answer *answers)
                                    *runs = with ? with : own;
         char version[16], what[96], nodes[4096], layout[CAPO_LAYOUT_TEXT];
         struct capo_plan_by by = {.profile = e->profile,
-                                  .layout = question_layout(&e->plan, layout, sizeof layout),
+                                  .layout = cli_question_layout(&e->plan, layout, sizeof layout),
                                   .class = e->plan.class,
                                   .allow_modelled = e->plan.allow_modelled,
                                   .n_ranks = (unsigned)e->plan.n_ranks};
@@ -319,11 +319,11 @@ int explain_planned(struct explain *e)
         snprintf(coll, sizeof coll, "%s", capo_coll_word(e->coll));
         e->plan.colls = coll;
         e->plan.sizes = e->size;
-        status = question_prepare(&e->plan, "explain");
+        status = cli_question_prepare(&e->plan, "explain");
         if (status == CAPO_EXIT_OK)
-                status = question_ranks(&e->plan, "explain");
+                status = cli_question_ranks(&e->plan, "explain");
         if (status == CAPO_EXIT_OK)
-                status = question_ask(&e->plan, "explain", false, answers);
+                status = cli_question_ask(&e->plan, "explain", false, answers);
         if (status == CAPO_EXIT_OK)
                 show(e, answers);
         capo_plan_answer_finish(&answers[0]);

@@ -31,7 +31,7 @@ struct job {
 
 static void progress(const char *what, double done, void *user)
 {
-        capo_progress_percent(what, (uint64_t)(1e6 * done), 1000000);
+        cli_progress_percent(what, (uint64_t)(1e6 * done), 1000000);
 }
 
 /* ---- what is written ---- */
@@ -219,7 +219,7 @@ static int run(void *options, int n, char **words)
         }
         cli_inputs_left_out(&j->set);
         r = capo_fit_make(&j->set, &j->options, &fit, &fault);
-        capo_progress_end();
+        cli_progress_end();
         if (r < 0) {
                 capo_error("fit: %s", fault.text[0] ? fault.text : strerror(-r));
                 goto end;

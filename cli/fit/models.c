@@ -16,7 +16,7 @@
 
 static int parts(const struct fit_models *m, char *tools, char *libnccl, size_t room)
 {
-        if (capo_plan_tools_find(tools, room) < 0) {
+        if (cli_tools_find(tools, room) < 0) {
                 capo_error("fit: --model: the planner's parts are neither in the build tree nor in the prefix of this "
                            "capo");
                 return -1;
@@ -48,7 +48,7 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const 
                 return -1;
         if (!m->topo) {
                 machine.topo = topo;
-                if (capo_plan_stored_topology(m->platform, topo, sizeof topo) < 0) {
+                if (cli_topology_find(m->platform, topo, sizeof topo) < 0) {
                         capo_error("fit: --platform %s: not one of those that capo plan --help lists", m->platform);
                         return -1;
                 }
@@ -271,13 +271,13 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         static char tools[4096], libnccl[4096];
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         _cleanup_free_ struct capo_plan_ask *asks = NULL;
-        struct machine_words o = {.topo = m->topo, .platform = m->platform};
+        struct cli_machine_words o = {.topo = m->topo, .platform = m->platform};
         const char *measured_in = NULL;
-        struct machine_source source;
+        struct cli_machine_source source;
         struct fragment_machine machine;
         struct asking k = {.m = m, .machine = &machine, .options = options, .profile = profile, .json = json};
 
-        if (parts(m, tools, libnccl, sizeof tools) < 0 || machine_load("fit", &o, &t, &source) < 0)
+        if (parts(m, tools, libnccl, sizeof tools) < 0 || cli_machine_load("fit", &o, &t, &source) < 0)
                 return -1;
         if (!*source.path) {
                 capo_error("fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
@@ -290,7 +290,7 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         o.brick_gbs = capo_brick_measured_gbs(t, &measured_in);
         if (o.brick_gbs > 0) { /* once more, with what its links carry in place of what NCCL plans with */
                 capo_topology_free(steal(&t));
-                if (machine_load("fit", &o, &t, &source) < 0)
+                if (cli_machine_load("fit", &o, &t, &source) < 0)
                         return -1;
                 k.measured_in = measured_in;
         }

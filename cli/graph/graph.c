@@ -97,15 +97,15 @@ static int save(const char *out, const struct graph_plan *g, const struct capo_t
         return r;
 }
 
-static int show(const char *out, const struct graph_sizes *sizes, const struct machine_source *s,
+static int show(const char *out, const struct graph_sizes *sizes, const struct cli_machine_source *s,
                 const struct capo_topology *t, const struct capo_alloc *a)
 {
         _cleanup_free_ struct graph_plan *best = calloc(1, sizeof *best);
         struct fragment_nccl own = {0}, with = {0};
         struct capo_ceilings c = {0};
         char why[512] = "out of memory", alloc[256], class[1024] = "";
-        _cleanup_free_ struct machine_asker *asker = malloc(sizeof *asker);
-        int r = best && asker ? machine_asker(s, asker, why, sizeof why) : -ENOMEM, status;
+        _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
+        int r = best && asker ? cli_machine_asker(s, asker, why, sizeof why) : -ENOMEM, status;
 
         if (!r)
                 r = graph_best(&asker->ask, t, a, sizes, &own, best, &with, why, sizeof why);
@@ -153,7 +153,7 @@ static int show(const char *out, const struct graph_sizes *sizes, const struct m
 }
 
 struct options {
-        struct machine_words machine;
+        struct cli_machine_words machine;
         const char *gpus, *alloc, *sizes, *out;
 };
 
@@ -161,7 +161,7 @@ static int run(void *options, int n, char **words)
 {
         const struct options *o = options;
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        struct machine_source s;
+        struct cli_machine_source s;
         struct capo_alloc a;
         struct graph_sizes sizes;
         char why[512];
@@ -175,7 +175,7 @@ static int run(void *options, int n, char **words)
                 capo_error("graph: --sizes: %s", why);
                 return CAPO_EXIT_USAGE;
         }
-        if (machine_load("graph", &o->machine, &t, &s) < 0)
+        if (cli_machine_load("graph", &o->machine, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
         if (capo_alloc_parse(t, o->gpus ? o->gpus : o->alloc, !o->gpus, &a, why, sizeof why) < 0) {
                 capo_error("graph: %s", why);

@@ -19,9 +19,9 @@
 
 static void progress(size_t done, size_t of)
 {
-        capo_progress("asking NCCL", done, of);
+        cli_progress("asking NCCL", done, of);
         if (done == of)
-                capo_progress_end();
+                cli_progress_end();
 }
 
 static void print_bound(const struct splits *s, const struct split_group *g)
@@ -172,7 +172,7 @@ static void print_csv(const struct plan_options *o, const struct splits *s)
 
 int plan_every(struct plan_options *o)
 {
-        struct capo_plan_question question = question_make(&o->q, false);
+        struct capo_plan_question question = cli_question_make(&o->q, false);
         struct splits s = {.question = &question,
                            .devs = o->q.devs,
                            .n_devs = o->q.n_devs,

@@ -18,7 +18,7 @@ static int print(struct plan_options *o, const struct capo_plan_answer *own, con
 {
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
         char layout[CAPO_LAYOUT_TEXT];
-        struct capo_plan_by by = {.layout = question_layout(&o->q, layout, sizeof layout),
+        struct capo_plan_by by = {.layout = cli_question_layout(&o->q, layout, sizeof layout),
                                   .class = o->q.class,
                                   .allow_modelled = o->q.allow_modelled,
                                   .n_ranks = (unsigned)o->q.n_ranks};
@@ -48,7 +48,7 @@ static int print(struct plan_options *o, const struct capo_plan_answer *own, con
 static int ask(struct plan_options *o)
 {
         struct capo_plan_answer answers[2] = {0};
-        int status = question_ask(&o->q, "plan", true, answers);
+        int status = cli_question_ask(&o->q, "plan", true, answers);
 
         if (status == CAPO_EXIT_OK)
                 status = print(o, &answers[0], o->q.profile || o->q.tuner ? &answers[1] : NULL);
@@ -58,7 +58,7 @@ static int ask(struct plan_options *o)
 }
 
 /* "-" is none; what is named must be there. */
-static int check_graph_files(struct question *q)
+static int check_graph_files(struct cli_question *q)
 {
         for (size_t i = 0; i < q->n_graph_files; i++) {
                 if (!strcmp(q->graph_files[i], "-")) {
@@ -98,9 +98,9 @@ static int run(void *options, int n, char **words)
         if (!o->q.sizes)
                 o->q.sizes = o->every ? "1M,256M" : "1K..1G*4";
         o->q.timeout_ms = (unsigned)(o->timeout_s * 1000);
-        status = question_prepare(&o->q, "plan");
+        status = cli_question_prepare(&o->q, "plan");
         if (status == CAPO_EXIT_OK && !o->every)
-                status = question_ranks(&o->q, "plan");
+                status = cli_question_ranks(&o->q, "plan");
         if (status == CAPO_EXIT_OK)
                 status = o->every ? plan_every(o) : ask(o);
         return status;
@@ -108,7 +108,7 @@ static int run(void *options, int n, char **words)
 
 static void finish(void *options)
 {
-        question_finish(&((struct plan_options *)options)->q);
+        cli_question_finish(&((struct plan_options *)options)->q);
 }
 
 static void platforms(FILE *out)
@@ -161,7 +161,7 @@ static const struct cli_option options[] = {
          "ask again with capo's tuner plugin and this profile, and show where they differ"},
         {"allow-modelled", CLI_FLAG(struct plan_options, q.allow_modelled),
          "with its modelled rules too, which no clock has seen"},
-        {"layout", CLI_TAKE(struct plan_options, q.layout, "L", question_take_layout),
+        {"layout", CLI_TAKE(struct plan_options, q.layout, "L", cli_question_take_layout),
          "what a launcher tells capo's tuner of the ranks per node (CAPO_LAYOUT); default: the truth; none: nothing",
          .example = "3+5"},
         {"tuner", CLI_FILE(struct plan_options, q.tuner, "FILE.so"), "ask again with another tuner plugin"},

@@ -9,7 +9,7 @@
 enum plan_format { PLAN_TEXT, PLAN_JSON, PLAN_CSV };
 
 struct plan_options {
-        struct question q;
+        struct cli_question q;
         int every, every_2; /* --every 3; --every 3+5 sets both */
         double timeout_s;   /* 0: default */
         bool graph, all;

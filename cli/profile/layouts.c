@@ -90,9 +90,9 @@ static void forget(struct capo_profile *p, struct pair pair, int nccl, uint32_t 
 
 static void progress(size_t done, size_t of, void *arg)
 {
-        capo_progress("asking NCCL", done, of);
+        cli_progress("asking NCCL", done, of);
         if (done == of)
-                capo_progress_end();
+                cli_progress_end();
 }
 
 struct options {
@@ -146,17 +146,17 @@ static int layouts(void *options, int n, char **words)
                 return CAPO_EXIT_FAIL;
         }
         if (!m.topo) {
-                if (capo_plan_stored_topology(m.platform, stored, sizeof stored) < 0) {
+                if (cli_topology_find(m.platform, stored, sizeof stored) < 0) {
                         capo_error("--platform %s: not one of those that capo plan --help lists", m.platform);
                         return CAPO_EXIT_FAIL;
                 }
                 m.topo = stored;
         }
-        if (capo_plan_tools_find(tools, sizeof tools) < 0) {
+        if (cli_tools_find(tools, sizeof tools) < 0) {
                 capo_error("profile: capo-plan-worker is missing from this installation");
                 return CAPO_EXIT_FAIL;
         }
-        if (capo_plan_libnccl_find(nccl, libnccl, sizeof libnccl, why, sizeof why) < 0) {
+        if (cli_libnccl_find(nccl, libnccl, sizeof libnccl, why, sizeof why) < 0) {
                 capo_error("profile: %s", why);
                 return CAPO_EXIT_FAIL;
         }

@@ -25,7 +25,7 @@ static const char *shipped(void)
 {
         static char path[PATH_MAX];
 
-        if (!*path && capo_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", path, sizeof path))
+        if (!*path && cli_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", path, sizeof path))
                 return NULL;
         return path;
 }
@@ -131,7 +131,7 @@ static int list(void *options, int n_words, char **words)
 static const char *take_layout(void *ask, const char *value)
 {
         static char text[CAPO_LAYOUT_TEXT];
-        struct capo_match_ask *a = ask;
+        struct profile_ask *a = ask;
         struct capo_layout layout;
 
         if (capo_layout_parse(value, &layout, NULL) < 0)
@@ -149,7 +149,7 @@ static const char *take_nccl(void *ask, const char *value)
 
         if (capo_nccl_parse(value, &first, &last, &end) < 0 || *end)
                 return "a release, such as 2.28.9";
-        ((struct capo_match_ask *)ask)->shape.nccl = first;
+        ((struct profile_ask *)ask)->shape.nccl = first;
         return NULL;
 }
 
@@ -161,7 +161,7 @@ static const char *take_coll(void *coll, const char *value)
 
 static const char *take_bytes(void *ask, const char *value)
 {
-        struct capo_match_ask *a = ask;
+        struct profile_ask *a = ask;
 
         a->one = capo_size_parse(value, &a->question.bytes) == 0;
         return a->one ? NULL : "a size, such as 64K or 25M";
@@ -181,7 +181,7 @@ static const char *take_link(void *link, const char *value)
 
 static int match(void *options, int n, char **words)
 {
-        struct capo_match_ask *ask = options;
+        struct profile_ask *ask = options;
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
 
         if (ask->shape.n_ranks < 0) {
@@ -193,7 +193,7 @@ static int match(void *options, int n, char **words)
                 return CAPO_EXIT_USAGE;
         }
         p = load(words[0]);
-        return p && capo_profile_show_match(p, ask) == 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+        return p && profile_show_match(p, ask) == 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }
 
 static int check(void *options, int n, char **words)
@@ -208,7 +208,7 @@ static int show(void *options, int n, char **words)
         _cleanup_(capo_profile_freep) struct capo_profile *p = load(words[0]);
 
         if (p)
-                capo_profile_show(p);
+                profile_show(p);
         return p ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }
 
@@ -275,34 +275,33 @@ const struct cli_command profile_show_command = {
         .run = show,
 };
 
-static const struct capo_match_ask nothing_asked = {
+static const struct profile_ask nothing_asked = {
         .shape = {.n_ranks = -1, .n_nodes = 1, .min_local = -1, .max_local = -1},
         .question = {.reg_buff = -1, .pipe_ops = 1, .ring_gbs = -1, .tree_gbs = -1},
         .coll = -1};
 
 static const struct cli_option match_options[] = {
         {CLI_HEADING, "the communicator:"},
-        {"ranks", CLI_COUNT(struct capo_match_ask, shape.n_ranks, "N", 1, 1 << 24), "its ranks"},
-        {"nodes", CLI_COUNT(struct capo_match_ask, shape.n_nodes, "N", 1, 1 << 24), "on so many nodes; default 1"},
+        {"ranks", CLI_COUNT(struct profile_ask, shape.n_ranks, "N", 1, 1 << 24), "its ranks"},
+        {"nodes", CLI_COUNT(struct profile_ask, shape.n_nodes, "N", 1, 1 << 24), "on so many nodes; default 1"},
         {"layout", CLI_WHOLE("3+5", take_layout), "ranks per node; sets ranks and nodes too", .example = "3+5"},
         {"nccl", CLI_WHOLE("2.28.9", take_nccl), "NCCL's release", .example = "2.28.9"},
-        {"comm", CLI_TEXT(struct capo_match_ask, shape.comm, "NAME"), "its name"},
-        {"class", CLI_TEXT(struct capo_match_ask, shape.class_name, "TEXT"),
-         "class of its GPUs, as capo topo names it"},
-        {"allow-modelled", CLI_FLAG(struct capo_match_ask, shape.allow_modelled),
+        {"comm", CLI_TEXT(struct profile_ask, shape.comm, "NAME"), "its name"},
+        {"class", CLI_TEXT(struct profile_ask, shape.class_name, "TEXT"), "class of its GPUs, as capo topo names it"},
+        {"allow-modelled", CLI_FLAG(struct profile_ask, shape.allow_modelled),
          "as with CAPO_ALLOW_MODELLED=1: modelled rules may decide"},
         {CLI_HEADING, "one question instead of all rows:"},
-        {"coll", CLI_TAKE(struct capo_match_ask, coll, "C", take_coll), "the collective", .example = "allreduce"},
+        {"coll", CLI_TAKE(struct profile_ask, coll, "C", take_coll), "the collective", .example = "allreduce"},
         {"bytes", CLI_WHOLE("SIZE", take_bytes), "and its size", .example = "1M"},
-        {"pipe-ops", CLI_COUNT(struct capo_match_ask, question.pipe_ops, "N", 1, 1 << 24),
+        {"pipe-ops", CLI_COUNT(struct profile_ask, question.pipe_ops, "N", 1, 1 << 24),
          "operations that NCCL fuses; default 1"},
-        {"reg-buff", CLI_TAKE(struct capo_match_ask, question.reg_buff, "0|1", take_reg_buff),
+        {"reg-buff", CLI_TAKE(struct profile_ask, question.reg_buff, "0|1", take_reg_buff),
          "are its buffers registered?", .example = "1"},
-        {"link", CLI_TAKE(struct capo_match_ask, question.link, "nvlink|other", take_link), "what joins the GPUs",
+        {"link", CLI_TAKE(struct profile_ask, question.link, "nvlink|other", take_link), "what joins the GPUs",
          .example = "other"},
-        {"ring-gbs", CLI_NUMBER(struct capo_match_ask, question.ring_gbs, "X", 0, INT_MAX),
+        {"ring-gbs", CLI_NUMBER(struct profile_ask, question.ring_gbs, "X", 0, INT_MAX),
          "what NCCL's cost table has for Ring"},
-        {"tree-gbs", CLI_NUMBER(struct capo_match_ask, question.tree_gbs, "X", 0, INT_MAX), "and for Tree"},
+        {"tree-gbs", CLI_NUMBER(struct profile_ask, question.tree_gbs, "X", 0, INT_MAX), "and for Tree"},
         {0}};
 
 const struct cli_command profile_match_command = {
@@ -312,7 +311,7 @@ const struct cli_command profile_match_command = {
         .after = "  capo profile match mycluster.json --layout 3+5 --nccl 2.28.9 --coll allreduce --bytes 1M",
         .status = STATUS,
         ONE_FILE,
-        .size = sizeof(struct capo_match_ask),
+        .size = sizeof(struct profile_ask),
         .defaults = &nothing_asked,
         .run = match,
 };

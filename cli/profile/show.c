@@ -98,7 +98,7 @@ static void show_layouts(const struct capo_profile *p)
         }
 }
 
-void capo_profile_show(const struct capo_profile *p)
+void profile_show(const struct capo_profile *p)
 {
         static const char *const sections[] = {"provenance", "platform"};
 
@@ -123,7 +123,7 @@ void capo_profile_show(const struct capo_profile *p)
 
 /* ---- match ---- */
 
-static void show_choice(const struct capo_profile *p, const struct capo_match_ask *ask, struct capo_choice c)
+static void show_choice(const struct capo_profile *p, const struct profile_ask *ask, struct capo_choice c)
 {
         char bytes[24];
 
@@ -138,7 +138,7 @@ static void show_choice(const struct capo_profile *p, const struct capo_match_as
                        capo_algo_name(c.algo), capo_proto_name(c.proto), c.channels, p->file, p->rows[c.rule - 1].line);
 }
 
-int capo_profile_show_match(const struct capo_profile *p, struct capo_match_ask *ask)
+int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
 {
         _cleanup_free_ uint32_t *holding = NULL, *all = NULL;
         struct capo_tables *tables = NULL;

@@ -5,10 +5,10 @@
 #include "core/profile/table.h"
 #include "core/base/size.h"
 
-/** capo_profile_show() - the whole profile as tables, to standard output. */
-void capo_profile_show(const struct capo_profile *profile);
+/** profile_show() - the whole profile as tables, to standard output. */
+void profile_show(const struct capo_profile *profile);
 
-struct capo_match_ask {
+struct profile_ask {
         struct capo_shape shape;
         const char *layout;            /* canonical, of the communicator; NULL */
         struct capo_question question; /* its bytes only when `one` */
@@ -16,7 +16,7 @@ struct capo_match_ask {
         bool one;
 };
 
-/** capo_profile_show_match() - what this communicator gets, and why. 0, or -errno after a message. */
-int capo_profile_show_match(const struct capo_profile *profile, struct capo_match_ask *ask);
+/** profile_show_match() - what this communicator gets, and why. 0, or -errno after a message. */
+int profile_show_match(const struct capo_profile *profile, struct profile_ask *ask);
 
 #endif

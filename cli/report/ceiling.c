@@ -46,11 +46,11 @@ static bool shared(const struct capo_plan_gpu *gpus, const bool *slices, uint32_
         return false;
 }
 
-static void set_ceiling(struct capo_page *r, const struct capo_topology *t, const struct machine_words *where,
+static void set_ceiling(struct capo_page *r, const struct capo_topology *t, const struct cli_machine_words *where,
                         uint32_t comm)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *sliced = NULL;
-        struct machine_source source;
+        struct cli_machine_source source;
         struct capo_page_ceiling *to = &r->ceiling[comm];
         struct fragment_bound bound = {0};
         bool any_slice = false;
@@ -93,7 +93,7 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t, cons
                 return;
         }
         if (any_slice) {
-                if (machine_load("report", where, &sliced, &source) < 0)
+                if (cli_machine_load("report", where, &sliced, &source) < 0)
                         return;
                 take_links(sliced, gpus, slices, c->n_members);
         }
@@ -112,9 +112,9 @@ int report_ceilings(struct capo_page *r, const struct report_options *o)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         bool here = o->topo && !strcmp(o->topo, "this");
-        struct machine_words where = {.topo = here ? NULL : o->topo, .platform = o->platform};
-        struct machine_source source;
-        int e = machine_load("report", &where, &t, &source);
+        struct cli_machine_words where = {.topo = here ? NULL : o->topo, .platform = o->platform};
+        struct cli_machine_source source;
+        int e = cli_machine_load("report", &where, &t, &source);
 
         if (e < 0)
                 return e;

@@ -72,7 +72,7 @@ static void show_progress(uint64_t bytes, void *arg)
 {
         const struct progress *p = arg;
 
-        capo_progress_percent(p->what, p->before + bytes, p->total);
+        cli_progress_percent(p->what, p->before + bytes, p->total);
 }
 
 static uint64_t file_size(const char *path)
@@ -96,7 +96,7 @@ static int read_logs(struct capo_page *r, const struct capo_log_paths *paths)
                 snprintf(p.what, sizeof p.what, "reading log %zu of %zu,", i + 1, paths->n);
                 e = capo_job_add_log(r->job, path, why, sizeof why, show_progress, &p);
                 if (e < 0)
-                        capo_progress_end();
+                        cli_progress_end();
                 if (e == -ENOMEM) {
                         capo_error("report: out of memory");
                 } else if (e < 0) {
@@ -105,7 +105,7 @@ static int read_logs(struct capo_page *r, const struct capo_log_paths *paths)
                 }
                 p.before += file_size(path);
         }
-        capo_progress_end();
+        cli_progress_end();
         return e == -ENOMEM ? e : 0;
 }
 

@@ -19,14 +19,14 @@
 #include "profiles/fragment/best.h"
 
 /* No gain, no file and no failure: the job runs as it would have. */
-static void graph_auto(const struct machine_source *s, const struct capo_topology *t, const struct capo_alloc *a,
+static void graph_auto(const struct cli_machine_source *s, const struct capo_topology *t, const struct capo_alloc *a,
                        const char *dir)
 {
         _cleanup_free_ struct graph_plan *best = calloc(1, sizeof *best);
         struct fragment_nccl own = {0}, with = {0};
         char why[512] = "out of memory", path[4096];
-        _cleanup_free_ struct machine_asker *asker = malloc(sizeof *asker);
-        int r = best && asker ? machine_asker(s, asker, why, sizeof why) : -ENOMEM;
+        _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
+        int r = best && asker ? cli_machine_asker(s, asker, why, sizeof why) : -ENOMEM;
 
         if (!r)
                 r = graph_best(&asker->ask, t, a, NULL, &own, best, &with, why, sizeof why);
@@ -38,7 +38,7 @@ static void graph_auto(const struct machine_source *s, const struct capo_topolog
         } else if (r < 0) {
                 capo_warn("no graph file: %s", why);
         } else {
-                capo_run_setenv(CAPO_ENV_graph, path);
+                run_setenv(CAPO_ENV_graph, path);
                 capo_info(
                         "graph files in %s: NCCL %d.%d.%d expects %.1f GB/s of all-reduce instead of %.1f (its model) "
                         "from communicators of all %d ranks; others are made without",
@@ -50,7 +50,7 @@ static void graph_auto(const struct machine_source *s, const struct capo_topolog
 }
 
 /* What --graph names: auto, a folder of capo graph, or one file, which then holds for every communicator. */
-static int graph_option(const char *graph, const struct machine_source *s, const struct capo_topology *t,
+static int graph_option(const char *graph, const struct cli_machine_source *s, const struct capo_topology *t,
                         const struct capo_alloc *a, const char *dir)
 {
         char path[PATH_MAX];
@@ -64,17 +64,17 @@ static int graph_option(const char *graph, const struct machine_source *s, const
                 capo_error("run: --graph %s: %s; auto, or what capo graph -o wrote", graph, strerror(errno));
                 return CAPO_EXIT_FAIL;
         } else {
-                capo_run_setenv(S_ISDIR(st.st_mode) ? CAPO_ENV_graph : "NCCL_GRAPH_FILE", path);
+                run_setenv(S_ISDIR(st.st_mode) ? CAPO_ENV_graph : "NCCL_GRAPH_FILE", path);
         }
         return 0;
 }
 
-int capo_run_allocation(const struct capo_run *run, const char *dir)
+int run_allocation(const struct run *run, const char *dir)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        struct machine_words o = {.topo = run->topo, .platform = run->platform};
+        struct cli_machine_words o = {.topo = run->topo, .platform = run->platform};
         char why[512], class[1024], layout_text[CAPO_LAYOUT_TEXT];
-        struct machine_source s;
+        struct cli_machine_source s;
         struct capo_layout layout;
         struct capo_alloc a;
         const char *gpus = run->gpus ? run->gpus : run->alloc;
@@ -88,17 +88,17 @@ int capo_run_allocation(const struct capo_run *run, const char *dir)
                            "which machine");
                 return CAPO_EXIT_USAGE;
         }
-        if (machine_load("run", &o, &t, &s) < 0)
+        if (cli_machine_load("run", &o, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
         if (capo_alloc_parse(t, gpus, !run->gpus, &a, why, sizeof why) < 0) {
                 capo_error("run: %s", why);
                 return CAPO_EXIT_FAIL;
         }
         if (capo_class_name(t, &a, class, sizeof class) == 0)
-                capo_run_setenv(CAPO_ENV_class_name, class);
+                run_setenv(CAPO_ENV_class_name, class);
         capo_alloc_layout(&a, &layout);
         if (!run->layout && !getenv(CAPO_ENV_layout))
-                capo_run_setenv(CAPO_ENV_layout, capo_layout_print(&layout, layout_text, sizeof layout_text));
+                run_setenv(CAPO_ENV_layout, capo_layout_print(&layout, layout_text, sizeof layout_text));
         status = run->graph ? graph_option(run->graph, &s, t, &a, dir) : 0;
         capo_alloc_free(&a);
         return status;

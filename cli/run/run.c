@@ -31,7 +31,7 @@
 static const char *forwarded[64];
 static unsigned n_forwarded;
 
-void capo_run_setenv(const char *name, const char *value)
+void run_setenv(const char *name, const char *value)
 {
         setenv(name, value, 1);
         for (unsigned i = 0; i < n_forwarded; i++) {
@@ -155,13 +155,13 @@ static void preload(const char *library)
         _cleanup_free_ char *list = NULL;
 
         if (before && strstr(before, library)) {
-                capo_run_setenv("LD_PRELOAD", before);
+                run_setenv("LD_PRELOAD", before);
                 return;
         }
         if (before && *before && asprintf(&list, "%s:%s", library, before) > 0)
-                capo_run_setenv("LD_PRELOAD", list);
+                run_setenv("LD_PRELOAD", list);
         else
-                capo_run_setenv("LD_PRELOAD", library);
+                run_setenv("LD_PRELOAD", library);
 }
 
 /*
@@ -173,8 +173,8 @@ static void take_plugin(const char *variable, const char *chain, const char *lib
         const char *before = getenv(variable);
 
         if (before && *before && strcmp(before, library))
-                capo_run_setenv(chain, before);
-        capo_run_setenv(variable, library);
+                run_setenv(chain, before);
+        run_setenv(variable, library);
 }
 
 static const char *get_variable(const char *name, void *user)
@@ -209,7 +209,7 @@ static int set_legacy(const struct capo_profile *profile, const struct capo_layo
                   nccl / 100 % 100, nccl % 100);
         for (unsigned i = 0; i < legacy.n; i++) {
                 capo_info("  %s=%s", legacy.set[i].name, legacy.set[i].value);
-                capo_run_setenv(legacy.set[i].name, legacy.set[i].value);
+                run_setenv(legacy.set[i].name, legacy.set[i].value);
         }
         for (char *line = legacy.lost ? strtok_r(legacy.lost, "\n", &save) : NULL; line;
              line = strtok_r(NULL, "\n", &save))
@@ -241,7 +241,7 @@ static void say_class(const struct capo_profile *profile, const char *here)
  * whether modelled rules are used (said in so many words, also when not: a shell on another node may say otherwise). A
  * profile that is wrong stops the job before it starts.
  */
-static int set_profile(const struct capo_run *run, char **command, const char *library)
+static int set_profile(const struct run *run, char **command, const char *library)
 {
         char shipped[PATH_MAX], path[PATH_MAX], absolute[PATH_MAX], layout[CAPO_LAYOUT_TEXT];
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
@@ -254,7 +254,7 @@ static int set_profile(const struct capo_run *run, char **command, const char *l
         struct capo_reach reach;
         struct capo_fault fault;
 
-        if (capo_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", shipped, sizeof shipped))
+        if (cli_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", shipped, sizeof shipped))
                 *shipped = 0;
         if ((strcmp(run->profile, "auto")
                      ? capo_profile_find(run->profile, *shipped ? shipped : NULL, path, sizeof path, &fault)
@@ -279,23 +279,23 @@ static int set_profile(const struct capo_run *run, char **command, const char *l
         capo_findings_finish(&findings);
         if (capo_nccl_has(reach.version, CAPO_NCCL_TRANSLATED))
                 return set_legacy(profile, &launch, reach.version, allow_modelled);
-        capo_run_setenv(CAPO_ENV_profile, absolute);
-        capo_run_setenv(CAPO_ENV_profile_digest, capo_profile_agreement(profile, allow_modelled, agreed));
-        capo_run_setenv(CAPO_ENV_allow_modelled, allow_modelled ? "1" : "0");
+        run_setenv(CAPO_ENV_profile, absolute);
+        run_setenv(CAPO_ENV_profile_digest, capo_profile_agreement(profile, allow_modelled, agreed));
+        run_setenv(CAPO_ENV_allow_modelled, allow_modelled ? "1" : "0");
         if (launch.layout.n_nodes && !(is_srun(command[0]) && !strcmp(launch.source, "SLURM_TASKS_PER_NODE")))
-                capo_run_setenv(CAPO_ENV_layout, capo_layout_print(&launch.layout, layout, sizeof layout));
+                run_setenv(CAPO_ENV_layout, capo_layout_print(&launch.layout, layout, sizeof layout));
         take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
         if (!run->quiet)
                 capo_info("tuning by %s, digest %s", absolute, profile->digest);
         return 0;
 }
 
-int capo_run_exec(const struct capo_run *run, char **command)
+int run_exec(const struct run *run, char **command)
 {
         char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16];
         int r;
 
-        if (capo_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", library, sizeof library)) {
+        if (cli_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", library, sizeof library)) {
                 capo_error("libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
                 return CAPO_EXIT_FAIL;
         }
@@ -308,24 +308,24 @@ int capo_run_exec(const struct capo_run *run, char **command)
                 capo_error("%s: cannot be used for logs: %s", dir, strerror(-r));
                 return CAPO_EXIT_FAIL;
         }
-        capo_run_setenv(CAPO_ENV_dir, path);
-        r = capo_run_allocation(run, path);
+        run_setenv(CAPO_ENV_dir, path);
+        r = run_allocation(run, path);
         if (r)
                 return r;
         if (run->trace)
-                capo_run_setenv(CAPO_ENV_trace, run->trace);
+                run_setenv(CAPO_ENV_trace, run->trace);
         if (run->sample >= 0) {
                 snprintf(sample, sizeof sample, "%d", run->sample);
-                capo_run_setenv(CAPO_ENV_gpu_sample, sample);
+                run_setenv(CAPO_ENV_gpu_sample, sample);
         }
         if (run->names)
-                capo_run_setenv(CAPO_ENV_comm_names, run->names);
+                run_setenv(CAPO_ENV_comm_names, run->names);
         if (run->layout)
-                capo_run_setenv(CAPO_ENV_layout, run->layout);
+                run_setenv(CAPO_ENV_layout, run->layout);
         if (run->allow_modelled)
-                capo_run_setenv(CAPO_ENV_allow_modelled, "1");
+                run_setenv(CAPO_ENV_allow_modelled, "1");
         if (run->quiet)
-                capo_run_setenv(CAPO_ENV_quiet, "1");
+                run_setenv(CAPO_ENV_quiet, "1");
         if (run->profile && set_profile(run, command, library))
                 return CAPO_EXIT_FAIL;
         /* What ran comes from NCCL's profiler interface (2.23 on); the plugin itself keeps quiet on releases where it
@@ -344,23 +344,21 @@ int capo_run_exec(const struct capo_run *run, char **command)
 }
 
 const struct cli_option run_options[] = {
-        {"dir", CLI_FILE(struct capo_run, dir, "DIR"), "where the logs go; default capo-logs/<job id, or the time>"},
-        {"names", CLI_FILE(struct capo_run, names, "FILE"),
-         "names for communicators: lines \"<uid or number> <name>\""},
-        {"layout", CLI_TEXT(struct capo_run, layout, "L"),
-         "ranks per node, such as 3+5, when the launcher does not tell"},
-        {"topo", CLI_FILE(struct capo_run, topo, "FILE"),
+        {"dir", CLI_FILE(struct run, dir, "DIR"), "where the logs go; default capo-logs/<job id, or the time>"},
+        {"names", CLI_FILE(struct run, names, "FILE"), "names for communicators: lines \"<uid or number> <name>\""},
+        {"layout", CLI_TEXT(struct run, layout, "L"), "ranks per node, such as 3+5, when the launcher does not tell"},
+        {"topo", CLI_FILE(struct run, topo, "FILE"),
          "with --gpus: which GPUs of which machine (capo topo). Tells profile rules the class of the allocation "
          "(CAPO_CLASS) and its layout; give the same on every machine"},
-        {"platform", CLI_TEXT(struct capo_run, platform, "NAME"), "the same machine by its name"},
-        {"gpus", CLI_TEXT(struct capo_run, gpus, "LIST"), "the GPUs, as in capo topo: 1,2,3+0-4"},
-        {"alloc", CLI_TEXT(struct capo_run, alloc, "SIZES"), "or the first ones: 3+5"},
-        {"graph", CLI_FILE(struct capo_run, graph, "DIR"),
+        {"platform", CLI_TEXT(struct run, platform, "NAME"), "the same machine by its name"},
+        {"gpus", CLI_TEXT(struct run, gpus, "LIST"), "the GPUs, as in capo topo: 1,2,3+0-4"},
+        {"alloc", CLI_TEXT(struct run, alloc, "SIZES"), "or the first ones: 3+5"},
+        {"graph", CLI_FILE(struct run, graph, "DIR"),
          "auto, with these: graph files where capo graph finds a gain. Communicators of all ranks are made with them, "
          "all others without; nothing where a machine is not the one described. DIR: the same with what capo graph -o "
          "DIR wrote, once for many runs; a FILE is NCCL_GRAPH_FILE for every communicator, and one without exactly its "
          "GPUs fails"},
-        {"quiet", CLI_FLAG(struct capo_run, quiet), "say nothing unless something is wrong"},
+        {"quiet", CLI_FLAG(struct run, quiet), "say nothing unless something is wrong"},
         {0}};
 
 static const char *take_trace(void *trace, const char *value)
@@ -371,19 +369,19 @@ static const char *take_trace(void *trace, const char *value)
 
 static int run(void *options, int n, char **words)
 {
-        return capo_run_exec(options, words);
+        return run_exec(options, words);
 }
 
-static const struct capo_run defaults = {.sample = -1};
+static const struct run defaults = {.sample = -1};
 
 static const struct cli_option options[] = {
-        {"trace", CLI_TAKE(struct capo_run, trace, "all", take_trace),
+        {"trace", CLI_TAKE(struct run, trace, "all", take_trace),
          "keep every call, not only summaries and the last calls of each process", .example = "all"},
-        {"sample", CLI_COUNT(struct capo_run, sample, "N", 0, INT_MAX),
+        {"sample", CLI_COUNT(struct run, sample, "N", 0, INT_MAX),
          "time one in N calls on the GPU with an event pair (default 8; 0: host times only)"},
-        {"profile", CLI_FILE(struct capo_run, profile, "P"),
+        {"profile", CLI_FILE(struct run, profile, "P"),
          "tune by this profile: a file, a stored profile's name, or auto"},
-        {"allow-modelled", CLI_FLAG(struct capo_run, allow_modelled),
+        {"allow-modelled", CLI_FLAG(struct run, allow_modelled),
          "also use the profile's modelled rules: computed for an allocation nobody measured"},
         {NULL, CLI_KIND_TABLE, 0, {.table = run_options}},
         {0}};
@@ -406,7 +404,7 @@ const struct cli_command run_command = {
         .least = 1,
         .most = UINT_MAX,
         .command = true,
-        .size = sizeof(struct capo_run),
+        .size = sizeof(struct run),
         .defaults = &defaults,
         .run = run,
 };

@@ -5,7 +5,7 @@
 
 #include "cli/base/options.h"
 
-struct capo_run {
+struct run {
         const char *dir;             /* NULL: capo-logs/<job id or time> */
         const char *trace;           /* NULL: not set */
         int sample;                  /* -1: not set */
@@ -19,29 +19,29 @@ struct capo_run {
         bool quiet;
 };
 
-/* --dir, --names, --layout, the machine and its GPUs, --graph, --quiet, into a struct capo_run: for every verb that
+/* --dir, --names, --layout, the machine and its GPUs, --graph, --quiet, into a struct run: for every verb that
  * starts a command. */
 extern const struct cli_option run_options[];
 
 /**
- * capo_run_allocation() - class, layout and graph file of the allocation that was told, into the environment
+ * run_allocation() - class, layout and graph file of the allocation that was told, into the environment
  * @dir: of the logs; a graph file is written there
  *
  * Return: 0; an exit status after saying what is wrong.
  */
-int capo_run_allocation(const struct capo_run *run, const char *dir);
+int run_allocation(const struct run *run, const char *dir);
 
 /**
- * capo_run_setenv() - set a variable for the command and remember to forward it through launchers
+ * run_setenv() - set a variable for the command and remember to forward it through launchers
  */
-void capo_run_setenv(const char *name, const char *value);
+void run_setenv(const char *name, const char *value);
 
 /**
- * capo_run_exec() - set LD_PRELOAD and CAPO_*, and become @command
+ * run_exec() - set LD_PRELOAD and CAPO_*, and become @command
  *
  * Does not return when all went well. Return: the exit status to use: 127 when there is no such command, 126 when it
  * cannot be run (the shell's numbers), 1 when capo's library is not to be found or the profile is not usable.
  */
-int capo_run_exec(const struct capo_run *run, char **command);
+int run_exec(const struct run *run, char **command);
 
 #endif

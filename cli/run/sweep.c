@@ -26,7 +26,7 @@
 #include "tuner/sweep_plan.h"
 
 struct sweep {
-        struct capo_run run;
+        struct run run;
         char plan[32768]; /* CAPO_SWEEP */
         const char *refine;
         double seconds;
@@ -286,18 +286,18 @@ static int run(void *options, int n, char **words)
                 puts(s->plan);
                 return CAPO_EXIT_OK;
         }
-        if (capo_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", library, sizeof library)) {
+        if (cli_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", library, sizeof library)) {
                 capo_error("libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
                 return CAPO_EXIT_FAIL;
         }
         other = getenv("NCCL_TUNER_PLUGIN");
         if (other && *other && strcmp(other, library))
-                capo_run_setenv(CAPO_ENV_chain_tuner, other);
-        capo_run_setenv("NCCL_TUNER_PLUGIN", library);
-        capo_run_setenv(CAPO_ENV_sweep, s->plan);
+                run_setenv(CAPO_ENV_chain_tuner, other);
+        run_setenv("NCCL_TUNER_PLUGIN", library);
+        run_setenv(CAPO_ENV_sweep, s->plan);
         s->run.trace = "all";
         unsetenv(CAPO_ENV_profile);
-        return capo_run_exec(&s->run, words);
+        return run_exec(&s->run, words);
 }
 
 static const struct sweep defaults = {.run = {.sample = 1}};

@@ -136,12 +136,12 @@ static void print_json(const struct topo_options *o, const struct census *table)
 
 static void progress(size_t classes)
 {
-        capo_progress("classes asked", classes, 0);
+        cli_progress("classes asked", classes, 0);
 }
 
-int topo_every(const struct topo_options *o, const struct capo_topology *t, const struct machine_source *s)
+int topo_every(const struct topo_options *o, const struct capo_topology *t, const struct cli_machine_source *s)
 {
-        _cleanup_free_ struct machine_asker *asker = malloc(sizeof *asker);
+        _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
         int total = (int)t->n_gpus, r = -ENOMEM;
         struct census w = {.t = t,
                            .low = o->every ? o->every : 2,
@@ -152,11 +152,11 @@ int topo_every(const struct topo_options *o, const struct capo_topology *t, cons
 
         if (asker && o->ask_nccl) {
                 w.why_not = why;
-                w.ask = machine_asker(s, asker, why, sizeof why) == 0 ? &asker->ask : NULL;
+                w.ask = cli_machine_asker(s, asker, why, sizeof why) == 0 ? &asker->ask : NULL;
         }
         if (asker)
                 r = census_take(&w);
-        capo_progress_end();
+        cli_progress_end();
         if (r == -EINVAL)
                 capo_error("topo: %s has %d GPUs, not %d", t->name, total, w.low);
         else if (r == -E2BIG)

@@ -57,16 +57,16 @@ static int allocation(const struct topo_options *o, struct capo_topology *t, str
 }
 
 /* What real NCCL would do; nccl->why_not says why it was not asked. */
-static void topo_ask(const struct machine_source *s, const struct capo_topology *t, const struct capo_alloc *a,
+static void topo_ask(const struct cli_machine_source *s, const struct capo_topology *t, const struct capo_alloc *a,
                      struct fragment_nccl *nccl)
 {
-        _cleanup_free_ struct machine_asker *asker = malloc(sizeof *asker);
+        _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
 
-        if (asker && machine_asker(s, asker, nccl->why_not, sizeof nccl->why_not) == 0)
+        if (asker && cli_machine_asker(s, asker, nccl->why_not, sizeof nccl->why_not) == 0)
                 (void)fragment_nccl_ask(&asker->ask, t, a, nccl);
 }
 
-static int one(const struct topo_options *o, struct capo_topology *t, const struct machine_source *s)
+static int one(const struct topo_options *o, struct capo_topology *t, const struct cli_machine_source *s)
 {
         struct capo_alloc a;
         struct capo_ceilings c;
@@ -101,7 +101,7 @@ static int run(void *options, int n, char **words)
 {
         struct topo_options *o = options;
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        struct machine_source s;
+        struct cli_machine_source s;
 
         if (o->atlas && !o->every && !o->classes) {
                 capo_error("topo: --atlas goes with --every K");
@@ -113,7 +113,7 @@ static int run(void *options, int n, char **words)
                            "only");
                 return CAPO_EXIT_USAGE;
         }
-        if (machine_load("topo", &o->machine, &t, &s) < 0)
+        if (cli_machine_load("topo", &o->machine, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
         return o->every || o->classes ? topo_every(o, t, &s) : one(o, t, &s);
 }

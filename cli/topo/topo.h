@@ -9,7 +9,7 @@
 #include "profiles/fragment/fragment.h"
 
 struct topo_options {
-        struct machine_words machine;
+        struct cli_machine_words machine;
         const char *gpus, *alloc, *svg;
         int every; /* 0: one allocation */
         bool json, trees, classes, ask_nccl, atlas;
@@ -27,6 +27,6 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
 int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
              const struct capo_ceilings *c);
 /** topo_every() - all subsets of @o->every GPUs (0: two and more), by class. Return: an exit status. */
-int topo_every(const struct topo_options *o, const struct capo_topology *t, const struct machine_source *s);
+int topo_every(const struct topo_options *o, const struct capo_topology *t, const struct cli_machine_source *s);
 
 #endif
