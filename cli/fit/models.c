@@ -10,6 +10,7 @@
 #include "cli/base/plan_tools.h"
 #include "cli/base/machine.h"
 #include "core/base/layout.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "profiles/machine/gpus.h"
 #include "profiles/machine/platform.h"
@@ -101,10 +102,9 @@ static struct capo_plan_ask *make_asks(const char *sizes, size_t *n)
 
 static int notes(const struct fit_models_shown *s, struct capo_profile *profile)
 {
-        int v = s->f->model.nccl.version;
-        char nccl[32];
+        char nccl[16];
 
-        snprintf(nccl, sizeof nccl, "%d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+        capo_nccl_text((uint32_t)s->f->model.nccl.version, nccl, sizeof nccl);
         return capo_profile_note(profile, CAPO_PROVENANCE, "nccl", nccl) |
                capo_profile_note(profile, CAPO_PROVENANCE, "clock", "none: modelled") |
                capo_profile_note(profile, CAPO_PROVENANCE, "source",

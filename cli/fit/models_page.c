@@ -9,6 +9,7 @@
 #include "cli/base/cli.h"
 #include "cli/fit/fit.h"
 #include "core/base/calls.h"
+#include "core/base/nccl.h"
 #include "core/base/size.h"
 
 static const enum capo_call_kind kinds[CAPO_COLLS] = {CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE, CAPO_KIND_ALLGATHER,
@@ -45,13 +46,13 @@ static void shape_line(const char *name, int channels, const struct fragment_sha
 static void heading(const struct fit_models_shown *s)
 {
         const struct fragment_model *m = &s->f->model;
-        int v = m->nccl.version, late = m->max_local - m->mean_local;
-        char gpus[1024];
+        int late = m->max_local - m->mean_local;
+        char gpus[1024], nccl[16];
 
         printf("capo fit  %s of %s   %s   class %s\n", s->text, s->machine,
                capo_alloc_print(s->t, s->a, gpus, sizeof gpus), s->f->class);
-        printf("NCCL %d.%d.%d on virtual GPUs; times are its model, and the same corrected: nothing was measured\n\n",
-               v / 10000, v / 100 % 100, v % 100);
+        printf("NCCL %s on virtual GPUs; times are its model, and the same corrected: nothing was measured\n\n",
+               capo_nccl_text((uint32_t)m->nccl.version, nccl, sizeof nccl));
         if (s->measured_in)
                 printf("  one NVLink %g GB/s, measured: %s\n", s->t->brick_gbs, s->measured_in);
         if (*m->why_not)

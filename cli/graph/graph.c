@@ -10,6 +10,7 @@
 #include "cli/base/cli.h"
 #include "cli/base/machine.h"
 #include "cli/base/output.h"
+#include "core/base/nccl.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/fragment/best.h"
@@ -103,7 +104,7 @@ static int show(const char *out, const struct graph_sizes *sizes, const struct c
         _cleanup_free_ struct graph_plan *best = calloc(1, sizeof *best);
         struct fragment_nccl own = {0}, with = {0};
         struct capo_ceilings c = {0};
-        char why[512] = "out of memory", alloc[256], class[1024] = "";
+        char why[512] = "out of memory", alloc[256], class[1024] = "", nccl[16];
         _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
         int r = best && asker ? cli_machine_asker(s, asker, why, sizeof why) : -ENOMEM, status;
 
@@ -121,10 +122,10 @@ static int show(const char *out, const struct graph_sizes *sizes, const struct c
                 double most = capo_ceiling(&c, CAPO_COLL_ALLREDUCE, &of);
 
                 capo_alloc_print(t, a, alloc, sizeof alloc);
-                printf("capo graph  %s   class %s   NCCL %d.%d.%d on virtual GPUs: estimates are its model, nothing "
+                printf("capo graph  %s   class %s   NCCL %s on virtual GPUs: estimates are its model, nothing "
                        "was measured\n\n  %-20s %9s  %-22s%s\n",
-                       alloc, class, own.version / 10000, own.version / 100 % 100, own.version % 100, "algbw GB/s",
-                       "NCCL", "by itself",
+                       alloc, class, capo_nccl_text((uint32_t)own.version, nccl, sizeof nccl), "algbw GB/s", "NCCL",
+                       "by itself",
                        r <= 0               ? ""
                        : best->n_nodes == 1 ? "   with the file"
                                             : "   with the files");

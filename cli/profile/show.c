@@ -7,6 +7,7 @@
 #include "cli/profile/show.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 
 static const enum capo_coll order_shown[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE,
@@ -84,11 +85,11 @@ static void show_layouts(const struct capo_profile *p)
                 puts("\nlayouts  Ring/Simple of all-reduce in NCCL's cost table");
         for (uint32_t i = 0; i < p->n_layouts; i++) {
                 const struct capo_layout_cost *c = &p->layouts[i];
-                char nccl[32] = "any NCCL";
+                char nccl[32] = "any NCCL", release[16];
 
                 if (c->nccl.max >= 0 && c->nccl.min == c->nccl.max)
-                        snprintf(nccl, sizeof nccl, "NCCL %d.%d.%d", (int)c->nccl.min / 10000,
-                                 (int)c->nccl.min / 100 % 100, (int)c->nccl.min % 100);
+                        snprintf(nccl, sizeof nccl, "NCCL %s",
+                                 capo_nccl_text((uint32_t)c->nccl.min, release, sizeof release));
                 else if (c->nccl.max >= 0)
                         snprintf(nccl, sizeof nccl, "a range of NCCL");
                 printf("    %-14s %-14s", c->layout, nccl);
@@ -142,7 +143,7 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
 {
         _cleanup_free_ uint32_t *holding = NULL, *all = NULL;
         struct capo_tables *tables = NULL;
-        char layout[CAPO_LAYOUT_TEXT], when[600];
+        char layout[CAPO_LAYOUT_TEXT], when[600], release[16];
         bool decided[CAPO_COLLS] = {false};
         const char *why = "";
         int n, n_all, r;
@@ -152,7 +153,7 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
                ask->shape.n_nodes == 1 ? "" : "s", ask->shape.layout ? ", layout " : "",
                ask->shape.layout ? ask->shape.layout : "");
         if (ask->shape.nccl)
-                printf(", NCCL %d.%d.%d", ask->shape.nccl / 10000, ask->shape.nccl / 100 % 100, ask->shape.nccl % 100);
+                printf(", NCCL %s", capo_nccl_text((uint32_t)ask->shape.nccl, release, sizeof release));
         puts("");
         n = capo_match(p, &ask->shape, &holding);
         n_all = capo_match(p, NULL, &all);

@@ -15,6 +15,7 @@
 #include "cli/base/cli.h"
 #include "cli/base/machine.h"
 #include "cli/run/run.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "profiles/fragment/best.h"
 
@@ -24,7 +25,7 @@ static void graph_auto(const struct cli_machine_source *s, const struct capo_top
 {
         _cleanup_free_ struct graph_plan *best = calloc(1, sizeof *best);
         struct fragment_nccl own = {0}, with = {0};
-        char why[512] = "out of memory", path[4096];
+        char why[512] = "out of memory", path[4096], nccl[16];
         _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
         int r = best && asker ? cli_machine_asker(s, asker, why, sizeof why) : -ENOMEM;
 
@@ -39,11 +40,10 @@ static void graph_auto(const struct cli_machine_source *s, const struct capo_top
                 capo_warn("no graph file: %s", why);
         } else {
                 run_setenv(CAPO_ENV_graph, path);
-                capo_info(
-                        "graph files in %s: NCCL %d.%d.%d expects %.1f GB/s of all-reduce instead of %.1f (its model) "
-                        "from communicators of all %d ranks; others are made without",
-                        path, own.version / 10000, own.version / 100 % 100, own.version % 100, with.allreduce.gbs,
-                        own.allreduce.gbs, a->n_ranks);
+                capo_info("graph files in %s: NCCL %s expects %.1f GB/s of all-reduce instead of %.1f (its model) "
+                          "from communicators of all %d ranks; others are made without",
+                          path, capo_nccl_text((uint32_t)own.version, nccl, sizeof nccl), with.allreduce.gbs,
+                          own.allreduce.gbs, a->n_ranks);
         }
         fragment_nccl_finish(&own);
         fragment_nccl_finish(&with);

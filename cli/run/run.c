@@ -192,7 +192,7 @@ static int set_legacy(const struct capo_profile *profile, const struct capo_layo
                                    .max_local = -1,
                                    .allow_modelled = allow_modelled};
         struct capo_legacy legacy;
-        char layout[CAPO_LAYOUT_TEXT], derived[CAPO_LAYOUT_TEXT], *save = NULL;
+        char layout[CAPO_LAYOUT_TEXT], derived[CAPO_LAYOUT_TEXT], release[16], *save = NULL;
         int r;
 
         if (launch->layout.n_nodes) {
@@ -205,8 +205,8 @@ static int set_legacy(const struct capo_profile *profile, const struct capo_layo
         r = capo_legacy_translate(profile, &shape, &legacy);
         if (r < 0)
                 return r;
-        capo_info("NCCL %d.%d.%d has no tuner interface; the profile is translated into its variables", nccl / 10000,
-                  nccl / 100 % 100, nccl % 100);
+        capo_info("NCCL %s has no tuner interface; the profile is translated into its variables",
+                  capo_nccl_text((uint32_t)nccl, release, sizeof release));
         for (unsigned i = 0; i < legacy.n; i++) {
                 capo_info("  %s=%s", legacy.set[i].name, legacy.set[i].value);
                 run_setenv(legacy.set[i].name, legacy.set[i].value);

@@ -9,6 +9,7 @@
 #include "cli/base/cli.h"
 #include "cli/base/progress.h"
 #include "cli/topo/topo.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "profiles/fragment/census.h"
 
@@ -65,16 +66,17 @@ static void print(const struct topo_options *o, const struct census *table)
 static void print_atlas(const struct topo_options *o, const struct census *table)
 {
         bool md = o->classes;
+        char nccl[16];
 
         if (md)
                 puts("| class | how many | for example | NCCL by itself | by | Tree | Ring | with a graph file | "
                      "ceiling | hybrid ceiling |\n|---|---|---|---|---|---|---|---|---|---|");
         else
-                printf("capo topo  %s   what all-reduce reaches, algbw GB/s at 1 GiB; NCCL %d.%d.%d on virtual GPUs, "
+                printf("capo topo  %s   what all-reduce reaches, algbw GB/s at 1 GiB; NCCL %s on virtual GPUs, "
                        "by its model: nothing was measured\n\n%-24s %5s  %-18s %9s  %-18s %9s %9s %9s %9s %9s\n",
-                       table->t->platform, table->rows[0].nccl.version / 10000, table->rows[0].nccl.version / 100 % 100,
-                       table->rows[0].nccl.version % 100, "class", "count", "for example", "NCCL", "by itself", "Tree",
-                       "Ring", "graph", "ceiling", "hybrid");
+                       table->t->platform, capo_nccl_text((uint32_t)table->rows[0].nccl.version, nccl, sizeof nccl),
+                       "class", "count", "for example", "NCCL", "by itself", "Tree", "Ring", "graph", "ceiling",
+                       "hybrid");
         for (size_t i = 0; i < table->n_rows; i++) {
                 const struct census_row *w = &table->rows[i];
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/topo/topo.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "profiles/fragment/net.h"
 
@@ -158,7 +159,7 @@ static const char *base_name(const char *path)
 void topo_page(FILE *out, const struct topo_options *o, const struct capo_topology *t, const struct capo_alloc *a,
                const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said)
 {
-        char alloc[512], class[512] = "?", text[64], nic[80];
+        char alloc[512], class[512] = "?", text[64], nic[80], version[16];
         const struct capo_shapes *s = &c->shapes;
         int n = c->n_ranks;
         bool wide = n > 24, asked = nccl->version != 0;
@@ -238,9 +239,9 @@ void topo_page(FILE *out, const struct topo_options *o, const struct capo_topolo
                 link_word(t), t->pci_known ? "" : " (this description has no PCIe speeds)");
         if (asked)
                 fprintf(out,
-                        "  NCCL %d.%d.%d at 1 GiB: ring %s, tree %s, %d node%s as it counts; decisions are its own, "
+                        "  NCCL %s at 1 GiB: ring %s, tree %s, %d node%s as it counts; decisions are its own, "
                         "times its model\n",
-                        nccl->version / 10000, nccl->version / 100 % 100, nccl->version % 100,
+                        capo_nccl_text((uint32_t)nccl->version, version, sizeof version),
                         *nccl->ring ? nccl->ring : "none", *nccl->tree ? nccl->tree : "none", nccl->nodes,
                         nccl->nodes == 1 ? "" : "s");
         if (*nccl->why_not)

@@ -30,10 +30,16 @@ void capo_json_finish(struct capo_json *r)
         r->scratch = NULL;
 }
 
-/* What stands at @at, short and printable. */
+static bool word_goes_on(const char *p, const char *end)
+{
+        return p < end && (isalnum((unsigned char)*p) || (*p && strchr("+-._", *p)));
+}
+
+/* What stands at @at, short and printable; "..." behind it where it goes on. */
 static void describe(const struct capo_json *r, const char *at, char *out, size_t room)
 {
         const char *stop = at;
+        bool cut = false;
         size_t n = 0;
 
         if (at >= r->end) {
@@ -43,18 +49,20 @@ static void describe(const struct capo_json *r, const char *at, char *out, size_
         if (*at == '"') {
                 for (stop++; stop < r->end && *stop != '"' && *stop != '\n' && stop - at < 40; stop++)
                         ;
+                cut = stop < r->end && *stop != '"' && *stop != '\n';
                 stop += stop < r->end && *stop == '"';
         } else if (isalnum((unsigned char)*at) || *at == '-') {
-                while (stop < r->end && (isalnum((unsigned char)*stop) || strchr("+-._", *stop)) && stop - at < 40)
+                while (word_goes_on(stop, r->end) && stop - at < 40)
                         stop++;
+                cut = word_goes_on(stop, r->end);
         } else {
                 stop++;
         }
-        for (; at < stop && n + 5 < room; at++) {
+        for (; at < stop && n + sizeof "\\x00..." <= room; at++) {
                 unsigned char c = (unsigned char)*at;
                 n += (size_t)snprintf(out + n, room - n, c < 0x20 || c >= 0x7f ? "\\x%02x" : "%c", c);
         }
-        if (stop < r->end && stop - at >= 40)
+        if (cut || at < stop)
                 snprintf(out + n, room - n, "...");
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/nccl.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/fragment/best.h"
@@ -261,7 +262,7 @@ int graph_best(const struct fragment_nccl_ask *ask, const struct capo_topology *
 {
         _cleanup_free_ struct graph_plan *plans = calloc(GRAPH_CANDIDATES, sizeof *plans);
         _cleanup_free_ struct search *w = calloc(1, sizeof *w);
-        char folder[] = "/tmp/capo-graph-XXXXXX";
+        char folder[] = "/tmp/capo-graph-XXXXXX", nccl[16];
         struct graph_sizes usual;
         int r, n;
 
@@ -287,8 +288,8 @@ int graph_best(const struct fragment_nccl_ask *ask, const struct capo_topology *
                 return r;
         }
         if (own->sizes[own->n_sizes - 1].row[FRAGMENT_ALLREDUCE].gbs <= 0) {
-                snprintf(why, room, "NCCL %d.%d.%d does not say what it expects; 2.20 and later do",
-                         own->version / 10000, own->version / 100 % 100, own->version % 100);
+                snprintf(why, room, "NCCL %s does not say what it expects; 2.20 and later do",
+                         capo_nccl_text((uint32_t)own->version, nccl, sizeof nccl));
                 return 0;
         }
         n = graph_choose(t, a, own, plans, why, room);

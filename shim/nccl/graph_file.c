@@ -24,6 +24,7 @@
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/graph_folder.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "shim/nccl/comm.h"
 #include "shim/nccl/graph_file.h"
@@ -184,7 +185,7 @@ static bool speaks(void)
 static void ask(const struct capo_nccl *lib)
 {
         const char *folder = capo_shim_env()->graph;
-        char why[512] = "", path[PATH_MAX];
+        char why[512] = "", path[PATH_MAX], text[16];
         int at = -1, nccl = lib->version;
 
         graph.asked = true;
@@ -197,8 +198,8 @@ static void ask(const struct capo_nccl *lib)
         if (at < 0)
                 goto none;
         if (nccl != graph.folder.nccl) {
-                snprintf(why, sizeof why, "the files are for NCCL %d.%d.%d", graph.folder.nccl / 10000,
-                         graph.folder.nccl / 100 % 100, graph.folder.nccl % 100);
+                snprintf(why, sizeof why, "the files are for NCCL %s",
+                         capo_nccl_text((uint32_t)graph.folder.nccl, text, sizeof text));
                 goto none;
         }
         if (!same_gpus(&graph.folder.machines[at], why, sizeof why) ||

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
+#include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "shim/site/object.h"
 #include "shim/nccl/real.h"
@@ -170,7 +171,7 @@ void capo_nccl_tell(void)
 {
         for (; told < atomic_load_explicit(&capo_nccl_n, memory_order_acquire); told++) {
                 struct capo_nccl *copy = &capo_nccl_copies[told];
-                char path[32], how[32], version[32], suffix[16] = "";
+                char path[32], how[32], version[32], release[16], suffix[16] = "";
                 int v;
 
                 if (told)
@@ -180,9 +181,9 @@ void capo_nccl_tell(void)
                 snprintf(version, sizeof version, "%s%s", CAPO_INFO_NCCL_VERSION, suffix);
                 capo_shim_info(path, "%s", copy->path);
                 capo_shim_info(how, "%s", copy->how);
-                if (copy->ncclGetVersion(&v) == ncclSuccess) { /* X*10000+Y*100+Z from 2.9 on */
+                if (copy->ncclGetVersion(&v) == ncclSuccess) {
                         copy->version = v;
-                        capo_shim_info(version, "%d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
+                        capo_shim_info(version, "%s", capo_nccl_text((uint32_t)v, release, sizeof release));
                 }
         }
 }

@@ -199,7 +199,28 @@ Test(json, faults_say_where)
                 {"\xef\xbb\xbf[]", "f:1:1: expected JSON without a byte order mark, found \\xef"},
                 {"[1] x", "f:1:5: expected nothing after the closing brace, found x"},
                 {"[\"a-long-word-that-goes-on-and-on-and-on-and-on\"]",
-                 "f:1:2: expected a number, found \"a-long-word-that-goes-on-and-on-and-on-"},
+                 "f:1:2: expected a number, found \"a-long-word-that-goes-on-and-on-and-on-..."},
+                /* 39 bytes in quotes are 40 and a closing one: whole; one byte more is not */
+                {"[\"a-long-word-that-goes-on-and-on-and-on-\"]",
+                 "f:1:2: expected a number, found \"a-long-word-that-goes-on-and-on-and-on-\""},
+                {"[\"a-long-word-that-goes-on-and-on-and-on-a\"]",
+                 "f:1:2: expected a number, found \"a-long-word-that-goes-on-and-on-and-on-..."},
+                {"[\"a-long-word-that-goes-on-and-on-and-on-", "f:1:2: expected a number, found "
+                                                               "\"a-long-word-that-goes-on-and-on-and-on-"},
+                {"[\"a-long-word-that-goes-on-and-on-and-on-\n", "f:1:2: expected a number, found "
+                                                                 "\"a-long-word-that-goes-on-and-on-and-on-"},
+                {"[a-long-word-that-goes-on-and-on-and-on-a]",
+                 "f:1:2: expected a number, found a-long-word-that-goes-on-and-on-and-on-a"},
+                {"[a-long-word-that-goes-on-and-on-and-on-an]",
+                 "f:1:2: expected a number, found a-long-word-that-goes-on-and-on-and-on-a..."},
+                {"[a.b_c+d-e~]", "f:1:2: expected a number, found a.b_c+d-e"},
+                {"[~~]", "f:1:2: expected a number, found ~"},
+                {"[-x]", "f:1:2: expected a number, found -x"},
+                /* 22 bytes as \x.. are 88: then only what says that there was more has room */
+                {"[\"\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\"]",
+                 "f:1:2: expected a number, found "
+                 "\"\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01"
+                 "\\x01\\x01\\x01..."},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {

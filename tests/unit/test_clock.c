@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The clock of records: what is computed from made moments, and that the real ones are in order. */
+#include <criterion/criterion.h>
+
+#include "core/base/clock.h"
+#include "core/base/util.h"
+
+Test(clock, ticks_to_ns)
+{
+        static const struct {
+                uint64_t t0, ticks;
+                double rate;
+                uint64_t ns;
+        } rows[] = {
+                {1000, 1000, .5, 0},
+                {1000, 999, .5, 0},
+                {1000, 0, .5, 0},
+                {1000, 1001, .5, 1}, /* rounded, not cut */
+                {1000, 1002, .4, 1},
+                {1000, 1001, .4, 0},
+                {1000, 3000, .5, 1000},
+                {0, 7, 1, 7},
+                {0, 1ull << 40, 2, 1ull << 41},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_timebase clock = {.t0_ticks = rows[i].t0, .ns_per_tick = rows[i].rate};
+
+                cr_expect_eq(capo_clock_ns(&clock, rows[i].ticks), rows[i].ns, "row %zu", i);
+        }
+}
+
+static uint64_t real_now(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_REALTIME, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* What the machine's own clocks say before and after encloses the moment, however long it takes. */
+Test(clock, the_epoch_is_now)
+{
+        uint64_t mono = capo_clock_mono(), real = real_now(), ticks;
+        struct capo_timebase clock;
+
+        capo_clock_init(&clock);
+        cr_expect_eq(clock.counter, (uint32_t)capo_clock_counter);
+        ticks = capo_clock_ticks();
+        cr_expect(clock.t0_mono_ns >= mono && clock.t0_mono_ns <= capo_clock_mono());
+        /* the wall clock may be slewed or set meanwhile: a second is enough to see a sign that is wrong */
+        cr_expect(clock.t0_real_ns + 1000000000 > real && clock.t0_real_ns < real_now() + 1000000000);
+        cr_expect(clock.t0_ticks > 0 && clock.t0_ticks <= ticks);
+        cr_expect(clock.now_ticks == clock.t0_ticks && clock.now_mono_ns == clock.t0_mono_ns &&
+                  clock.now_real_ns == clock.t0_real_ns);
+        cr_expect_eq(clock.ns_per_tick, clock.counter ? 0 : 1);
+}
+
+Test(clock, a_rate_after_a_millisecond)
+{
+        struct capo_timebase clock, before;
+
+        capo_clock_init(&clock);
+        capo_clock_ready(&clock);
+        cr_expect_gt(clock.ns_per_tick, 0);
+        before = clock;
+        capo_clock_update(&clock);
+        cr_expect(clock.now_mono_ns >= before.now_mono_ns && clock.now_ticks >= before.now_ticks);
+        cr_expect(clock.t0_ticks == before.t0_ticks && clock.t0_mono_ns == before.t0_mono_ns &&
+                  clock.t0_real_ns == before.t0_real_ns);
+        if (clock.counter) {
+                cr_expect_geq(before.now_mono_ns - before.t0_mono_ns, 1000000);
+                cr_expect_float_eq(clock.ns_per_tick * (double)(clock.now_ticks - clock.t0_ticks),
+                                   (double)(clock.now_mono_ns - clock.t0_mono_ns), 1);
+        }
+        cr_expect_lt((int64_t)(clock.now_real_ns - clock.t0_real_ns) - (int64_t)(clock.now_mono_ns - clock.t0_mono_ns),
+                     1000000000);
+}
+
+/* The epoch moved instead of waiting: near and far, ahead, and where ticks are ns already. */
+Test(clock, too_near_gives_no_rate)
+{
+        struct capo_timebase clock, set;
+
+        capo_clock_init(&clock);
+        if (!clock.counter) { /* ticks are CLOCK_MONOTONIC */
+                capo_clock_update(&clock);
+                cr_expect_eq(clock.ns_per_tick, 1);
+                return;
+        }
+        set = clock;
+        set.t0_mono_ns -= 1000000000;
+        set.t0_ticks = UINT64_MAX;
+        capo_clock_update(&set);
+        cr_expect_eq(set.ns_per_tick, 0, "no rate from ticks that lie ahead");
+        set = clock;
+        set.t0_mono_ns -= 1000000000;
+        set.t0_ticks -= 1000000000;
+        capo_clock_update(&set);
+        cr_expect_float_eq(set.ns_per_tick * (double)(set.now_ticks - set.t0_ticks),
+                           (double)(set.now_mono_ns - set.t0_mono_ns), 1);
+        set = clock;
+        set.counter = 0;
+        set.ns_per_tick = 1;
+        set.t0_mono_ns -= 1000000000;
+        capo_clock_update(&set);
+        cr_expect_eq(set.ns_per_tick, 1, "without the counter the rate stays");
+}
+
+Test(clock, a_thread_s_own_time_only_grows)
+{
+        uint64_t a = capo_clock_thread_cpu(), b;
+
+        do
+                b = capo_clock_thread_cpu();
+        while (b == a);
+        cr_expect_gt(b, a);
+}
