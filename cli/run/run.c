@@ -25,7 +25,6 @@
 #include "core/profile/find.h"
 #include "core/base/util.h"
 #include "profiles/doctor/doctor.h"
-#include "profiles/launch/legacy.h"
 #include "profiles/launch/profile_auto.h"
 
 static const char *forwarded[64];
@@ -182,42 +181,6 @@ static const char *get_variable(const char *name, void *user)
         return getenv(name);
 }
 
-/* For NCCL without a tuner interface: say the profile in that release's variables, as far as they can. */
-static int set_legacy(const struct capo_profile *profile, const struct capo_layout_launch *launch, int nccl,
-                      bool allow_modelled)
-{
-        struct capo_shape shape = {.n_ranks = (int)launch->n_ranks,
-                                   .nccl = nccl,
-                                   .min_local = -1,
-                                   .max_local = -1,
-                                   .allow_modelled = allow_modelled};
-        struct capo_legacy legacy;
-        char layout[CAPO_LAYOUT_TEXT], derived[CAPO_LAYOUT_TEXT], release[16], *save = NULL;
-        int r;
-
-        if (launch->layout.n_nodes) {
-                shape.n_nodes = (int)launch->layout.n_nodes;
-                shape.min_local = (int)capo_layout_smallest(&launch->layout);
-                shape.max_local = (int)capo_layout_largest(&launch->layout);
-                capo_layout_print(&launch->layout, layout, sizeof layout);
-                capo_shape_fill(&shape, layout, derived, sizeof derived, NULL);
-        }
-        r = capo_legacy_translate(profile, &shape, &legacy);
-        if (r < 0)
-                return r;
-        capo_info("NCCL %s has no tuner interface; the profile is translated into its variables",
-                  capo_nccl_text((uint32_t)nccl, release, sizeof release));
-        for (unsigned i = 0; i < legacy.n; i++) {
-                capo_info("  %s=%s", legacy.set[i].name, legacy.set[i].value);
-                run_setenv(legacy.set[i].name, legacy.set[i].value);
-        }
-        for (char *line = legacy.lost ? strtok_r(legacy.lost, "\n", &save) : NULL; line;
-             line = strtok_r(NULL, "\n", &save))
-                capo_warn("not expressed: %s", line);
-        free(legacy.lost);
-        return 0;
-}
-
 /* A profile of a fragment holds for its class only, and nothing in the job would say that it never does. */
 static void say_class(const struct capo_profile *profile, const char *here)
 {
@@ -245,7 +208,7 @@ static int set_profile(const struct run *run, char **command, const char *librar
 {
         char shipped[PATH_MAX], path[PATH_MAX], absolute[PATH_MAX], layout[CAPO_LAYOUT_TEXT];
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
-        char agreed[CAPO_AGREEMENT];
+        char agreed[CAPO_AGREEMENT], version[16];
         struct capo_layout_launch launch;
         struct capo_env env;
         bool allow_modelled;
@@ -277,8 +240,11 @@ static int set_profile(const struct run *run, char **command, const char *librar
         say_class(profile, env.class_name);
         capo_doctor_command(&findings, command, &reach);
         capo_findings_finish(&findings);
-        if (capo_nccl_has(reach.version, CAPO_NCCL_TRANSLATED))
-                return set_legacy(profile, &launch, reach.version, allow_modelled);
+        if (reach.version && !capo_nccl_has(reach.version, CAPO_NCCL_TUNER)) {
+                capo_warn("NCCL %s has no tuner interface, 2.19 and later have: the profile is not used",
+                          capo_nccl_text((uint32_t)reach.version, version, sizeof version));
+                return 0;
+        }
         run_setenv(CAPO_ENV_profile, absolute);
         run_setenv(CAPO_ENV_profile_digest, capo_profile_agreement(profile, allow_modelled, agreed));
         run_setenv(CAPO_ENV_allow_modelled, allow_modelled ? "1" : "0");

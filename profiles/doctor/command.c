@@ -152,9 +152,7 @@ static void set_reach(struct capo_findings *f, struct capo_reach *reach, const c
                 capo_finding_add(f, CAPO_FINDING_WARN, "nccl",
                                  "this release is older than 2.13: calls are recorded as far as they exist, untested");
         if (version && !capo_nccl_has(version, CAPO_NCCL_TUNER))
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
-                                 "no tuner interface before 2.19: a profile can only be translated into variables "
-                                 "(capo run says how far)");
+                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "no tuner interface before 2.19: profiles are not used");
 }
 
 static void look_at_program(struct capo_findings *f, const char *program, struct capo_reach *reach)
