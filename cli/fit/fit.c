@@ -257,7 +257,6 @@ static const struct cli_option options[] = {
          "percent of time a rule must save to be written (default 1)", .example = "2%"},
         {"without-default", CLI_FLAG(struct job, options.without_default),
          "accept sweeps without NCCL's own choice: the next best candidate stands in for it"},
-        {"force", CLI_FLAG(struct job, options.force), "believe gains that look like a fault of the measurement"},
         {"name", CLI_TEXT(struct job, name, "NAME"), "name of the profile; default the file's"},
         {"model", CLI_WORDS(struct job, models.alloc, models.n, "ALLOC"),
          "also a rule for this allocation that was not measured (may be repeated): 3+5, or exact GPUs ({1,2,3}+{0-4}; "

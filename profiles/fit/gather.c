@@ -172,8 +172,8 @@ static int contradiction(const struct capo_fit_maker *m, const struct capo_fit_s
 
                 if (a->point != b->point || a->candidate != b->candidate)
                         continue;
-                capo_size_print(s->points[a->point].bytes, size, sizeof size);
                 if (a->candidate == 0 && a->ran && b->ran && a->ran != b->ran && a->run != b->run) {
+                        capo_size_print(s->points[a->point].bytes, size, sizeof size);
                         snprintf(fault->text, sizeof fault->text,
                                  "contradicting labels: for %s %s NCCL chose %s %s in %s:%u, %s %s in %s:%u, and "
                                  "neither says what was forced; --algo and --proto before a file do",

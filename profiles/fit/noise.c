@@ -35,9 +35,17 @@ int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, in
 {
         const struct capo_fit_cell *row = &s->cells[p * s->n_candidates];
         bool pooled = c == 0 || row[c].is_default;
-        int n = 0, first = -1;
+        int n = 0, first = -1, from = s->points[p].first_block, end = s->points[p].end_block;
 
-        for (int i = s->points[p].first_block; i < s->points[p].end_block; i++) {
+        while (!pooled && from < end) { /* they come by candidate */
+                int mid = from + (end - from) / 2;
+
+                if (s->blocks[mid].candidate < c)
+                        from = mid + 1;
+                else
+                        end = mid;
+        }
+        for (int i = from; i < s->points[p].end_block && (pooled || s->blocks[i].candidate == c); i++) {
                 const struct capo_fit_block *b = &s->blocks[i];
                 bool same = b->candidate == 0 || row[b->candidate].is_default;
                 int k = n - 1;

@@ -43,11 +43,10 @@ int capo_text_host(struct reader *r, const char *name, size_t size)
 /* "host:123:456 [0] NCCL INFO ..." : where the host begins; NULL when there is no such mark. @said: after "INFO ". */
 static const char *nccl_mark(const char *line, const char **said)
 {
-        const char *mark = strstr(line, " NCCL INFO ");
-        const char *p;
+        const char *mark = strstr(line, " NCCL "), *p;
 
-        if (!mark)
-                mark = strstr(line, " NCCL WARN ");
+        while (mark && strncmp(mark + 6, "INFO ", 5) && strncmp(mark + 6, "WARN ", 5))
+                mark = strstr(mark + 5, " NCCL ");
         if (!mark)
                 return NULL;
         *said = mark + 11;
@@ -73,8 +72,7 @@ static void collect_host(struct reader *r, const char *line, size_t n)
         int rank;
 
         if (*line == '#') {
-                if (sscanf(line, "# Rank %d Group %*d Pid %*d on %63s", &rank, host) == 2 ||
-                    sscanf(line, "# Rank %d Pid %*d on %63s", &rank, host) == 2)
+                if (capo_text_device(line, &rank, host))
                         capo_text_host(r, host, strlen(host));
                 return;
         }
@@ -265,11 +263,21 @@ static bool row_whole(const struct reader *r)
 
 static bool begins_row(const char *text)
 {
-        char size[40], count[40], type[40];
-        uint64_t n;
+        char word[3][40];
+        uint64_t size;
 
-        return sscanf(text, "%39s %39s %39s", size, count, type) == 3 && isdigit((unsigned char)size[0]) &&
-               isdigit((unsigned char)count[0]) && capo_size_parse(size, &n) == 0 && type_of(type) != 255;
+        for (int i = 0; i < 3; i++) {
+                size_t n;
+
+                text += strspn(text, " \t\r\v\f");
+                n = strcspn(text, " \t\r\v\f");
+                if (n == 0 || n >= sizeof word[i] || (i < 2 && !isdigit((unsigned char)*text)))
+                        return false;
+                memcpy(word[i], text, n);
+                word[i][n] = 0;
+                text += n;
+        }
+        return capo_size_parse(word[0], &size) == 0 && type_of(word[2]) != 255;
 }
 
 /* Words of a row, or a piece of one. @open: a log line follows, so the row may go on later. */
@@ -305,9 +313,9 @@ static int row_piece(struct reader *r, char *text, unsigned line, bool open)
 /* Colours: ESC [ ... letter. In place. */
 static void uncolour(char *line)
 {
-        char *out = line;
+        char *out = strchrnul(line, 27);
 
-        for (const char *p = line; *p; p++) {
+        for (const char *p = out; *p; p++) {
                 if (*p == 27 && p[1] == '[') {
                         p += 2 + strspn(p + 2, "0123456789;?");
                         if (!*p)
@@ -374,10 +382,12 @@ static char *untag(char *line)
                 }
                 memset(p, ' ', (size_t)n);
         }
-        n = 0;
-        if (sscanf(line, "%u: %n", &a, &n) == 1 && n && (line[n] == '#' || begins_row(line + n))) /* srun -l */
-                return line + n;
-        return line;
+        n = (int)strspn(line, " ");
+        n += (int)strspn(line + n, "0123456789");
+        if (n == 0 || line[n - 1] == ' ' || line[n] != ':') /* srun -l */
+                return line;
+        n += 1 + (int)strspn(line + n + 1, " \t");
+        return line[n] == '#' || begins_row(line + n) ? line + n : line;
 }
 
 /* Rows as CSV (rccl-tests -Z csv): the same words, with commas between. In place. */
@@ -385,8 +395,8 @@ static void uncomma(char *line)
 {
         unsigned commas = 0;
 
-        for (const char *p = line; *p; p++)
-                commas += *p == ',';
+        for (const char *p = line; (p = strchr(p, ',')); p++)
+                commas++;
         if (commas < 8 || !isdigit((unsigned char)line[strspn(line, " \t")]))
                 return;
         for (char *p = line; *p; p++)

@@ -59,6 +59,9 @@ void capo_text_fault(struct reader *r);
 /* The number of a host by its name, new names included; -1 when there is no room or @name has no or too many bytes. */
 int capo_text_host(struct reader *r, const char *name, size_t size);
 
+/* nccl-tests' line of a device, "#  Rank  3 Group  0 Pid 123 on host device  3 ...": its rank and host. */
+bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM]);
+
 /* A line that begins with '#', changed in place. 0, or -errno after the fault is said. */
 int capo_text_header(struct reader *r, char *line, unsigned n);
 

@@ -221,6 +221,15 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
 
 /* ---- headers ---- */
 
+bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM])
+{
+        const char *word = line + 1 + strspn(line + 1, " \t");
+
+        static_assert(HOST_ROOM == 64, "%63s");
+        return !strncmp(word, "Rank", 4) && (sscanf(word, "Rank %d Group %*d Pid %*d on %63s", rank, host) == 2 ||
+                                             sscanf(word, "Rank %d Pid %*d on %63s", rank, host) == 2);
+}
+
 static int device_line(struct reader *r, const char *line, unsigned n)
 {
         struct block *b = &r->block;
@@ -228,8 +237,7 @@ static int device_line(struct reader *r, const char *line, unsigned n)
         const char *bracket;
         int rank, index;
 
-        if (sscanf(line, "# Rank %d Group %*d Pid %*d on %63s", &rank, host) != 2 &&
-            sscanf(line, "# Rank %d Pid %*d on %63s", &rank, host) != 2)
+        if (!capo_text_device(line, &rank, host))
                 return 0;
         bracket = strchr(line, ']');
         if (bracket)

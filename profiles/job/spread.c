@@ -5,22 +5,52 @@
 
 #include "profiles/job/spread.h"
 
-static int rising(const void *a, const void *b)
-{
-        double x = *(const double *)a, y = *(const double *)b;
-
-        return x < y ? -1 : x > y;
-}
-
 static double middle(const double *v, size_t n)
 {
         return n == 0 ? NAN : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
+/* Hoare's "find": v[k] becomes what sorting would put there, nothing before it larger, nothing behind it smaller. */
+static void find(double *v, ptrdiff_t n, ptrdiff_t k)
+{
+        ptrdiff_t lo = 0, hi = n - 1;
+
+        while (lo < hi) {
+                double pivot = v[k];
+                ptrdiff_t i = lo, j = hi;
+
+                while (i <= j) {
+                        while (v[i] < pivot)
+                                i++;
+                        while (v[j] > pivot)
+                                j--;
+                        if (i <= j) {
+                                double x = v[i];
+
+                                v[i++] = v[j];
+                                v[j--] = x;
+                        }
+                }
+                if (j < k)
+                        lo = i;
+                if (i > k)
+                        hi = j;
+        }
+}
+
 double capo_median(double *v, size_t n)
 {
-        qsort(v, n, sizeof *v, rising);
-        return middle(v, n);
+        double below;
+
+        if (n == 0)
+                return NAN;
+        find(v, (ptrdiff_t)n, (ptrdiff_t)n / 2);
+        if (n % 2)
+                return v[n / 2];
+        below = v[0];
+        for (size_t i = 1; i < n / 2; i++)
+                below = fmax(below, v[i]);
+        return (below + v[n / 2]) / 2;
 }
 
 double capo_spread(const double *v, size_t n, double center, double *scratch)
@@ -57,14 +87,51 @@ static double upper(double p)
         return z;
 }
 
+/* P(|T| > t) for whole degrees of freedom: Abramowitz and Stegun 26.7.3 and 26.7.4. */
+static double beyond(double t, int freedom)
+{
+        double angle = atan(t / sqrt(freedom)), c2 = cos(angle) * cos(angle), term = 1, sum = 0;
+
+        for (int k = 2 + freedom % 2; k <= freedom; k += 2) {
+                sum += term;
+                term *= c2 * (k - 1) / k;
+        }
+        if (freedom % 2 == 0)
+                return 1 - sin(angle) * sum;
+        return 1 - (angle + sin(angle) * cos(angle) * sum) * M_2_PI;
+}
+
+static double exactly(double alpha, int freedom)
+{
+        double lo = 0, hi = 1;
+
+        while (beyond(hi, freedom) > alpha)
+                hi *= 2;
+        for (int i = 0; i < 50; i++) {
+                double t = (lo + hi) / 2;
+
+                if (beyond(t, freedom) > alpha)
+                        lo = t;
+                else
+                        hi = t;
+        }
+        return hi;
+}
+
 double capo_quantile_t(double alpha, double freedom)
 {
-        if (freedom < 1.5) /* exactly, where the expansion is off */
-                return 1 / tan(M_PI_2 * alpha);
-        if (freedom < 2.5)
-                return sqrt(2 / (alpha * (2 - alpha)) - 2);
+        double v = freedom < 1 ? 1 : freedom, z, z2;
+        int whole = (int)fmin(v, 20);
 
-        double z = upper(alpha / 2), z3 = z * z * z, z5 = z3 * z * z, v = freedom < 1 ? 1 : freedom;
+        if (v < 20 && v - whole < 1e-9)
+                return exactly(alpha, whole);
+        if (v < 20) { /* straight in 1 / freedom between the two next to it */
+                double a = exactly(alpha, whole), b = exactly(alpha, whole + 1);
 
-        return z + (z3 + z) / (4 * v) + (5 * z5 + 16 * z3 + 3 * z) / (96 * v * v);
+                return b + (a - b) * (1 / v - 1.0 / (whole + 1)) * whole * (whole + 1);
+        }
+        z = upper(alpha / 2);
+        z2 = z * z;
+        return z * (1 + (z2 + 1) / (4 * v) + (z2 * (5 * z2 + 16) + 3) / (96 * v * v) +
+                    (z2 * (z2 * (3 * z2 + 19) + 17) - 15) / (384 * v * v * v));
 }

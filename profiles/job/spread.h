@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/** capo_median() - of @v, which is reordered (by rising value); NAN for n 0. */
+/** capo_median() - of @v, which is reordered; NAN for n 0. */
 double capo_median(double *v, size_t n);
 
 /** capo_spread() - 1.4826 x median |v - center|: the standard deviation, were it normal; not moved by a few outliers.
@@ -20,9 +20,11 @@ double capo_spread(const double *v, size_t n, double center, double *scratch);
  */
 double capo_median_se(const double *sorted, size_t n, double *scratch);
 
-/** capo_quantile_t() - two-sided Student quantile: P(|T| <= q) = 1 - alpha; by the Cornish-Fisher expansion around the
- * normal quantile (Abramowitz and Stegun 26.7.5, 26.2.23 refined); too small by 4 % at 3 degrees of freedom, by less
- * than 1 % from 5 on; exact for 1 and 2. */
+/** capo_quantile_t() - two-sided Student quantile: P(|T| <= q) = 1 - alpha
+ *
+ * Exact for whole @freedom below 20 (Abramowitz and Stegun 26.7.3, 26.7.4), between them within 0.5 %; from 20 on by the
+ * expansion around the normal quantile (26.7.5, three terms), within 0.1 % for @alpha from 1e-4. Less than 1 counts as 1.
+ * @alpha above 1e-9: below, the exact tail is lost in rounding. */
 double capo_quantile_t(double alpha, double freedom);
 
 #endif
