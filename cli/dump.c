@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * capo dump: a log as text, frame by frame, for people who look for a fault and for tests; or all single calls of some
- * logs as a trace for chrome://tracing and Perfetto (the JSON array of "X" events, Google's Trace Event Format). Both
- * write as they read, so the size of the log does not matter.
+ * logs as a trace (cli/trace.h). Text is written as it is read, so the size of the log does not matter.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -11,12 +11,14 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/trace.h"
 #include "core/base/calls.h"
 #include "core/log/find.h"
 #include "core/log/info.h"
 #include "core/log/read.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "profiles/job/log_calls.h"
 
 /* ---- text ---- */
 
@@ -148,36 +150,10 @@ static void text_record(const struct capo_record *r)
                capo_clock_name(r->clock), r->gpu_ns);
 }
 
-/* Calls @each with every single call of a BLOCK or WIDE frame. */
-static void each_record(const struct capo_log_frame *f, const struct capo_log_shape *shapes,
-                        void (*each)(const struct capo_record *r, unsigned thread, void *arg), void *arg)
-{
-        struct capo_log_columns columns;
-        struct capo_record r;
-
-        if (f->type == CAPO_FRAME_WIDE) {
-                for (unsigned i = 0; capo_log_wide(f, i, &r); i++)
-                        each(&r, r.thread, arg);
-        } else if (capo_log_block(f, &columns) == 0) {
-                for (uint32_t i = 0; i < columns.n; i++) {
-                        capo_log_record(&columns, i, &shapes[columns.shape[i]], &r);
-                        each(&r, columns.thread, arg);
-                }
-        }
-}
-
-static void take_shapes(const struct capo_log_frame *f, struct capo_log_shape *shapes)
-{
-        const struct capo_log_shape *s;
-        unsigned n = capo_log_shapes(f, &s);
-
-        for (; n--; s++)
-                shapes[s->id] = *s;
-}
-
-static void print_record(const struct capo_record *r, unsigned thread, void *arg)
+static int print_record(const struct capo_record *r, unsigned thread, void *arg)
 {
         text_record(r);
+        return 0;
 }
 
 static void text_block(const struct capo_log_frame *f)
@@ -205,12 +181,15 @@ static void text_health(const struct capo_log *log)
                 printf("%" PRIu64 " frames of unknown type left out\n", h->unknown_frames);
 }
 
-static int dump_text(struct capo_log *log, bool records, struct capo_log_shape *shapes)
+static int dump_text(struct capo_log *log, bool records)
 {
         const struct capo_log_header *h = capo_log_header(log);
+        _cleanup_(capo_log_calls_freep) struct capo_log_calls *calls = capo_log_calls_new();
         struct capo_log_frame f;
         int r;
 
+        if (!calls)
+                return -ENOMEM;
         printf("capo log version %u (readers from %u) pid %u ticks/s %" PRIu64 " epoch %" PRIu64 ".%09" PRIu64 "\n",
                h->version, h->min_reader, h->pid, h->ticks_per_s, h->t0_real_ns / 1000000000,
                h->t0_real_ns % 1000000000);
@@ -219,110 +198,16 @@ static int dump_text(struct capo_log *log, bool records, struct capo_log_shape *
                 switch (f.type) {
                 case CAPO_FRAME_COMM: text_comm(&f); break;
                 case CAPO_FRAME_SITE: text_site(&f); break;
-                case CAPO_FRAME_SHAPE:
-                        text_shapes(&f);
-                        take_shapes(&f, shapes);
-                        break;
-                case CAPO_FRAME_BLOCK: text_block(&f); __attribute__((fallthrough));
-                case CAPO_FRAME_WIDE:
-                        if (records)
-                                each_record(&f, shapes, print_record, NULL);
-                        break;
+                case CAPO_FRAME_SHAPE: text_shapes(&f); break;
+                case CAPO_FRAME_BLOCK: text_block(&f); break;
+                case CAPO_FRAME_WIDE: break;
                 case CAPO_FRAME_CELL: text_cell(&f); break;
                 case CAPO_FRAME_END: text_end(&f); break;
                 default: text_lines(&f);
                 }
+                capo_log_calls_take(calls, &f, records ? print_record : NULL, NULL);
         }
         text_health(log);
-        return r;
-}
-
-/* ---- trace ---- */
-
-struct trace {
-        unsigned process;
-        uint64_t t0_real_ns, base_real_ns;
-        bool some;
-        char host[128];
-        int rank;
-};
-
-static void trace_text(const char *s)
-{
-        for (; *s; s++) {
-                if ((unsigned char)*s < ' ')
-                        continue;
-                if (*s == '"' || *s == '\\')
-                        putchar('\\');
-                putchar(*s);
-        }
-}
-
-/* Streams are lines of their own, numbered above all threads. When the GPU began is not known: its bar starts with the
- * host's call. */
-enum { GPU_LINE = 1 << 17 };
-
-static void trace_event(struct trace *t, const struct capo_record *r, uint64_t begin_ns, uint64_t ns, uint64_t line)
-{
-        double ts = ((double)(int64_t)(t->t0_real_ns - t->base_real_ns) + (double)begin_ns) / 1000;
-        char size[32];
-
-        printf("%s\n{\"name\":\"%s %s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%u,\"tid\":%" PRIu64
-               ",\"args\":{%s\"bytes\":%" PRIu64
-               ",\"comm\":%u,\"seq\":%u,\"clock\":\"%s\",\"algo\":\"%s\",\"proto\":\"%s\"}}",
-               t->some ? "," : "", capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size), ts,
-               (double)ns / 1000, t->process, line,
-               line >= GPU_LINE ? "\"begin\":\"not known, shown from the host's call\"," : "", r->bytes, r->comm,
-               r->seq, capo_clock_name(r->clock), capo_algo_name(r->algo_proto >> 4),
-               capo_proto_name(r->algo_proto & 15));
-        t->some = true;
-}
-
-static void trace_record(const struct capo_record *r, unsigned thread, void *arg)
-{
-        trace_event(arg, r, r->t_begin, r->t_end - r->t_begin, thread);
-        if (r->gpu_ns)
-                trace_event(arg, r, r->t_begin, r->gpu_ns, GPU_LINE + r->stream);
-}
-
-static void trace_info(struct trace *t, const struct capo_log_frame *f)
-{
-        struct capo_info_line line;
-        size_t at = 0;
-
-        while (capo_info_next(f, &at, &line)) {
-                if (capo_info_is(&line, CAPO_INFO_HOST))
-                        snprintf(t->host, sizeof t->host, "%.*s", (int)line.n_value, line.value);
-                if (capo_info_is(&line, CAPO_INFO_RANK))
-                        t->rank = atoi(line.value);
-        }
-}
-
-static int dump_trace(struct capo_log *log, struct trace *t, struct capo_log_shape *shapes)
-{
-        struct capo_log_frame f;
-        int r;
-
-        t->t0_real_ns = capo_log_header(log)->t0_real_ns;
-        if (!t->base_real_ns)
-                t->base_real_ns = t->t0_real_ns;
-        t->host[0] = 0;
-        t->rank = -1;
-        while ((r = capo_log_next(log, &f)) > 0) {
-                if (f.type == CAPO_FRAME_INFO)
-                        trace_info(t, &f);
-                else if (f.type == CAPO_FRAME_SHAPE)
-                        take_shapes(&f, shapes);
-                else if (f.type == CAPO_FRAME_BLOCK || f.type == CAPO_FRAME_WIDE)
-                        each_record(&f, shapes, trace_record, t);
-        }
-        printf("%s\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":\"", t->some ? "," : "",
-               t->process);
-        if (t->rank >= 0)
-                printf("rank %d ", t->rank);
-        trace_text(t->host);
-        printf(" pid %u\"}}", capo_log_header(log)->pid);
-        t->some = true;
         return r;
 }
 
@@ -330,14 +215,11 @@ static int dump_trace(struct capo_log *log, struct trace *t, struct capo_log_sha
 
 static int dump_files(const struct capo_log_paths *paths, bool chrome, bool records)
 {
-        _cleanup_free_ struct capo_log_shape *shapes = calloc(65536, sizeof *shapes);
         struct trace t = {0};
         int status = CAPO_EXIT_OK;
 
-        if (!shapes)
-                return CAPO_EXIT_FAIL;
         if (chrome)
-                fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", stdout);
+                trace_begin();
         for (size_t i = 0; i < paths->n; i++) {
                 _cleanup_(capo_log_closep) struct capo_log *log = NULL;
                 char why[512] = "out of memory";
@@ -348,16 +230,14 @@ static int dump_files(const struct capo_log_paths *paths, bool chrome, bool reco
                         status = CAPO_EXIT_FAIL;
                         continue;
                 }
-                memset(shapes, 0, 65536 * sizeof *shapes);
-                r = chrome ? dump_trace(log, &t, shapes) : dump_text(log, records, shapes);
-                t.process++;
+                r = chrome ? trace_log(&t, log) : dump_text(log, records);
                 if (r < 0) {
                         capo_error("%s: %s", paths->path[i], strerror(-r));
                         status = CAPO_EXIT_FAIL;
                 }
         }
         if (chrome)
-                fputs("\n]}\n", stdout);
+                trace_end();
         return status;
 }
 
@@ -394,7 +274,7 @@ const struct cli_command dump_command = {
                 "The second writes the calls that the logs keep one by one - all with `capo run --trace all`, else the "
                 "last ones of each process - for https://ui.perfetto.dev or chrome://tracing: a process per rank, a "
                 "line per thread with the time in the call, a line per stream with the time on the GPU where it was "
-                "taken. Hosts keep their own clocks there; capo report says how far they are apart.",
+                "taken, in the order of the stream. Hosts keep their own clocks there; capo report says how far they are apart.",
         .options = options,
         .after = "  capo dump capo-logs/48213/node3.4711.capo | less\n"
                  "  capo dump --chrome capo-logs/48213 > trace.json",

@@ -67,8 +67,7 @@ struct capo_fabric_job {
  * @out: set only on success; refers to @job; NULL when no process used libfabric
  *
  * Reads the logs once more for the times of single calls, as far as they hold any (CAPO_TRACE=all: every call; else the
- * last of each process). A call's time is that of the GPU where it was measured, the mean of its kind where others of
- * its kind were, and else what the host saw.
+ * last of each process). When each was on the GPU is worked out from the order of its stream (profiles/job/gpu_spans.h).
  *
  * Return: 0; -ENOMEM.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The single calls of a log as spans of time on the host's clock. */
+/* The single calls of a log as spans of time on the host's clock: when each was on the GPU (gpu_spans.h), where it was. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -7,6 +7,8 @@
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "profiles/job/fabric_parts.h"
+#include "profiles/job/gpu_spans.h"
+#include "profiles/job/log_calls.h"
 
 static uint32_t comm_of(const struct capo_job *job, uint32_t process, uint16_t id)
 {
@@ -19,10 +21,10 @@ static uint32_t comm_of(const struct capo_job *job, uint32_t process, uint16_t i
         return CAPO_NO_COMM;
 }
 
-/* How long calls of this kind take on the GPU, where that was measured at all; 0 where it was not. */
-static double gpu_mean(const struct capo_job *job, uint32_t comm, const struct capo_record *r)
+/* How long calls of this kind take on the GPU, over all ranks and all calls; 0 where none was timed. */
+static uint64_t usual_ns(const struct capo_job *job, uint32_t comm, const struct capo_record *r)
 {
-        double best = 0;
+        double usual = 0;
 
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 const struct capo_job_row *row = &job->rows[i];
@@ -31,10 +33,10 @@ static double gpu_mean(const struct capo_job *job, uint32_t comm, const struct c
                         continue;
                 for (unsigned c = CAPO_CLOCK_EVENT; c <= CAPO_CLOCK_KERNEL; c++) {
                         if (row->time[c].count)
-                                best = capo_hist_mean(&row->time[c]);
+                                usual = capo_hist_quantile(&row->time[c], 0.5);
                 }
         }
-        return best;
+        return (uint64_t)usual;
 }
 
 /* Was any call timed on the GPU? If so, what the host saw of another is its enqueueing. */
@@ -47,36 +49,56 @@ bool fabric_gpu_timed(const struct capo_job *job)
         return false;
 }
 
-static int add_record(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process,
-                      const struct capo_record *r, uint64_t epoch, struct fabric_spans *s)
+/* The calls of one log while they are gathered: when, and which share each counts in. */
+struct gathered {
+        struct capo_fabric_job *f;
+        const struct capo_job *job;
+        uint32_t process;
+        struct capo_gpu_span *spans;
+        uint32_t *share; /* by span.nth */
+        size_t n;
+};
+
+static int add_call(const struct capo_record *r, unsigned thread, void *arg)
 {
-        bool measured = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL;
-        uint32_t comm, share;
-        uint64_t begin, end;
+        struct gathered *g = arg;
+        uint32_t comm = comm_of(g->job, g->process, r->comm), share;
+        struct capo_gpu_span span = capo_gpu_span_of(r, (uint32_t)g->n);
 
         if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
                 return 0;
-        comm = comm_of(job, process, r->comm);
-        begin = r->t_begin;
-        end = r->t_end;
-        if (measured) {
-                end = begin + r->gpu_ns > end ? begin + r->gpu_ns : end;
-        } else if (!(r->flags & CAPO_RECORD_CAPTURED)) {
-                uint64_t likely_end = begin + (uint64_t)gpu_mean(job, comm, r);
+        if (fabric_share_of(g->f, comm, r->call, &share) || capo_array_room(&g->spans, g->n, sizeof *g->spans) < 0 ||
+            capo_array_room(&g->share, g->n, sizeof *g->share) < 0)
+                return -ENOMEM;
+        if (span.kind && !span.measured)
+                span.gpu_ns = usual_ns(g->job, comm, r);
+        g->spans[g->n] = span;
+        g->share[g->n++] = share;
+        return 0;
+}
 
-                end = likely_end > end ? likely_end : end;
+static int place(struct gathered *g, uint64_t epoch, struct fabric_spans *s)
+{
+        struct capo_fabric_job *f = g->f;
+
+        capo_gpu_spans(g->spans, g->n);
+        for (size_t i = 0; i < g->n; i++) {
+                const struct capo_gpu_span *w = &g->spans[i];
+                uint32_t share = g->share[w->nth];
+                bool sure = !f->gpu_timed || (w->measured && w->by != CAPO_SPAN_BY_GUESS);
+                uint64_t end = w->end;
+
+                if (w->by == CAPO_SPAN_BY_HOST && w->host_end > end)
+                        end = w->host_end; /* the host was in the call, and may have moved data, longer than the GPU */
+                if (end <= w->begin)
+                        continue;
+                f->shares[share].calls++;
+                f->shares[share].call_ns += (double)(end - w->begin);
+                if (capo_array_room(&s->span, s->n, sizeof *s->span) < 0)
+                        return -ENOMEM;
+                s->all_measured &= sure;
+                s->span[s->n++] = (struct fabric_span){epoch + w->begin, epoch + end, share, sure};
         }
-        if (end <= begin)
-                return 0;
-        if (fabric_share_of(f, comm, r->call, &share))
-                return -ENOMEM;
-        f->shares[share].calls++;
-        f->shares[share].call_ns += (double)(end - begin);
-        measured |= !f->gpu_timed;
-        if (capo_array_room(&s->span, s->n, sizeof *s->span) < 0)
-                return -ENOMEM;
-        s->all_measured &= measured;
-        s->span[s->n++] = (struct fabric_span){epoch + begin, epoch + end, share, measured};
         return 0;
 }
 
@@ -84,40 +106,15 @@ int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uin
 {
         const struct capo_job_process *p = &job->processes[process];
         _cleanup_(capo_log_closep) struct capo_log *log = NULL;
-        _cleanup_free_ struct capo_log_shape *shapes = NULL;
-        struct capo_log_frame frame;
+        struct gathered g = {.f = f, .job = job, .process = process};
         char why[128];
         int r = 0;
 
         if (!p->n_records || capo_log_open(p->path, &log, why, sizeof why) < 0)
                 return 0;
-        shapes = calloc(65536, sizeof *shapes);
-        if (!shapes)
-                return -ENOMEM;
-        while (r == 0 && capo_log_next(log, &frame) > 0) {
-                if (frame.type == CAPO_FRAME_SHAPE) {
-                        const struct capo_log_shape *shape;
-                        unsigned n = capo_log_shapes(&frame, &shape);
-
-                        for (unsigned i = 0; i < n; i++)
-                                shapes[shape[i].id] = shape[i];
-                } else if (frame.type == CAPO_FRAME_BLOCK) {
-                        struct capo_log_columns columns;
-
-                        if (capo_log_block(&frame, &columns))
-                                continue;
-                        for (uint32_t i = 0; i < columns.n && r == 0; i++) {
-                                struct capo_record record;
-
-                                capo_log_record(&columns, i, &shapes[columns.shape[i]], &record);
-                                r = add_record(f, job, process, &record, p->header.t0_mono_ns, s);
-                        }
-                } else if (frame.type == CAPO_FRAME_WIDE) {
-                        struct capo_record record;
-
-                        for (unsigned i = 0; r == 0 && capo_log_wide(&frame, i, &record); i++)
-                                r = add_record(f, job, process, &record, p->header.t0_mono_ns, s);
-                }
-        }
+        if (capo_log_calls_each(log, add_call, &g) == -ENOMEM || place(&g, p->header.t0_mono_ns, s) < 0)
+                r = -ENOMEM;
+        free(g.spans);
+        free(g.share);
         return r;
 }

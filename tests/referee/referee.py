@@ -44,8 +44,6 @@ frozen: who
 killed: page
 left: page
 failed: page
-async: network
-async: placement
 """.strip().split("\n"))
 
 

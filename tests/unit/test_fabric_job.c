@@ -53,8 +53,10 @@ static void process(unsigned pid, const char *info)
 }
 
 /* Begins at @begin ns and ends at @end ns after the epoch, by the GPU's clock. */
+/* On a stream of its own: what overlaps on the GPU is on different ones. */
 static void call(unsigned comm, unsigned id, uint64_t begin, uint64_t end, unsigned flags)
 {
+        static uint32_t streams;
         struct capo_record r = {.t_begin = begin,
                                 .t_end = begin + 1,
                                 .bytes = 4096,
@@ -63,6 +65,7 @@ static void call(unsigned comm, unsigned id, uint64_t begin, uint64_t end, unsig
                                 .type = 7,
                                 .peer = -1,
                                 .flags = (uint8_t)flags,
+                                .stream = ++streams,
                                 .clock = CAPO_CLOCK_EVENT,
                                 .gpu_ns = (uint32_t)(end - begin)};
 

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When calls were on the GPU.
+ *
+ * A log has, for each call, when the host made it and, for those that were timed there, how long it took on the GPU; not
+ * when that began. A program that synchronises after each call has it begin at once, one that enqueues a whole step has
+ * it begin milliseconds later. What is known is that one stream does its work in order: a call begins when the host has
+ * made it and when the calls before it on its stream have ended, whichever is later. Other work on the stream (the
+ * program's own kernels) is not seen, so it may be too early by what that takes, never too late by it.
+ *
+ * A call that was not timed is taken to last as long as the median of its kind that was; what follows it on the stream
+ * rests on that, and says so. (The mean would not do: one call in a thousand that stalled would push all others back.)
+ */
+#ifndef CAPO_GPU_SPANS_H
+#define CAPO_GPU_SPANS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capo/record.h"
+
+/* What a time on the GPU rests on, from the surest down. */
+enum capo_span_by {
+        CAPO_SPAN_BY_HOST,  /* the stream had nothing of ours to do when the host made the call */
+        CAPO_SPAN_BY_ORDER, /* behind calls whose time was measured */
+        CAPO_SPAN_BY_GUESS, /* behind calls of which one was not timed */
+        CAPO_SPAN_BYS,
+};
+
+/** capo_span_by_name() - "host", "order", "guess": what JSON and the trace say. */
+const char *capo_span_by_name(enum capo_span_by by);
+
+struct capo_gpu_span {
+        /* given */
+        uint64_t host_begin, host_end; /* ns, any epoch */
+        uint64_t gpu_ns; /* how long on the GPU, when `measured`; else what the caller knows of its kind, or 0:
+                                          filled in from the others, and left 0 where none of its kind was measured:
+                                          then it is placed where the host made it */
+        uint64_t kind;   /* what it is (communicator, call, size); 0: never on the GPU (while a graph is captured) */
+        uint32_t stream;
+        uint32_t nth;  /* the caller's: which call this is */
+        bool measured; /* gpu_ns was */
+        /* worked out */
+        uint64_t begin, end; /* on the GPU; a call that was not there is where the host made it */
+        enum capo_span_by by;
+};
+
+/** capo_gpu_span_of() - a call out of a log; @nth is the caller's own number for it. */
+struct capo_gpu_span capo_gpu_span_of(const struct capo_record *r, uint32_t nth);
+
+/** capo_gpu_spans() - fill in begin, end and by of the calls of one process; they come out sorted by begin. */
+void capo_gpu_spans(struct capo_gpu_span *calls, size_t n);
+
+#endif
