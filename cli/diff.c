@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo diff: did it help, beyond noise? */
-#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -12,54 +11,32 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/job.h"
+#include "core/log/find.h"
 #include "core/log/rules.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "profiles/job/stats.h"
 #include "profiles/job/diff.h"
 
-static int visible_folder(const struct dirent *d)
+/* Each job in a folder, or in folders below it, is a run. Return: how many, 0 after saying why. */
+static size_t load(const char *path, struct capo_job **runs)
 {
-        return d->d_name[0] != '.' && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN);
-}
+        struct capo_log_paths *jobs = NULL;
+        size_t n = 0, used = 0;
+        bool failed = capo_log_find_jobs(path, &jobs, &n) < 0;
 
-static int has_logs(const char *folder)
-{
-        DIR *d = opendir(folder);
-        int found = 0;
-
-        for (struct dirent *e; d && !found && (e = readdir(d));)
-                found = strlen(e->d_name) > 5 && !strcmp(e->d_name + strlen(e->d_name) - 5, ".capo");
-        if (d)
-                closedir(d);
-        return found;
-}
-
-/* A folder of logs is one run; a folder of such folders several. Return: how many, 0 after saying why. */
-static size_t load(char *path, struct capo_job **runs)
-{
-        struct dirent **names = NULL;
-        int n = has_logs(path) ? 0 : scandir(path, &names, visible_folder, alphasort);
-        size_t used = 0;
-        bool failed = false;
-
-        for (int i = 0; i < n; i++) {
-                char sub[4096];
-
-                snprintf(sub, sizeof sub, "%s/%s", path, names[i]->d_name);
-                if (!failed && has_logs(sub) && used < CAPO_DIFF_RUNS) {
-                        runs[used] = cli_job_load(sub);
+        for (size_t i = 0; i < n; i++) {
+                if (n > 1 && !failed && used < CAPO_DIFF_RUNS) {
+                        runs[used] = cli_job_load_paths(path, &jobs[i]);
                         failed = !runs[used];
                         used += !failed;
                 }
-                free(names[i]);
+                capo_log_paths_finish(&jobs[i]);
         }
-        free(names);
-        if (failed)
-                return 0;
-        if (used == 0 && (runs[0] = cli_job_load(path)))
-                used = 1;
-        return used;
+        free(jobs);
+        if (n < 2)
+                return (runs[0] = cli_job_load(path)) ? 1 : 0;
+        return failed ? 0 : used;
 }
 
 /* "Ring LL -> Tree Simple", or what ran in both. */
@@ -214,8 +191,8 @@ static const struct cli_option options[] = {{"min-change", CLI_PERCENT(struct op
 const struct cli_command diff_command = {
         .usage = "[OPTIONS] BEFORE AFTER",
         .about =
-                "Compares recordings of the same job. BEFORE and AFTER are folders of logs, or folders of such folders: "
-                "several runs a side, and best made in turn (before, after, before, ...). Per communicator, collective "
+                "Compares recordings of the same job. Each job in the folder BEFORE, or in folders below it, is a run, and "
+                "so with AFTER: several runs a side, FOLDER@1 the first alone, and best made in turn (before, after, before, ...). Per communicator, collective "
                 "and size the median time before and after, the change with its 95 % interval (wide enough for all "
                 "rows together), and the seconds it makes on one rank. Sorted by seconds. Times are GPU times; rows "
                 "with host times only are shown and never judged.",

@@ -7,33 +7,38 @@
 #include "core/log/find.h"
 #include "core/base/util.h"
 
-struct capo_job *cli_job_load(const char *path)
+struct capo_job *cli_job_load_paths(const char *path, const struct capo_log_paths *paths)
 {
         _cleanup_(capo_job_freep) struct capo_job *job = capo_job_new();
-        _cleanup_free_ char *what = strdup(path);
-        struct capo_log_paths paths = {0};
         char why[512];
         int used = 0;
 
-        if (!job || !what) {
+        if (!job) {
                 capo_error("no memory");
                 return NULL;
         }
-        if (capo_log_find(&what, 1, &paths, why, sizeof why) < 0) {
-                capo_error("%s", why);
-                capo_log_paths_finish(&paths);
-                return NULL;
-        }
-        for (size_t i = 0; i < paths.n; i++) {
-                if (capo_job_add_log(job, paths.path[i], why, sizeof why, NULL, NULL) < 0)
-                        capo_warn("left out %s: %s", paths.path[i], why);
+        for (size_t i = 0; i < paths->n; i++) {
+                if (capo_job_add_log(job, paths->path[i], why, sizeof why, NULL, NULL) < 0)
+                        capo_warn("left out %s: %s", paths->path[i], why);
                 else
                         used++;
         }
-        capo_log_paths_finish(&paths);
         if (!used || capo_job_finish(job) < 0) {
                 capo_error("%s: no capo log to read", path);
                 return NULL;
         }
         return steal(&job);
+}
+
+struct capo_job *cli_job_load(const char *path)
+{
+        _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
+        _cleanup_free_ char *what = strdup(path);
+        char why[512] = "no memory";
+
+        if (!what || capo_log_find(&what, 1, &paths, why, sizeof why) < 0) {
+                capo_error("%s", why);
+                return NULL;
+        }
+        return cli_job_load_paths(path, &paths);
 }

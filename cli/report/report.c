@@ -47,8 +47,8 @@ static int recover_one(const struct capo_segment_info *info, void *arg)
         return 0;
 }
 
-/* What killed processes of this machine left in memory goes into their logs first. */
-static void recover(const struct capo_log_paths *paths)
+/* What killed processes of this machine left in memory goes into their logs first. True: a log may have been born. */
+static bool recover(const struct capo_log_paths *paths)
 {
         struct recovering sum = {0};
 
@@ -61,6 +61,7 @@ static void recover(const struct capo_log_paths *paths)
         if (sum.processes)
                 capo_info("took up %llu calls that %u killed process%s had not yet written",
                           (unsigned long long)sum.records, sum.processes, sum.processes > 1 ? "es" : "");
+        return sum.processes > 0;
 }
 
 struct progress {
@@ -169,9 +170,8 @@ static int run(void *options, int n, char **words)
                 capo_error("%s", why);
                 return CAPO_EXIT_FAIL;
         }
-        if (o->recover && paths.n_folders) {
-                recover(&paths);
-                capo_log_paths_finish(&paths); /* a log may have been born */
+        if (o->recover && recover(&paths)) {
+                capo_log_paths_finish(&paths);
                 if (capo_log_find(o->args, (size_t)o->n_args, &paths, why, sizeof why) < 0) {
                         capo_error("%s", why);
                         return CAPO_EXIT_FAIL;
@@ -222,8 +222,8 @@ const struct cli_command report_command = {
         .usage = "[OPTIONS] DIR|FILE...",
         .about =
                 "Merges the logs of all ranks of a job into one page: what its collectives cost, who came late, where "
-                "they were called, what was wrong. DIR stands for the logs in it; a folder of jobs (capo-logs/) for the "
-                "newest of them. What processes that were killed on this machine had not yet written is taken up first.",
+                "they were called, what was wrong. DIR stands for the newest job in it or in its folders (capo-logs/), "
+                "DIR@1 for the oldest. What processes that were killed on this machine had not yet written is taken up first.",
         .options = options,
         .after =
                 "How to read it. Times are per call, over all ranks; the column `clock` says what measured them: "

@@ -62,31 +62,51 @@ static void default_dir(char *dir, size_t room)
         snprintf(dir, room, "capo-logs/%s.%d", when, (int)getpid());
 }
 
-/* Make @dir and those above it; absolute in @path, because the command may change its folder. */
-static int make_dir(const char *dir, char *path, size_t room)
+/*
+ * Make @dir and those above it; absolute in @path, because the command may change its folder. *before: how many bytes of
+ * @path name what was there before. Another rank's capo run may take away meanwhile what it made and left empty.
+ */
+static int make_dir(const char *dir, char *path, size_t room, size_t *before)
 {
         char cwd[PATH_MAX];
+        int r = -ENOENT;
 
-        if (*dir == '/') {
-                if (snprintf(path, room, "%s", dir) >= (int)room)
-                        return -ENAMETOOLONG;
-        } else {
-                if (!getcwd(cwd, sizeof cwd))
-                        return -errno;
-                if (snprintf(path, room, "%s/%s", cwd, dir) >= (int)room)
-                        return -ENAMETOOLONG;
-        }
-        for (char *p = path + 1; *p; p++) {
-                if (*p != '/')
-                        continue;
-                *p = 0;
-                if (mkdir(path, 0700) && errno != EEXIST)
-                        return -errno;
-                *p = '/';
-        }
-        if (mkdir(path, 0700) && errno != EEXIST)
+        if (*dir == '/')
+                *cwd = 0;
+        else if (!getcwd(cwd, sizeof cwd))
                 return -errno;
-        return access(path, W_OK | X_OK) ? -errno : 0;
+        if (snprintf(path, room, "%s%s%s", cwd, *dir == '/' ? "" : "/", dir) >= (int)room)
+                return -ENAMETOOLONG;
+        *before = strlen(path);
+        for (int tries = 0; tries < 100 && r == -ENOENT; tries++) {
+                char *p = path;
+
+                r = 0;
+                while (p && r == 0) {
+                        p = strchr(p + 1, '/');
+                        if (p)
+                                *p = 0;
+                        if (mkdir(path, 0700) == 0)
+                                *before = *before < strlen(path) ? *before : strlen(path) - 1;
+                        else if (errno != EEXIST)
+                                r = -errno;
+                        if (p)
+                                *p = '/';
+                }
+                if (r == 0 && access(path, W_OK | X_OK) < 0)
+                        r = -errno;
+        }
+        return r;
+}
+
+/* What make_dir() made is taken away if it is empty: the recorder makes it again when there is something to write. */
+static void remove_empty(const char *path, size_t before)
+{
+        _cleanup_free_ char *copy = strdup(path);
+        char *end;
+
+        while (copy && strlen(copy) > before && rmdir(copy) == 0 && (end = strrchr(copy, '/')))
+                *end = 0;
 }
 
 /* Open MPI's launcher, whatever its name: it says so. Its relatives pass the environment on by themselves. */
@@ -259,6 +279,7 @@ static int set_profile(const struct run *run, char **command, const char *librar
 int run_exec(const struct run *run, char **command)
 {
         char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16];
+        size_t before = 0;
         int r;
 
         if (cli_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", library, sizeof library)) {
@@ -269,15 +290,17 @@ int run_exec(const struct run *run, char **command)
                 snprintf(dir, sizeof dir, "%s", run->dir);
         else
                 default_dir(dir, sizeof dir);
-        r = make_dir(dir, path, sizeof path);
+        r = make_dir(dir, path, sizeof path, &before);
         if (r < 0) {
                 capo_error("%s: cannot be used for logs: %s", dir, strerror(-r));
                 return CAPO_EXIT_FAIL;
         }
         run_setenv(CAPO_ENV_dir, path);
         r = run_allocation(run, path);
-        if (r)
+        if (r) {
+                remove_empty(path, before);
                 return r;
+        }
         if (run->trace)
                 run_setenv(CAPO_ENV_trace, run->trace);
         if (run->sample >= 0) {
@@ -292,8 +315,10 @@ int run_exec(const struct run *run, char **command)
                 run_setenv(CAPO_ENV_allow_modelled, "1");
         if (run->quiet)
                 run_setenv(CAPO_ENV_quiet, "1");
-        if (run->profile && set_profile(run, command, library))
+        if (run->profile && set_profile(run, command, library)) {
+                remove_empty(path, before);
                 return CAPO_EXIT_FAIL;
+        }
         /* What ran comes from NCCL's profiler interface (2.23 on); the plugin itself keeps quiet on releases where it
          * costs. */
         if (!getenv(CAPO_ENV_profiler) || strcmp(getenv(CAPO_ENV_profiler), "off"))
@@ -303,6 +328,7 @@ int run_exec(const struct run *run, char **command)
                 capo_info("recording to %s; afterwards: capo report %s", dir, dir);
         if (is_open_mpi(command[0]))
                 command = with_forwarding(command);
+        remove_empty(path, before);
         execvp(command[0], command);
         r = errno;
         capo_error("%s: %s", command[0], strerror(r));

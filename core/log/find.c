@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/util.h"
 #include "core/log/find.h"
+#include "core/log/jobs.h"
 
 /* Takes @path over; NULL is a want of memory. */
 static int add(char ***list, size_t *n, char *path)
@@ -79,74 +81,279 @@ static int64_t newest_in(const char *folder)
         return newest;
 }
 
-/* The folder in @parent with the newest log; NULL when none has any. *n_jobs: how many have some. */
-static char *newest_job(const char *parent, unsigned *n_jobs)
+/* A folder below the one that was named. */
+struct sub {
+        char *path;
+        int64_t newest_ns; /* its newest log was written */
+};
+
+struct subs {
+        struct sub *v;
+        size_t n;
+};
+
+static void subs_finish(struct subs *subs)
+{
+        for (size_t i = 0; i < subs->n; i++)
+                free(subs->v[i].path);
+        free(subs->v);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+        const struct sub *x = a, *y = b;
+
+        return x->newest_ns != y->newest_ns ? (x->newest_ns < y->newest_ns) - (x->newest_ns > y->newest_ns)
+                                            : -strcmp(x->path, y->path);
+}
+
+/* The folders in @parent that have logs, the newest first. */
+static int find_subs(const char *parent, struct subs *subs)
 {
         struct dirent **names = NULL;
-        int n = scandir(parent, &names, is_visible, alphasort);
-        int64_t newest = -1;
-        char *found = NULL;
+        int n = scandir(parent, &names, is_visible, alphasort), r = 0;
 
-        for (int i = 0; i < n; i++) {
+        for (int i = 0; i < n && r == 0; i++) {
                 char *path = join(parent, names[i]->d_name);
                 int64_t t = path ? newest_in(path) : -1;
 
-                *n_jobs += t >= 0;
-                if (t >= 0 && t >= newest) {
-                        newest = t;
-                        free(found);
-                        found = steal(&path);
-                }
+                if (t >= 0)
+                        r = capo_array_room(&subs->v, subs->n, sizeof *subs->v);
+                if (t >= 0 && r == 0)
+                        subs->v[subs->n++] = (struct sub){steal(&path), t};
                 free(path);
         }
         if (n >= 0)
                 free_names(names, n);
-        return found;
+        if (subs->n)
+                qsort(subs->v, subs->n, sizeof *subs->v, newest_first);
+        return r;
 }
 
-static int add_folder(const char *folder, struct capo_log_paths *out)
+/* All logs directly in @folder. */
+static int list(const char *folder, struct capo_log_paths *out)
 {
         struct dirent **names = NULL;
-        int n = scandir(folder, &names, is_log, alphasort), r;
-        unsigned n_jobs = 0;
+        int n = scandir(folder, &names, is_log, alphasort), r = 0;
 
         if (n < 0)
                 return -errno;
-        if (n == 0) {
-                _cleanup_free_ char *job = newest_job(folder, &n_jobs);
-
-                free_names(names, n);
-                if (!job)
-                        return add(&out->folder, &out->n_folders, strdup(folder));
-                if (n_jobs > 1)
-                        capo_info("%s holds logs of %u jobs; this is the newest: %s", folder, n_jobs, job);
-                return add_folder(job, out);
-        }
-        r = add(&out->folder, &out->n_folders, strdup(folder));
         for (int i = 0; i < n && r == 0; i++)
                 r = add(&out->path, &out->n, join(folder, names[i]->d_name));
         free_names(names, n);
         return r;
 }
 
+/* What lies in one folder that was named, and whose jobs they are. */
+struct found {
+        struct capo_log_paths all;
+        uint32_t *job;
+        struct capo_log_job *jobs;
+        int n_jobs;
+        size_t n_older; /* folders of logs that were not looked into: written before the newest job began */
+        bool below;     /* in folders below the one that was named */
+};
+
+static void found_finish(struct found *f)
+{
+        capo_log_paths_finish(&f->all);
+        free(f->job);
+        free(f->jobs);
+}
+
+static int who_is_who(struct found *f)
+{
+        free(f->job);
+        free(f->jobs);
+        f->jobs = NULL;
+        f->job = malloc((f->all.n + 1) * sizeof *f->job);
+        f->n_jobs = f->job ? capo_log_jobs(f->all.path, f->all.n, f->job, &f->jobs) : -ENOMEM;
+        return f->n_jobs < 0 ? f->n_jobs : 0;
+}
+
+/* @every: also jobs that are over when the newest begins. */
+static int look_into(const char *folder, bool every, struct found *f)
+{
+        _cleanup_(subs_finish) struct subs subs = {0};
+        int r = list(folder, &f->all);
+
+        if (r < 0)
+                return r;
+        if (f->all.n)
+                return who_is_who(f);
+        r = find_subs(folder, &subs);
+        f->below = true;
+        for (size_t i = 0; i < subs.n && r == 0; i++) {
+                /* a folder that was last written before the newest job began has nothing of it */
+                if (i == 1 && !every)
+                        r = who_is_who(f);
+                if (i && r == 0 && !every &&
+                    (!f->n_jobs || subs.v[i].newest_ns < (int64_t)f->jobs[f->n_jobs - 1].begin_ns)) {
+                        f->n_older = subs.n - i;
+                        break;
+                }
+                if (r == 0)
+                        r = list(subs.v[i].path, &f->all);
+        }
+        return r < 0 ? r : who_is_who(f);
+}
+
+static char *folder_of(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+
+        return slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : strdup(".");
+}
+
+static const char *time_text(uint64_t ns, char text[32])
+{
+        time_t t = (time_t)(ns / 1000000000);
+        struct tm tm;
+
+        strftime(text, 32, "%Y-%m-%d %H:%M:%S", localtime_r(&t, &tm));
+        return text;
+}
+
+/* One line about what is not shown. */
+static void say_others(const char *name, const struct found *f, uint32_t job)
+{
+        const struct capo_log_job *j = &f->jobs[job];
+        char text[32];
+
+        if (f->n_jobs > 1 && !f->n_older)
+                capo_info("%s holds %d jobs; this is job %u, the newest (%u log%s, from %s); %s@1 asks for the oldest",
+                          name, f->n_jobs, job + 1, j->n_logs, j->n_logs == 1 ? "" : "s", time_text(j->begin_ns, text),
+                          name);
+        else if (f->n_older)
+                capo_info(
+                        "%s holds older jobs too (%zu folders); this is the newest (%u log%s, from %s); name a folder, "
+                        "or %s@1 for the oldest",
+                        name, f->n_older + (size_t)f->n_jobs - 1, j->n_logs, j->n_logs == 1 ? "" : "s",
+                        time_text(j->begin_ns, text), name);
+}
+
+/* Is log @i in a folder of @job's, or is there no job at all? */
+static bool beside(const struct found *f, size_t i, uint32_t job)
+{
+        _cleanup_free_ char *of = folder_of(f->all.path[i]);
+
+        for (size_t k = 0; of && f->n_jobs && k < f->all.n; k++) {
+                _cleanup_free_ char *other = f->job[k] == job ? folder_of(f->all.path[k]) : NULL;
+
+                if (other && !strcmp(of, other))
+                        return true;
+        }
+        return !f->n_jobs;
+}
+
+/* The logs of @job, and those that cannot be read: nobody knows whose they are, and a page is to say so. */
+static int take_job(struct found *f, const char *folder, uint32_t job, struct capo_log_paths *out)
+{
+        int r = f->below ? 0 : add(&out->folder, &out->n_folders, strdup(folder));
+
+        for (size_t i = 0; i < f->all.n && r == 0; i++) {
+                if (f->job[i] != job && (f->job[i] != CAPO_LOG_NO_JOB || !beside(f, i, job)))
+                        continue;
+                if (f->below) {
+                        char *of = folder_of(f->all.path[i]);
+                        bool known = of && out->n_folders && !strcmp(out->folder[out->n_folders - 1], of);
+
+                        if (known)
+                                free(of);
+                        else
+                                r = add(&out->folder, &out->n_folders, of);
+                }
+                if (r == 0)
+                        r = add(&out->path, &out->n, strdup(f->all.path[i]));
+        }
+        return r;
+}
+
+/* @number: 0 the newest job, else which, from the oldest. */
+static int add_folder(const char *folder, unsigned long number, struct capo_log_paths *out)
+{
+        _cleanup_(found_finish) struct found f = {0};
+        int r = look_into(folder, number != 0, &f);
+        uint32_t job;
+
+        if (r < 0)
+                return r;
+        if (!f.all.n)
+                return number ? -ENOENT : add(&out->folder, &out->n_folders, strdup(folder));
+        if (number > (unsigned long)f.n_jobs)
+                return -ENOENT;
+        job = number ? (uint32_t)number - 1 : f.n_jobs ? (uint32_t)f.n_jobs - 1 : 0;
+        if (!number && f.n_jobs)
+                say_others(folder, &f, job);
+        return take_job(&f, folder, job, out);
+}
+
+/* "DIR@N": *number, and DIR, to be freed; NULL when @arg is none. */
+static char *numbered(const char *arg, unsigned long *number)
+{
+        const char *at = strrchr(arg, '@');
+        struct stat st;
+        char *folder, *end;
+
+        if (!at || at == arg || at[1] < '1' || at[1] > '9')
+                return NULL;
+        *number = strtoul(at + 1, &end, 10);
+        folder = *end ? NULL : strndup(arg, (size_t)(at - arg));
+        if (folder && (stat(folder, &st) < 0 || !S_ISDIR(st.st_mode))) {
+                free(folder);
+                return NULL;
+        }
+        return folder;
+}
+
 int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, char *why, size_t why_size)
 {
         for (size_t i = 0; i < n_args; i++) {
+                _cleanup_free_ char *folder = NULL;
+                unsigned long number = 0;
                 struct stat st;
                 int r;
 
-                if (stat(args[i], &st) < 0)
+                if (stat(args[i], &st) < 0) {
                         r = -errno;
-                else if (S_ISDIR(st.st_mode))
-                        r = add_folder(args[i], out);
-                else
+                        folder = numbered(args[i], &number);
+                        if (folder && (r = add_folder(folder, number, out)) == -ENOENT) {
+                                snprintf(why, why_size, "%s: there is no job %lu in that folder", args[i], number);
+                                return r;
+                        }
+                } else if (S_ISDIR(st.st_mode)) {
+                        r = add_folder(args[i], 0, out);
+                } else {
                         r = add(&out->path, &out->n, strdup(args[i]));
+                }
                 if (r < 0) {
                         snprintf(why, why_size, "%s: %s", args[i], strerror(-r));
                         return r;
                 }
         }
         return 0;
+}
+
+int capo_log_find_jobs(const char *folder, struct capo_log_paths **jobs, size_t *n_jobs)
+{
+        _cleanup_(found_finish) struct found f = {0};
+        struct stat st;
+        int r;
+
+        *n_jobs = 0;
+        *jobs = NULL;
+        if (stat(folder, &st) < 0 || !S_ISDIR(st.st_mode))
+                return 0;
+        r = look_into(folder, true, &f);
+        if (r < 0 || !f.n_jobs)
+                return r;
+        *jobs = calloc((size_t)f.n_jobs, sizeof **jobs);
+        if (!*jobs)
+                return -ENOMEM;
+        *n_jobs = (size_t)f.n_jobs;
+        for (size_t i = 0; i < *n_jobs && r == 0; i++)
+                r = take_job(&f, folder, (uint32_t)i, &(*jobs)[i]);
+        return r;
 }
 
 void capo_log_paths_finish(struct capo_log_paths *paths)

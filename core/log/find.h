@@ -7,22 +7,32 @@
 #include <stddef.h>
 
 struct capo_log_paths {
-        char **path; /* sorted by name inside each folder, folders and files in the order given */
+        char **path; /* sorted by name inside each folder */
         size_t n;
         char **folder; /* the folders they were found in */
         size_t n_folders;
 };
 
 /**
- * capo_log_find() - files as they are; a folder stands for its *.capo
+ * capo_log_find() - files as they are; a folder stands for the newest job in it
  * @out: filled from empty; capo_log_paths_finish() it in any case
  *
- * A folder without logs that has folders with logs (capo-logs/, one folder per job) stands for the newest of them, by
- * the newest log in it; one line says which. A folder without any logs adds nothing but itself to out->folder.
+ * A folder has logs (*.capo) or folders of logs (capo-logs/). Which of them are of one job core/log/jobs.h finds out: a
+ * folder may hold several, and the ranks of one may be in several folders. One line says what else there is. FOLDER@N is
+ * its Nth job, the oldest first. Logs that cannot be read come with any job. A folder without any logs adds nothing but
+ * itself to out->folder.
  *
  * Return: 0; -ENOMEM; -errno with @why: "PATH: cause".
  */
 int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, char *why, size_t why_size);
 void capo_log_paths_finish(struct capo_log_paths *paths);
+
+/**
+ * capo_log_find_jobs() - every job in @folder, the oldest first, as FOLDER@N counts
+ * @jobs: set to *n_jobs items, in any case: capo_log_paths_finish() each and free() it. None when @folder is no folder.
+ *
+ * Return: 0 or -errno.
+ */
+int capo_log_find_jobs(const char *folder, struct capo_log_paths **jobs, size_t *n_jobs);
 
 #endif

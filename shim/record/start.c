@@ -414,7 +414,7 @@ static int make_folder(const char *dir)
                         *p = '/';
                 }
         }
-        if (mkdir(path, 0777) && errno != EEXIST)
+        if (mkdir(path, 0700) && errno != EEXIST)
                 return -errno;
         return stat(path, &st) ? -errno : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 }

@@ -26,12 +26,16 @@ cd "$dir" || exit 1
 
 got=$("$capo" run --quiet --dir logs/x --trace all --sample 3 -- sh -c 'echo "$CAPO_DIR $CAPO_TRACE $CAPO_GPU_SAMPLE ${LD_PRELOAD##*/}"')
 [ "$got" = "$(pwd -P)/logs/x all 3 libcapo.so" ] || [ "$got" = "$PWD/logs/x all 3 libcapo.so" ] || fail "environment: $got"
-[ "$(stat -c %a logs/x)" = 700 ] || fail "mode of the folder: $(stat -c %a logs/x)"
-[ -z "$(ls -A logs/x)" ] || fail "a process that calls nothing left files: $(ls -A logs/x)"
+[ ! -e logs ] || fail "a job that calls nothing left a folder: $(find logs)"
+mkdir -p kept/x
+"$capo" run --quiet --dir kept/x -- true
+[ -d kept/x ] && [ -z "$(ls -A kept/x)" ] || fail "a folder that was there is not as it was: $(ls -A kept/x)"
+"$capo" run --quiet --dir logs/y --profile nosuch -- true 2>/dev/null
+[ ! -e logs ] || fail "a job that did not start left a folder"
 got=$(LD_PRELOAD=/lib/x86_64-linux-gnu/libdl.so.2 "$capo" run --quiet -- sh -c 'echo $LD_PRELOAD' 2>/dev/null)
 case $got in */libcapo.so:/lib/x86_64-linux-gnu/libdl.so.2) ;; *) fail "an earlier LD_PRELOAD is lost: $got" ;; esac
-SLURM_JOB_ID=77 SLURM_STEP_ID=1 "$capo" run --quiet -- true
-[ -d capo-logs/77.1 ] || fail "job id is not in the folder's name"
+got=$(SLURM_JOB_ID=77 SLURM_STEP_ID=1 "$capo" run --quiet -- sh -c 'echo $CAPO_DIR')
+[ "${got%/capo-logs/77.1}" != "$got" ] || fail "job id is not in the folder's name: $got"
 if [ "$(id -u)" != 0 ]; then
         mkdir ro && chmod 500 ro
         "$capo" run --dir ro/x -- true 2>/dev/null && fail "an unwritable folder is accepted"
