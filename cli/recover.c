@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo recover: what killed processes left in memory goes into their logs (core/log/segment.h does it). */
+/* capo recover: what killed processes left in memory goes into their logs (core/log/recover.h does it). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
-#include "core/log/segment.h"
+#include "core/log/recover.h"
 #include "core/base/util.h"
 
 struct run {

@@ -16,7 +16,7 @@
 #include "cli/report/report.h"
 #include "core/base/calls.h"
 #include "core/log/find.h"
-#include "core/log/segment.h"
+#include "core/log/recover.h"
 #include "core/base/util.h"
 #include "profiles/job/judge.h"
 #include "profiles/job/stats.h"

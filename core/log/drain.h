@@ -7,6 +7,7 @@
 #ifndef CAPO_DRAIN_H
 #define CAPO_DRAIN_H
 
+#include "core/log/describe.h"
 #include "core/log/segment.h"
 
 struct capo_drain; /* look-up tables and buffers, private to whoever drains */
@@ -43,9 +44,7 @@ int capo_drain_text(struct capo_drain *d);
  */
 int capo_drain_finish(struct capo_drain *d, unsigned clean);
 
-/** capo_drain_resolve() - called once per new site on the draining side, to turn pc[] into @text; NULL: numbers only.
- */
-typedef unsigned (*capo_site_text_fn)(const struct capo_seg_site *site, char *text, unsigned room);
+/** capo_drain_resolve() - who turns a site's pc[] into text, on the draining side; NULL: numbers only. */
 void capo_drain_resolve(struct capo_drain *d, capo_site_text_fn site_text);
 
 #endif

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Making, finding and taking over segments. The life sign is a POSIX record lock: the kernel drops it with the process
- * whatever kills it, a fork does not inherit it, and it works across pid namespaces that share a /dev/shm. Programs
- * that close all descriptors drop it too, so within one pid namespace /proc is asked as well.
- */
-#include <dirent.h>
+/* Making and growing the segment of this process. Who takes over what it leaves: recover.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,10 +10,9 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
-#include "core/log/drain.h"
-#include "core/log/write.h"
-#include "core/log/segment.h"
 #include "core/base/util.h"
+#include "core/log/alive.h"
+#include "core/log/segment.h"
 
 #define PAGE        4096u
 #define MAX_THREADS 1024u
@@ -37,49 +31,6 @@ static uint32_t power_of_two(uint64_t v, uint32_t least, uint32_t most)
         return p;
 }
 
-/* A short text file, whole. Returns its length without the newline, or -errno. */
-static int read_text(const char *path, char *text, size_t room)
-{
-        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t n;
-
-        if (fd < 0)
-                return -errno;
-        n = read(fd, text, room - 1);
-        if (n < 0)
-                return -errno;
-        while (n > 0 && text[n - 1] == '\n')
-                n--;
-        text[n] = 0;
-        return (int)n;
-}
-
-/* Field 22 of /proc/<pid>/stat; the command in field 2 may hold anything, so count from the last ')'. 0: no process, or
- * one that only waits for its parent to notice its end (state Z or X). */
-static uint64_t start_time(int pid)
-{
-        char path[48], text[1024], *p;
-        uint64_t v = 0;
-
-        snprintf(path, sizeof path, "/proc/%d/stat", pid);
-        if (read_text(path, text, sizeof text) < 0 || !(p = strrchr(text, ')')))
-                return 0;
-        if (p[1] && (p[2] == 'Z' || p[2] == 'X'))
-                return 0;
-        for (int field = 2; p && field < 22; field++)
-                p = strchr(p + 1, ' ');
-        if (p)
-                v = strtoull(p + 1, NULL, 10);
-        return v;
-}
-
-static uint64_t pid_namespace(void)
-{
-        struct stat st;
-
-        return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
-}
-
 /* A descriptor out of the way of programs that count on low numbers. */
 static int move_high(int fd)
 {
@@ -91,7 +42,7 @@ static int move_high(int fd)
         return high;
 }
 
-static void lay_out(struct capo_segment_header *h, const struct capo_segment_config *config)
+void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segment_config *config)
 {
         static const struct {
                 uint32_t item, capacity;
@@ -131,13 +82,6 @@ static void lay_out(struct capo_segment_header *h, const struct capo_segment_con
         h->size = offset;
 }
 
-static int lock_file(int fd)
-{
-        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-
-        return fcntl(fd, F_SETLK, &lock) ? -errno : 0;
-}
-
 /* The file, mapped; or -errno. */
 static int create_file(struct capo_segment *seg, const char *dir, uint64_t size, void **out)
 {
@@ -151,7 +95,7 @@ static int create_file(struct capo_segment *seg, const char *dir, uint64_t size,
                 if (n)
                         snprintf(suffix, sizeof suffix, ".%d", n);
                 snprintf(seg->path, sizeof seg->path, "%s/capo-%u-%d-%" PRIu64 "%s", dir, (unsigned)geteuid(),
-                         (int)getpid(), start_time(getpid()), suffix);
+                         (int)getpid(), capo_alive_since(getpid()), suffix);
                 fd = open(seg->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
                 if (fd < 0 && errno != EEXIST)
                         return -errno;
@@ -159,7 +103,7 @@ static int create_file(struct capo_segment *seg, const char *dir, uint64_t size,
         if (fd < 0)
                 return -EEXIST;
         fd = move_high(fd);
-        r = lock_file(fd);
+        r = capo_alive_lock(fd);
         if (r == 0)
                 r = -posix_fallocate(fd, 0, (off_t)round_up(sizeof(struct capo_segment_header), PAGE));
         if (r == 0 && fstat(fd, &st))
@@ -188,7 +132,7 @@ int capo_segment_create(struct capo_segment *seg, const char *dir, const struct 
         int r;
 
         *seg = (struct capo_segment){.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
-        lay_out(&plan, config);
+        capo_segment_lay_out(&plan, config);
         r = create_file(seg, dir, plan.size, &p);
         if (r < 0) {
                 seg->path[0] = 0;
@@ -205,9 +149,9 @@ int capo_segment_create(struct capo_segment *seg, const char *dir, const struct 
         seg->header->header_size = sizeof plan;
         seg->header->pid = getpid();
         seg->header->uid = geteuid();
-        seg->header->start_time = start_time(getpid());
-        seg->header->pid_ns = pid_namespace();
-        if (read_text("/proc/sys/kernel/random/boot_id", seg->header->boot_id, sizeof seg->header->boot_id) < 0)
+        seg->header->start_time = capo_alive_since(getpid());
+        seg->header->pid_ns = capo_alive_namespace();
+        if (capo_alive_text("/proc/sys/kernel/random/boot_id", seg->header->boot_id, sizeof seg->header->boot_id) < 0)
                 seg->header->boot_id[0] = 0;
         if (gethostname(seg->header->host, sizeof seg->header->host - 1))
                 strcpy(seg->header->host, "localhost");
@@ -239,6 +183,8 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
                 want = id == CAPO_AREA_RINGS ? n : a->capacity;
         begin = a->offset + have * a->item / PAGE * PAGE;
         end = round_up(a->offset + want * a->item, PAGE);
+        if (end > round_up(seg->header->size, PAGE)) /* of a dead process's file only what is there is mapped */
+                return -ENOSPC;
         if (seg->fd >= 0 && (!still_ours(seg) || posix_fallocate(seg->fd, (off_t)begin, (off_t)(end - begin)))) {
                 errno = saved;
                 return -ENOSPC;
@@ -270,209 +216,4 @@ void capo_segment_forget(struct capo_segment *seg)
         if (seg->fd >= 0 && still_ours(seg))
                 close(seg->fd);
         *seg = (struct capo_segment){.fd = -1};
-}
-
-/* Map a dead process's file privately, every number in it checked. */
-static int attach(int fd, struct capo_segment *seg)
-{
-        struct capo_segment_header *h, plan = {0};
-        struct capo_area *flight;
-        struct stat st;
-        size_t size;
-
-        if (fstat(fd, &st))
-                return -errno;
-        if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (size_t)st.st_size < sizeof *h)
-                return -EBADMSG;
-        size = (size_t)st.st_size;
-        h = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-        if (h == MAP_FAILED)
-                return -errno;
-        *seg = (struct capo_segment){.header = h, .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
-        if (memcmp(h->magic, CAPO_SEGMENT_MAGIC, 8) || h->version != CAPO_SEGMENT_VERSION ||
-            h->header_size != sizeof *h || !h->born || !h->ring_records || (h->ring_records & (h->ring_records - 1)) ||
-            !h->flight_records || (h->flight_records & (h->flight_records - 1)) || h->flight_keep > h->flight_records ||
-            h->commit_now > 1)
-                goto bad;
-        h->log_path[sizeof h->log_path - 1] = h->host[sizeof h->host - 1] = h->boot_id[sizeof h->boot_id - 1] = 0;
-        lay_out(&plan, &(struct capo_segment_config){
-                               .ring_bytes = h->ring_records * sizeof(struct capo_record),
-                               .flight_records = h->flight_records,
-                               .trace_all = h->trace_all,
-                       });
-        for (int i = 0; i < CAPO_AREAS; i++) { /* the layout follows from a few numbers: any other is damage */
-                struct capo_area *a = &h->areas[i], *p = &plan.areas[i];
-
-                if (a->offset != p->offset || a->item != p->item || a->capacity != p->capacity ||
-                    a->committed > a->capacity || (a->committed && a->offset + a->committed * a->item > size))
-                        goto bad;
-                if (a->used > a->committed)
-                        a->used = a->committed;
-        }
-        if (h->kept_now > 2 || (h->kept_now && (h->kept_size[h->kept_now - 1] > CAPO_KEPT_HALF ||
-                                                (h->kept_now - 1) * CAPO_KEPT_HALF + h->kept_size[h->kept_now - 1] >
-                                                        h->areas[CAPO_AREA_KEPT].committed)))
-                goto bad;
-        flight = &h->areas[CAPO_AREA_FLIGHT];
-        if ((h->flight_head > flight->committed && flight->committed < flight->capacity) ||
-            (h->text_head && h->areas[CAPO_AREA_TEXT].committed < h->areas[CAPO_AREA_TEXT].capacity) ||
-            h->commit[h->commit_now].text_tail > h->text_head || h->commit[h->commit_now].flight_tail > h->flight_head)
-                goto bad;
-        if (h->flight_head - h->commit[h->commit_now].flight_tail > h->flight_records)
-                h->commit[h->commit_now].flight_tail = h->flight_head - h->flight_records;
-        h->size = size;
-        return 0;
-bad:
-        munmap(h, size);
-        seg->header = NULL;
-        return -EBADMSG;
-}
-
-/* -EBUSY while the process lives. On success this process holds the lock, so that nobody else recovers it meanwhile. */
-static int check_dead(int fd, const struct capo_segment_header *h)
-{
-        char boot_id[sizeof h->boot_id] = "";
-
-        if (lock_file(fd))
-                return -EBUSY;
-        read_text("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
-        if (h->pid_ns == pid_namespace() && !strcmp(boot_id, h->boot_id) && start_time(h->pid) == h->start_time &&
-            h->pid != getpid())
-                return -EBUSY;
-        return 0;
-}
-
-static uint64_t count_left(const struct capo_segment *seg)
-{
-        const struct capo_segment_header *h = seg->header;
-        uint64_t n = 0;
-
-        for (uint32_t i = 0; i < h->areas[CAPO_AREA_RINGS].used; i++) {
-                const struct capo_ring *ring = capo_area_at(seg, CAPO_AREA_RINGS, i);
-
-                n += ring->head - ring->tail;
-        }
-        for (uint32_t i = 0; i < h->areas[CAPO_AREA_SLOTS].used; i++)
-                n += ((struct capo_slot *)capo_area_at(seg, CAPO_AREA_SLOTS, i))->state >= CAPO_SLOT_ARMED;
-        return n;
-}
-
-static void describe(const struct capo_segment *seg, const char *path, struct capo_segment_info *info)
-{
-        const struct capo_segment_header *h = seg->header;
-
-        *info = (struct capo_segment_info){.pid = h->pid, .records = count_left(seg)};
-        snprintf(info->path, sizeof info->path, "%s", path);
-        memcpy(info->host, h->host, sizeof info->host);
-        memcpy(info->log_path, h->log_path, sizeof info->log_path);
-}
-
-static bool in_folder(const char *file, const char *dir)
-{
-        char real[4096];
-        const char *slash = strrchr(file, '/');
-        size_t n;
-
-        if (!dir)
-                return true;
-        if (!slash || !realpath(dir, real))
-                return false;
-        n = strlen(real);
-        return n == (size_t)(slash - file) && !memcmp(real, file, n);
-}
-
-static void close_dirp(DIR **d)
-{
-        if (*d)
-                closedir(*d);
-}
-
-int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
-                           int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
-{
-        const char *folder = shm_dir ? shm_dir : CAPO_SEGMENT_DIR;
-        _cleanup_(close_dirp) DIR *dir = opendir(folder);
-        struct dirent *entry;
-        char prefix[32];
-        int n = 0;
-
-        if (!dir)
-                return -errno;
-        snprintf(prefix, sizeof prefix, "capo-%u-", (unsigned)geteuid());
-        while ((entry = readdir(dir))) {
-                struct capo_segment_info info;
-                struct capo_segment seg;
-                char path[96];
-                int fd, r;
-
-                if (strncmp(entry->d_name, prefix, strlen(prefix)) ||
-                    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path)
-                        continue;
-                fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-                if (fd < 0)
-                        continue;
-                r = attach(fd, &seg);
-                if (r == 0) {
-                        r = check_dead(fd, seg.header);
-                        if (r == 0 && in_folder(seg.header->log_path, log_dir)) {
-                                describe(&seg, path, &info);
-                                n++;
-                        } else {
-                                r = -EAGAIN;
-                        }
-                        munmap(seg.header, seg.header->size);
-                }
-                close(fd);
-                if (r == 0 && (r = found(&info, cookie)))
-                        return r;
-        }
-        return n;
-}
-
-static int recover(int fd, const char *path, const char *log, struct capo_segment_info *out)
-{
-        struct capo_segment seg;
-        struct capo_drain *drain;
-        struct capo_segment_info info;
-        int r = attach(fd, &seg);
-
-        if (r < 0)
-                return r;
-        r = check_dead(fd, seg.header);
-        if (r < 0)
-                goto out;
-        describe(&seg, path, &info);
-        if (log) {
-                _cleanup_free_ char *absolute = realpath(log, NULL); /* NULL: not there yet */
-
-                if (snprintf(info.log_path, sizeof info.log_path, "%s", absolute ? absolute : log) >=
-                    (int)sizeof info.log_path) {
-                        r = -ENAMETOOLONG;
-                        goto out;
-                }
-                memcpy(seg.header->log_path, info.log_path, sizeof info.log_path);
-        }
-        r = seg.header->log_path[0] ? capo_drain_new(&seg, &drain) : -ENOENT;
-        if (r < 0)
-                goto out;
-        r = capo_drain_take_over(drain);
-        if (r == 0) {
-                capo_drain_round(drain);
-                r = capo_drain_finish(drain, 2);
-        }
-        capo_drain_free(drain);
-        if (r == 0 && unlink(path))
-                r = -errno;
-        if (r == 0 && out)
-                *out = info;
-out:
-        munmap(seg.header, seg.header->size);
-        return r;
-}
-
-int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out)
-{
-        _cleanup_close_ int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-
-        return fd < 0 ? -errno : recover(fd, path, log, out);
 }

@@ -166,9 +166,9 @@ struct capo_segment_header {
         _Atomic uint64_t text_lost; /* bytes */
         _Atomic uint32_t kept_now;  /* 1 or 2: the half of the kept area that is whole; 0 none */
         uint32_t kept_size[2];      /* bytes */
-        uint32_t reserved;
-        _Atomic uint32_t threads; /* numbers given out */
-        uint64_t calls;           /* taken out of rings and slots */
+        uint32_t unkept;            /* calls that found no memory in the flight area */
+        _Atomic uint32_t threads;   /* numbers given out */
+        uint64_t calls;             /* taken out of rings and slots */
         uint64_t shape_overflow, bytes_lost;
         double cost_ns;
         uint64_t last_write_ns; /* CLOCK_MONOTONIC of the last checkpoint */
@@ -198,6 +198,10 @@ static inline void *capo_area_at(const struct capo_segment *seg, enum capo_area_
         return (char *)seg->header + area->offset + i * area->item;
 }
 
+/** capo_segment_lay_out() - where everything lies follows from a few numbers: fills areas, size and the counts of
+ * records of @h. */
+void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segment_config *config);
+
 /**
  * capo_segment_create() - the segment of this process
  * @dir: CAPO_SEGMENT_DIR; tests give another
@@ -220,40 +224,5 @@ void capo_segment_remove(struct capo_segment *seg);
 
 /** capo_segment_forget() - in a fork's child: let go of the parent's file without touching it. */
 void capo_segment_forget(struct capo_segment *seg);
-
-/* What a dead process left. */
-struct capo_segment_info {
-        char path[96];
-        int pid;
-        char host[72];
-        char log_path[1024];
-        uint64_t records; /* published and not yet in any log */
-};
-
-/**
- * capo_segment_find_dead() - segments in @shm_dir (NULL: CAPO_SEGMENT_DIR) of this user whose process is gone
- * @log_dir: only those whose log is, or was to be, directly in this folder; NULL for all
- * @found:   called for each; stop early by returning non-zero
- *
- * Left alone without a word: files of other users, of other versions, not whole, or of a living process (which holds a
- * lock on its file; and, in the same pid namespace, has a /proc entry with the same start time).
- *
- * Return: number found, or what @found returned, or -errno when the folder cannot be read.
- */
-int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
-                           int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie);
-
-/**
- * capo_segment_recover() - bring what a dead process left into its log, and remove the segment
- * @path: as found by capo_segment_find_dead()
- * @log:  where to append; NULL: the path the process itself used. Created when missing.
- * @out:  room for the log's path and the number of records taken; may be NULL
- *
- * Runs the very drain the process ran. A torn last frame in the log is cut off first. Repeating after a failure is
- * safe: the segment is mapped privately and removed only after the log is on its way to disk (fsync).
- *
- * Return: 0; -EBUSY when the process lives; -EBADMSG when it is not a whole segment; other -errno of file operations.
- */
-int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out);
 
 #endif

@@ -13,7 +13,7 @@
 #include "core/base/calls.h"
 #include "core/log/info.h"
 #include "core/log/read.h"
-#include "core/log/segment.h"
+#include "core/log/recover.h"
 
 static struct {
         struct capo_log_cell cell;

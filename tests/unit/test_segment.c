@@ -1,204 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A dead process's segment: taken up whole, left alone when it is not one, and never a crash whatever its bytes. */
+/* A living process's segment: its layout, and memory that comes as it is asked for. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/log/read.h"
 #include "core/log/segment.h"
 
-#define CALLS 200
-
-static char dir[] = "/tmp/capo-segment-XXXXXX";
-static char segment[96], log_path[128];
-
-/* A frame in a half of the kept area, as shim/record/start.c puts it there. */
-static void keep(struct capo_segment *seg, unsigned half, const char *text)
+Test(segment, areas_follow_each_other)
 {
-        uint32_t *size = &seg->header->kept_size[half - 1], head[2] = {CAPO_FRAME_FABRIC, (uint32_t)strlen(text)};
-        uint32_t at = (half - 1) * CAPO_KEPT_HALF + *size;
+        static const struct {
+                uint64_t ring_bytes, flight;
+                bool all;
+                uint32_t ring, records, keep;
+        } rows[] = {
+                {0, 0, false, 64, 64, 0},
+                {65 * 64, 100, false, 128, 128, 100},
+                {1 << 20, 100, true, 16384, 16384, 16384},
+                {UINT64_MAX, UINT64_MAX / 2, false, 1 << 20, 1 << 22, 1 << 22},
+        };
 
-        if (capo_area_commit(seg, CAPO_AREA_KEPT, at + 8 + head[1]))
-                _exit(1);
-        memcpy(capo_area_at(seg, CAPO_AREA_KEPT, at), head, sizeof head);
-        memcpy(capo_area_at(seg, CAPO_AREA_KEPT, at + 8), text, head[1]);
-        *size += 8 + ((head[1] + 7) & ~7u);
-}
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                struct capo_segment_header h = {0};
+                uint64_t end = sizeof h;
 
-/* In a child: a segment with calls in a ring, left behind. Its name goes to the parent. */
-static void leave_segment(int out)
-{
-        struct capo_segment_config config = {.ring_bytes = 256 * 64, .flight_records = 64};
-        struct capo_segment seg;
-        struct capo_ring *ring;
-
-        if (capo_segment_create(&seg, dir, &config) || seg.fd < 0)
-                _exit(1);
-        capo_clock_init(&seg.header->clock);
-        capo_clock_ready(&seg.header->clock);
-        snprintf(seg.header->log_path, sizeof seg.header->log_path, "%s/left.capo", dir);
-        if (capo_area_commit(&seg, CAPO_AREA_RINGS, 1))
-                _exit(1);
-        seg.header->areas[CAPO_AREA_RINGS].used = 1;
-        ring = capo_area_at(&seg, CAPO_AREA_RINGS, 0);
-        for (uint32_t i = 0; i < CALLS; i++) {
-                ring->records[i] = (struct capo_record){
-                        .t_begin = seg.header->clock.t0_ticks + i * 1000,
-                        .t_end = seg.header->clock.t0_ticks + i * 1000 + 100,
-                        .bytes = 64u << i % 5,
-                        .seq = i + 1,
-                        .peer = -1,
-                        .call = CAPO_CALL_ALLREDUCE,
-                        .clock = CAPO_CLOCK_HOST,
-                        .thread = 1,
-                };
-                ring->head = i + 1;
-        }
-        keep(&seg, 1, "not in force\n");
-        keep(&seg, 2, "first\n");
-        keep(&seg, 2, "and second\n");
-        seg.header->kept_now = 2;
-        seg.header->born = 1;
-        if (write(out, seg.path, sizeof seg.path) < 0)
-                _exit(1);
-        _exit(0);
-}
-
-static void setup(void)
-{
-        int pipes[2], status;
-        pid_t pid;
-
-        cr_assert(mkdtemp(dir) && pipe(pipes) == 0);
-        pid = fork();
-        if (pid == 0)
-                leave_segment(pipes[1]);
-        cr_assert(waitpid(pid, &status, 0) == pid && status == 0);
-        cr_assert(read(pipes[0], segment, 64) == 64);
-        snprintf(log_path, sizeof log_path, "%s/left.capo", dir);
-}
-
-static void teardown(void)
-{
-        char command[64];
-
-        snprintf(command, sizeof command, "rm -rf %s", dir);
-        cr_assert(system(command) == 0);
-}
-
-static int count(const struct capo_segment_info *info, void *cookie)
-{
-        *(uint64_t *)cookie += info->records;
-        return 0;
-}
-
-TestSuite(segment, .init = setup, .fini = teardown);
-
-Test(segment, what_was_left_is_found_and_taken)
-{
-        struct capo_segment_info info;
-        struct capo_log_frame f;
-        struct capo_log_hist_view host, gpu;
-        struct capo_log_cell cell;
-        struct capo_log_columns columns;
-        struct capo_log_end end = {0};
-        uint64_t left = 0, calls = 0, counted = 0;
-        struct capo_log *log;
-        char why[200], kept[64] = "";
-
-        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 1);
-        cr_assert_eq(left, CALLS);
-        cr_assert_eq(capo_segment_find_dead(dir, "/tmp", count, &left), 0); /* another job's */
-        cr_assert_eq(capo_segment_recover(segment, NULL, &info), 0);
-        cr_assert_str_eq(info.log_path, log_path);
-        cr_assert_eq(access(segment, F_OK), -1);
-        cr_assert_eq(capo_segment_recover(segment, NULL, &info), -ENOENT);
-        cr_assert_eq(capo_log_open(log_path, &log, why, sizeof why), 0, "%s", why);
-        while (capo_log_next(log, &f) > 0) {
-                if (f.type == CAPO_FRAME_BLOCK && capo_log_block(&f, &columns) == 0)
-                        calls += columns.n;
-                else if (f.type == CAPO_FRAME_CELL && capo_log_cell(&f, &cell, &host, &gpu) == 0)
-                        counted += cell.count;
-                else if (f.type == CAPO_FRAME_FABRIC)
-                        strncat(kept, f.payload, f.size);
-                else if (f.type == CAPO_FRAME_END)
-                        cr_assert_eq(capo_log_end(&f, &end), 0);
-        }
-        capo_log_close(log);
-        cr_assert_eq(counted, CALLS);
-        cr_assert_eq(calls, 64); /* the flight recorder's */
-        cr_assert_eq(end.calls, CALLS);
-        cr_assert_str_eq(kept, "first\nand second\n");
-        cr_assert_eq(end.clean, 2);
-}
-
-Test(segment, others_files_are_left_alone)
-{
-        char path[160];
-        uint64_t left = 0;
-        FILE *f;
-
-        cr_assert_eq(unlink(segment), 0);
-        snprintf(path, sizeof path, "%s/capo-%u-1-1", dir, (unsigned)geteuid());
-        f = fopen(path, "w");
-        cr_assert(f && fputs("not a segment", f) >= 0);
-        fclose(f);
-        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 0);
-        cr_assert_eq(capo_segment_recover(path, NULL, NULL), -EBADMSG);
-        cr_assert_eq(unlink(path), 0);
-        cr_assert_eq(symlink("/etc/passwd", path), 0);
-        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 0);
-        cr_assert_eq(capo_segment_recover(path, NULL, NULL), -ELOOP);
-        cr_assert_eq(access(path, F_OK), 0);
-}
-
-/* Flip a few bytes of the header, or anywhere, many times over. */
-Test(segment, damage_is_no_crash, .timeout = 60)
-{
-        static char good[8 << 20];
-        struct stat st;
-        char copy[160], log[160];
-        int fd = open(segment, O_RDONLY), status;
-        unsigned seed = 1;
-
-        cr_assert(fd >= 0 && fstat(fd, &st) == 0);
-        cr_assert_gt(st.st_size, 0);
-        snprintf(copy, sizeof copy, "%s/capo-%u-7-7", dir, (unsigned)geteuid());
-        snprintf(log, sizeof log, "%s/other.capo", dir);
-        for (int i = 0; i < 100; i++) {
-                pid_t pid = fork();
-
-                if (pid == 0) {
-                        size_t head = sizeof(struct capo_segment_header);
-                        uint64_t ring;
-                        int out = open(copy, O_RDWR | O_CREAT | O_TRUNC, 0600);
-
-                        if (pread(fd, good, head, 0) != (ssize_t)head || ftruncate(out, st.st_size))
-                                _exit(1);
-                        ring = ((struct capo_segment_header *)good)->areas[CAPO_AREA_RINGS].offset;
-                        srand(seed + (unsigned)i);
-                        for (int k = 0; k < 1 + i % 4; k++)
-                                good[rand() % (int)head] ^= (char)(1 << rand() % 8);
-                        if (pwrite(out, good, head, 0) < 0 || pread(fd, good, 16384, (off_t)ring) < 0)
-                                _exit(1);
-                        for (int k = 0; k < i % 3; k++)
-                                good[rand() % 16384] ^= (char)(1 << rand() % 8);
-                        if (pwrite(out, good, 16384, (off_t)ring) < 0)
-                                _exit(1);
-                        close(2);
-                        capo_segment_recover(copy, log, NULL);
-                        _exit(0);
+                capo_segment_lay_out(&h, &(struct capo_segment_config){.ring_bytes = rows[i].ring_bytes,
+                                                                       .flight_records = rows[i].flight,
+                                                                       .trace_all = rows[i].all});
+                cr_expect_eq(h.ring_records, rows[i].ring, "row %zu: %u", i, h.ring_records);
+                cr_expect_eq(h.flight_records, rows[i].records, "row %zu: %u", i, h.flight_records);
+                cr_expect_eq(h.flight_keep, rows[i].keep, "row %zu: %u", i, h.flight_keep);
+                for (int a = 0; a < CAPO_AREAS; a++) {
+                        cr_expect(h.areas[a].offset >= end && h.areas[a].offset % 4096 == 0, "row %zu area %d", i, a);
+                        end = h.areas[a].offset + h.areas[a].item * h.areas[a].capacity;
                 }
-                cr_assert(waitpid(pid, &status, 0) == pid);
-                cr_assert_eq(status, 0, "status %x with seed %d", status, i);
-                unlink(log);
-                unlink(copy);
+                cr_expect_geq(h.size, end);
         }
-        close(fd);
+}
+
+Test(segment, memory_comes_in_pages_and_ends_at_the_capacity)
+{
+        struct capo_segment_config config = {.ring_bytes = 4096, .flight_records = 64};
+        char dir[] = "/tmp/capo-segment-XXXXXX";
+        struct capo_segment seg;
+        struct capo_area *cells;
+
+        cr_assert(mkdtemp(dir));
+        cr_assert_eq(capo_segment_create(&seg, dir, &config), 0);
+        cells = &seg.header->areas[CAPO_AREA_CELLS];
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, 1), 0);
+        cr_assert_geq(cells->committed, 4096 / sizeof(struct capo_seg_cell));
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, cells->capacity), 0);
+        cr_assert_eq(cells->committed, cells->capacity);
+        *(char *)capo_area_at(&seg, CAPO_AREA_CELLS, cells->capacity - 1) = 1;
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, cells->capacity + 1), -ENOSPC);
+        seg.header->size = cells->offset; /* as if the file ended there */
+        cells->committed = 0;
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, 1), -ENOSPC);
+        cr_assert_eq(cells->committed, 0);
+        capo_segment_remove(&seg);
+        cr_assert_eq(access(seg.path, F_OK), -1);
+        cr_assert_eq(rmdir(dir), 0, "nothing is left there");
 }

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Does the process that a segment belongs to live? The life sign is a POSIX record lock: the kernel drops it with the
+ * process whatever kills it, a fork does not inherit it, and it works across pid namespaces that share a /dev/shm.
+ * Programs that close all descriptors drop it too, so within one pid namespace /proc is asked as well.
+ */
+#ifndef CAPO_ALIVE_H
+#define CAPO_ALIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** capo_alive_text() - a short text file, whole. Return: its length without the newline; -errno. */
+int capo_alive_text(const char *path, char *text, size_t room);
+
+/** capo_alive_since() - field 22 of /proc/@pid/stat. Return: 0: no process, or one that only waits for its parent to
+ * notice its end (state Z or X). */
+uint64_t capo_alive_since(int pid);
+
+/** capo_alive_namespace() - the inode of our pid namespace; 0 not known. */
+uint64_t capo_alive_namespace(void);
+
+/** capo_alive_lock() - take the lock on the whole file, for as long as it is open. Return: 0; -errno: another has it. */
+int capo_alive_lock(int fd);
+
+#endif

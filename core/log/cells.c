@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See the header. A cell's histograms come with its first timed call: most segments have few of either. */
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/log/cells.h"
+
+#define CELL_FLAGS (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED)
+#define CELLS_KEPT 64u /* of the cells, for calls that find the table full */
+
+static struct capo_log_cell cell_key(const struct capo_record *r)
+{
+        struct capo_log_cell key = {
+                .bytes = r->bytes,
+                .comm = r->comm,
+                .rule = r->rule,
+                .call = r->call,
+                .algo_proto = r->algo_proto,
+                .channels = r->channels,
+                .clock = r->clock == CAPO_CLOCK_HOST ? CAPO_CLOCK_EVENT
+                                                     : r->clock, /* sampled calls and their neighbours */
+                .result = r->result,
+                .flags = r->flags & CELL_FLAGS,
+        };
+
+        return key;
+}
+
+static bool same_cell(const struct capo_log_cell *a, const struct capo_log_cell *b)
+{
+        return !memcmp(a, b, sizeof *a);
+}
+
+/* Find the cell of @key, or its place in the index. */
+static uint32_t *cell_place(struct capo_cells *c, const struct capo_log_cell *key)
+{
+        uint32_t i = (uint32_t)XXH3_64bits(key, sizeof *key) % CAPO_INDEX_SIZE;
+
+        for (; c->index[i]; i = (i + 1) % CAPO_INDEX_SIZE) {
+                const struct capo_seg_cell *cell = capo_area_at(c->seg, CAPO_AREA_CELLS, c->index[i] - 1);
+
+                if (same_cell(&cell->key, key))
+                        break;
+        }
+        return &c->index[i];
+}
+
+/* One more item of an area only the drain uses; its index, or -1. */
+static int64_t area_add(struct capo_cells *c, enum capo_area_id id)
+{
+        struct capo_area *a = &c->seg->header->areas[id];
+        uint32_t n = atomic_load_explicit(&a->used, memory_order_relaxed);
+        int r = 0;
+
+        if (n >= atomic_load_explicit(&a->committed, memory_order_relaxed)) {
+                pthread_mutex_lock(&c->seg->lock);
+                r = capo_area_commit(c->seg, id, n + 1);
+                pthread_mutex_unlock(&c->seg->lock);
+        }
+        if (r < 0)
+                return -1;
+        memset(capo_area_at(c->seg, id, n), 0, a->item);
+        return n;
+}
+
+static struct capo_seg_cell *cell_find(struct capo_cells *c, const struct capo_record *r)
+{
+        struct capo_area *a = &c->seg->header->areas[CAPO_AREA_CELLS];
+        struct capo_log_cell key = cell_key(r);
+        struct capo_seg_cell *cell;
+        uint32_t *place;
+        int64_t i;
+
+        if (c->last) {
+                cell = capo_area_at(c->seg, CAPO_AREA_CELLS, c->last - 1);
+                if (same_cell(&cell->key, &key))
+                        return cell;
+        }
+        place = cell_place(c, &key);
+        if (!*place && a->used + CELLS_KEPT >= a->capacity) { /* full: one catch-all per call */
+                key = (struct capo_log_cell){.call = r->call, .clock = key.clock, .flags = key.flags};
+                place = cell_place(c, &key);
+                c->seg->header->shape_overflow++;
+        }
+        if (!*place) {
+                i = area_add(c, CAPO_AREA_CELLS);
+                if (i < 0)
+                        return NULL;
+                cell = capo_area_at(c->seg, CAPO_AREA_CELLS, (uint64_t)i);
+                cell->key = key;
+                atomic_store_explicit(&a->used, (uint32_t)i + 1, memory_order_release);
+                *place = (uint32_t)i + 1;
+        }
+        c->last = *place;
+        return capo_area_at(c->seg, CAPO_AREA_CELLS, *place - 1);
+}
+
+static void hist_add(struct capo_cells *c, uint32_t *number, uint64_t ns)
+{
+        struct capo_seg_hist *hist;
+
+        if (!*number ||
+            *number > c->seg->header->areas[CAPO_AREA_HISTS].used) { /* beyond: a stranger's file, damaged */
+                int64_t i = area_add(c, CAPO_AREA_HISTS);
+
+                if (i < 0) {
+                        c->seg->header->shape_overflow++; /* counted, but without its time */
+                        return;
+                }
+                hist = capo_area_at(c->seg, CAPO_AREA_HISTS, (uint64_t)i);
+                hist->min_ns = UINT64_MAX;
+                atomic_store_explicit(&c->seg->header->areas[CAPO_AREA_HISTS].used, (uint32_t)i + 1,
+                                      memory_order_release);
+                *number = (uint32_t)i + 1;
+        }
+        hist = capo_area_at(c->seg, CAPO_AREA_HISTS, *number - 1);
+        hist->count++;
+        hist->sum_ns += ns;
+        hist->sum_sq += (double)ns * (double)ns;
+        if (ns < hist->min_ns)
+                hist->min_ns = ns;
+        if (ns > hist->max_ns)
+                hist->max_ns = ns;
+        hist->bucket[capo_hist_bucket(ns)]++;
+}
+
+/*
+ * Times first, the two numbers of calls last and next to each other: who takes over from a dead process counts the whole
+ * call again unless the second one has it (drain.c), so at worst a time stands twice in a histogram.
+ */
+void capo_cells_count(struct capo_cells *c, const struct capo_record *r)
+{
+        struct capo_segment_header *h = c->seg->header;
+        struct capo_seg_cell *cell = cell_find(c, r);
+        bool gpu = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL;
+        uint64_t ns = capo_host_ns(h, r);
+
+        if (cell && r->clock != CAPO_CLOCK_NONE)
+                hist_add(c, &cell->host, ns);
+        if (cell && gpu)
+                hist_add(c, &cell->gpu, r->gpu_ns);
+        if (r->site && r->site <= h->areas[CAPO_AREA_SITES].used) {
+                struct capo_seg_site *site = capo_area_at(c->seg, CAPO_AREA_SITES, r->site - 1);
+
+                site->log.count++;
+                if (!(r->flags & CAPO_RECORD_GROUP))
+                        site->log.host_ns += ns;
+                if (gpu) {
+                        site->log.gpu_ns += r->gpu_ns;
+                        site->log.gpu_count++;
+                }
+        }
+        if (cell)
+                cell->count++;
+        h->calls++;
+}
+
+uint32_t capo_cells_number(struct capo_cells *c, const struct capo_record *r)
+{
+        struct capo_log_cell key = cell_key(r);
+        uint32_t place = *cell_place(c, &key);
+
+        return place ? place - 1 : CAPO_NO_NUMBER;
+}
+
+void capo_cells_know(struct capo_cells *c)
+{
+        for (uint32_t i = 0; i < c->seg->header->areas[CAPO_AREA_CELLS].used; i++) {
+                const struct capo_seg_cell *cell = capo_area_at(c->seg, CAPO_AREA_CELLS, i);
+
+                *cell_place(c, &cell->key) = i + 1;
+        }
+}

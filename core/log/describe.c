@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See the header. All of it may be what a stranger left: no number of the segment is followed before it is looked at. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/log/describe.h"
+
+static void copy_text(const struct capo_describe *d, uint64_t at, void *out, size_t n)
+{
+        const struct capo_area *a = &d->seg->header->areas[CAPO_AREA_TEXT];
+        const char *text = capo_area_at(d->seg, CAPO_AREA_TEXT, 0);
+
+        for (size_t i = 0; i < n; i++)
+                ((char *)out)[i] = text[(at + i) % a->capacity];
+}
+
+static bool is_text(uint32_t type)
+{
+        return type == CAPO_FRAME_INFO || type == CAPO_FRAME_FABRIC || type == CAPO_FRAME_RULES;
+}
+
+void capo_describe_texts(struct capo_describe *d)
+{
+        uint64_t head = atomic_load_explicit(&d->seg->header->text_head, memory_order_acquire);
+
+        if (d->again && head <= d->seg->header->areas[CAPO_AREA_TEXT].capacity)
+                d->out->done.text_tail = 0; /* nothing was overwritten yet: say it all again */
+        if (head - d->out->done.text_tail > d->seg->header->areas[CAPO_AREA_TEXT].capacity)
+                d->out->done.text_tail = head; /* a stranger's file, damaged: there was never room for so much */
+        while (head - d->out->done.text_tail >= 8) {
+                uint32_t piece[2]; /* type, size */
+
+                copy_text(d, d->out->done.text_tail, piece, sizeof piece);
+                if (!is_text(piece[0]) || piece[1] > sizeof d->text ||
+                    head - d->out->done.text_tail < 8 + (uint64_t)piece[1]) {
+                        d->out->done.text_tail = head; /* a stranger's file, damaged */
+                        break;
+                }
+                copy_text(d, d->out->done.text_tail + 8, d->text, piece[1]);
+                capo_output_frame(d->out, piece[0], d->text, piece[1], NULL, 0);
+                d->out->done.text_tail += 8 + (uint64_t)((piece[1] + 7) & ~7u);
+        }
+}
+
+void capo_describe_kept(struct capo_describe *d)
+{
+        uint32_t now = atomic_load_explicit(&d->seg->header->kept_now, memory_order_acquire), piece[2];
+        uint32_t size = now ? d->seg->header->kept_size[now - 1] : 0;
+
+        for (uint32_t at = 0; at + sizeof piece <= size; at += sizeof piece + ((piece[1] + 7) & ~7u)) {
+                const char *text = capo_area_at(d->seg, CAPO_AREA_KEPT, (now - 1) * CAPO_KEPT_HALF + at);
+
+                memcpy(piece, text, sizeof piece);
+                if (!is_text(piece[0]) || piece[1] > size - at - sizeof piece) /* a stranger's file, damaged */
+                        return;
+                capo_output_frame(d->out, piece[0], text + sizeof piece, piece[1], NULL, 0);
+        }
+}
+
+static void comms_write(struct capo_describe *d)
+{
+        const struct capo_timebase *clock = &d->seg->header->clock;
+        uint32_t n = atomic_load_explicit(&d->seg->header->areas[CAPO_AREA_COMMS].used, memory_order_acquire);
+
+        for (uint32_t i = 0; i < n; i++) {
+                struct capo_seg_comm *comm = capo_area_at(d->seg, CAPO_AREA_COMMS, i), copy;
+
+                pthread_mutex_lock(&d->seg->lock);
+                copy = *comm;
+                comm->written = copy.stamp;
+                pthread_mutex_unlock(&d->seg->lock);
+                if (copy.stamp == 0 || (copy.stamp == copy.written && !d->again))
+                        continue;
+                copy.name[sizeof copy.name - 1] = 0;
+                copy.log.name_size = (uint16_t)strlen(copy.name);
+                copy.log.t_birth = capo_clock_ns(clock, copy.log.t_birth);
+                copy.log.t_death = copy.log.t_death ? capo_clock_ns(clock, copy.log.t_death) : 0;
+                capo_output_frame(d->out, CAPO_FRAME_COMM, &copy.log, sizeof copy.log, copy.name, copy.log.name_size);
+        }
+}
+
+/* Numbers only: what is left when nobody can name the addresses any more. */
+static unsigned plain_text(const struct capo_seg_site *site, char *text, unsigned room)
+{
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < site->n_pc && i < CAPO_SITE_FRAMES && n + 24 < room; i++)
+                n += (unsigned)snprintf(text + n, room - n, "0x%llx\n", (unsigned long long)site->pc[i]);
+        return n;
+}
+
+static void sites_write(struct capo_describe *d)
+{
+        uint32_t n = atomic_load_explicit(&d->seg->header->areas[CAPO_AREA_SITES].used, memory_order_acquire);
+
+        for (uint32_t i = 0; i < n; i++) {
+                struct capo_seg_site *site = capo_area_at(d->seg, CAPO_AREA_SITES, i);
+                struct capo_log_site log;
+
+                if (!atomic_load_explicit(&site->ready, memory_order_acquire) ||
+                    (site->written == 1 + site->log.count && !d->again))
+                        continue;
+                if (!site->text_size) {
+                        unsigned size = 0;
+
+                        if (site->py_size && site->py_size <= sizeof site->py) {
+                                memcpy(site->text, site->py, site->py_size);
+                                size = site->py_size;
+                        }
+                        size += (d->site_text ? d->site_text : plain_text)(site, site->text + size,
+                                                                           (unsigned)sizeof site->text - size);
+                        site->text_size = (uint16_t)size;
+                }
+                log = site->log;
+                log.id = (uint16_t)(i + 1);
+                log.text_size = site->text_size <= sizeof site->text ? site->text_size : 0;
+                site->written = 1 + log.count;
+                capo_output_frame(d->out, CAPO_FRAME_SITE, &log, sizeof log, site->text, log.text_size);
+        }
+}
+
+static char *hist_put(const struct capo_describe *d, uint32_t number, char *p)
+{
+        const struct capo_seg_hist *hist = capo_area_at(d->seg, CAPO_AREA_HISTS, number - 1);
+        struct capo_log_hist *out = (struct capo_log_hist *)p;
+        struct capo_log_hist_pair *pair = (struct capo_log_hist_pair *)(out + 1);
+
+        *out = (struct capo_log_hist){hist->count, hist->sum_ns, hist->min_ns, hist->max_ns, hist->sum_sq, 0, 0};
+        for (uint32_t i = 0; i < CAPO_HIST_BUCKETS; i++) {
+                if (hist->bucket[i])
+                        pair[out->n++] = (struct capo_log_hist_pair){.bucket = i, .count = hist->bucket[i]};
+        }
+        return (char *)(pair + out->n);
+}
+
+static void cells_write(struct capo_describe *d)
+{
+        uint32_t n = d->seg->header->areas[CAPO_AREA_CELLS].used, hists = d->seg->header->areas[CAPO_AREA_HISTS].used;
+
+        for (uint32_t i = 0; i < n; i++) {
+                struct capo_seg_cell *cell = capo_area_at(d->seg, CAPO_AREA_CELLS, i);
+                struct capo_log_cell log = cell->key;
+                char *p = d->cell_frame;
+
+                if (cell->written == cell->count && !d->again)
+                        continue;
+                log.id = (uint16_t)i;
+                log.count = cell->count;
+                if (cell->host && cell->host <= hists) {
+                        log.hists |= 1;
+                        p = hist_put(d, cell->host, p);
+                }
+                if (cell->gpu && cell->gpu <= hists) {
+                        log.hists |= 2;
+                        p = hist_put(d, cell->gpu, p);
+                } else {
+                        log.clock = CAPO_CLOCK_NONE;
+                }
+                cell->written = cell->count;
+                capo_output_frame(d->out, CAPO_FRAME_CELL, &log, sizeof log, d->cell_frame,
+                                  (size_t)(p - d->cell_frame));
+        }
+}
+
+void capo_describe_things(struct capo_describe *d)
+{
+        comms_write(d);
+        sites_write(d);
+        cells_write(d);
+}
+
+void capo_describe_end(struct capo_describe *d, unsigned clean)
+{
+        const struct capo_timebase *clock = &d->seg->header->clock;
+        struct capo_log_end end = {
+                .t_ns = capo_clock_ns(clock, clock->now_ticks),
+                .mono_ns = clock->now_mono_ns,
+                .real_ns = clock->now_real_ns,
+                .calls = d->seg->header->calls,
+                .dropped = d->seg->header->dropped,
+                .gpu_dropped = d->seg->header->gpu_dropped,
+                .shape_overflow = d->seg->header->shape_overflow,
+                .bytes_lost = d->out->log.lost_bytes + d->seg->header->text_lost,
+                .cost_ns = d->seg->header->cost_ns,
+                .ticks_per_s = clock->ns_per_tick > 0 ? 1e9 / clock->ns_per_tick : 0,
+                .clean = clean,
+                .threads = d->seg->header->threads,
+        };
+
+        for (uint32_t i = 0; i < d->seg->header->areas[CAPO_AREA_RINGS].used; i++)
+                end.dropped += ((struct capo_ring *)capo_area_at(d->seg, CAPO_AREA_RINGS, i))->dropped;
+        capo_output_frame(d->out, CAPO_FRAME_END, &end, sizeof end, NULL, 0);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the log says beside calls: texts, communicators, call sites, cells and its END, out of the segment. */
+#ifndef CAPO_DESCRIBE_H
+#define CAPO_DESCRIBE_H
+
+#include "core/log/output.h"
+
+/** capo_site_text_fn - pc[] to @text, once per new site; Return: bytes of it. */
+typedef unsigned (*capo_site_text_fn)(const struct capo_seg_site *site, char *text, unsigned room);
+
+struct capo_describe {
+        struct capo_segment *seg;
+        struct capo_output *out;
+        capo_site_text_fn site_text; /* NULL: numbers only */
+        bool again;                  /* say what was written, too */
+        char text[96u << 10];        /* the largest piece of text */
+        char cell_frame[2 * (sizeof(struct capo_log_hist) + CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
+};
+
+/** capo_describe_texts() - text that waits in the segment; with again all of it that still stands there. */
+void capo_describe_texts(struct capo_describe *d);
+
+/** capo_describe_kept() - what a dead process would have said of itself next. */
+void capo_describe_kept(struct capo_describe *d);
+
+/** capo_describe_things() - communicators, sites and cells that changed. */
+void capo_describe_things(struct capo_describe *d);
+
+/** capo_describe_end() - @clean: see struct capo_log_end. */
+void capo_describe_end(struct capo_describe *d, unsigned clean);
+
+#endif

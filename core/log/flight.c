@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shapes (capo/log.h) are numbered as they come; when the 16-bit numbers run out they start again at 0, which the format
+ * allows: a later frame replaces.
+ */
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/log/flight.h"
+
+void capo_flight_restart(struct capo_flight *f)
+{
+        memset(f->shape_index, 0, sizeof f->shape_index);
+        f->n_shapes = f->shapes_written = 0;
+}
+
+static void shapes_write(struct capo_flight *f)
+{
+        const uint32_t most = (CAPO_LOG_BUFFER / 2) / sizeof *f->shapes;
+
+        while (f->shapes_written < f->n_shapes) {
+                uint32_t n = f->n_shapes - f->shapes_written;
+
+                if (n > most)
+                        n = most;
+                capo_output_frame(f->out, CAPO_FRAME_SHAPE, &f->shapes[f->shapes_written], n * sizeof *f->shapes, NULL,
+                                  0);
+                f->shapes_written += n;
+        }
+}
+
+/* The number of the shape of @r, CAPO_NO_NUMBER when the numbers have run out. */
+static unsigned shape_find(struct capo_flight *f, const struct capo_record *r)
+{
+        struct capo_log_shape key = {
+                .bytes = r->bytes,
+                .stream = r->stream,
+                .peer = r->peer,
+                .comm = r->comm,
+                .site = r->site,
+                .rule = r->rule,
+                .call = r->call,
+                .type = r->type,
+                .op = r->op,
+                .result = r->result,
+                .clock = r->clock,
+                .flags = r->flags,
+                .algo_proto = r->algo_proto,
+                .channels = r->channels,
+        };
+        uint32_t i = (uint32_t)XXH3_64bits(&key, sizeof key) % CAPO_INDEX_SIZE;
+
+        for (; f->shape_index[i]; i = (i + 1) % CAPO_INDEX_SIZE) {
+                const struct capo_log_shape *s = &f->shapes[f->shape_index[i] - 1];
+
+                key.id = s->id;
+                key.cell = s->cell;
+                if (!memcmp(s, &key, sizeof key))
+                        return s->id;
+        }
+        if (f->n_shapes == CAPO_NO_NUMBER)
+                return CAPO_NO_NUMBER;
+        key.id = (uint16_t)f->n_shapes;
+        key.cell = (uint16_t)capo_cells_number(f->cells, r);
+        f->shapes[f->n_shapes++] = key;
+        f->shape_index[i] = f->n_shapes;
+        return key.id;
+}
+
+#define COLUMN(type, value)                                            \
+        do {                                                           \
+                type *column = (type *)p;                              \
+                for (uint32_t i = 0; i < n; i++)                       \
+                        column[i] = (type)(value);                     \
+                memset(column + n, 0, (8 - n * sizeof(type) % 8) % 8); \
+                p += (n * sizeof(type) + 7) & ~(size_t)7;              \
+        } while (0)
+
+/* The batch as one BLOCK frame. */
+static void batch_write(struct capo_flight *f)
+{
+        const struct capo_record *r = f->batch;
+        uint32_t n = f->batch_n;
+        struct capo_log_block block = {.base = f->batch_low, .n = n, .thread = r->thread};
+        char *p = f->columns;
+
+        if (n == 0)
+                return;
+        shapes_write(f);
+        for (uint32_t i = 0; i < n; i++) {
+                if (r[i].gpu_ns)
+                        block.columns |= CAPO_COLUMN_GPU;
+                if (r[i].flags & CAPO_RECORD_MEMBER && r[i].group)
+                        block.columns |= CAPO_COLUMN_AUX;
+        }
+        COLUMN(uint32_t, r[i].t_begin - block.base);
+        COLUMN(uint32_t, r[i].t_end - r[i].t_begin);
+        COLUMN(uint32_t, r[i].seq);
+        COLUMN(uint16_t, f->batch_shape[i]);
+        if (block.columns & CAPO_COLUMN_GPU)
+                COLUMN(uint32_t, r[i].gpu_ns);
+        if (block.columns & CAPO_COLUMN_AUX)
+                COLUMN(uint32_t, r[i].flags & CAPO_RECORD_MEMBER ? r[i].group : 0);
+        capo_output_frame(f->out, CAPO_FRAME_BLOCK, &block, sizeof block, f->columns, (size_t)(p - f->columns));
+        f->batch_n = 0;
+}
+
+static void batch_add(struct capo_flight *f, const struct capo_record *in)
+{
+        struct capo_record *r = &f->batch[f->batch_n];
+        uint64_t low, high;
+        unsigned shape = shape_find(f, in);
+
+        if (shape == CAPO_NO_NUMBER) {
+                batch_write(f);
+                capo_flight_restart(f);
+                shape = shape_find(f, in);
+                r = f->batch;
+        }
+        *r = *in;
+        r->t_begin = capo_clock_ns(&f->seg->header->clock, in->t_begin);
+        r->t_end = r->t_begin + capo_host_ns(f->seg->header, in);
+        if (r->t_end - r->t_begin > UINT32_MAX || r->gpu_ns > UINT32_MAX) {
+                capo_output_frame(f->out, CAPO_FRAME_WIDE, r, sizeof *r, NULL, 0);
+                return;
+        }
+        low = f->batch_n && f->batch_low < r->t_begin ? f->batch_low : r->t_begin;
+        high = f->batch_n && f->batch_high > r->t_begin ? f->batch_high : r->t_begin;
+        if (high - low > UINT32_MAX || f->batch_n == CAPO_BLOCK_MOST) {
+                struct capo_record keep = *r;
+
+                batch_write(f);
+                f->batch[0] = keep;
+                low = high = keep.t_begin;
+        }
+        f->batch_low = low;
+        f->batch_high = high;
+        f->batch_shape[f->batch_n++] = (uint16_t)shape;
+}
+
+static const struct capo_record *flight_at(const struct capo_flight *f, uint64_t i)
+{
+        return capo_area_at(f->seg, CAPO_AREA_FLIGHT, i & (f->seg->header->flight_records - 1));
+}
+
+void capo_flight_write(struct capo_flight *f, uint64_t from, uint64_t to)
+{
+        if (from < to && to - from > f->seg->header->flight_records)
+                from = to - f->seg->header->flight_records;
+        while (from < to) { /* by stretches, so that a block's calls are near each other in time */
+                uint64_t end = to - from > CAPO_BLOCK_MOST ? from + CAPO_BLOCK_MOST : to;
+                uint8_t seen[65536 / 8] = {0};
+
+                for (uint64_t i = from; i < end; i++) {
+                        unsigned thread = flight_at(f, i)->thread;
+
+                        if (seen[thread / 8] & 1 << thread % 8)
+                                continue;
+                        seen[thread / 8] |= (uint8_t)(1 << thread % 8);
+                        for (uint64_t k = i; k < end; k++) {
+                                if (flight_at(f, k)->thread == thread)
+                                        batch_add(f, flight_at(f, k));
+                        }
+                        batch_write(f);
+                }
+                from = end;
+        }
+        f->out->done.flight_tail = to;
+}
+
+bool capo_flight_is_last(const struct capo_flight *f, const struct capo_record *r)
+{
+        const struct capo_segment_header *h = f->seg->header;
+        uint64_t last = (h->flight_head - 1) & (h->flight_records - 1);
+
+        return h->flight_head && last < h->areas[CAPO_AREA_FLIGHT].committed &&
+               !memcmp(flight_at(f, last), r, sizeof *r);
+}
+
+void capo_flight_keep(struct capo_flight *f, const struct capo_record *r)
+{
+        uint64_t head = atomic_load_explicit(&f->seg->header->flight_head, memory_order_relaxed);
+        uint32_t i = (uint32_t)(head & (f->seg->header->flight_records - 1));
+
+        if (f->seg->header->flight_keep == 0)
+                return;
+        if (i >= f->seg->header->areas[CAPO_AREA_FLIGHT].committed) {
+                int e;
+
+                pthread_mutex_lock(&f->seg->lock);
+                e = capo_area_commit(f->seg, CAPO_AREA_FLIGHT, i + 1);
+                pthread_mutex_unlock(&f->seg->lock);
+                if (e < 0) {
+                        f->out->log.lost_bytes += sizeof *r;
+                        f->seg->header->unkept++;
+                        return;
+                }
+        }
+        *(struct capo_record *)capo_area_at(f->seg, CAPO_AREA_FLIGHT, i) = *r;
+        atomic_store_explicit(&f->seg->header->flight_head, head + 1, memory_order_release);
+}

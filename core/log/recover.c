@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding and taking over what dead processes left. Whatever a segment says is looked at as if a stranger had written
+ * it: attach() checks the header's numbers, the drain's parts what lies in the areas.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/util.h"
+#include "core/log/alive.h"
+#include "core/log/drain.h"
+#include "core/log/recover.h"
+
+/* Map a dead process's file privately, every number in it checked. */
+static int attach(int fd, struct capo_segment *seg)
+{
+        struct capo_segment_header *h, plan = {0};
+        struct capo_area *flight;
+        struct stat st;
+        size_t size;
+
+        if (fstat(fd, &st))
+                return -errno;
+        if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (size_t)st.st_size < sizeof *h)
+                return -EBADMSG;
+        size = (size_t)st.st_size;
+        h = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        if (h == MAP_FAILED)
+                return -errno;
+        *seg = (struct capo_segment){.header = h, .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
+        if (memcmp(h->magic, CAPO_SEGMENT_MAGIC, 8) || h->version != CAPO_SEGMENT_VERSION ||
+            h->header_size != sizeof *h || !h->born || !h->ring_records || (h->ring_records & (h->ring_records - 1)) ||
+            !h->flight_records || (h->flight_records & (h->flight_records - 1)) || h->flight_keep > h->flight_records ||
+            h->commit_now > 1)
+                goto bad;
+        h->log_path[sizeof h->log_path - 1] = h->host[sizeof h->host - 1] = h->boot_id[sizeof h->boot_id - 1] = 0;
+        capo_segment_lay_out(&plan, &(struct capo_segment_config){
+                                            .ring_bytes = h->ring_records * sizeof(struct capo_record),
+                                            .flight_records = h->flight_records,
+                                            .trace_all = h->trace_all,
+                                    });
+        if (h->ring_records != plan.ring_records || h->flight_records != plan.flight_records)
+                goto bad;
+        for (int i = 0; i < CAPO_AREAS; i++) { /* the layout follows from a few numbers: any other is damage */
+                struct capo_area *a = &h->areas[i], *p = &plan.areas[i];
+
+                if (a->offset != p->offset || a->item != p->item || a->capacity != p->capacity ||
+                    a->committed > a->capacity || (a->committed && a->offset + a->committed * a->item > size))
+                        goto bad;
+                if (a->used > a->committed)
+                        a->used = a->committed;
+        }
+        if (h->kept_now > 2 || (h->kept_now && (h->kept_size[h->kept_now - 1] > CAPO_KEPT_HALF ||
+                                                (h->kept_now - 1) * CAPO_KEPT_HALF + h->kept_size[h->kept_now - 1] >
+                                                        h->areas[CAPO_AREA_KEPT].committed)))
+                goto bad;
+        flight = &h->areas[CAPO_AREA_FLIGHT];
+        if ((h->flight_head > flight->committed && flight->committed < flight->capacity) ||
+            (h->text_head && h->areas[CAPO_AREA_TEXT].committed < h->areas[CAPO_AREA_TEXT].capacity) ||
+            h->commit[h->commit_now].text_tail > h->text_head ||
+            h->text_head - h->commit[h->commit_now].text_tail > h->areas[CAPO_AREA_TEXT].capacity ||
+            h->commit[h->commit_now].flight_tail > h->flight_head)
+                goto bad;
+        if (h->flight_head - h->commit[h->commit_now].flight_tail > h->flight_records)
+                h->commit[h->commit_now].flight_tail = h->flight_head - h->flight_records;
+        h->size = size;
+        return 0;
+bad:
+        munmap(h, size);
+        seg->header = NULL;
+        return -EBADMSG;
+}
+
+/* -EBUSY while the process lives. On success this process holds the lock, so that nobody else recovers it meanwhile. */
+static int check_dead(int fd, const struct capo_segment_header *h)
+{
+        char boot_id[sizeof h->boot_id] = "";
+
+        if (capo_alive_lock(fd))
+                return -EBUSY;
+        capo_alive_text("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
+        if (h->pid_ns == capo_alive_namespace() && !strcmp(boot_id, h->boot_id) &&
+            capo_alive_since(h->pid) == h->start_time && h->pid != getpid())
+                return -EBUSY;
+        return 0;
+}
+
+static uint64_t count_left(const struct capo_segment *seg)
+{
+        const struct capo_segment_header *h = seg->header;
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < h->areas[CAPO_AREA_RINGS].used; i++) {
+                const struct capo_ring *ring = capo_area_at(seg, CAPO_AREA_RINGS, i);
+
+                if (ring->head - ring->tail <= h->ring_records) /* else damaged */
+                        n += ring->head - ring->tail;
+        }
+        for (uint32_t i = 0; i < h->areas[CAPO_AREA_SLOTS].used; i++)
+                n += ((struct capo_slot *)capo_area_at(seg, CAPO_AREA_SLOTS, i))->state >= CAPO_SLOT_ARMED;
+        return n;
+}
+
+static void describe(const struct capo_segment *seg, const char *path, struct capo_segment_info *info)
+{
+        const struct capo_segment_header *h = seg->header;
+
+        *info = (struct capo_segment_info){.pid = h->pid, .records = count_left(seg)};
+        snprintf(info->path, sizeof info->path, "%s", path);
+        memcpy(info->host, h->host, sizeof info->host);
+        memcpy(info->log_path, h->log_path, sizeof info->log_path);
+}
+
+static bool in_folder(const char *file, const char *dir)
+{
+        char real[4096];
+        const char *slash = strrchr(file, '/');
+        size_t n;
+
+        if (!dir)
+                return true;
+        if (!slash || !realpath(dir, real))
+                return false;
+        n = strlen(real);
+        return n == (size_t)(slash - file) && !memcmp(real, file, n);
+}
+
+static void close_dirp(DIR **d)
+{
+        if (*d)
+                closedir(*d);
+}
+
+int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
+                           int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
+{
+        const char *folder = shm_dir ? shm_dir : CAPO_SEGMENT_DIR;
+        _cleanup_(close_dirp) DIR *dir = opendir(folder);
+        struct dirent *entry;
+        char prefix[32];
+        int n = 0;
+
+        if (!dir)
+                return -errno;
+        snprintf(prefix, sizeof prefix, "capo-%u-", (unsigned)geteuid());
+        while ((entry = readdir(dir))) {
+                struct capo_segment_info info;
+                struct capo_segment seg;
+                char path[96];
+                int fd, r;
+
+                if (strncmp(entry->d_name, prefix, strlen(prefix)) ||
+                    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path)
+                        continue;
+                fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+                if (fd < 0)
+                        continue;
+                r = attach(fd, &seg);
+                if (r == 0) {
+                        r = check_dead(fd, seg.header);
+                        if (r == 0 && in_folder(seg.header->log_path, log_dir)) {
+                                describe(&seg, path, &info);
+                                n++;
+                        } else {
+                                r = -EAGAIN;
+                        }
+                        munmap(seg.header, seg.header->size);
+                }
+                close(fd);
+                if (r == 0 && (r = found(&info, cookie)))
+                        return r;
+        }
+        return n;
+}
+
+static int recover(int fd, const char *path, const char *log, struct capo_segment_info *out)
+{
+        struct capo_segment seg;
+        struct capo_drain *drain;
+        struct capo_segment_info info;
+        int r = attach(fd, &seg);
+
+        if (r < 0)
+                return r;
+        r = check_dead(fd, seg.header);
+        if (r < 0)
+                goto out;
+        describe(&seg, path, &info);
+        if (log) {
+                _cleanup_free_ char *absolute = realpath(log, NULL); /* NULL: not there yet */
+
+                if (snprintf(info.log_path, sizeof info.log_path, "%s", absolute ? absolute : log) >=
+                    (int)sizeof info.log_path) {
+                        r = -ENAMETOOLONG;
+                        goto out;
+                }
+                memcpy(seg.header->log_path, info.log_path, sizeof info.log_path);
+        }
+        r = seg.header->log_path[0] ? capo_drain_new(&seg, &drain) : -ENOENT;
+        if (r < 0)
+                goto out;
+        r = capo_drain_take_over(drain);
+        if (r == 0) {
+                capo_drain_round(drain);
+                r = capo_drain_finish(drain, 2);
+        }
+        capo_drain_free(drain);
+        if (r == 0 && unlink(path))
+                r = -errno;
+        if (r == 0 && out)
+                *out = info;
+out:
+        munmap(seg.header, seg.header->size);
+        return r;
+}
+
+int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out)
+{
+        _cleanup_close_ int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+        return fd < 0 ? -errno : recover(fd, path, log, out);
+}

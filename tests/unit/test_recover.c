@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A dead process's segment: taken up whole, left alone when it is not one, and never a crash whatever its bytes. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/log/alive.h"
+#include "core/log/drain.h"
+#include "core/log/read.h"
+#include "core/log/recover.h"
+
+#define CALLS 200
+
+static char dir[] = "/tmp/capo-recover-XXXXXX";
+static char segment[96], log_path[128];
+
+/* A frame in a half of the kept area, as the recorder puts it there. */
+static void keep(struct capo_segment *seg, unsigned half, const char *text)
+{
+        uint32_t *size = &seg->header->kept_size[half - 1], head[2] = {CAPO_FRAME_FABRIC, (uint32_t)strlen(text)};
+        uint32_t at = (half - 1) * CAPO_KEPT_HALF + *size;
+
+        if (capo_area_commit(seg, CAPO_AREA_KEPT, at + 8 + head[1]))
+                _exit(1);
+        memcpy(capo_area_at(seg, CAPO_AREA_KEPT, at), head, sizeof head);
+        memcpy(capo_area_at(seg, CAPO_AREA_KEPT, at + 8), text, head[1]);
+        *size += 8 + ((head[1] + 7) & ~7u);
+}
+
+/* In a child: a segment with calls in a ring, left behind after @last (may be NULL). Its name goes to the parent. */
+static void leave_segment(int out, bool trace_all, void (*last)(struct capo_segment *seg))
+{
+        struct capo_segment_config config = {.ring_bytes = 256 * 64, .flight_records = 64, .trace_all = trace_all};
+        struct capo_segment seg;
+        struct capo_ring *ring;
+
+        if (capo_segment_create(&seg, dir, &config) || seg.fd < 0)
+                _exit(1);
+        capo_clock_init(&seg.header->clock);
+        capo_clock_ready(&seg.header->clock);
+        snprintf(seg.header->log_path, sizeof seg.header->log_path, "%s/left.capo", dir);
+        if (capo_area_commit(&seg, CAPO_AREA_RINGS, 1))
+                _exit(1);
+        seg.header->areas[CAPO_AREA_RINGS].used = 1;
+        ring = capo_area_at(&seg, CAPO_AREA_RINGS, 0);
+        for (uint32_t i = 0; i < CALLS; i++) {
+                ring->records[i] = (struct capo_record){
+                        .t_begin = seg.header->clock.t0_ticks + i * 1000,
+                        .t_end = seg.header->clock.t0_ticks + i * 1000 + 100,
+                        .bytes = 64u << i % 5,
+                        .seq = i + 1,
+                        .peer = -1,
+                        .call = CAPO_CALL_ALLREDUCE,
+                        .clock = CAPO_CLOCK_HOST,
+                        .thread = 1,
+                };
+                ring->head = i + 1;
+        }
+        keep(&seg, 1, "not in force\n");
+        keep(&seg, 2, "first\n");
+        keep(&seg, 2, "and second\n");
+        seg.header->kept_now = 2;
+        seg.header->born = 1;
+        if (last)
+                last(&seg);
+        if (write(out, seg.path, sizeof seg.path) < 0)
+                _exit(1);
+        _exit(0);
+}
+
+static void leave(bool trace_all, void (*last)(struct capo_segment *seg))
+{
+        int pipes[2], status;
+        pid_t pid;
+
+        cr_assert(pipe(pipes) == 0);
+        pid = fork();
+        if (pid == 0)
+                leave_segment(pipes[1], trace_all, last);
+        cr_assert(waitpid(pid, &status, 0) == pid && status == 0, "status %x", status);
+        cr_assert(read(pipes[0], segment, 64) == 64);
+        close(pipes[0]);
+        close(pipes[1]);
+}
+
+static void setup(void)
+{
+        cr_assert(mkdtemp(dir));
+        leave(false, NULL);
+        snprintf(log_path, sizeof log_path, "%s/left.capo", dir);
+}
+
+static void teardown(void)
+{
+        char command[64];
+
+        snprintf(command, sizeof command, "rm -rf %s", dir);
+        cr_assert(system(command) == 0);
+}
+
+static int count(const struct capo_segment_info *info, void *cookie)
+{
+        *(uint64_t *)cookie += info->records;
+        return 0;
+}
+
+TestSuite(recover, .init = setup, .fini = teardown);
+
+Test(recover, what_was_left_is_found_and_taken)
+{
+        struct capo_segment_info info;
+        struct capo_log_frame f;
+        struct capo_log_hist_view host, gpu;
+        struct capo_log_cell cell;
+        struct capo_log_columns columns;
+        struct capo_log_end end = {0};
+        uint64_t left = 0, calls = 0, counted = 0;
+        struct capo_log *log;
+        char why[200], kept[64] = "";
+
+        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 1);
+        cr_assert_eq(left, CALLS);
+        cr_assert_eq(capo_segment_find_dead(dir, "/tmp", count, &left), 0); /* another job's */
+        cr_assert_eq(capo_segment_recover(segment, NULL, &info), 0);
+        cr_assert_str_eq(info.log_path, log_path);
+        cr_assert_eq(access(segment, F_OK), -1);
+        cr_assert_eq(capo_segment_recover(segment, NULL, &info), -ENOENT);
+        cr_assert_eq(capo_log_open(log_path, &log, why, sizeof why), 0, "%s", why);
+        while (capo_log_next(log, &f) > 0) {
+                if (f.type == CAPO_FRAME_BLOCK && capo_log_block(&f, &columns) == 0)
+                        calls += columns.n;
+                else if (f.type == CAPO_FRAME_CELL && capo_log_cell(&f, &cell, &host, &gpu) == 0)
+                        counted += cell.count;
+                else if (f.type == CAPO_FRAME_FABRIC)
+                        strncat(kept, f.payload, f.size);
+                else if (f.type == CAPO_FRAME_END)
+                        cr_assert_eq(capo_log_end(&f, &end), 0);
+        }
+        capo_log_close(log);
+        cr_assert_eq(counted, CALLS);
+        cr_assert_eq(calls, 64); /* the flight recorder's */
+        cr_assert_eq(end.calls, CALLS);
+        cr_assert_str_eq(kept, "first\nand second\n");
+        cr_assert_eq(end.clean, 2);
+}
+
+Test(recover, others_files_are_left_alone)
+{
+        char path[160];
+        uint64_t left = 0;
+        FILE *f;
+
+        cr_assert_eq(unlink(segment), 0);
+        snprintf(path, sizeof path, "%s/capo-%u-1-1", dir, (unsigned)geteuid());
+        f = fopen(path, "w");
+        cr_assert(f && fputs("not a segment", f) >= 0);
+        fclose(f);
+        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 0);
+        cr_assert_eq(capo_segment_recover(path, NULL, NULL), -EBADMSG);
+        cr_assert_eq(unlink(path), 0);
+        cr_assert_eq(symlink("/etc/passwd", path), 0);
+        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 0);
+        cr_assert_eq(capo_segment_recover(path, NULL, NULL), -ELOOP);
+        cr_assert_eq(access(path, F_OK), 0);
+}
+
+/* Flip a few bytes of the header, or anywhere, many times over. */
+Test(recover, damage_is_no_crash, .timeout = 60)
+{
+        static char good[8 << 20];
+        struct stat st;
+        char copy[160], log[160];
+        int fd = open(segment, O_RDONLY), status;
+        unsigned seed = 1;
+
+        cr_assert(fd >= 0 && fstat(fd, &st) == 0);
+        cr_assert_gt(st.st_size, 0);
+        snprintf(copy, sizeof copy, "%s/capo-%u-7-7", dir, (unsigned)geteuid());
+        snprintf(log, sizeof log, "%s/other.capo", dir);
+        for (int i = 0; i < 100; i++) {
+                pid_t pid = fork();
+
+                if (pid == 0) {
+                        size_t head = sizeof(struct capo_segment_header);
+                        uint64_t ring;
+                        int out = open(copy, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+                        if (pread(fd, good, head, 0) != (ssize_t)head || ftruncate(out, st.st_size))
+                                _exit(1);
+                        ring = ((struct capo_segment_header *)good)->areas[CAPO_AREA_RINGS].offset;
+                        srand(seed + (unsigned)i);
+                        for (int k = 0; k < 1 + i % 4; k++)
+                                good[rand() % (int)head] ^= (char)(1 << rand() % 8);
+                        if (pwrite(out, good, head, 0) < 0 || pread(fd, good, 16384, (off_t)ring) < 0)
+                                _exit(1);
+                        for (int k = 0; k < i % 3; k++)
+                                good[rand() % 16384] ^= (char)(1 << rand() % 8);
+                        if (pwrite(out, good, 16384, (off_t)ring) < 0)
+                                _exit(1);
+                        close(2);
+                        capo_segment_recover(copy, log, NULL);
+                        _exit(0);
+                }
+                cr_assert(waitpid(pid, &status, 0) == pid);
+                cr_assert_eq(status, 0, "status %x with seed %d", status, i);
+                unlink(log);
+                unlink(copy);
+        }
+        close(fd);
+}
+
+/* ---- one thing wrong at a time ---- */
+
+static struct capo_ring *ring_of(struct capo_segment *seg)
+{
+        return capo_area_at(seg, CAPO_AREA_RINGS, 0);
+}
+
+/* A round of the drain, then as if it had been killed while it took the last call out. */
+static void half_taken(struct capo_segment *seg, bool counted)
+{
+        struct capo_seg_cell *cell = capo_area_at(seg, CAPO_AREA_CELLS, (CALLS - 1) % 5);
+        struct capo_drain *drain;
+
+        if (capo_drain_new(seg, &drain) || capo_drain_create_log(drain) || capo_drain_round(drain) != CALLS)
+                _exit(1);
+        ring_of(seg)->tail--;
+        if (!counted) {
+                seg->header->calls--;
+                cell->count--;
+        }
+}
+
+static void kept_and_counted(struct capo_segment *seg)
+{
+        half_taken(seg, true);
+}
+
+static void only_kept(struct capo_segment *seg)
+{
+        half_taken(seg, false);
+}
+
+/* What the log holds: calls in blocks, the cells' sum, END's number; -EBADMSG for a frame that is none. */
+static void read_log(uint64_t *calls, uint64_t *counted, uint64_t *end_calls)
+{
+        struct capo_log_hist_view host, gpu;
+        struct capo_log_columns columns;
+        struct capo_log_frame f;
+        struct capo_log_cell cell;
+        struct capo_log_end end = {0};
+        struct capo_log *log;
+        char why[200];
+
+        *calls = *counted = 0;
+        cr_assert_eq(capo_log_open(log_path, &log, why, sizeof why), 0, "%s", why);
+        while (capo_log_next(log, &f) > 0) {
+                if (f.type == CAPO_FRAME_BLOCK && capo_log_block(&f, &columns) == 0)
+                        *calls += columns.n;
+                else if (f.type == CAPO_FRAME_CELL && capo_log_cell(&f, &cell, &host, &gpu) == 0)
+                        *counted += cell.count;
+                else if (f.type == CAPO_FRAME_END)
+                        capo_log_end(&f, &end);
+        }
+        *end_calls = end.calls;
+        capo_log_close(log);
+}
+
+Test(recover, a_call_on_its_way_is_counted_once)
+{
+        void (*const when[])(struct capo_segment *) = {kept_and_counted, only_kept};
+        uint64_t calls, counted, end;
+
+        for (unsigned i = 0; i < 4; i++) {
+                leave(i & 2, when[i & 1]);
+                cr_assert_eq(capo_segment_recover(segment, NULL, NULL), 0);
+                read_log(&calls, &counted, &end);
+                cr_expect_eq(counted, CALLS, "%u: %llu in cells", i, (unsigned long long)counted);
+                cr_expect_eq(end, CALLS, "%u: END says %llu", i, (unsigned long long)end);
+                cr_expect_eq(calls, i & 2 ? CALLS : 64, "%u: %llu written", i, (unsigned long long)calls);
+                unlink(log_path);
+        }
+}
+
+/* A histogram far behind those there are: a write there would be out of bounds. */
+static void hist_beyond(struct capo_segment *seg)
+{
+        struct capo_drain *drain;
+
+        if (capo_drain_new(seg, &drain) || capo_drain_round(drain) != CALLS)
+                _exit(1);
+        for (unsigned i = 0; i < 5; i++) {
+                struct capo_seg_cell *cell = capo_area_at(seg, CAPO_AREA_CELLS, i);
+
+                cell->host = i ? UINT32_MAX - i : 4000;
+        }
+        ring_of(seg)->tail = 0;
+}
+
+static void text_beyond(struct capo_segment *seg)
+{
+        if (capo_area_commit(seg, CAPO_AREA_TEXT, seg->header->areas[CAPO_AREA_TEXT].capacity))
+                _exit(1);
+        seg->header->text_head = UINT64_C(1) << 60; /* pieces of no bytes, one after the other */
+}
+
+static void text_as_block(struct capo_segment *seg)
+{
+        uint32_t piece[2] = {CAPO_FRAME_BLOCK, 16};
+
+        if (capo_area_commit(seg, CAPO_AREA_TEXT, seg->header->areas[CAPO_AREA_TEXT].capacity))
+                _exit(1);
+        memcpy(capo_area_at(seg, CAPO_AREA_TEXT, 0), piece, sizeof piece);
+        seg->header->text_head = 24;
+}
+
+static void flight_beyond(struct capo_segment *seg)
+{
+        if (capo_area_commit(seg, CAPO_AREA_FLIGHT, seg->header->flight_records))
+                _exit(1);
+        seg->header->flight_head = UINT64_C(1) << 60;
+}
+
+static void records_beyond(struct capo_segment *seg)
+{
+        seg->header->ring_records = seg->header->flight_records = UINT32_C(1) << 31;
+        ring_of(seg)->head = UINT32_C(1) << 31;
+        ring_of(seg)->tail = (UINT32_C(1) << 31) - 5;
+}
+
+static void ring_backwards(struct capo_segment *seg)
+{
+        ring_of(seg)->tail = ring_of(seg)->head + 1;
+}
+
+static void ring_far(struct capo_segment *seg)
+{
+        ring_of(seg)->head = UINT64_MAX;
+}
+
+static void short_path(struct capo_segment *seg)
+{
+        strcpy(seg->header->log_path, "."); /* is there, so another name is made of it */
+}
+
+static void rate_of_nothing(struct capo_segment *seg)
+{
+        seg->header->clock.ns_per_tick = __builtin_nan("");
+}
+
+Test(recover, what_a_segment_says_is_not_believed, .timeout = 60)
+{
+        static const struct {
+                const char *name;
+                void (*last)(struct capo_segment *seg);
+                int r;
+                uint64_t calls; /* END's */
+        } rows[] = {
+                {"histograms", hist_beyond, 0, 2 * CALLS},
+                {"text", text_beyond, -EBADMSG, 0},
+                {"a text that is none", text_as_block, 0, CALLS},
+                {"flight recorder", flight_beyond, 0, CALLS},
+                {"sizes", records_beyond, -EBADMSG, 0},
+                {"ring backwards", ring_backwards, 0, 0},
+                {"ring", ring_far, 0, 0},
+                {"path", short_path, -EEXIST, 0},
+                {"clock", rate_of_nothing, 0, CALLS},
+        };
+
+        for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+                bool trace_all = i % 2;
+                uint64_t calls, counted, end;
+                struct stat st;
+                int r;
+
+                leave(trace_all, rows[i / 2].last);
+                r = capo_segment_recover(segment, NULL, NULL);
+                cr_expect_eq(r, rows[i / 2].r, "%s: %d", rows[i / 2].name, r);
+                if (r == 0) {
+                        read_log(&calls, &counted, &end);
+                        cr_expect_eq(end, rows[i / 2].calls, "%s: %llu", rows[i / 2].name, (unsigned long long)end);
+                        cr_expect_leq(calls, trace_all ? 16384 + CALLS : 64, "%s", rows[i / 2].name);
+                        cr_expect(stat(log_path, &st) == 0 && st.st_size < 8 << 20, "%s", rows[i / 2].name);
+                }
+                unlink(segment);
+                unlink(log_path);
+        }
+}
+
+Test(recover, who_lives)
+{
+        char text[64];
+
+        cr_assert_gt(capo_alive_since(getpid()), 0);
+        cr_assert_eq(capo_alive_since(0), 0);
+        cr_assert_gt(capo_alive_namespace(), 0);
+        cr_assert_gt(capo_alive_text("/proc/sys/kernel/random/boot_id", text, sizeof text), 30);
+        cr_assert_eq(capo_alive_text("/nowhere", text, sizeof text), -ENOENT);
+}
