@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 
 #include "cli/base/cli.h"
+#include "cli/base/json.h"
 #include "profiles/doctor/doctor.h"
 
 static const char *const level_names[] = {"ok", "note", "warn", "FAIL"};
@@ -17,9 +17,7 @@ static void print_json(const struct capo_findings *f, const struct capo_reach *r
                                                       "topic", f->rows[i].topic, "text", f->rows[i].text));
         page = json_pack("{s:i, s:s, s:i, s:o}", "capo_doctor", 1, "libnccl", reach->library, "nccl", reach->version,
                          "findings", rows);
-        json_dumpf(page, stdout, JSON_INDENT(2));
-        putchar('\n');
-        json_decref(page);
+        cli_json_print(stdout, page, JSON_INDENT(2));
 }
 
 struct options {

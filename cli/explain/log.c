@@ -2,13 +2,13 @@
 /* What a recorded job ran at one size: the third form of capo explain. */
 #include <errno.h>
 #include <fnmatch.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/json.h"
 #include "cli/explain/explain.h"
 #include "cli/base/job.h"
 #include "core/log/rules.h"
@@ -188,9 +188,7 @@ int explain_recorded(struct explain *e)
                 }
                 page = json_pack("{s:i, s:s, s:I, s:o}", "capo_explain", 1, "call", capo_call_name(e->call), "bytes",
                                  (json_int_t)e->bytes, "ran", rows);
-                json_dumpf(page, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
-                putchar('\n');
-                json_decref(page);
+                cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
         } else {
                 print_text(e, job, rules);
         }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules and candidates: the first two forms of capo explain. */
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/json.h"
 #include "cli/explain/explain.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
@@ -109,13 +109,6 @@ static json_t *rule_json(const struct explain *e, struct capo_choice c)
                          "channels", row->channels, "leave", !row->algo);
 }
 
-static void print_page(json_t *page)
-{
-        json_dumpf(page, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
-        putchar('\n');
-        json_decref(page);
-}
-
 static const char *source_word(const struct capo_layout_why *why)
 {
         static const char *const words[] = {"unknown", "nccl", "table", "launcher"};
@@ -161,7 +154,7 @@ int explain_shape(struct explain *e)
                 json_t *page = decision_json(e, &d);
 
                 json_object_set_new(page, "candidates", json_array());
-                print_page(page);
+                cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
                 return CAPO_EXIT_OK;
         }
         printf("capo explain  %s %s, %d ranks on %d nodes%s%s   (rules only: no NCCL was asked, there are no costs)\n",
@@ -221,7 +214,7 @@ static json_t *candidates_json(const struct capo_plan_row *plain, const struct c
 
                         json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:b, s:b}", "algo",
                                                               capo_algo_name(a + 1), "proto", capo_proto_name(p + 1),
-                                                              "us", us < 0 ? json_null() : json_real(us), "default",
+                                                              "us", cli_json_known(us), "default",
                                                               plain->algo == a + 1 && plain->proto == p + 1, "runs",
                                                               tuned ? tuned->algo == a + 1 && tuned->proto == p + 1
                                                                     : plain->algo == a + 1 && plain->proto == p + 1));
@@ -263,7 +256,7 @@ static void show_json(const struct explain *e, const struct capo_plan_decision *
         json_object_set_new(page, "class", bound ? json_string(bound->class) : json_null());
         json_object_set_new(page, "ceiling_busbw_gbs", bound ? json_real(bound->busbw_gbs[e->coll]) : json_null());
         json_object_set_new(page, "candidates", candidates_json(own, with));
-        print_page(page);
+        cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
 }
 
 /* @answers: NCCL by itself; with the profile, when there is one. */

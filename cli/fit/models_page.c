@@ -59,9 +59,9 @@ static void heading(const struct fit_models_shown *s)
                 printf("  bandwidths are NCCL's: %s\n", m->why_not);
         else {
                 printf("  bus bandwidth, GB/s    NCCL counts  links carry   full first\n");
-                shape_line("Ring", m->channels, &m->ring);
-                shape_line("Tree", m->channels, &m->tree);
-                shape_line("NVLS", 0, &m->nvls);
+                shape_line(capo_algo_name(CAPO_ALGO_RING), m->channels, &m->ring);
+                shape_line(capo_algo_name(CAPO_ALGO_TREE), m->channels, &m->tree);
+                shape_line(capo_algo_name(CAPO_ALGO_NVLS), 0, &m->nvls);
         }
         if (late > 0 && m->tree_late_us[2] > 0)
                 printf("  Tree's hops inside the largest node: NCCL counts %d, there are %d: %+.1f / %.1f / %.1f us LL "
@@ -193,7 +193,8 @@ void fit_models_line_head(const char *text)
 {
         printf("capo fit  every class of %s; times are NCCL's model, corrected: nothing was measured\n\n"
                "  %-44s %15s %15s %5s   rows, gain\n",
-               text, "class; counted -> carried, GB/s", "Ring", "Tree", "hops");
+               text, "class; counted -> carried, GB/s", capo_algo_name(CAPO_ALGO_RING), capo_algo_name(CAPO_ALGO_TREE),
+               "hops");
 }
 
 /* "4 MiB - 8 MiB Tree Simple 28 %": the sizes of one choice, with the gain at the largest. */
@@ -276,10 +277,11 @@ int fit_models_json(const struct fit_models_shown *s)
         page = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:i, s:i, s:s, s:o}",
                          "allocation", capo_alloc_print(s->t, s->a, gpus, sizeof gpus), "class", s->f->class, "layout",
                          s->f->layout, "basis", "modelled", "nodes", m->n_nodes, "largest", m->max_local, "mean",
-                         m->mean_local, "channels", m->channels, "ring", shape_json(&m->ring), "tree",
-                         shape_json(&m->tree), "nvls", shape_json(&m->nvls), "tree_late_us", m->tree_late_us[0],
-                         m->tree_late_us[1], m->tree_late_us[2], "rows_written", s->f->n_rows, "constants",
-                         m->n_constants, "why_not", m->why_not, "rows", rows);
+                         m->mean_local, "channels", m->channels, capo_algo_word(CAPO_ALGO_RING), shape_json(&m->ring),
+                         capo_algo_word(CAPO_ALGO_TREE), shape_json(&m->tree), capo_algo_word(CAPO_ALGO_NVLS),
+                         shape_json(&m->nvls), "tree_late_us", m->tree_late_us[0], m->tree_late_us[1],
+                         m->tree_late_us[2], "rows_written", s->f->n_rows, "constants", m->n_constants, "why_not",
+                         m->why_not, "rows", rows);
         if (!page)
                 return -ENOMEM;
         json_dumpf(page, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo plan --every: the atlas of a machine, a line per group of allocations that NCCL treats alike. */
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/json.h"
 #include "cli/base/progress.h"
 #include "cli/plan/plan.h"
 #include "core/base/calls.h"
@@ -109,35 +109,28 @@ static void print_json(const struct plan_options *o, const struct splits *s)
                 json_t *members = json_array(), *rows = json_array(), *group;
 
                 for (size_t i = 0; i < s->n_splits; i++) {
-                        json_t *gpus;
+                        const struct split *m = &s->splits[i];
 
-                        if (s->splits[i].group != g)
-                                continue;
-                        gpus = json_array();
-                        for (size_t k = 0; k < s->splits[i].n_gpus; k++)
+                        if (m->group == g)
                                 json_array_append_new(
-                                        gpus, json_pack("[i, i]", s->splits[i].gpus[k].node, s->splits[i].gpus[k].dev));
-                        json_array_append_new(members, json_pack("{s:o, s:i, s:s}", "gpus", gpus, "stands_for",
-                                                                 (int)s->splits[i].stands_for, "class",
-                                                                 s->splits[i].bound.class));
+                                        members, json_pack("{s:o, s:i, s:s}", "gpus", cli_json_gpus(m->gpus, m->n_gpus),
+                                                           "stands_for", (int)m->stands_for, "class", m->bound.class));
                 }
                 for (size_t k = 0; k < o->q.n_asks && p->rc == 0; k++) {
                         const struct split_cell *c = &p->cells[k];
+                        double most = p->bound.busbw_gbs[o->q.asks[k].coll];
 
                         json_array_append_new(
-                                rows,
-                                json_pack("{s:s, s:I, s:s, s:s, s:i, s:o, s:o, s:o}", "coll",
-                                          capo_coll_word(o->q.asks[k].coll), "bytes", (json_int_t)o->q.asks[k].bytes,
-                                          "algo", capo_algo_name(c->algo), "proto", capo_proto_name(c->proto),
-                                          "channels", c->channels, "us", isnan(c->us) ? json_null() : json_real(c->us),
-                                          "busbw_gbs", isnan(c->busbw) ? json_null() : json_real(c->busbw),
-                                          "ceiling_busbw_gbs",
-                                          p->bound.busbw_gbs[o->q.asks[k].coll] > 0
-                                                  ? json_real(p->bound.busbw_gbs[o->q.asks[k].coll])
-                                                  : json_null()));
+                                rows, json_pack("{s:s, s:I, s:s, s:s, s:i, s:o, s:o, s:o}", "coll",
+                                                capo_coll_word(o->q.asks[k].coll), "bytes",
+                                                (json_int_t)o->q.asks[k].bytes, "algo", capo_algo_name(c->algo),
+                                                "proto", capo_proto_name(c->proto), "channels", c->channels, "us",
+                                                cli_json_real(c->us), "busbw_gbs", cli_json_real(c->busbw),
+                                                "ceiling_busbw_gbs", cli_json_known(most > 0 ? most : -1)));
                 }
                 group = json_pack("{s:i, s:i, s:s, s:s, s:o, s:o}", "count", (int)s->groups[g].count, "nccl_nodes",
-                                  p->nodes, "ring", p->ring, "tree", p->tree, "rows", rows, "members", members);
+                                  p->nodes, capo_algo_word(CAPO_ALGO_RING), p->ring, capo_algo_word(CAPO_ALGO_TREE),
+                                  p->tree, "rows", rows, "members", members);
                 if (p->rc < 0)
                         json_object_set_new(group, "error", json_string(p->why));
                 json_array_append_new(groups, group);
@@ -146,9 +139,7 @@ static void print_json(const struct plan_options *o, const struct splits *s)
                          capo_nccl_text((uint32_t)s->version, version, sizeof version), "libnccl", o->q.libnccl,
                          "times", "NCCL's model", "gpus", o->every, "gpus_2", o->every_2, "allocations", (int)s->n_all,
                          "asked", (int)s->n_splits, "groups", groups);
-        json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-        putchar('\n');
-        json_decref(root);
+        cli_json_print(stdout, root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 }
 
 static void print_csv(const struct plan_options *o, const struct splits *s)

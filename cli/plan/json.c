@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `capo plan` for programs: JSON and CSV. */
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 
+#include "cli/base/json.h"
 #include "cli/plan/plan.h"
 #include "core/base/calls.h"
 #include "core/base/nccl.h"
 #include "core/base/util.h"
-
-static json_t *real_or_null(double v)
-{
-        return isnan(v) || isinf(v) ? json_null() : json_real(v);
-}
 
 static json_t *choice_json(const struct capo_plan_row *r)
 {
         return json_pack("{s:o, s:o, s:i, s:i, s:o, s:o}", "algo",
                          r->algo ? json_string(capo_algo_name(r->algo)) : json_null(), "proto",
                          r->proto ? json_string(capo_proto_name(r->proto)) : json_null(), "channels", r->channels,
-                         "warps", r->warps, "us", real_or_null(r->us), "busbw_gbs", real_or_null(r->busbw_gbs));
+                         "warps", r->warps, "us", cli_json_real(r->us), "busbw_gbs", cli_json_real(r->busbw_gbs));
 }
 
 static json_t *costs_json(const struct capo_plan_row *r, const float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS])
@@ -72,14 +67,12 @@ static json_t *told_json(const struct capo_plan_told *t)
 void plan_json(const struct plan_options *o, const struct capo_plan_answer *plain, const struct capo_plan_answer *tuned,
                const struct capo_plan_comparison *c)
 {
-        json_t *rows = json_array(), *root, *gpus = json_array();
+        json_t *rows = json_array(), *root;
         char version[16];
         unsigned n_nodes = 0;
 
-        for (size_t i = 0; i < o->q.n_ranks; i++) {
+        for (size_t i = 0; i < o->q.n_ranks; i++)
                 n_nodes = o->q.ranks[i].node >= n_nodes ? o->q.ranks[i].node + 1u : n_nodes;
-                json_array_append_new(gpus, json_pack("[i, i]", o->q.ranks[i].node, o->q.ranks[i].dev));
-        }
         for (size_t i = 0; i < plain->n_rows; i++) {
                 const struct capo_plan_row *r = &plain->rows[i];
                 json_t *row = json_pack("{s:s, s:I, s:o}", "coll", capo_coll_word(r->coll), "bytes",
@@ -110,7 +103,8 @@ void plan_json(const struct plan_options *o, const struct capo_plan_answer *plai
         root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:i, s:o}", "nccl",
                          capo_nccl_text((uint32_t)plain->version, version, sizeof version), "libnccl", o->q.libnccl,
                          "times", "NCCL's model", "ranks", (int)o->q.n_ranks, "nodes", (int)n_nodes, "nccl_nodes",
-                         plain->told.n_nodes, "gpus", gpus, "profiler_abi", plain->profiler_abi, "rows", rows);
+                         plain->told.n_nodes, "gpus", cli_json_gpus(o->q.ranks, o->q.n_ranks), "profiler_abi",
+                         plain->profiler_abi, "rows", rows);
         json_object_set_new(root, "wall_ms", json_real(plain->wall_ms + (tuned ? tuned->wall_ms : 0)));
         if (c->no_match)
                 json_object_set_new(root, "no_rule_holds", json_string(c->no_match));
@@ -118,9 +112,7 @@ void plan_json(const struct plan_options *o, const struct capo_plan_answer *plai
                 json_object_set_new(root, "graphs", graphs_json(plain));
         if (o->q.spy)
                 json_object_set_new(root, "told", told_json(&(tuned ? tuned : plain)->told));
-        json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-        putchar('\n');
-        json_decref(root);
+        cli_json_print(stdout, root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 }
 
 static void csv_choice(const struct capo_plan_row *r)

@@ -93,10 +93,14 @@ static void print_graph(const struct capo_plan_graph *g, const char *name)
 
 static void print_graphs(const struct capo_plan_answer *a)
 {
-        static const struct {
+        const struct {
                 int id;
                 const char *name;
-        } kinds[] = {{0, "ring"}, {1, "tree"}, {3, "NVLS"}, {2, "CollNet chain"}, {4, "CollNet direct"}};
+        } kinds[] = {{0, capo_algo_word(CAPO_ALGO_RING)},
+                     {1, capo_algo_word(CAPO_ALGO_TREE)},
+                     {3, capo_algo_name(CAPO_ALGO_NVLS)},
+                     {2, "CollNet chain"},
+                     {4, "CollNet direct"}};
 
         for (size_t first = 0; first < a->n_graphs;) {
                 int node = a->graphs[first].node;
@@ -245,8 +249,8 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
         printf("asked       %s\n", o->q.libnccl);
         printf("%-11s %zu rank%s on %u node%s: %s", base(o->q.topo[0]), o->q.n_ranks, o->q.n_ranks == 1 ? "" : "s",
                n_nodes, n_nodes == 1 ? "" : "s", capo_plan_gpus_print(o->q.ranks, o->q.n_ranks, nodes, sizeof nodes));
-        graph_line(stdout, "ring", capo_plan_graph_find(plain, 0));
-        graph_line(stdout, "tree", capo_plan_graph_find(plain, 1));
+        graph_line(stdout, capo_algo_word(CAPO_ALGO_RING), capo_plan_graph_find(plain, 0));
+        graph_line(stdout, capo_algo_word(CAPO_ALGO_TREE), capo_plan_graph_find(plain, 1));
         putchar('\n');
         if (plain->told.n_nodes > (int)n_nodes)
                 printf("note        NCCL counts %d nodes: it goes out and back through the NICs inside a machine\n",

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All allocations of a machine, one line per class. */
 #include <errno.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/json.h"
 #include "cli/base/progress.h"
+#include "core/base/calls.h"
 #include "cli/topo/topo.h"
 #include "core/base/nccl.h"
 #include "core/base/util.h"
@@ -75,8 +76,8 @@ static void print_atlas(const struct topo_options *o, const struct census *table
                 printf("capo topo  %s   what all-reduce reaches, algbw GB/s at 1 GiB; NCCL %s on virtual GPUs, "
                        "by its model: nothing was measured\n\n%-24s %5s  %-18s %9s  %-18s %9s %9s %9s %9s %9s\n",
                        table->t->platform, capo_nccl_text((uint32_t)table->rows[0].nccl.version, nccl, sizeof nccl),
-                       "class", "count", "for example", "NCCL", "by itself", "Tree", "Ring", "graph", "ceiling",
-                       "hybrid");
+                       "class", "count", "for example", "NCCL", "by itself", capo_algo_name(CAPO_ALGO_TREE),
+                       capo_algo_name(CAPO_ALGO_RING), "graph", "ceiling", "hybrid");
         for (size_t i = 0; i < table->n_rows; i++) {
                 const struct census_row *w = &table->rows[i];
 
@@ -113,10 +114,8 @@ static void print_json(const struct topo_options *o, const struct census *table)
                                   c->shapes.ring, "nvlink_rings", c->shapes.rings, "broadcast_gbs", c->broadcast_gbs,
                                   "allgather_gbs", c->allgather_gbs, "allreduce_gbs", c->allreduce_gbs);
 
-                json_object_set_new(row, "hybrid_allreduce_gbs",
-                                    c->hybrid_allreduce_gbs < 0 ? json_null() : json_real(c->hybrid_allreduce_gbs));
-                json_object_set_new(row, "chain_allreduce_gbs",
-                                    c->shapes.chain_gbs < 0 ? json_null() : json_real(c->shapes.chain_gbs));
+                json_object_set_new(row, "hybrid_allreduce_gbs", cli_json_known(c->hybrid_allreduce_gbs));
+                json_object_set_new(row, "chain_allreduce_gbs", cli_json_known(c->shapes.chain_gbs));
                 if (w->nccl.version) {
                         json_object_set_new(row, "nccl_allreduce_gbs", json_real(w->nccl.allreduce.gbs));
                         json_object_set_new(row, "nccl_allreduce", json_string(w->nccl.allreduce.what));
@@ -125,15 +124,13 @@ static void print_json(const struct topo_options *o, const struct census *table)
                         json_object_set_new(row, "nccl_ring_gbs", json_real(w->nccl.allreduce.best_gbs[1]));
                         if (o->atlas)
                                 json_object_set_new(row, "graph_allreduce_gbs",
-                                                    w->graph_gbs > 0 ? json_real(w->graph_gbs) : json_null());
+                                                    cli_json_known(w->graph_gbs > 0 ? w->graph_gbs : -1));
                 }
                 json_array_append_new(list, row);
         }
         page = json_pack("{s:i, s:s, s:f, s:o}", "capo_topo", 1, "platform", table->t->platform, "nvlink_brick_gbs",
                          table->t->brick_gbs, "classes", list);
-        json_dumpf(page, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
-        putchar('\n');
-        json_decref(page);
+        cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
 }
 
 static void progress(size_t classes)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One allocation, for people and for programs. */
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 
+#include "cli/base/json.h"
 #include "cli/topo/topo.h"
 #include "core/base/nccl.h"
 #include "core/base/util.h"
@@ -302,7 +302,7 @@ static json_t *json_ways(const struct capo_ceilings *c, const struct pack_ways *
 
 static void set_gbs(json_t *page, const char *key, double gbs)
 {
-        json_object_set_new(page, key, gbs < 0 ? json_null() : json_real(gbs));
+        json_object_set_new(page, key, cli_json_known(gbs));
 }
 
 int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
@@ -310,7 +310,7 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
 {
         json_t *page = json_object(), *gpus = json_array(), *matrix = json_array(), *nodes = json_array();
         char class[512] = "", text[80];
-        int n = c->n_ranks, r;
+        int n = c->n_ranks;
 
         capo_class_name(t, a, class, sizeof class);
         for (int i = 0; i < n; i++) {
@@ -380,8 +380,5 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
                 json_object_set_new(own, "allreduce", json_string(nccl->allreduce.what));
                 json_object_set_new(page, "nccl_model", own);
         }
-        r = json_dumpf(page, out, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
-        fputc('\n', out);
-        json_decref(page);
-        return r ? -ENOMEM : 0;
+        return cli_json_print(out, page, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
 }

@@ -15,11 +15,11 @@ enum capo_call_kind capo_call_kind(unsigned call);
 /** capo_call_find() - id by name, case and '_' ignored, "nccl" prefix optional; CAPO_CALL_NONE when there is none. */
 enum capo_call_id capo_call_find(const char *name);
 
-/** capo_algo_name(), capo_proto_name() - NCCL's spelling as in NCCL_ALGO ("Ring", "LL128", ...); "-" for unknown. */
+/** capo_algo_name(), capo_proto_name() - NCCL's spelling as in NCCL_ALGO (Ring, LL128); "-" for unknown. */
 const char *capo_algo_name(unsigned algo);
 const char *capo_proto_name(unsigned proto);
 
-/** capo_algo_word(), capo_proto_word() - as options and CSV profiles have it ("collnet_direct", "ll"); "" for unknown. */
+/** capo_algo_word(), capo_proto_word() - as options and CSV profiles have it (collnet_direct, ll); "" for unknown. */
 const char *capo_algo_word(unsigned algo);
 const char *capo_proto_word(unsigned proto);
 

@@ -145,9 +145,12 @@ static bool known_words(const char *list, size_t n, unsigned (*find_word)(const 
         return true;
 }
 
+/* CollNet alone, as it was called while there was one kind of it, is still read. */
 static unsigned find_algo(const char *word)
 {
-        return strcasecmp(word, "CollNet") ? capo_algo_find(word) : CAPO_ALGO_COLLNET_DIRECT;
+        bool old = strlen(word) == 7 && !strncasecmp(word, capo_algo_name(CAPO_ALGO_COLLNET_DIRECT), 7);
+
+        return old ? CAPO_ALGO_COLLNET_DIRECT : capo_algo_find(word);
 }
 
 static unsigned find_proto(const char *word)
@@ -208,7 +211,7 @@ static bool names_ll128(const char *value)
         while (*value) {
                 size_t n = strcspn(value, ";");
                 const char *colon = memchr(value, ':', n), *list = colon ? colon + 1 : value;
-                const char *found = strcasestr(list, "LL128");
+                const char *found = strcasestr(list, capo_proto_name(CAPO_PROTO_LL128));
 
                 if (*list != '^' && found && found < value + n)
                         return true;
@@ -226,7 +229,7 @@ static void check_values(struct capo_findings *f, const struct settings *s, int 
                 if (capo_nccl_has(version, CAPO_NCCL_ALGO_FOR_ALLREDUCE))
                         capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
                                          "NCCL_ALGO=%s: releases 2.7 to 2.16 apply it to AllReduce only", algo->value);
-                if (capo_nccl_has(version, CAPO_NCCL_ALGO_TREE_FAILS) && !strcasecmp(algo->value, "Tree"))
+                if (capo_nccl_has(version, CAPO_NCCL_ALGO_TREE_FAILS) && capo_algo_find(algo->value) == CAPO_ALGO_TREE)
                         capo_finding_add(f, CAPO_FINDING_FAIL, "settings",
                                          "NCCL_ALGO=Tree: on 2.17 and 2.18 every other collective then fails, none of "
                                          "them has a tree");

@@ -195,7 +195,7 @@ static int words(const struct capo_topology *t, const int *gpus, int n, uint8_t 
                                 snprintf(text, room, "%d-ring", n);
                         capo_ceilings_free(&c);
                 } else {
-                        snprintf(text, room, "%d-%s", n, has_chain(n, label) ? "chain" : "tree");
+                        snprintf(text, room, has_chain(n, label) ? "%d-chain" : "%d-tree", n);
                 }
         }
         return 0;

@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/util.h"
+#include "core/base/calls.h"
 #include "core/base/nccl.h"
+#include "core/base/util.h"
 #include "profiles/fragment/graph.h"
 #include "profiles/fragment/net.h"
 
@@ -189,6 +190,11 @@ int graph_choose(const struct capo_topology *t, const struct capo_alloc *a, cons
         return r < 0 ? r : made;
 }
 
+static const char *word_of(int id)
+{
+        return capo_algo_word(id ? CAPO_ALGO_TREE : CAPO_ALGO_RING);
+}
+
 static const struct rails_thing *channels_of(const struct graph_plan *g, int node, int id)
 {
         return id ? g->nodes[node].tree : g->nodes[node].ring;
@@ -254,7 +260,7 @@ bool graph_accepted(const struct graph_plan *g, const struct capo_topology *t, c
 
                 if (!seen || seen->n_channels != g->n_channels) {
                         snprintf(why, room, "NCCL made %d %s channels of the file's %d on machine %d",
-                                 seen ? seen->n_channels : 0, id ? "tree" : "ring", g->n_channels, node);
+                                 seen ? seen->n_channels : 0, word_of(id), g->n_channels, node);
                         return false;
                 }
                 for (int c = 0; c < g->n_channels; c++) {
@@ -263,8 +269,7 @@ bool graph_accepted(const struct graph_plan *g, const struct capo_topology *t, c
                         if (!graph_own_channel(seen, (size_t)c, t, a, &got) ||
                             !same_channel(&got, &channels_of(g, node, id)[c], g->nodes[node].n_gpus, g->n_nodes > 1)) {
                                 snprintf(why, room, "NCCL's %s channel %d on machine %d is \"%.80s\", not the file's",
-                                         id ? "tree" : "ring", c, node,
-                                         (size_t)c < seen->n_paths ? seen->paths[c] : "");
+                                         word_of(id), c, node, (size_t)c < seen->n_paths ? seen->paths[c] : "");
                                 return false;
                         }
                 }

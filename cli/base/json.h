@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What faces print for programs. */
+#ifndef CAPO_CLI_JSON_H
+#define CAPO_CLI_JSON_H
+
+#include <stdio.h>
+#include <jansson.h>
+
+#include "profiles/plan/plan.h"
+
+/** cli_json_real() - null for what is no number or without end. */
+json_t *cli_json_real(double value);
+
+/** cli_json_known() - null where @value is negative, as rates are that nobody knows. */
+json_t *cli_json_known(double value);
+
+/** cli_json_gpus() - [[node, number], ...] */
+json_t *cli_json_gpus(const struct capo_plan_gpu *gpus, size_t n);
+
+/**
+ * cli_json_print() - @page and a line's end
+ * @page:  freed; NULL, because memory ran out while it was made, prints nothing
+ * @flags: jansson's
+ *
+ * Return: 0; -ENOMEM.
+ */
+int cli_json_print(FILE *out, json_t *page, size_t flags);
+
+#endif
