@@ -4,18 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "profiles/doctor/doctor.h"
 
 void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, const char *topic, const char *format,
                       ...)
 {
-        struct capo_finding *rows = realloc(f->rows, (f->n + 1) * sizeof *rows);
         struct capo_finding row = {.level = level};
         va_list args;
 
-        if (!rows)
+        if (capo_array_room(&f->rows, f->n, sizeof row) < 0)
                 return;
-        f->rows = rows;
         va_start(args, format);
         if (vasprintf(&row.text, format, args) < 0)
                 row.text = NULL;

@@ -26,7 +26,7 @@ static double gbs(struct pack_rate r, double unit_gbs)
 
 static int trees_new(int n_ranks, int n_trees, struct pack_trees *out)
 {
-        *out = (struct pack_trees){.n_ranks = n_ranks, .n_trees = n_trees, .room = n_trees};
+        *out = (struct pack_trees){.n_ranks = n_ranks, .n_trees = n_trees};
         out->trees = calloc((size_t)n_trees + 1, sizeof *out->trees);
         out->edges = calloc((size_t)n_trees * (size_t)n_ranks + 1, sizeof *out->edges);
         if (out->trees && out->edges)

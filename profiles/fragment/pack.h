@@ -44,7 +44,7 @@ struct pack_tree {
 };
 
 struct pack_trees {
-        int n_ranks, n_trees, room;
+        int n_ranks, n_trees;
         struct pack_tree *trees;
         struct pack_edge *edges; /* (n_ranks - 1) per tree; between ranks, relays in between are not listed */
 };
@@ -75,7 +75,7 @@ struct pack_way {
 };
 
 struct pack_ways {
-        int n_ways, room;
+        int n_ways;
         struct pack_way *ways;
 };
 

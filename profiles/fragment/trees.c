@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/util.h"
 #include "profiles/fragment/flow.h"
 #include "profiles/fragment/pack.h"
@@ -22,7 +23,7 @@ struct batch {
 };
 
 struct packing {
-        int n, n_batches, room;
+        int n, n_batches;
         int64_t *left; /* capacities not used yet */
         struct batch *batches;
         struct flow flow;
@@ -32,15 +33,8 @@ static struct batch *add_batch(struct packing *p, int root, int64_t count)
 {
         struct batch *b;
 
-        if (p->n_batches == p->room) {
-                int room = p->room ? 2 * p->room : 16;
-                struct batch *more = realloc(p->batches, sizeof *more * (size_t)room);
-
-                if (!more)
-                        return NULL;
-                p->batches = more;
-                p->room = room;
-        }
+        if (capo_array_room(&p->batches, (size_t)p->n_batches, sizeof *b) < 0)
+                return NULL;
         b = &p->batches[p->n_batches];
         *b = (struct batch){.count = count, .root = root, .n_in = 1};
         b->in = calloc((size_t)p->n, 1);
@@ -166,7 +160,7 @@ static int by_rate(const void *a, const void *b)
 static int finish(struct packing *p, int64_t den, struct pack_trees *out)
 {
         int per_tree = p->n - 1;
-        struct pack_trees t = {.n_ranks = p->n, .room = p->n_batches};
+        struct pack_trees t = {.n_ranks = p->n};
 
         t.trees = calloc((size_t)p->n_batches + 1, sizeof *t.trees);
         t.edges = calloc((size_t)p->n_batches * (size_t)per_tree + 1, sizeof *t.edges);
@@ -293,15 +287,8 @@ static int add_way(struct pack_ways *w, int64_t amount, const int16_t *a, int n_
 {
         struct pack_way *way;
 
-        if (w->n_ways == w->room) {
-                int room = w->room ? 2 * w->room : 64;
-                struct pack_way *more = realloc(w->ways, sizeof *more * (size_t)room);
-
-                if (!more)
-                        return -ENOMEM;
-                w->ways = more;
-                w->room = room;
-        }
+        if (capo_array_room(&w->ways, (size_t)w->n_ways, sizeof *way) < 0)
+                return -ENOMEM;
         way = &w->ways[w->n_ways];
         way->amount = amount;
         way->n = n_a + (b ? n_b - 1 : 0);

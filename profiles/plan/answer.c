@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "profiles/plan/answer.h"
@@ -219,27 +220,23 @@ static void read_graph(const struct capo_xml *g, uint32_t node, struct capo_plan
 
 static int read_graphs(const char *folder, uint32_t node, struct capo_plan_answer *out)
 {
-        struct capo_plan_graph *more;
         struct capo_xml *root;
         char path[PLAN_PATH], why[256];
-        size_t n = out->n_graphs;
         int r;
 
         snprintf(path, sizeof path, "%s/graph.%u", folder, node);
         r = capo_xml_read(path, &root, why, sizeof why);
         if (r < 0)
                 return r == -ENOMEM ? r : 0; /* one rank has none */
-        for (const struct capo_xml *g = root->child; g; g = g->next)
-                n++;
-        more = realloc(out->graphs, (n + 1) * sizeof *more);
-        if (more)
-                out->graphs = more;
-        for (const struct capo_xml *g = more ? root->child : NULL; g; g = g->next) {
-                memset(&more[out->n_graphs], 0, sizeof *more);
-                read_graph(g, node, &more[out->n_graphs++]);
+        for (const struct capo_xml *g = root->child; g && !r; g = g->next) {
+                r = capo_array_room(&out->graphs, out->n_graphs, sizeof *out->graphs);
+                if (!r) {
+                        memset(&out->graphs[out->n_graphs], 0, sizeof *out->graphs);
+                        read_graph(g, node, &out->graphs[out->n_graphs++]);
+                }
         }
         capo_xml_free(root);
-        return more ? 0 : -ENOMEM;
+        return r;
 }
 
 static int read_all_graphs(const struct plan_job *job, const char *folder, struct capo_plan_answer *out)

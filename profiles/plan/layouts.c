@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/base/layout.h"
 #include "core/profile/seen.h"
 #include "core/base/util.h"
@@ -39,7 +40,7 @@ struct maker {
         int n_devs;
         struct capo_symmetry symmetry;
         struct place *places;
-        size_t n_places, room, max, done;
+        size_t n_places, max, done;
         int version;
         char folder[64], *lacking[64]; /* topology files without NIC i */
         int n_nics;
@@ -60,13 +61,8 @@ static int add(struct maker *k, const char *layout, const uint32_t *sets, int la
 
         if (k->n_places >= k->max)
                 return -E2BIG;
-        if (k->n_places == k->room) {
-                p = reallocarray(k->places, k->room ? k->room * 2 : 64, sizeof *p);
-                if (!p)
-                        return -ENOMEM;
-                k->places = p;
-                k->room = k->room ? k->room * 2 : 64;
-        }
+        if (capo_array_room(&k->places, k->n_places, sizeof *p) < 0)
+                return -ENOMEM;
         p = &k->places[k->n_places];
         *p = (struct place){0};
         p->ranks = calloc((size_t)k->n_ranks, sizeof *p->ranks);

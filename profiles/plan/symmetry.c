@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/util.h"
 #include "profiles/plan/symmetry.h"
 
@@ -16,7 +17,6 @@ struct search {
         const struct capo_topology *t;
         uint32_t pair[GPUS][GPUS]; /* all that can be said about two GPUs; [i][i] about one */
         struct capo_symmetry *out;
-        size_t room;
         uint8_t map[GPUS];
         uint32_t used;
         int rc;
@@ -77,18 +77,9 @@ static void place(struct search *s, size_t gpu)
         if (gpu == s->t->n_gpus) {
                 if (!nics_follow(s))
                         return;
-                if (s->out->n_maps == s->room) {
-                        size_t more = s->room ? s->room * 4 : 16;
-                        void *p = reallocarray(s->out->maps, more, sizeof *s->out->maps);
-
-                        if (!p) {
-                                s->rc = -ENOMEM;
-                                return;
-                        }
-                        s->out->maps = p;
-                        s->room = more;
-                }
-                memcpy(s->out->maps[s->out->n_maps++], s->map, sizeof s->map);
+                s->rc = capo_array_room(&s->out->maps, s->out->n_maps, sizeof *s->out->maps);
+                if (!s->rc)
+                        memcpy(s->out->maps[s->out->n_maps++], s->map, sizeof s->map);
                 return;
         }
         for (uint8_t image = 0; image < s->t->n_gpus; image++) {
