@@ -271,7 +271,7 @@ static const struct cli_option options[] = {
         {"libnccl", CLI_FILE(struct job, models.libnccl, "FILE"), "the libnccl.so.2 that --model asks"},
         {"runs", CLI_FLAG(struct job, runs), "only say what was made of each run: file, line, label, and why"},
         {"force", CLI_FLAG(struct job, options.force),
-         "believe gains that look like a fault of the measurement, and compare runs of other settings and hosts"},
+         "believe gains that look like a fault of the measurement, and compare runs of other settings, hosts and drivers"},
         {"all", CLI_FLAG(struct job, all), "all sizes, not only groups of sizes with one answer"},
         {CLI_TABLE(struct job, inputs.label, cli_label_options), CLI_LABELS_HELP},
         {0}};

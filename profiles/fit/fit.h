@@ -130,10 +130,11 @@ struct capo_fit {
 
 /**
  * capo_fit_guard() - mark runs of @set that may not be compared with the others: left_out, why
- * @force: only the same measurement given twice is left out
+ * @force: settings, hosts and drivers may differ
  *
- * Left out are repeats that are identical by content, runs with other NCCL_* settings than NCCL's own choice was
- * measured with, and candidates measured on other hosts. Call it before capo_fit_make(). Return: 0 or -ENOMEM.
+ * Left out are repeats that are identical by content; runs that most others contradict (units, what NCCL chose); runs
+ * with other NCCL_* settings than NCCL's own choice was measured with; candidates measured on other hosts or with another
+ * driver than that, and it where no candidate was. Call it before capo_fit_make(). Return: 0 or -ENOMEM.
  */
 int capo_fit_guard(struct capo_samples *set, bool force);
 

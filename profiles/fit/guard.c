@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
-#include "profiles/fit/fit.h"
+#include "profiles/fit/priv.h"
 
 /* What the samples of a run come to. */
 struct seen {
@@ -116,31 +116,58 @@ static const char *usual_settings(const struct capo_samples *set, const struct s
         return best;
 }
 
-/* Was NCCL's own choice measured on these hosts? Hosts that nobody wrote down are not known to differ. */
-static bool default_there(const struct capo_samples *set, const struct seen *seen, const struct capo_trial *t)
+/* Known to differ: what nobody wrote down is not, nor is what CUDA says of a driver and what a person says. */
+static bool apart(const char *a, const char *b)
 {
-        bool any = false;
+        return *a && *b && strcmp(a, b) && !strncmp(a, "CUDA ", 5) == !strncmp(b, "CUDA ", 5);
+}
+
+/* Of the runs in @t's place that have NCCL's own choice (or else candidates): is there one that is not known to differ
+ * from @t? -1: there is no such run at all. @of: the text that is compared. */
+static int met(const struct capo_samples *set, const struct seen *seen, const struct capo_trial *t, size_t of,
+               bool own_choice)
+{
+        int found = -1;
 
         for (size_t i = 0; i < set->n_runs; i++) {
                 const struct capo_trial *a = &set->runs[i];
 
-                if (a->left_out || !seen[i].n_default || !same_place(a, t))
+                if (a->left_out || !(own_choice ? seen[i].n_default : seen[i].n_forced) || !same_place(a, t))
                         continue;
-                if (!a->hosts[0] || !strcmp(a->hosts, t->hosts))
-                        return true;
-                any = true;
+                if (!apart((const char *)a + of, (const char *)t + of))
+                        return 1;
+                found = 0;
         }
-        return !any;
+        return found;
+}
+
+/* Candidates without NCCL's own choice there; then NCCL's own choice where no candidate that is left is: what differs
+ * between the two places would be taken for noise. */
+static void one_place(struct capo_samples *set, const struct seen *seen, size_t of, const char *what)
+{
+        for (size_t i = 0; i < set->n_runs; i++) {
+                struct capo_trial *t = &set->runs[i];
+
+                if (!t->left_out && seen[i].n_forced && !seen[i].n_default && met(set, seen, t, of, true) == 0)
+                        leave_out(t, "NCCL's own choice was measured %s than %.40s", what, (const char *)t + of);
+        }
+        for (size_t i = 0; i < set->n_runs; i++) {
+                struct capo_trial *t = &set->runs[i];
+
+                if (!t->left_out && seen[i].n_default && !seen[i].n_forced && met(set, seen, t, of, false) == 0)
+                        leave_out(t, "the candidates were measured %s than %.40s", what, (const char *)t + of);
+        }
 }
 
 /* Only a few sets of files have runs that differ in these; so the loops over all runs are rare. */
 static void compare(struct capo_samples *set, const struct seen *seen)
 {
-        bool settings = false, hosts = false;
+        bool settings = false, hosts = false, drivers = false;
 
         for (size_t i = 0; i < set->n_runs; i++) {
                 settings |= strcmp(set->runs[i].settings, set->runs[0].settings) != 0;
                 hosts |= strcmp(set->runs[i].hosts, set->runs[0].hosts) != 0;
+                drivers |= strcmp(set->runs[i].driver, set->runs[0].driver) != 0;
         }
         for (size_t i = 0; settings && i < set->n_runs; i++) {
                 struct capo_trial *t = &set->runs[i];
@@ -150,13 +177,10 @@ static void compare(struct capo_samples *set, const struct seen *seen)
                         leave_out(t, "other settings (%.50s) than NCCL's own choice",
                                   t->settings[0] ? t->settings : "none");
         }
-        for (size_t i = 0; hosts && i < set->n_runs; i++) {
-                struct capo_trial *t = &set->runs[i];
-
-                if (!t->left_out && t->hosts[0] && seen[i].n_forced && !seen[i].n_default &&
-                    !default_there(set, seen, t))
-                        leave_out(t, "NCCL's own choice was measured on other hosts than %.40s", t->hosts);
-        }
+        if (hosts)
+                one_place(set, seen, offsetof(struct capo_trial, hosts), "on other hosts");
+        if (drivers)
+                one_place(set, seen, offsetof(struct capo_trial, driver), "with another GPU driver");
 }
 
 int capo_fit_guard(struct capo_samples *set, bool force)
@@ -168,6 +192,8 @@ int capo_fit_guard(struct capo_samples *set, bool force)
                 return -ENOMEM;
         look(set, seen);
         e = identical(set, seen);
+        if (e == 0)
+                e = capo_fit_odd_runs(set);
         if (e == 0 && !force)
                 compare(set, seen);
         return e;

@@ -43,6 +43,10 @@ struct capo_fit_part {
 };
 #define CAPO_FIT_ALL ((struct capo_fit_part){-1, -1, -1})
 
+/** capo_fit_odd_runs() - leave out runs that most others of their place contradict: times in other units, another choice
+ * of NCCL's own at the same size (odd.c). Return: 0 or -ENOMEM. */
+int capo_fit_odd_runs(struct capo_samples *set);
+
 /**
  * capo_fit_gather() - points, candidates, blocks and noise of a series from its items, sorted by size, candidate, run,
  * place and order

@@ -114,6 +114,44 @@ int capo_input_label(struct capo_input *in, struct capo_trial *run)
         return 0;
 }
 
+static int by_name(const void *a, const void *b)
+{
+        return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void capo_input_hosts(struct capo_trial *run, const char **names, size_t n)
+{
+        uint32_t sum = 2166136261u; /* FNV-1a */
+        size_t used = 0;
+
+        if (n)
+                qsort(names, n, sizeof *names, by_name);
+        run->hosts[0] = 0;
+        for (size_t i = 0; i < n; i++) {
+                for (const char *c = names[i]; *c; c++)
+                        sum = (sum ^ (unsigned char)*c) * 16777619u;
+                sum = (sum ^ ',') * 16777619u;
+                if (used < sizeof run->hosts)
+                        used += (size_t)snprintf(run->hosts + used, sizeof run->hosts - used, "%s%s", i ? "," : "",
+                                                 names[i]);
+        }
+        if (used >= sizeof run->hosts)
+                snprintf(run->hosts + 40, sizeof run->hosts - 40, "... (%08x)", sum);
+}
+
+void capo_input_tuner(struct capo_trial *run, const char *value, bool forced)
+{
+        const char *slash = strrchr(value, '/'), *name = slash ? slash + 1 : value;
+
+        if (!*name || !strcasecmp(name, "none") || !strncasecmp(name, "internal", 8) || strcasestr(name, "capo"))
+                return;
+        snprintf(run->tuner, sizeof run->tuner, "%.31s", name);
+        if (forced)
+                return;
+        snprintf(run->why, sizeof run->why, "another tuner plugin decided: %s", run->tuner);
+        run->left_out = true;
+}
+
 int capo_input_layout(const char *text, struct capo_trial *run)
 {
         struct capo_layout layout;

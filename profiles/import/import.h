@@ -44,7 +44,8 @@ struct capo_trial {
         int n_nodes;     /* 0 when not recorded */
         uint32_t iterations; /* calls averaged in one time; 1 for single calls */
         /* What decides whether runs can be compared; "" not recorded. */
-        char hosts[64]; /* in order of appearance, shortened with a check sum where there are many */
+        char hosts[64];  /* by name, shortened with a check sum where there are many */
+        char driver[32]; /* "CUDA 12.4", what the GPU driver supports at most; or as the user named it to a store */
         char settings
                 [128];  /* NCCL_* set there but those that say what is forced or only talk, "KEY=VALUE ..." by name */
         char tuner[32]; /* a tuner plugin that is neither NCCL's own nor capo's */

@@ -34,6 +34,17 @@ int capo_input_error(struct capo_input *in, unsigned line, const char *format, .
  */
 int capo_input_label(struct capo_input *in, struct capo_trial *run);
 
+/** capo_input_hosts() - put the names of the hosts that @run ran on into it; @names are sorted. */
+void capo_input_hosts(struct capo_trial *run, const char **names, size_t n);
+
+/**
+ * capo_input_tuner() - NCCL_TUNER_PLUGIN of @run's environment
+ * @forced: what the run forces decides in the tuner's place
+ *
+ * With a plugin that is neither NCCL's own nor capo's the run has it as its tuner, and takes no part unless @forced.
+ */
+void capo_input_tuner(struct capo_trial *run, const char *value, bool forced);
+
 /** capo_input_layout() - put layout @text ("3+5", "10x8") with its ranks and nodes into @run. Return: 0 or -EINVAL. */
 int capo_input_layout(const char *text, struct capo_trial *run);
 
@@ -75,6 +86,7 @@ struct capo_nccl_log {
         unsigned env_line;
         int n_nodes, n_local; /* as NCCL counts them; 0 it did not say */
         char tuner[32];       /* a tuner plugin it loaded, "" none */
+        char driver[32];      /* as in struct capo_trial */
         struct capo_settings settings;
         bool env_several;                                    /* a list or an exclusion: does not say what ran */
         float bw[CAPO_TABLE_CALLS][CAPO_ALGOS][CAPO_PROTOS]; /* of the tuning table, GB/s */

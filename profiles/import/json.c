@@ -48,9 +48,12 @@ static const char *str(const json_t *o, const char *key)
 
 /* ---- nccl-tests ---- */
 
-static int choice(struct capo_input *in, const json_t *root, uint8_t *want, uint8_t *channels)
+static int choice(struct capo_input *in, const json_t *root, struct capo_trial *run, uint8_t *want, uint8_t *channels)
 {
+        struct capo_settings settings = {""};
         unsigned algo = 0, proto = 0;
+        const char *tuner = "";
+        char name[48], value[64];
         const json_t *v;
         size_t i;
 
@@ -67,7 +70,14 @@ static int choice(struct capo_input *in, const json_t *root, uint8_t *want, uint
                         return capo_input_error(in, 0, "%s is not one protocol: it does not say what ran", s);
                 if (!strncmp(s, "NCCL_MAX_NCHANNELS=", 19))
                         *channels = (uint8_t)atoi(s + 19);
+                if (!strncmp(s, "NCCL_TUNER_PLUGIN=", 18))
+                        tuner = s + 18;
+                if (sscanf(s, "%47[A-Z0-9_]=%63s", name, value) == 2)
+                        capo_settings_add(&settings, name, value);
         }
+        memcpy(run->settings, settings.text, sizeof run->settings);
+        snprintf(run->why, sizeof run->why, "%s",
+                 algo || proto ? "NCCL_ALGO, NCCL_PROTO of its environment" : "its environment forces nothing");
         if (in->label) {
                 if ((in->label->algo && algo && in->label->algo != algo) || (in->label->default_choice && algo))
                         return capo_input_error(
@@ -82,6 +92,7 @@ static int choice(struct capo_input *in, const json_t *root, uint8_t *want, uint
                 *channels = in->label->channels ? in->label->channels : *channels;
         }
         *want = CAPO_ALGO_PROTO(algo, proto);
+        capo_input_tuner(run, tuner, *want);
         return 0;
 }
 
@@ -92,8 +103,9 @@ static int devices(struct capo_input *in, const json_t *config, struct capo_tria
         _cleanup_(json_freep) json_t *hosts = json_object();
         const char *host;
         json_t *count;
+        _cleanup_free_ const char **names = NULL;
         char text[CAPO_LAYOUT_TEXT];
-        size_t i;
+        size_t i, n = 0;
 
         json_array_foreach(list, i, d)
         {
@@ -106,7 +118,15 @@ static int devices(struct capo_input *in, const json_t *config, struct capo_tria
         }
         run->n_ranks = (int)json_array_size(list);
         run->n_nodes = (int)json_object_size(hosts);
-        json_object_foreach(hosts, host, count) capo_layout_add(&layout, (uint32_t)json_integer_value(count), 1);
+        names = calloc((size_t)run->n_nodes + 1, sizeof *names);
+        json_object_foreach(hosts, host, count)
+        {
+                capo_layout_add(&layout, (uint32_t)json_integer_value(count), 1);
+                if (names)
+                        names[n++] = host;
+        }
+        if (names)
+                capo_input_hosts(run, names, n);
         capo_layout_print(&layout, text, sizeof text);
         if (strlen(text) < sizeof run->layout)
                 strcpy(run->layout, text);
@@ -183,7 +203,7 @@ static int nccl_tests(struct capo_input *in, const json_t *root)
         devices(in, config, &run);
         e = capo_input_label(in, &run);
         if (e == 0)
-                e = choice(in, root, &want, &s.want_channels);
+                e = choice(in, root, &run, &want, &s.want_channels);
         if (e < 0)
                 return e;
         s.want = want;

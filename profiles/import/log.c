@@ -80,11 +80,17 @@ static void settle_layouts(struct job *j)
                 struct capo_trial *t = &j->in->set->runs[j->comms[i].run];
                 struct capo_layout layout = {0};
                 char text[CAPO_LAYOUT_TEXT];
+                const char *names[MAX_HOSTS];
+                size_t n = 0;
 
                 for (unsigned h = 0; h < j->n_hosts; h++) {
-                        if (j->comms[i].ranks_on[h])
+                        if (j->comms[i].ranks_on[h]) {
                                 capo_layout_add(&layout, j->comms[i].ranks_on[h], 1);
+                                names[n++] = j->hosts[h];
+                        }
                 }
+                if ((int)layout.n_ranks == j->comms[i].n_ranks) /* else not all are known */
+                        capo_input_hosts(t, names, n);
                 if (t->layout[0] || t->n_nodes || (int)layout.n_ranks != j->comms[i].n_ranks)
                         continue;
                 t->n_nodes = (int)layout.n_nodes;
@@ -124,6 +130,8 @@ static uint32_t run_of(struct job *j, struct log_said *f, const struct capo_log_
                 run.n_nodes = (int)layout.n_nodes;
         }
         memcpy(run.gpu, f->gpu, sizeof run.gpu);
+        memcpy(run.driver, f->driver, sizeof run.driver);
+        capo_input_tuner(&run, f->tuner, f->sweep || f->env_algo || f->env_proto);
         if (capo_input_label(j->in, &run) < 0)
                 return UINT32_MAX;
         if (capo_array_room(&j->comms, j->n_comms, sizeof *j->comms) < 0)

@@ -34,6 +34,10 @@ static void read_info(struct log_said *f, const struct capo_log_frame *frame)
                 } else if (capo_info_is(&line, CAPO_INFO_NCCL_HOSTID) ||
                            (capo_info_is(&line, CAPO_INFO_HOST) && !f->host[0])) {
                         snprintf(f->host, sizeof f->host, "%.63s", value);
+                } else if (capo_info_is(&line, CAPO_INFO_NCCL_TUNER)) {
+                        snprintf(f->tuner, sizeof f->tuner, "%s", value);
+                } else if (capo_info_is(&line, CAPO_INFO_CUDA_DRIVER)) {
+                        snprintf(f->driver, sizeof f->driver, "CUDA %.24s", value);
                 } else if (capo_info_is(&line, CAPO_INFO_GPU_NAME)) {
                         snprintf(f->gpu, sizeof f->gpu, "%.47s", value);
                 }

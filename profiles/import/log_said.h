@@ -23,6 +23,7 @@ struct log_said {
         struct log_candidate *candidates; /* by rule */
         bool sweep;
         char layout[CAPO_LAYOUT_TEXT], gpu[48], host[64];
+        char tuner[256], driver[32];
         bool seen[MAX_COMMS]; /* counted in job_comm.ranks_on */
         uint32_t nccl;
         uint8_t env_algo, env_proto; /* NCCL_ALGO, NCCL_PROTO of the process, when they name one */

@@ -216,12 +216,16 @@ static void nodes(struct capo_nccl_log *log, const char *text)
 void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned line)
 {
         const char *p;
+        int driver;
 
         if (decision(log, text, line) || table_row(log, text, line))
                 return;
         environment(log, text, line);
         plugin(log, text);
         nodes(log, text);
+        p = strstr(text, "cudaDriverVersion ");
+        if (p && sscanf(p + 18, "%d", &driver) == 1 && driver >= 1000)
+                snprintf(log->driver, sizeof log->driver, "CUDA %d.%d", driver / 1000, driver % 1000 / 10);
         p = strstr(text, "NCCL version ");
         if (p && capo_nccl_named(p + 13)) {
                 log->version = (uint32_t)capo_nccl_named(p + 13);

@@ -287,32 +287,24 @@ void capo_text_run_clear(struct block *b)
         *b = (struct block){.make = CAPO_MAKE_LOOP};
 }
 
-/* The names of its hosts; of many the first, and a check sum of all. */
 static void say_hosts(struct reader *r)
 {
         struct block *b = &r->block;
-        uint32_t sum = 2166136261u; /* FNV-1a */
-        char all[4096] = "";
+        const char *names[MAX_HOSTS];
+        size_t n = 0;
 
         for (int i = 0; i < r->n_hosts; i++) {
-                size_t used = strlen(all);
-
-                if (!b->hosts[i])
-                        continue;
-                snprintf(all + used, sizeof all - used, "%s%s", used ? "," : "", r->hosts[i]);
-                for (const char *c = r->hosts[i]; *c; c++)
-                        sum = (sum ^ (unsigned char)*c) * 16777619u;
+                if (b->hosts[i])
+                        names[n++] = r->hosts[i];
         }
-        if (strlen(all) < sizeof b->run.hosts)
-                strcpy(b->run.hosts, all);
-        else
-                snprintf(b->run.hosts, sizeof b->run.hosts, "%.40s... (%08x)", all, sum);
+        capo_input_hosts(&b->run, names, n);
 }
 
 static int take_rows(struct reader *r, uint8_t want)
 {
         struct block *b = &r->block;
         const struct capo_label *user = r->in->label;
+        size_t first = r->in->set->n;
         uint32_t run;
 
         say_hosts(r);
@@ -327,6 +319,7 @@ static int take_rows(struct reader *r, uint8_t want)
         }
         memcpy(b->run.settings, b->settings.text, sizeof b->run.settings);
         memcpy(b->run.tuner, b->log.tuner, sizeof b->run.tuner);
+        memcpy(b->run.driver, b->log.driver, sizeof b->run.driver);
         run = capo_samples_run(r->in->set, &b->run);
         if (run == UINT32_MAX)
                 return -ENOMEM;
@@ -338,8 +331,12 @@ static int take_rows(struct reader *r, uint8_t want)
                         s.run = run;
                         s.call = b->call;
                         e = ran(r, &s, want);
-                        if (e < 0)
+                        if (e < 0) { /* then nothing of the run is believed */
+                                r->in->set->n = first;
+                                r->in->set->runs[run].left_out = true;
+                                snprintf(r->in->set->runs[run].why, sizeof b->run.why, "rejected");
                                 return e;
+                        }
                         s.want_channels = user && user->channels ? user->channels : b->channels;
                         e = capo_samples_add(r->in->set, &s);
                         if (e < 0)

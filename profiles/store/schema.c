@@ -49,6 +49,7 @@ static const char *const steps[CAPO_STORE_VERSION] = {
         "ALTER TABLE trial ADD COLUMN tuner TEXT NOT NULL DEFAULT '';"
         "ALTER TABLE trial ADD COLUMN why TEXT NOT NULL DEFAULT '';"
         "ALTER TABLE trial ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;",
+        "ALTER TABLE trial ADD COLUMN cuda TEXT NOT NULL DEFAULT '';",
 };
 
 static int integer(sqlite3 *db, const char *sql, int64_t *out)

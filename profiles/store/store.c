@@ -174,8 +174,8 @@ static int insert_trials(struct capo_store *s, const struct capo_samples *set, i
         sqlite3_stmt *q = NULL;
         int rc = sqlite3_prepare_v2(
                 s->db,
-                "INSERT INTO trial (import, source, line, gpu, nccl, layout, nodes, ranks, iterations, hosts, settings, tuner, "
-                "why, unknown) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO trial (import, source, line, gpu, nccl, layout, nodes, ranks, iterations, hosts, "
+                "settings, tuner, why, unknown, cuda) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 -1, &q, NULL);
 
         for (size_t i = 0; rc == SQLITE_OK && i < set->n_runs; i++) {
@@ -195,6 +195,7 @@ static int insert_trials(struct capo_store *s, const struct capo_samples *set, i
                 sqlite3_bind_text(q, 12, t->tuner, -1, SQLITE_STATIC);
                 sqlite3_bind_text(q, 13, t->why, -1, SQLITE_STATIC);
                 sqlite3_bind_int(q, 14, t->left_out);
+                sqlite3_bind_text(q, 15, t->driver, -1, SQLITE_STATIC);
                 rc = sqlite3_step(q);
                 rc = rc == SQLITE_DONE ? sqlite3_reset(q) : rc;
                 ids[i] = sqlite3_last_insert_rowid(s->db);
@@ -271,7 +272,8 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f, str
                 s->db,
                 "SELECT t.id, t.source, t.line, t.gpu, t.nccl, t.layout, t.nodes, t.ranks, t.iterations, s.seq, "
                 "s.coll, s.bytes,"
-                " s.us, s.clock, s.place, s.type, s.op, s.want, s.want_channels, s.ran, s.ran_channels, t.hosts, t.settings, t.tuner, t.why, t.unknown"
+                " s.us, s.clock, s.place, s.type, s.op, s.want, s.want_channels, s.ran, s.ran_channels, t.hosts, "
+                "t.settings, t.tuner, t.why, t.unknown, CASE i.driver WHEN '' THEN t.cuda ELSE i.driver END"
                 " FROM trial t JOIN import i ON i.id = t.import JOIN sample s ON s.trial = t.id"
                 " WHERE (?1 = 0 OR i.id = ?1) AND (?2 = 0 OR s.coll = ?2) AND (?3 = 0 OR t.nccl = ?3)"
                 " AND (?4 = '' OR t.gpu LIKE ?4) AND (?5 = '' OR t.layout = ?5) AND (?6 = '' OR i.cluster LIKE ?6)"
@@ -315,6 +317,7 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f, str
                         snprintf(t.hosts, sizeof t.hosts, "%s", (const char *)sqlite3_column_text(q, 21));
                         snprintf(t.settings, sizeof t.settings, "%s", (const char *)sqlite3_column_text(q, 22));
                         snprintf(t.tuner, sizeof t.tuner, "%s", (const char *)sqlite3_column_text(q, 23));
+                        snprintf(t.driver, sizeof t.driver, "%s", (const char *)sqlite3_column_text(q, 26));
                         snprintf(t.why, sizeof t.why, "%s", (const char *)sqlite3_column_text(q, 24));
                         last = sqlite3_column_int64(q, 0);
                         run = capo_samples_run(set, &t);

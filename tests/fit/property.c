@@ -403,7 +403,7 @@ int main(int argc, char **argv)
                 state = seed * 1000003 + i;
                 make_world(&w);
                 measure_all(&w, &set);
-                if (capo_fit_make(&set, &options, &fit, &fault) < 0)
+                if (capo_fit_guard(&set, false) < 0 || capo_fit_make(&set, &options, &fit, &fault) < 0)
                         fit = NULL; /* all is left to NCCL */
                 play(&w, fit, &set, i, score);
                 if (argc > 3 && fit && i == (unsigned)atoi(argv[3]))

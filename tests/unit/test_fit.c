@@ -270,3 +270,54 @@ Test(fit, runs_of_other_settings_or_hosts_are_not_compared)
         for (size_t i = 0; i < 4; i++)
                 cr_expect_eq(set.runs[i + 1].left_out, cases[i].out, "case %zu: %s", i, set.runs[i + 1].why);
 }
+
+Test(fit, nccls_own_choice_where_no_candidate_is_makes_no_noise)
+{
+        static const char *const drivers[] = {"CUDA 12.4", "CUDA 12.8", "", "580.65"};
+
+        run(tree, 0, 15, gains_large, 1);
+        strcpy(set.runs[0].driver, "CUDA 12.4");
+        for (size_t i = 0; i < 4; i++) {
+                run(0, 0, 15, own, 1 + 0.01 * (double)i);
+                strcpy(set.runs[i + 1].driver, drivers[i]);
+        }
+        cr_assert_eq(capo_fit_guard(&set, false), 0);
+        for (size_t i = 0; i <= 4; i++)
+                cr_expect_eq(set.runs[i].left_out, i == 2, "run %zu: %s", i, set.runs[i].why);
+}
+
+Test(fit, a_run_in_other_units_is_named_and_the_rest_is_used)
+{
+        run(0, 0, 15, own, 1);
+        run(0, 0, 15, own, 1000); /* in ns */
+        run(0, 0, 15, own, 1.01);
+        for (int r = 0; r < 3; r++)
+                run(tree, 0, 15, gains_large, 1 + 0.001 * r);
+        cr_assert_eq(capo_fit_guard(&set, true), 0);
+        for (size_t i = 0; i < 6; i++)
+                cr_expect_eq(set.runs[i].left_out, i == 1, "run %zu: %s", i, set.runs[i].why);
+        cr_expect_str_eq(set.runs[1].why,
+                         "mixed units? most of its times are more than ten times those of the other runs");
+        cr_expect_eq(make()->points[0].default_runs, 2);
+}
+
+Test(fit, one_run_against_one_is_not_decided)
+{
+        run(0, 0, 15, own, 1);
+        run(0, 0, 15, own, 1000);
+        cr_assert_eq(capo_fit_guard(&set, false), 0);
+        cr_expect(!set.runs[0].left_out && !set.runs[1].left_out);
+}
+
+Test(fit, a_default_that_chose_otherwise_than_most_was_forced)
+{
+        for (int r = 0; r < 3; r++)
+                run(0, 0, 15, own, 1 + 0.001 * r);
+        run(tree, 0, 15, gains_large, 1);
+        for (size_t i = 0; i < set.n; i++)
+                set.v[i].ran = set.v[i].want ? tree : set.v[i].run == 1 && set.v[i].order > 8 ? tree : ring;
+        cr_assert_eq(capo_fit_guard(&set, false), 0);
+        for (size_t i = 0; i < 4; i++)
+                cr_expect_eq(set.runs[i].left_out, i == 1, "run %zu: %s", i, set.runs[i].why);
+        make();
+}

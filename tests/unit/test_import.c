@@ -185,3 +185,41 @@ Test(import, other_settings_are_kept_in_order)
         cr_expect_eq(import("### NCCL_SOCKET_NTHREADS=4 NCCL_BUFFSIZE=8388608 NCCL_DEBUG=INFO\n%"), 0, "%s", error);
         cr_expect_str_eq(set.runs[0].settings, "NCCL_BUFFSIZE=8388608 NCCL_SOCKET_NTHREADS=4");
 }
+
+Test(import, what_decides_whether_runs_compare_comes_from_every_format)
+{
+        static const char json[] =
+                "{\"version\":2,\"args\":[\"./all_reduce_perf\"],\"env\":[\"NCCL_SOCKET_NTHREADS=4\",\"NCCL_BUFFSIZE=1\","
+                "\"NCCL_DEBUG=INFO\"%s],\"nccl_version\":22907,\"config\":{\"iterations\":20,\"devices\":["
+                "{\"rank\":0,\"hostname\":\"n2\",\"device_info\":\"NVIDIA H100\"},"
+                "{\"rank\":1,\"hostname\":\"n1\",\"device_info\":\"NVIDIA H100\"}]},\"results\":[{\"size\":1048576,"
+                "\"type\":\"float\",\"out_of_place\":{\"time\":20.5,\"nwrong\":0.0}}]}";
+        char text[1024];
+
+        cr_expect_eq(import("#  Rank  0 Group  0 Pid  1 on  b device  0 [0x00] NVIDIA H100\n"
+                            "#  Rank  1 Group  0 Pid  1 on  a device  0 [0x00] NVIDIA H100\n"
+                            "b:1:1 [0] NCCL INFO cudaDriverVersion 12080\n"
+                            "  1048576 262144 float sum -1 105.24 9.96 9.96 0 105.24 9.96 9.96 0\n"),
+                     0, "%s", error);
+        cr_expect_str_eq(set.runs[0].hosts, "a,b");
+        cr_expect_str_eq(set.runs[0].driver, "CUDA 12.8");
+        snprintf(text, sizeof text, json, "");
+        cr_expect_eq(import(text), 0, "%s", error);
+        cr_expect_str_eq(set.runs[1].hosts, "n1,n2");
+        cr_expect_str_eq(set.runs[1].settings, "NCCL_BUFFSIZE=1 NCCL_SOCKET_NTHREADS=4");
+        snprintf(text, sizeof text, json, ",\"NCCL_TUNER_PLUGIN=/x/libnccl-tuner-y.so\"");
+        cr_expect_eq(import(text), 0, "%s", error);
+        cr_expect_str_eq(set.runs[2].tuner, "libnccl-tuner-y.so");
+        cr_expect(set.runs[2].left_out && !set.runs[1].left_out, "%s", set.runs[2].why);
+}
+
+Test(import, of_a_run_that_contradicts_itself_late_nothing_is_kept)
+{
+        cr_expect_eq(
+                import("### ALGO=Ring\n"
+                       "h:1:2 [0] NCCL INFO AllReduce: 16777216 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}\n%"
+                       "### ALGO=Tree\n%"),
+                0, "%s", error);
+        cr_expect_eq(set.n, 6, "%zu samples", set.n);
+        cr_expect_eq(set.n_rejected, 1);
+}
