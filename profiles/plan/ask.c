@@ -315,10 +315,20 @@ static void sweep(struct run *run)
                 rmdir(run->folder);
 }
 
+static int link_plugin(struct run *run, const char *name, const char *to)
+{
+        char link[PLAN_PATH];
+
+        snprintf(link, sizeof link, "%s/%s", run->folder, name);
+        return symlink(to, link) < 0 ? say(run, -errno, "%s: %s", link, strerror(errno)) : 0;
+}
+
 static int folder_new(struct run *run)
 {
         const char *tmp = getenv("TMPDIR");
-        char link[PLAN_PATH], to[PLAN_PATH];
+        char virtual[PLAN_PATH], tuner[PATH_MAX];
+        bool own = run->q->tuner && !run->q->wrap && strchr(run->q->tuner, '/');
+        int r;
 
         if (!tmp || !*tmp || strlen(tmp) > 32)
                 tmp = "/tmp";
@@ -327,9 +337,13 @@ static int folder_new(struct run *run)
                 run->folder[0] = 0;
                 return say(run, -errno, "no folder in %s: %s", tmp, strerror(errno));
         }
-        snprintf(link, sizeof link, "%s/libnccl-net-capoplan.so", run->folder);
-        snprintf(to, sizeof to, "%s/capo-plan-virtual.so", run->q->tools ? run->q->tools : "");
-        return symlink(to, link) < 0 ? say(run, -errno, "%s: %s", link, strerror(errno)) : 0;
+        snprintf(virtual, sizeof virtual, "%s/capo-plan-virtual.so", run->q->tools ? run->q->tools : "");
+        if (own && !realpath(run->q->tuner, tuner))
+                return say(run, -errno, "%s: %s", run->q->tuner, strerror(errno));
+        r = link_plugin(run, PLAN_NET_LINK, virtual);
+        if (r == 0)
+                r = link_plugin(run, PLAN_PROFILER_LINK, virtual);
+        return r ? r : link_plugin(run, PLAN_TUNER_LINK, own ? tuner : virtual);
 }
 
 int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *out, char *why, size_t room)

@@ -98,11 +98,11 @@ struct environment *plan_environment_new(const struct capo_plan_question *q, con
         put_env(e, "NCCL_TOPO_FILE=%s", job->machines[job->node_machine[node]].topo);
         put_env(e, "NCCL_HOSTID=capo-plan-%u", node);
         put_env(e, "NCCL_NET_PLUGIN=capoplan"); /* libnccl-net-capoplan.so in our folder: the only form 2.19 takes */
-        put_env(e, "NCCL_PROFILER_PLUGIN=%s/capo-plan-virtual.so", q->tools);
-        if (q->tuner && !q->wrap)
+        put_env(e, "NCCL_PROFILER_PLUGIN=%s", PLAN_PROFILER_LINK);
+        if (q->tuner && !q->wrap && !strchr(q->tuner, '/'))
                 put_env(e, "NCCL_TUNER_PLUGIN=%s", q->tuner);
         else
-                put_env(e, "NCCL_TUNER_PLUGIN=%s/capo-plan-virtual.so", q->tools);
+                put_env(e, "NCCL_TUNER_PLUGIN=%s", PLAN_TUNER_LINK);
         if (q->tuner) {
                 char layout[CAPO_LAYOUT_TEXT];
 

@@ -8,6 +8,15 @@
 
 enum { PLAN_ENVIRONMENT_ROOM = 40 };
 
+/*
+ * The plugins, as links in the question's folder, which the loader searches. Of all ways to name one, libX.so is the one
+ * that every release takes: 2.19 and 2.20 open what the variable says and nothing else, 2.27.3 no path (tried on 2.19.3,
+ * 2.20.5, 2.21.5, 2.27.3, 2.27.7 and 2.32.3). The net plugin's is looked for as libnccl-net-<name>.so.
+ */
+#define PLAN_NET_LINK      "libnccl-net-capoplan.so"
+#define PLAN_TUNER_LINK    "libcapo-plan-tuner.so"
+#define PLAN_PROFILER_LINK "libcapo-plan-profiler.so"
+
 struct environment {
         char **vars; /* the first ones are the parent's own */
         size_t n;
