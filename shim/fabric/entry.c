@@ -20,7 +20,8 @@
 #include "capo/msg.h"
 #include "shim/fabric/fabric.h"
 #include "shim/fabric/dlsym.h"
-#include "shim/nccl/real.h"
+#include "shim/find/object.h"
+#include "shim/find/symbol.h"
 #include "shim/record/shim.h"
 
 typedef int fabric_fn(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
+#include "shim/find/symbol.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 

@@ -15,7 +15,6 @@
  */
 #include <string.h>
 
-#include "shim/nccl/comm.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators. A wrapped call has a handle and needs an entry: first the thread's last one (recorder.h), else a hash
- * table that is read without a lock. Entries are never taken out; a destroyed communicator's entry loses its handle,
- * because NCCL uses addresses again.
+ * Communicators, from birth to death. A wrapped call has a handle and needs an entry: first the thread's last one
+ * (recorder.h), else the table of record/comms.h.
  *
  * The uid is what lets a report join ranks. Every rank must come to the same number by itself:
  *      CommInitRank*      hash of the 128-byte ncclUniqueId all ranks were given
@@ -16,11 +15,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -28,15 +25,11 @@
 
 #include "capo/msg.h"
 #include "shim/nccl/comm.h"
+#include "shim/nccl/told.h"
 #include "shim/record/start.h"
 
-#define CHAINS 1024u
-
-static _Atomic(struct capo_comm *) chains[CHAINS];
-static _Atomic(struct capo_comm *) by_hash[256]; /* those that a plugin told of, by NCCL's hash */
 _Atomic unsigned capo_comms_pending;
 
-static struct capo_comm none = {.n_ranks = 1, .rank = -1, .device = -1, .gpu_wait = UINT32_MAX};
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Births whose handle is not there yet; one list for all threads: it is short and rare. */
@@ -44,11 +37,6 @@ static struct {
         struct capo_birth birth;
         const struct capo_tls *thread;
 } waiting[64];
-
-struct capo_comm *capo_comm_none(void)
-{
-        return &none;
-}
 
 uint64_t capo_uid_of(const ncclUniqueId *id)
 {
@@ -63,39 +51,6 @@ uint64_t capo_uid_child(uint64_t parent, uint32_t nth, int color)
         uint64_t uid = XXH3_64bits(key, sizeof key);
 
         return parent == 0 ? 0 : uid ? uid : 1;
-}
-
-static unsigned chain_of(const void *handle)
-{
-        return (unsigned)(XXH3_64bits(&handle, sizeof handle) % CHAINS);
-}
-
-struct capo_comm *capo_comm_known(const void *handle)
-{
-        struct capo_comm *c = atomic_load_explicit(&chains[chain_of(handle)], memory_order_acquire);
-
-        while (c && __atomic_load_n(&c->handle, __ATOMIC_RELAXED) != handle)
-                c = c->next;
-        return c;
-}
-
-struct capo_comm *capo_comm_by_hash(uint64_t comm_hash)
-{
-        struct capo_comm *likely_ones[] = {capo_tls.comm, capo_tls.comm_before, capo_tls.group_comm};
-
-        if (!comm_hash)
-                return NULL;
-        for (size_t i = 0; i < N_ELEMENTS(likely_ones); i++) {
-                if (likely_ones[i] && likely_ones[i]->comm_hash == comm_hash)
-                        return likely_ones[i];
-        }
-        for (struct capo_comm *c =
-                     atomic_load_explicit(&by_hash[comm_hash % N_ELEMENTS(by_hash)], memory_order_acquire);
-             c; c = c->next_by_hash) {
-                if (c->comm_hash == comm_hash && c->handle)
-                        return c;
-        }
-        return NULL;
 }
 
 /* ---- names ---- */
@@ -151,25 +106,6 @@ void capo_comm_config(struct capo_birth *birth, const ncclConfig_t *config)
 
 /* ---- birth, change, death ---- */
 
-static struct capo_seg_comm *log_entry(const struct capo_comm *comm)
-{
-        return comm->id ? capo_area_at(&capo_seg, CAPO_AREA_COMMS, comm->id - 1) : NULL;
-}
-
-/* Change what the log says about @comm: between these two, under the segment's lock. */
-static struct capo_seg_comm *change_begin(const struct capo_comm *comm)
-{
-        pthread_mutex_lock(&capo_seg.lock);
-        return log_entry(comm);
-}
-
-static void change_end(struct capo_seg_comm *entry)
-{
-        if (entry)
-                entry->stamp++;
-        pthread_mutex_unlock(&capo_seg.lock);
-}
-
 /* Ask NCCL itself. Nested, so that nothing of it is recorded. */
 static void ask(struct capo_tls *t, struct capo_comm *comm, struct capo_nccl *lib)
 {
@@ -189,7 +125,7 @@ static void ask(struct capo_tls *t, struct capo_comm *comm, struct capo_nccl *li
 
 static void describe(const struct capo_comm *comm, const struct capo_birth *birth)
 {
-        struct capo_seg_comm *entry = change_begin(comm);
+        struct capo_seg_comm *entry = capo_comm_change(comm);
 
         if (entry) {
                 entry->log.rank = comm->rank;
@@ -210,47 +146,12 @@ static void describe(const struct capo_comm *comm, const struct capo_birth *birt
                         name_from_file(comm, entry->name, sizeof entry->name);
                 }
         }
-        change_end(entry);
+        capo_comm_changed(entry);
 }
-
-static uint16_t new_id(void)
-{
-        struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_COMMS];
-        uint16_t id = 0;
-
-        pthread_mutex_lock(&capo_seg.lock);
-        if (capo_area_commit(&capo_seg, CAPO_AREA_COMMS, area->used + 1) == 0) {
-                atomic_store_explicit(&area->used, area->used + 1, memory_order_release);
-                id = (uint16_t)area->used;
-        }
-        pthread_mutex_unlock(&capo_seg.lock);
-        if (!id)
-                capo_warn_once("no memory for another communicator; its calls are recorded without one");
-        return id;
-}
-
-/* An entry from memory of our own: the job's allocator is not ours to call from inside its NCCL calls. */
-static struct capo_comm *new_entry(void)
-{
-        static struct capo_comm *block;
-        static unsigned used, in_block;
-
-        if (used == in_block) {
-                in_block = 256;
-                used = 0;
-                block = capo_shim_alloc(in_block * sizeof *block);
-                if (!block)
-                        in_block = 0;
-        }
-        return block ? &block[used++] : NULL;
-}
-
-static void claim(struct capo_comm *comm);
 
 static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth, ncclComm_t handle, bool in_progress,
                              uint64_t begun)
 {
-        unsigned chain = chain_of(handle);
         struct capo_comm *c, *old;
 
         capo_gpu_look();
@@ -258,7 +159,7 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
         old = capo_comm_known(handle);
         if (old)
                 __atomic_store_n(&old->handle, NULL, __ATOMIC_RELAXED); /* NCCL gave the address out again */
-        c = new_entry();
+        c = capo_comm_new();
         if (!c) {
                 pthread_mutex_unlock(&table_lock);
                 return capo_comm_none();
@@ -272,18 +173,17 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
                 .device = birth->device,
                 .pending = in_progress,
                 .begun = begun,
-                .id = new_id(),
+                .id = capo_comm_new_id(),
                 .gpu_wait = 1,
-                .next = atomic_load_explicit(&chains[chain], memory_order_relaxed),
         };
         if (in_progress)
                 atomic_fetch_add(&capo_comms_pending, 1);
         else
                 ask(t, c, birth->lib);
-        atomic_store_explicit(&chains[chain], c, memory_order_release);
+        capo_comm_enter(c);
         pthread_mutex_unlock(&table_lock);
         describe(c, birth);
-        claim(c);
+        capo_comm_claim(c);
         return c;
 }
 
@@ -335,7 +235,7 @@ void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm)
         ask(t, comm, comm->lib);
         describe(comm, NULL);
         if (!comm->comm_hash)
-                claim(comm);
+                capo_comm_claim(comm);
 }
 
 void capo_comm_died(struct capo_comm *comm, bool aborted)
@@ -344,11 +244,11 @@ void capo_comm_died(struct capo_comm *comm, bool aborted)
 
         if (!comm->id)
                 return;
-        entry = change_begin(comm);
+        entry = capo_comm_change(comm);
         entry->log.t_death = capo_clock_ticks();
         if (aborted)
                 entry->log.flags |= CAPO_COMM_ABORTED;
-        change_end(entry);
+        capo_comm_changed(entry);
         if (comm->pending)
                 atomic_fetch_sub(&capo_comms_pending, 1);
         comm->pending = false;
@@ -379,135 +279,11 @@ struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int whic
         return c;
 }
 
-/* ---- what plugins tell ---- */
-
-/*
- * A plugin's init runs while its communicator is being made, so before capo knows the handle, and names no handle. What
- * it told is kept here, and a communicator takes what was told since its own init began: by its own thread if that
- * spoke, else (NCCL makes communicators of a group and non-blocking ones on threads of its own) the only one that fits
- * in size and rank. When several fit, unknown is better than wrong. Ranks of one communicator in one process share its
- * hash.
- */
-static struct told {
-        struct capo_seam_comm what;
-        char name[96];
-        const void *thread; /* who said it */
-        uint64_t when;      /* ticks; 0 the place is empty */
-} tolds[64];
-static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static bool fits(const struct capo_seam_comm *told, const struct capo_comm *comm)
-{
-        return (told->n_ranks < 0 || comm->n_ranks == 0 || (uint32_t)told->n_ranks == comm->n_ranks) &&
-               (told->rank < 0 || comm->rank < 0 || told->rank == comm->rank);
-}
-
-/* Called with told_lock held. */
-static void apply(struct capo_comm *comm, const struct told *told)
-{
-        _Atomic(struct capo_comm *) *chain = &by_hash[told->what.comm_hash % N_ELEMENTS(by_hash)];
-        struct capo_seg_comm *entry;
-
-        if (told->what.comm_hash && !comm->comm_hash) { /* it never changes after */
-                comm->comm_hash = told->what.comm_hash;
-                comm->next_by_hash = atomic_load_explicit(chain, memory_order_relaxed);
-                atomic_store_explicit(chain, comm, memory_order_release);
-        }
-        entry = change_begin(comm);
-        if (entry) {
-                entry->log.comm_hash = comm->comm_hash;
-                if (told->what.n_nodes > 0)
-                        entry->log.n_nodes = told->what.n_nodes;
-                if (told->what.min_local > 0)
-                        entry->log.min_local = told->what.min_local;
-                if (told->what.max_local > 0)
-                        entry->log.max_local = told->what.max_local;
-                if (told->what.tuned)
-                        entry->log.flags |= CAPO_COMM_TUNED;
-                if (!entry->name[0])
-                        memcpy(entry->name, told->name, sizeof told->name);
-        }
-        change_end(entry);
-}
-
-/* A communicator has just been added: was it told of? */
-static void claim(struct capo_comm *comm)
-{
-        struct told *mine = NULL, *other = NULL;
-        bool several = false;
-
-        pthread_mutex_lock(&told_lock);
-        for (size_t i = 0; i < N_ELEMENTS(tolds); i++) {
-                struct told *told = &tolds[i];
-
-                if (told->when < comm->begun || !told->when || !fits(&told->what, comm))
-                        continue;
-                if (told->thread == &capo_tls)
-                        mine = !mine || told->when > mine->when ? told : mine;
-                several |= other && other->what.comm_hash != told->what.comm_hash;
-                other = told;
-        }
-        if (mine || (other && !several))
-                apply(comm, mine ? mine : other);
-        pthread_mutex_unlock(&told_lock);
-}
-
-static bool same_comm(const struct capo_seam_comm *a, const struct capo_seam_comm *b)
-{
-        return a->comm_hash == b->comm_hash && (a->rank < 0 || b->rank < 0 || a->rank == b->rank);
-}
-
-/* The place of @what: where another plugin told of the same, else the oldest. */
-static struct told *told_place(const struct capo_seam_comm *what)
-{
-        struct told *oldest = &tolds[0];
-
-        for (size_t i = 0; i < N_ELEMENTS(tolds); i++) {
-                if (tolds[i].when && what->comm_hash && same_comm(&tolds[i].what, what))
-                        return &tolds[i];
-                if (tolds[i].when < oldest->when)
-                        oldest = &tolds[i];
-        }
-        *oldest = (struct told){.what = {.n_nodes = -1, .min_local = -1, .max_local = -1, .n_ranks = -1, .rank = -1}};
-        return oldest;
-}
-
-void capo_comm_told(const struct capo_seam_comm *what)
-{
-        struct capo_comm *comm;
-        struct told *told;
-
-        if (atomic_load(&capo_shim_state) != CAPO_SHIM_ON)
-                return;
-        pthread_mutex_lock(&told_lock);
-        told = told_place(what);
-        told->thread = &capo_tls;
-        told->when = capo_clock_ticks();
-        told->what.comm_hash = what->comm_hash;
-        told->what.tuned |= what->tuned;
-        told->what.n_ranks = what->n_ranks > 0 ? what->n_ranks : told->what.n_ranks;
-        told->what.rank = what->rank >= 0 ? what->rank : told->what.rank;
-        told->what.n_nodes = what->n_nodes > 0 ? what->n_nodes : told->what.n_nodes;
-        told->what.min_local = what->min_local > 0 ? what->min_local : told->what.min_local;
-        told->what.max_local = what->max_local > 0 ? what->max_local : told->what.max_local;
-        if (what->name)
-                snprintf(told->name, sizeof told->name, "%s", what->name);
-        comm = what->comm_hash ? capo_comm_by_hash(what->comm_hash) : NULL;
-        if (comm &&
-            fits(&told->what, comm)) /* a non-blocking one that was claimed already, of which more is told now */
-                apply(comm, told);
-        pthread_mutex_unlock(&told_lock);
-}
-
 void capo_comm_fork(void)
 {
-        for (unsigned i = 0; i < CHAINS; i++)
-                atomic_store_explicit(&chains[i], NULL, memory_order_relaxed);
-        for (unsigned i = 0; i < N_ELEMENTS(by_hash); i++)
-                atomic_store_explicit(&by_hash[i], NULL, memory_order_relaxed);
         memset(waiting, 0, sizeof waiting);
         atomic_store(&capo_comms_pending, 0);
-        memset(tolds, 0, sizeof tolds);
         pthread_mutex_init(&table_lock, NULL);
-        pthread_mutex_init(&told_lock, NULL);
+        capo_comms_fork();
+        capo_told_fork();
 }

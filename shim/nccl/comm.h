@@ -3,8 +3,8 @@
 #ifndef CAPO_COMM_H
 #define CAPO_COMM_H
 
-#include "capo/seam.h"
-#include "shim/record/recorder.h"
+#include "shim/nccl/real.h"
+#include "shim/record/comms.h"
 
 /* What the call that makes a communicator says about it. */
 struct capo_birth {
@@ -36,23 +36,40 @@ extern _Atomic unsigned capo_comms_pending;
 /** capo_comm_config() - name and blocking mode out of @config, never reading beyond its size; NULL is fine. */
 void capo_comm_config(struct capo_birth *birth, const ncclConfig_t *config);
 
-/** capo_comm_known() - the communicator of @handle, or NULL; never makes one. */
-struct capo_comm *capo_comm_known(const void *handle);
-
-/** capo_comm_by_hash() - by NCCL's commHash, as a plugin told it; NULL when none did. */
-struct capo_comm *capo_comm_by_hash(uint64_t comm_hash);
-
-/** capo_comm_none() - stands for "no communicator": id 0. */
-struct capo_comm *capo_comm_none(void);
-
 /** Ids that are the same on all ranks: of an ncclUniqueId; and of the @nth child of a communicator, by colour. */
 uint64_t capo_uid_of(const ncclUniqueId *id);
 uint64_t capo_uid_child(uint64_t parent, uint32_t nth, int color);
 
-/* struct capo_seam */
-void capo_comm_told(const struct capo_seam_comm *told);
-void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint64_t end_ns); /* kernel.c */
+/** capo_comm_find() - the communicator of @handle, made known when it is not; @which, @caller: see capo_lib(). */
+struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int which, const void *caller);
 
-void capo_comm_fork(void);
+/* The library a call goes to that has no communicator: @which is the copy the wrapper was handed out for (dlsym), -1
+ * when the linker bound the caller to us. */
+static inline struct capo_nccl *capo_lib(struct capo_tls *t, int which, const void *caller)
+{
+        unsigned at = ((uintptr_t)caller >> 2) % N_ELEMENTS(t->lib);
+
+        if (which >= 0)
+                return &capo_nccl_copies[which];
+        if (t->depth) /* NCCL calling its own public name */
+                return t->comm->lib ? t->comm->lib : t->lib_of_none;
+        if (likely(t->lib_caller[at] == caller))
+                return t->lib[at];
+        t->lib[at] = capo_nccl_of(caller);
+        t->lib_caller[at] = caller;
+        return t->lib[at];
+}
+
+/* The long way: begin a recorded call on @handle (NULL: none). The caller has checked depth and capo_recording(). */
+static inline struct capo_record *capo_call_begin_rare(struct capo_tls *t, ncclComm_t handle, void *stream, int which,
+                                                       unsigned id, const struct capo_what *w, const void *caller,
+                                                       const void *frame)
+{
+        if (!handle)
+                t->lib_of_none = capo_lib(t, which, caller);
+        if (!handle || __atomic_load_n(&t->comm->handle, __ATOMIC_RELAXED) != handle)
+                t->comm = capo_comm_find(t, handle, which, caller);
+        return capo_call_begin_long(t, stream, id, w, caller, frame);
+}
 
 #endif

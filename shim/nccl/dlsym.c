@@ -22,7 +22,8 @@
 #include "capo/env.h"
 #include "core/base/util.h"
 #include "shim/fabric/dlsym.h"
-#include "shim/site/object.h"
+#include "shim/find/object.h"
+#include "shim/find/symbol.h"
 #include "shim/nccl/real.h"
 
 void *capo_dlsym_catch(void *handle, const char *name, const char *version) __attribute__((visibility("hidden")));

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "shim/nccl/nccl_abi.h"
+#include "shim/record/nccl_abi.h"
 #include "shim/nccl/real.h"
 
 enum capo_graph_state { CAPO_GRAPH_UNKNOWN = 0, CAPO_GRAPH_NONE, CAPO_GRAPH_GIVEN };

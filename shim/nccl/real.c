@@ -29,16 +29,13 @@
 #include "capo/msg.h"
 #include "core/base/nccl.h"
 #include "core/base/util.h"
-#include "shim/site/object.h"
+#include "shim/find/object.h"
+#include "shim/find/symbol.h"
 #include "shim/nccl/real.h"
-#include "shim/record/recorder.h"
+#include "shim/record/start.h"
 
 struct capo_nccl capo_nccl_copies[CAPO_NCCL_COPIES];
 _Atomic int capo_nccl_n;
-
-/* libcapo.so itself, from ld's own symbols. */
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct capo_nccl absent; /* answers for an NCCL that is not there */
@@ -60,53 +57,6 @@ static struct {
                 return missing;                 \
         }
 #include "shim/nccl/nccl_calls.def"
-
-CAPO_UNSANITIZED bool capo_own(const void *address)
-{
-        return (const char *)address >= __ehdr_start && (const char *)address < _end;
-}
-
-/* We export dlvsym, too; the one behind us is found without it. */
-CAPO_UNSANITIZED void *(*capo_real_dlvsym_address(void))(void *, const char *, const char *)
-{
-        static void *(*_Atomic real)(void *, const char *, const char *);
-        void *(*f)(void *, const char *, const char *) = atomic_load_explicit(&real, memory_order_relaxed);
-
-        if (!f) {
-                f = (void *(*)(void *, const char *, const char *))capo_object_next_function("dlvsym");
-                atomic_store_explicit(&real, f, memory_order_relaxed);
-        }
-        return f;
-}
-
-CAPO_UNSANITIZED void *capo_real_dlvsym(void *handle, const char *name, const char *version)
-{
-        void *(*f)(void *, const char *, const char *) = capo_real_dlvsym_address();
-
-        return f ? f(handle, name, version) : NULL;
-}
-
-CAPO_UNSANITIZED void *(*capo_real_dlsym_address(void))(void *, const char *)
-{
-        /* the versions libc has had: 2.34 merged libdl; before, the base version of the architecture */
-        static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
-        static void *(*_Atomic real)(void *, const char *);
-        void *(*f)(void *, const char *) = atomic_load_explicit(&real, memory_order_relaxed);
-
-        if (!f) {
-                for (size_t i = 0; i < N_ELEMENTS(versions) && !f; i++)
-                        f = (void *(*)(void *, const char *))capo_real_dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-                atomic_store_explicit(&real, f, memory_order_relaxed);
-        }
-        return f;
-}
-
-void *capo_real_dlsym(void *handle, const char *name)
-{
-        void *(*f)(void *, const char *) = capo_real_dlsym_address();
-
-        return f ? f(handle, name) : NULL;
-}
 
 /* ---- objects ---- */
 

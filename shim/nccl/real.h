@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The NCCL libraries of this process and how they are found. All dlsym of NCCL names lives in real.c.
- */
+/* The NCCL libraries of this process and how they are found. All dlsym of NCCL names lives in real.c. */
 #ifndef CAPO_REAL_H
 #define CAPO_REAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/nccl/nccl_abi.h"
+#include "shim/record/nccl_abi.h"
 
 /* What a row of the table becomes in this header: a typed pointer that is never NULL. */
 struct capo_nccl {
@@ -40,24 +38,6 @@ struct capo_nccl *capo_nccl_of(const void *caller);
  * Return: NULL when its object is not an NCCL, is libcapo itself, or there are too many copies.
  */
 struct capo_nccl *capo_nccl_at(const void *symbol, const char *how);
-
-/** capo_nccl_tell() - INFO lines about copies not told of yet; on the drain thread. */
-void capo_nccl_tell(void);
-
-/** capo_own() - does @address lie in libcapo.so? */
-bool capo_own(const void *address);
-
-/** capo_real_dlsym(), capo_real_dlvsym() - libc's own (or the next tool's), whoever else wraps them. NULL: not found.
- */
-void *capo_real_dlsym(void *handle, const char *name);
-void *capo_real_dlvsym(void *handle, const char *name, const char *version);
-
-/** capo_real_dlsym_address(), capo_real_dlvsym_address() - where they are; NULL when there are none. */
-void *(*capo_real_dlsym_address(void))(void *, const char *);
-void *(*capo_real_dlvsym_address(void))(void *, const char *, const char *);
-
-/** capo_nccl_fork() - in the child: the log of the child has been told nothing. */
-void capo_nccl_fork(void);
 
 /** capo_wrapper_of() - our wrapper of NCCL's @name for callers that hold a handle of copy @number; NULL when there is
  * none. (wrap_nccl.c) */

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "shim/nccl/comm.h"
 #include "shim/record/start.h"
 
 #define BATCH   256
@@ -27,7 +26,7 @@ static __attribute__((noinline)) ncclResult_t recorded(struct capo_tls *t, struc
 
         r = capo_call_usual(t, comm->handle, caller, frame)
                     ? capo_call_begin(t, comm, NULL, CAPO_CALL_ALLREDUCE, &what, caller, frame)
-                    : capo_call_begin_rare(t, comm->handle, NULL, 0, CAPO_CALL_ALLREDUCE, &what, caller, frame);
+                    : capo_call_begin_long(t, NULL, CAPO_CALL_ALLREDUCE, &what, caller, frame);
         rc = nothing(comm);
         capo_call_end(t, r, capo_clock_ticks(), rc, false, NULL);
         return rc;

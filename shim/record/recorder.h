@@ -5,7 +5,7 @@
  *
  *      wrapper   capo_call_begin()  ->  real call  ->  capo_call_end()       inline, here
  *      rare      first call of a thread, an unknown communicator, a new call site, a full ring, GPU samples
- *                                                                 out of line: record.c, comm.c, site.c, gpu.c
+ *                                                                 out of line: record.c, site.c, gpu.c, nccl/comm.c
  *
  * Only the outermost call of a thread counts (depth): NCCL calls its own public names. Inside an open group calls are
  * written to the ring but not published (head is held back) until the group ends, so that what plugins learn about them
@@ -18,7 +18,7 @@
 
 #include "core/log/segment.h"
 #include "core/base/util.h"
-#include "shim/nccl/real.h"
+#include "shim/record/nccl_abi.h"
 #include "shim/record/shim.h"
 
 enum { NO_TYPE = 255, NO_OP = 255, USER_OP = 254 };
@@ -131,9 +131,6 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call gpu, ncclResult_t r
 void capo_gpu_switch(bool on);
 void capo_wake_drain(void);
 
-/* comm.c: see there for what each wrapper of a communicator's life tells */
-struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int which, const void *caller);
-
 /* site.c */
 uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *frame);
 
@@ -149,8 +146,13 @@ extern _Atomic bool capo_python_seen;
  */
 uintptr_t capo_python_place(void);
 
+/* comms.c: stands for "no communicator": id 0 */
+struct capo_comm *capo_comm_none(void);
+
 /* kernel.c: false when the record is to go on at once (it may have got its stamps already) */
 bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r);
+/* struct capo_seam's kernel */
+void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint64_t end_ns);
 
 /* gpu.c */
 struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream);
@@ -188,23 +190,6 @@ static inline uint32_t capo_site_here(struct capo_tls *t, const void *caller, co
         if (likely(e->caller == caller && e->frame == frame))
                 return e->site;
         return capo_site_find(t, caller, frame);
-}
-
-/* The library a call goes to that has no communicator: @which is the copy the wrapper was handed out for (dlsym), -1
- * when the linker bound the caller to us. */
-static inline struct capo_nccl *capo_lib(struct capo_tls *t, int which, const void *caller)
-{
-        unsigned at = ((uintptr_t)caller >> 2) % N_ELEMENTS(t->lib);
-
-        if (which >= 0)
-                return &capo_nccl_copies[which];
-        if (t->depth) /* NCCL calling its own public name */
-                return t->comm->lib ? t->comm->lib : t->lib_of_none;
-        if (likely(t->lib_caller[at] == caller))
-                return t->lib[at];
-        t->lib[at] = capo_nccl_of(caller);
-        t->lib_caller[at] = caller;
-        return t->lib[at];
 }
 
 /* The record of the call under way. */
@@ -313,17 +298,12 @@ static inline __attribute__((always_inline)) void capo_call_end(struct capo_tls 
         t->depth = 0;
 }
 
-/* The long way: begin a recorded call on @handle (NULL: none). The caller has checked depth and capo_recording(). */
-static inline struct capo_record *capo_call_begin_rare(struct capo_tls *t, ncclComm_t handle, void *stream, int which,
-                                                       unsigned id, const struct capo_what *w, const void *caller,
-                                                       const void *frame)
+/* The long way: begin a recorded call on t->comm. The caller has checked depth and capo_recording(). */
+static inline struct capo_record *capo_call_begin_long(struct capo_tls *t, void *stream, unsigned id,
+                                                       const struct capo_what *w, const void *caller, const void *frame)
 {
         struct capo_record *r;
 
-        if (!handle)
-                t->lib_of_none = capo_lib(t, which, caller);
-        if (!handle || __atomic_load_n(&t->comm->handle, __ATOMIC_RELAXED) != handle)
-                t->comm = capo_comm_find(t, handle, which, caller);
         t->spare = t->head >= t->limit && !capo_ring_room(t);
         r = t->spare ? &t->spare_record : &t->ring->records[t->head & t->mask];
         capo_call_compose(t, r, t->comm, stream, id, w, capo_site_here(t, caller, frame));

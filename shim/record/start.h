@@ -32,7 +32,13 @@ void capo_gpu_stop(void);
 /** capo_kernel_poll() - on the drain thread: let go of records whose GPU stamps never came; @all: of all of them. */
 void capo_kernel_poll(bool all);
 
+/** capo_nccl_tell() - INFO lines about copies of NCCL not told of yet; on the drain thread. */
+void capo_nccl_tell(void);
+
+/* In the child after fork(): forget the parent's. */
 void capo_record_fork(void);
+void capo_comm_fork(void);
+void capo_nccl_fork(void);
 void capo_kernel_fork(void);
 void capo_gpu_fork(void);
 void capo_site_fork(void);

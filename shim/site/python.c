@@ -20,7 +20,7 @@
 #include <sys/uio.h>
 
 #include "core/base/util.h"
-#include "shim/nccl/real.h"
+#include "shim/find/symbol.h"
 #include "shim/record/recorder.h"
 #include "shim/site/python.h"
 

@@ -19,7 +19,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "shim/site/object.h"
+#include "shim/find/object.h"
 #include "shim/site/python.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"

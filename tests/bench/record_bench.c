@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/nccl/nccl_abi.h"
+#include "shim/record/nccl_abi.h"
 #include "tuner/nccl_profiler.h"
 #if defined __x86_64__
 #define TICKS() __builtin_ia32_rdtsc()

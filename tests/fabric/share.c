@@ -30,7 +30,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "shim/nccl/nccl_abi.h"
+#include "shim/record/nccl_abi.h"
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank);

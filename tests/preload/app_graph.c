@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/nccl/nccl_abi.h"
+#include "shim/record/nccl_abi.h"
 #define CAPO_NCCL_CODE FAKE_CODE
 #define PROTOTYPES
 #define CALL(name, params, args, id, comm, stream, ...) ncclResult_t name params;

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shim/nccl/nccl_abi.h"
+#include "shim/record/nccl_abi.h"
 #define CAPO_NCCL_CODE                                  FAKE_CODE
 #define CALL(name, params, args, id, comm, stream, ...) ncclResult_t name params;
 #define HAND(name, params, args)                        ncclResult_t name params;

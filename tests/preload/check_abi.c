@@ -24,7 +24,7 @@
 #define ncclInvalidUsage       capo_ncclInvalidUsage
 #define ncclRemoteError        capo_ncclRemoteError
 #define ncclInProgress         capo_ncclInProgress
-#include "shim/nccl/nccl_abi.h"
+#include "shim/record/nccl_abi.h"
 #undef ncclResult_t
 #undef ncclComm_t
 #undef ncclWindow_t

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/nccl/nccl_abi.h"
+#include "shim/record/nccl_abi.h"
 #define CAPO_NCCL_CODE FAKE_CODE
 #define EXPORT         __attribute__((visibility("default")))
 

@@ -12,7 +12,7 @@
 
 #include "capo/seam.h"
 #include "capo/record.h"
-#include "shim/nccl/nccl_abi.h"
+#include "shim/record/nccl_abi.h"
 #include "shim/record/shim.h"
 
 #define CAPO_NCCL_CODE                                  22809

@@ -12,6 +12,9 @@ struct capo_object {
         char path[512]; /* "" the program itself */
 };
 
+/** capo_own() - does @address lie in libcapo.so? */
+bool capo_own(const void *address);
+
 /** capo_object_of() - the object @address lies in; false when it is in none. Does not wait for other threads' dlopen.
  */
 bool capo_object_of(const void *address, struct capo_object *out);

@@ -14,8 +14,16 @@
 #include <sys/stat.h>
 
 #include "core/base/util.h"
-#include "shim/site/object.h"
-#include "shim/nccl/real.h"
+#include "shim/find/object.h"
+
+/* libcapo.so itself, from ld's own symbols. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+CAPO_UNSANITIZED bool capo_own(const void *address)
+{
+        return (const char *)address >= __ehdr_start && (const char *)address < _end;
+}
 
 struct search {
         uintptr_t address;

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlsym and dlvsym behind our own: libcapo.so exports both (shim/nccl/dlsym.c). */
+#ifndef CAPO_SYMBOL_H
+#define CAPO_SYMBOL_H
+
+/** capo_real_dlsym(), capo_real_dlvsym() - libc's own (or the next tool's), whoever else wraps them. NULL: not found.
+ */
+void *capo_real_dlsym(void *handle, const char *name);
+void *capo_real_dlvsym(void *handle, const char *name, const char *version);
+
+/** capo_real_dlsym_address(), capo_real_dlvsym_address() - where they are; NULL when there are none. */
+void *(*capo_real_dlsym_address(void))(void *, const char *);
+void *(*capo_real_dlvsym_address(void))(void *, const char *, const char *);
+
+#endif

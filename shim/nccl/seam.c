@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The seam to the plugins (capo/seam.h): what they ask of the call under way, and what they tell of it. */
+#include <string.h>
+
+#include "capo/seam.h"
+#include "core/base/calls.h"
+#include "shim/nccl/told.h"
+#include "shim/record/comms.h"
+
+static bool seam_current(struct capo_seam_call *out)
+{
+        struct capo_shim_outer outer;
+
+        if (!capo_shim_current(&outer))
+                return false;
+        *out = (struct capo_seam_call){
+                .comm_uid = outer.comm_uid,
+                .seq = outer.seq,
+                .n_members = capo_tls.group_depth ? capo_tls.group_members : 1,
+                .call = outer.call,
+        };
+        return true;
+}
+
+static void seam_decided(uint16_t rule)
+{
+        struct capo_tls *t = &capo_tls;
+
+        if (!t->ready || !(t->depth || t->group_depth))
+                return;
+        if (t->group_depth && t->rule && t->rule != rule)
+                t->rules_differ = true; /* which member each was for is not told */
+        t->rule = rule;
+}
+
+/* Does @ran speak of member @m? Counts as NCCL's Coll event has them: bytes for AllGather and Broadcast, else elements.
+ */
+static bool is_ran(const struct capo_record *m, const struct capo_comm *comm, const struct capo_seam_ran *ran)
+{
+        enum capo_call_kind kind = capo_call_kind(m->call);
+        uint64_t bytes = ran->count;
+
+        if (!(m->flags & CAPO_RECORD_MEMBER) || m->algo_proto || kind != capo_call_kind(ran->call) ||
+            (comm && m->comm != comm->id))
+                return false;
+        if (kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_BROADCAST)
+                bytes *= capo_type_size(m->type);
+        if (comm && (kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER))
+                bytes *= comm->n_ranks;
+        return m->bytes == bytes;
+}
+
+static void seam_ran(const struct capo_seam_ran *ran)
+{
+        struct capo_tls *t = &capo_tls;
+        bool kernels = capo_shim_env()->kernel_time;
+        struct capo_comm *comm = kernels || t->group_depth ? capo_comm_by_hash(ran->comm_hash) : NULL;
+        uint32_t nth = 0;
+
+        if (kernels && comm) /* counted whoever launches it: capo_seam.kernel will speak of the nth */
+                nth = __atomic_add_fetch(&comm->n_ran, 1, __ATOMIC_RELAXED);
+        if (!t->ready)
+                return;
+        if (t->group_depth) {
+                for (uint64_t i = t->group_head; i < t->head; i++) {
+                        struct capo_record *m = &t->ring->records[i & t->mask];
+
+                        if (is_ran(m, comm, ran)) {
+                                m->algo_proto = ran->algo_proto;
+                                m->channels = ran->channels;
+                                return;
+                        }
+                }
+        } else if (t->depth && !t->algo_proto &&
+                   capo_call_kind(ran->call) == capo_call_kind(capo_call_record(t)->call)) {
+                t->algo_proto = ran->algo_proto;
+                t->channels = ran->channels;
+                if (kernels) {
+                        t->kernel_nth = nth;
+                        t->kernel_hash = ran->comm_hash;
+                }
+        }
+}
+
+static void seam_rules(const char *text)
+{
+        if (capo_shim_start()) {
+                capo_shim_thread();
+                capo_shim_text(CAPO_FRAME_RULES, text, strlen(text));
+        }
+}
+
+static const struct capo_seam seam = {
+        .current = seam_current,
+        .comm = capo_comm_told,
+        .decided = seam_decided,
+        .ran = seam_ran,
+        .kernel = capo_comm_kernel,
+        .rules = seam_rules,
+};
+const struct capo_seam *capo_seam = &seam;
