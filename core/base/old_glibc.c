@@ -34,7 +34,9 @@
 #endif
 
 #pragma GCC visibility push(hidden)
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* a key's value may be a pointer to anything */
+#endif
 
 /* OLD(result, name, parameters, arguments) */
 #define OLD(result, name, params, args)                         \

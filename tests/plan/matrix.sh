@@ -10,7 +10,7 @@ build=$1
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
-releases="2.19.3 2.20.5 2.21.5 2.22.3 2.23.4 2.24.3 2.25.1 2.26.5 2.27.7 2.28.9 2.29.7 2.30.7 2.31.2 2.32.3"
+releases="2.19.3 2.20.5 2.21.5 2.22.3 2.23.4 2.24.3 2.25.1 2.26.5 2.27.3 2.27.7 2.28.9 2.29.7 2.30.7 2.31.2 2.32.3"
 cache=${CAPO_NCCL_CACHE:-$source/.deps/nccl-releases}
 options=
 while [ $# -gt 0 ]; do
