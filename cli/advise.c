@@ -9,6 +9,8 @@
 #include "cli/base/cli.h"
 #include "cli/base/job.h"
 #include "cli/base/inputs.h"
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "core/base/size.h"
 #include "profiles/job/stats.h"
 #include "profiles/fit/advise.h"
@@ -27,6 +29,7 @@ static void page(const struct capo_advice *a, const char *from)
         char x[16], y[16], t[24], u[24];
         const struct capo_advice_bucket *best = a->best < 0 ? NULL : &a->bucket[a->best];
 
+        cli_screen_begin(stdout);
         printf("\n%s (%u ranks): %llu steps%s, per step %llu all-reduces of %s to %s, %s in all\n", a->comm, a->n_ranks,
                (unsigned long long)a->steps, a->steps_found ? " (found from the counts; --steps tells better)" : "",
                (unsigned long long)a->calls, capo_size_print(a->smallest, x, sizeof x),
@@ -137,6 +140,7 @@ static const struct cli_option options[] = {
          "fitted to them would choose; may be repeated; default: the recording's own times"},
         {"steps", CLI_COUNT(struct options, steps, "N", 2, INT_MAX),
          "steps in the recording; default: found from how often each size was called"},
+        CLI_WIDE,
         {0}};
 
 const struct cli_command advise_command = {

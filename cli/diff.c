@@ -12,9 +12,12 @@
 #include "cli/base/cli.h"
 #include "cli/base/job.h"
 #include "core/log/find.h"
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "core/log/rules.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
+#include "core/base/util.h"
 #include "profiles/job/stats.h"
 #include "profiles/job/diff.h"
 
@@ -71,31 +74,34 @@ static const char *change_text(const struct capo_diff_row *r, char text[64])
 
 static void page(const char *before, const char *after, const struct capo_diff *d, size_t most)
 {
+        _cleanup_(capo_table_freep) struct capo_table *t =
+                capo_table_new("l16/g,.l13,.r10,.r10/d,.r13/f,.r13/c,.r28,.r9/e,l~/b");
         size_t slower = 0;
 
+        if (!t)
+                return;
+        cli_screen_begin(stdout);
         printf("capo diff  %s -> %s   %llu calls in both, %llu in one only   %.1f s -> %.1f s\n", before, after,
                (unsigned long long)d->matched / 2, (unsigned long long)d->unmatched, d->seconds_a, d->seconds_b);
         printf("%zu run%s before, %zu after; noise is %s\n", d->runs_a, d->runs_a == 1 ? "" : "s", d->runs_b,
                d->between_runs ? "the variation between them"
                                : "that within the runs; how much runs differ is not known");
-        printf("%-16s %-13s %10s %10s %12s %12s %28s %9s  %s\n", "comm", "call", "size", "calls", "before p50",
-               "after p50", "change (95 %)", "seconds", "what ran");
+        capo_table_row(t, "comm\tcall\tsize\tcalls\tbefore p50\tafter p50\tchange (95 %%)\tseconds\twhat ran");
         for (size_t i = 0; i < d->n_rows && i < most; i++) {
                 const struct capo_diff_row *r = &d->rows[i];
-                char size[16], change[64], ran[64], rule[300] = "";
+                char size[16], change[64], ran[64], seconds[32] = ".", rule[300] = "";
                 bool judged = r->verdict == CAPO_DIFF_FASTER || r->verdict == CAPO_DIFF_SLOWER;
 
                 if (r->rule_b)
                         capo_rules_place(d->rules, r->rule_b, rule, sizeof rule);
-                printf("%-16.16s %-13s %10s %10llu %10.1f us %10.1f us %28s ", r->comm, capo_call_name(r->call),
-                       capo_size_print(r->bytes, size, sizeof size), (unsigned long long)r->count_b, r->p50_a_us,
-                       r->p50_b_us, change_text(r, change));
                 if (judged)
-                        printf("%+9.3f", r->seconds);
-                else
-                        printf("%9s", ".");
-                printf("  %s%s%s\n", what_ran(r, ran, sizeof ran), *rule ? "  " : "", rule);
+                        snprintf(seconds, sizeof seconds, "%+.3f", r->seconds);
+                capo_table_row(t, "%.16s\t%s\t%s\t%llu\t%.1f us\t%.1f us\t%s\t%s\t%s%s%s", r->comm,
+                               capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size),
+                               (unsigned long long)r->count_b, r->p50_a_us, r->p50_b_us, change_text(r, change),
+                               seconds, what_ran(r, ran, sizeof ran), *rule ? "  " : "", rule);
         }
+        capo_table_print(t, stdout, 1, "", "");
         if (d->n_rows > most)
                 printf("%zu more rows: --all\n", d->n_rows - most);
         printf("total %+.3f s on one rank of %.1f s (%+.2f %%); slower beyond noise: ", d->seconds, d->seconds_a,
@@ -186,6 +192,7 @@ static const struct cli_option options[] = {{"min-change", CLI_PERCENT(struct op
                                              "percent below which nothing is called a change (default 1)"},
                                             {"all", CLI_FLAG(struct options, all), "all rows; default 20"},
                                             {"json", CLI_FLAG(struct options, json), "the same as JSON"},
+                                            CLI_WIDE,
                                             {0}};
 
 const struct cli_command diff_command = {

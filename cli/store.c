@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo store: measurements kept across runs, clusters and releases. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,8 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/inputs.h"
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "core/base/util.h"
 #include "profiles/store/store.h"
 
@@ -63,22 +66,24 @@ static int add(void *options, int n, char **words)
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
-static void print_import(const struct capo_store_import *m, void *user)
+static void print_import(const struct capo_store_import *m, void *table)
 {
-        printf("%6lld  %-20s  %10lld  %7lld  %-12s  %-12s  %-10s  %-12s  %s\n", (long long)m->id, m->when,
-               (long long)m->n_samples, (long long)m->n_trials, m->cluster, m->link, m->nic, m->driver, m->source);
+        capo_table_row(table, "%lld\t%s\t%lld\t%lld\t%s\t%s\t%s\t%s\t%s", (long long)m->id, m->when,
+                       (long long)m->n_samples, (long long)m->n_trials, m->cluster, m->link, m->nic, m->driver,
+                       m->source);
 }
 
 static int list(void *options, int n, char **words)
 {
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("r6,l20/d,r10,r7/e,l12,l12/c,l10/a,l12/b,l");
         struct capo_store *store = NULL;
         char why[512];
-        int r = capo_store_open(words[0], false, &store, why, sizeof why);
+        int r = t ? capo_store_open(words[0], false, &store, why, sizeof why) : -ENOMEM;
 
         if (r >= 0) {
-                printf("%6s  %-20s  %10s  %7s  %-12s  %-12s  %-10s  %-12s  %s\n", "import", "time", "samples", "trials",
-                       "cluster", "link", "nic", "driver", "first source");
-                r = capo_store_list(store, print_import, NULL, why, sizeof why);
+                capo_table_row(t, "import\ttime\tsamples\ttrials\tcluster\tlink\tnic\tdriver\tfirst source");
+                r = capo_store_list(store, print_import, t, why, sizeof why);
+                capo_table_print(t, cli_screen_begin(stdout), 1, "", "");
         }
         if (r < 0)
                 capo_error("%s", why);
@@ -208,6 +213,7 @@ const struct cli_command store_list_command = {
         .least = 1,
         .most = 1,
         .run = list,
+        .options = cli_wide_options,
 };
 
 static const struct cli_option filter_options[] = {

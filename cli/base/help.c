@@ -9,7 +9,30 @@
 #include "cli/base/options.h"
 #include "core/base/util.h"
 
-enum { WIDTH = 110, LABEL_MAX = 22 };
+enum { WIDTH = 80, LABEL_MAX = 22 };
+
+/* A line that is as it is, such as a command: where it has to be broken, its shell has to hear of it. */
+static void keep(FILE *out, const char *line, int n, const char *hear, int indent)
+{
+        int at = (int)strspn(line, " ");
+
+        fprintf(out, "%.*s", at, line);
+        for (int i = at, word; i < n; i += word, i += (int)strspn(line + i, " ")) {
+                int before = i > 0 && line[i - 1] == ' ' ? 1 : 0, gap = 0;
+
+                while (before && i - gap > 0 && line[i - gap - 1] == ' ')
+                        gap++;
+                gap = i == (int)strspn(line, " ") ? 0 : gap;
+                word = (int)strcspn(line + i, " ");
+                word = word < n - i ? word : n - i;
+                if (at + gap + word + (i + word < n ? (int)strlen(hear) : 0) > WIDTH && gap) {
+                        fprintf(out, "%s\n%*s", hear, indent, "");
+                        at = indent;
+                        gap = 0;
+                }
+                at += fprintf(out, "%*s%.*s", gap, "", word, line + i);
+        }
+}
 
 /* Words of @text from column @at on, broken so that lines end before WIDTH; further lines begin at @indent. Lines of
  * @text are paragraphs, and stay as they are when they begin with a blank. */
@@ -19,7 +42,8 @@ static void wrap(FILE *out, const char *text, int at, int indent)
                 int line = (int)strcspn(text, "\n");
 
                 if (*text == ' ') {
-                        fprintf(out, "%.*s", line, text);
+                        keep(out, text, line, strstr(text, "capo ") == text + strspn(text, " ") ? " \\" : "",
+                             (int)strspn(text, " ") + 4);
                         text += line;
                 }
                 while (*text && *text != '\n') {
@@ -111,8 +135,11 @@ static void each_usage(FILE *out, const struct cli_verb *verb, const char *befor
 {
         for (const char *line = verb->command->usage; line;) {
                 int n = (int)strcspn(line, "\n");
+                char whole[512];
 
-                fprintf(out, "%scapo %s%s%.*s\n", before, verb->name, n ? " " : "", n, line);
+                snprintf(whole, sizeof whole, "%scapo %s%s%.*s", before, verb->name, n ? " " : "", n, line);
+                keep(out, whole, (int)strlen(whole), "", 15);
+                fputc('\n', out);
                 before = "       ";
                 line = line[n] ? line + n + 1 : NULL;
         }
@@ -160,11 +187,13 @@ void cli_help(FILE *out, const struct cli_verb *verb)
 void cli_usage(FILE *out)
 {
         fputs("usage: capo VERB [OPTIONS]\n\n"
-              "Records what an unmodified NCCL job's collectives cost, and makes NCCL choose better ones.\n\n",
+              "Records what an unmodified NCCL job's collectives cost, and makes NCCL choose\nbetter ones.\n\n",
               out);
         for (const struct cli_verb *v = cli_verbs; v->name; v++) {
-                if (!strchr(v->name, ' '))
-                        fprintf(out, "  %-10s %s\n", v->name, v->help);
+                if (strchr(v->name, ' '))
+                        continue;
+                fprintf(out, "  %-10s ", v->name);
+                wrap(out, v->help, 13, 13);
         }
         fputs("\ncapo VERB --help explains one verb.\n", out);
 }

@@ -10,6 +10,7 @@
 
 #include "capo/msg.h"
 #include "cli/base/options.h"
+#include "cli/base/screen.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 
@@ -32,6 +33,8 @@ static unsigned add_table(const struct cli_option *rows, size_t base, struct cli
         }
         return n;
 }
+
+const struct cli_option cli_wide_options[] = {CLI_WIDE, {0}};
 
 unsigned cli_options(const struct cli_command *command, struct cli_found found[CLI_OPTIONS_MAX])
 {
@@ -131,6 +134,7 @@ static int take(const struct parser *p, const struct cli_found *f, const char *v
         switch (row->kind) {
         case CLI_KIND_FLAG: *(bool *)target = true; break;
         case CLI_KIND_CLEAR: *(bool *)target = false; break;
+        case CLI_KIND_WIDE: cli_screen_wide(); break;
         case CLI_KIND_SET: *(int *)target = row->value; break;
         case CLI_KIND_TEXT:
         case CLI_KIND_FILE: *(const char **)target = value; break;

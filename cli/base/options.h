@@ -32,6 +32,7 @@ enum cli_kind {
         CLI_KIND_TABLE,
         CLI_KIND_FLAG,
         CLI_KIND_CLEAR,
+        CLI_KIND_WIDE,
         CLI_KIND_SET, /* from here on: with a value */
         CLI_KIND_TEXT,
         CLI_KIND_FILE,
@@ -104,7 +105,13 @@ struct cli_option {
 #define CLI_WHOLE(w, f) CLI_KIND_TAKE, 0, {.take = (f)}, w
 /* The options of another table, whose struct is member @m here; under a heading, or NULL. */
 #define CLI_TABLE(S, m, t) NULL, CLI_KIND_TABLE, offsetof(S, m), {.table = (t)}, NULL
-#define CLI_HEADING        NULL, CLI_KIND_HEADING, 0, {0}, NULL
+/* The row of every verb that prints tables (screen.h). */
+#define CLI_WIDE                                                                            \
+        {                                                                                   \
+                "wide", CLI_KIND_WIDE, 0, {0}, NULL,                                        \
+                        "whole lines with all columns, also on a terminal that is narrower" \
+        }
+#define CLI_HEADING NULL, CLI_KIND_HEADING, 0, {0}, NULL
 
 struct cli_command {
         const char *usage;    /* what follows "usage: capo VERB", a line per form */
@@ -145,6 +152,9 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv);
 
 /** cli_wrong() - "VERB: --NAME: expected EXPECTED, found "FOUND"", for what a table cannot tell. Return: -EINVAL. */
 int cli_wrong(const char *verb, const char *name, const char *expected, const char *found);
+
+/** cli_wide_options - for verbs that have no other. */
+extern const struct cli_option cli_wide_options[];
 
 /* An option as it was found: its row, and where the struct begins that its target is in. */
 struct cli_found {

@@ -114,6 +114,7 @@ static const struct cli_option options[] = {
         {"comm", CLI_TEXT(struct explain, comm, "NAME"), "only communicators of this name; * and ? as in the shell"},
         {CLI_HEADING, "all:"},
         {"json", CLI_FLAG(struct explain, json), "for programs"},
+        CLI_WIDE,
         {0}};
 
 const struct cli_command explain_command = {

@@ -9,6 +9,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/json.h"
+#include "cli/base/screen.h"
 #include "cli/explain/explain.h"
 #include "cli/base/job.h"
 #include "core/log/rules.h"
@@ -125,12 +126,13 @@ static json_t *row_json(const struct capo_job *job, const struct capo_job_row *r
 
 static void print_text(const struct explain *e, const struct capo_job *job, const char *rules)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lllrrrrll");
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lllr/cr/drr/bl/al~");
         static const char *const head[] = {"comm",   "algo",   "proto", "ch",        "count",
                                            "p50 us", "p95 us", "clock", "decided by"};
         char text[512];
         bool unknown = false;
 
+        cli_screen_begin(stdout);
         printf("capo explain  %s %s in %s (recorded)\n\n", capo_call_name(e->call), e->size, e->log);
         for (size_t i = 0; t && i < N_ELEMENTS(head); i++)
                 capo_table_cell(t, "%s", head[i]);

@@ -8,6 +8,8 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/json.h"
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "cli/explain/explain.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
@@ -157,6 +159,7 @@ int explain_shape(struct explain *e)
                 cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
                 return CAPO_EXIT_OK;
         }
+        cli_screen_begin(stdout);
         printf("capo explain  %s %s, %d ranks on %d nodes%s%s   (rules only: no NCCL was asked, there are no costs)\n",
                capo_call_name(e->call), e->size, d.shape.n_ranks, d.shape.n_nodes, d.shape.layout ? ": " : "",
                d.shape.layout ? d.shape.layout : "");
@@ -170,34 +173,39 @@ int explain_shape(struct explain *e)
 static void candidates_text(const struct explain *e, const struct capo_plan_row *plain,
                             const struct capo_plan_row *tuned, struct capo_choice c)
 {
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("l14,.l7,.r14, .l~");
         bool compare = tuned != NULL;
 
-        printf("\n%-14s %-7s %14s   %s\n", "algo", "proto", "predicted us",
-               compare ? "by itself / with the profile" : "");
+        if (!t)
+                return;
+        putchar('\n');
+        capo_table_row(t, "algo\tproto\tpredicted us\t%s", compare ? "by itself / with the profile" : "");
         for (unsigned a = 0; a < plain->n_algo; a++) {
                 for (unsigned p = 0; p < plain->n_proto; p++) {
                         float us = plain->cost[a][p];
                         bool default_runs = plain->algo == a + 1 && plain->proto == p + 1;
                         bool tuned_runs = compare && tuned->algo == a + 1 && tuned->proto == p + 1;
                         bool wanted = c.algo == a + 1 && c.proto == p + 1;
+                        char own[64] = "", with[64] = "";
 
                         if (us < 0 && !wanted && !default_runs && !tuned_runs)
                                 continue;
-                        printf("%-14s %-7s ", capo_algo_name(a + 1), capo_proto_name(p + 1));
+                        capo_table_cell(t, "%s", capo_algo_name(a + 1));
+                        capo_table_cell(t, "%s", capo_proto_name(p + 1));
                         if (us < 0)
-                                printf("%14s   ", "not available");
+                                capo_table_cell(t, "not available");
                         else
-                                printf("%14.1f   ", (double)us);
+                                capo_table_cell(t, "%.1f", (double)us);
                         if (default_runs)
-                                printf("NCCL chooses it (%u channels)", plain->channels);
+                                snprintf(own, sizeof own, "NCCL chooses it (%u channels)", plain->channels);
                         if (tuned_runs)
-                                printf("%swith the profile it runs (%u channels)", default_runs ? "; " : "",
-                                       tuned->channels);
-                        if (wanted && !tuned_runs)
-                                printf("%swanted by the profile, blocked", default_runs ? "; " : "");
-                        putchar('\n');
+                                snprintf(with, sizeof with, "%swith the profile it runs (%u channels)",
+                                         default_runs ? "; " : "", tuned->channels);
+                        capo_table_cell(t, "%s%s%s%s", own, with, wanted && !tuned_runs && default_runs ? "; " : "",
+                                        wanted && !tuned_runs ? "wanted by the profile, blocked" : "");
                 }
         }
+        capo_table_print(t, stdout, 1, "", "");
         if (!plain->n_algo)
                 puts("this release shows its tuner no costs");
         else
@@ -281,6 +289,7 @@ static void show(struct explain *e, const struct capo_plan_answer *answers)
                 show_json(e, &d, own, with, why, bounded ? &bound : NULL);
                 return;
         }
+        cli_screen_begin(stdout);
         printf("capo explain  %s %s on %s: %d ranks, NCCL counts %d node%s%s%s\n", capo_call_name(e->call), e->size,
                capo_plan_gpus_print(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes), d.shape.n_ranks,
                d.shape.n_nodes, d.shape.n_nodes == 1 ? "" : "s", d.shape.layout ? ", layout " : "",

@@ -236,7 +236,7 @@ static int run(void *options, int n, char **words)
         if (j->json)
                 fit_json(&j->set, fit, profile);
         else
-                fit_page(&j->set, fit, &(struct fit_page){j->all, isatty(STDOUT_FILENO)});
+                fit_page(&j->set, fit, &(struct fit_page){j->all});
         if (fit_models_measured(&j->models, fit, &j->options, profile, !j->json, &n_rules, &n_rows) < 0)
                 goto end;
         status = outputs(j, fit, profile, n_rules, n_rows);
@@ -273,6 +273,7 @@ static const struct cli_option options[] = {
         {"force", CLI_FLAG(struct job, options.force),
          "believe gains that look like a fault of the measurement, and compare runs of other settings, hosts and drivers"},
         {"all", CLI_FLAG(struct job, all), "all sizes, not only groups of sizes with one answer"},
+        CLI_WIDE,
         {CLI_TABLE(struct job, inputs.label, cli_label_options), CLI_LABELS_HELP},
         {0}};
 

@@ -7,10 +7,13 @@
 #include <string.h>
 
 #include "cli/base/cli.h"
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "cli/fit/fit.h"
 #include "core/base/calls.h"
 #include "core/base/nccl.h"
 #include "core/base/size.h"
+#include "core/base/util.h"
 
 static const enum capo_call_kind kinds[CAPO_COLLS] = {CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE, CAPO_KIND_ALLGATHER,
                                                       CAPO_KIND_REDUCESCATTER, CAPO_KIND_ALLREDUCE};
@@ -122,7 +125,7 @@ static bool same_line(const struct fit_models_shown *s, size_t a, size_t b)
                s->f->decided[a].choice == s->f->decided[b].choice;
 }
 
-static void line(const struct fit_models_shown *s, size_t first, size_t last)
+static void line(struct capo_table *t, const struct fit_models_shown *s, size_t first, size_t last)
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_fit_decision *d = &s->f->decided[last];
@@ -134,13 +137,13 @@ static void line(const struct fit_models_shown *s, size_t first, size_t last)
         snprintf(range, sizeof range, first == last ? "%s" : "%s - %s", from, to);
         if (best != mine)
                 snprintf(gain, sizeof gain, "%.0f %%", 100 * d->gain);
-        printf("    %-20s %-16s %12.1f %12.1f   %-16s %12.1f  %6s  %s\n", range, choice_text(mine, picks, sizeof picks),
-               m->nccl.rows[last].us, corrected(m, last, mine),
-               best == mine ? "the same" : choice_text(best, text, sizeof text), corrected(m, last, best), gain,
-               d->choice                     ? "yes"
-               : best == mine                ? "-"
-               : d->gain < CAPO_MODEL_MARGIN ? "no: below 15 %"
-                                             : "no: NVLS below 256 MiB");
+        capo_table_row(t, "%s\t%s\t%.1f\t%.1f\t%s\t%.1f\t%s\t%s", range, choice_text(mine, picks, sizeof picks),
+                       m->nccl.rows[last].us, corrected(m, last, mine),
+                       best == mine ? "the same" : choice_text(best, text, sizeof text), corrected(m, last, best), gain,
+                       d->choice                     ? "yes"
+                       : best == mine                ? "-"
+                       : d->gain < CAPO_MODEL_MARGIN ? "no: below 15 %"
+                                                     : "no: NVLS below 256 MiB");
 }
 
 void fit_models_page(const struct fit_models_shown *s)
@@ -148,6 +151,7 @@ void fit_models_page(const struct fit_models_shown *s)
         const struct fragment_model *m = &s->f->model;
         char when[64] = "";
 
+        cli_screen_begin(stdout);
         heading(s);
         for (size_t i = 0, end; i < m->nccl.n_rows; i = end) {
                 bool any = false, differs = false;
@@ -161,13 +165,18 @@ void fit_models_page(const struct fit_models_shown *s)
                 }
                 printf("\n  %s\n", capo_coll_word(m->nccl.rows[i].coll));
                 if (any || (differs && m->nccl.rows[i].coll == CAPO_COLL_ALLREDUCE)) {
-                        printf("    %-20s %-16s %12s %12s   %-16s %12s  %6s  %s\n", "size", "NCCL picks", "its us",
-                               "corrected us", "best", "us", "gain", "written");
+                        _cleanup_(capo_table_freep) struct capo_table *t =
+                                capo_table_new("  l20,.l16,.r12/a,.r12/c, .l16,.r12/b,r6,l");
+
+                        if (!t)
+                                return;
+                        capo_table_row(t, "size\tNCCL picks\tits us\tcorrected us\tbest\tus\tgain\twritten");
                         for (size_t k = i, next; k < end; k = next) {
                                 for (next = k + 1; next < end && same_line(s, k, next); next++)
                                         ;
-                                line(s, k, next - 1);
+                                line(t, s, k, next - 1);
                         }
+                        capo_table_print(t, stdout, 1, "", "");
                 }
                 if (!any)
                         no_gain(s, end - 1, gain);

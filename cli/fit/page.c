@@ -4,10 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "cli/fit/page.h"
 #include "cli/fit/svg.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
+#include "core/base/util.h"
 
 static const char *percent(double fraction, char *text, size_t room)
 {
@@ -15,7 +18,7 @@ static const char *percent(double fraction, char *text, size_t room)
         return text;
 }
 
-static void line(const struct capo_fit_series *s, int first, int last)
+static void line(struct capo_table *t, const struct capo_fit_series *s, int first, int last)
 {
         const struct capo_fit_point *p = &s->points[last];
         int c = p->shown;
@@ -47,8 +50,7 @@ static void line(const struct capo_fit_series *s, int first, int last)
                          capo_proto_name(CAPO_PROTO_OF(p->default_ran)));
         else
                 capo_fit_candidate_text(&s->candidates[c], name, sizeof name);
-        printf("  %-20s  %-16s  %-24s  %-20s  %-16s %s\n", range, name, us, chose, gain,
-               capo_fit_verdict_text(p->verdict));
+        capo_table_row(t, "%s\t%s\t%s\t%s\t%s\t%s", range, name, us, chose, gain, capo_fit_verdict_text(p->verdict));
 }
 
 static void regret(const struct capo_fit_series *s)
@@ -138,13 +140,16 @@ static void next(const struct capo_fit_series *s)
 
 static void series_page(const struct capo_fit_series *s, const struct fit_page *page)
 {
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new(" l20,l16,l24/a,l20/b,l16,.l~");
+        unsigned columns = cli_screen_columns(stdout);
         char class[200];
 
+        if (!t)
+                return;
         printf("\n%s, %s   (%s; %s %.1f %%)\n", capo_call_name(s->call),
                capo_fit_class_text(&s->like, class, sizeof class), capo_make_name(s->make),
                s->one_run ? "no run repeated, taken to differ by" : "noise between runs", 100 * s->noise);
-        printf("  %-20s  %-16s  %-24s  %-20s  %-16s %s\n", "size", "best", "us at the largest (95 %)", "NCCL chose, us",
-               "gain", "written");
+        capo_table_row(t, "size\tbest\tus at the largest (95 %%)\tNCCL chose, us\tgain\twritten");
         for (int p = 0, k; p < s->n_points; p = k) {
                 for (k = p + 1; !page->all && k < s->n_points && s->points[k].shown == s->points[p].shown &&
                                 s->points[k].chosen == s->points[p].chosen &&
@@ -152,12 +157,13 @@ static void series_page(const struct capo_fit_series *s, const struct fit_page *
                                 s->points[k].verdict == s->points[p].verdict;
                      k++)
                         ;
-                line(s, p, k - 1);
+                line(t, s, p, k - 1);
         }
+        capo_table_print(t, stdout, 1, "", "");
         regret(s);
         next(s);
-        if (page->terminal)
-                capo_terminal_fit(stdout, s, 100, 12);
+        if (columns)
+                capo_terminal_fit(stdout, s, columns < 100 ? (int)columns : 100, 12);
 }
 
 static void heading(const struct capo_samples *set, const struct capo_fit *fit)
@@ -190,6 +196,7 @@ static void heading(const struct capo_samples *set, const struct capo_fit *fit)
 
 void fit_page(const struct capo_samples *set, const struct capo_fit *fit, const struct fit_page *page)
 {
+        cli_screen_begin(stdout);
         heading(set, fit);
         for (int i = 0; i < fit->n_series; i++)
                 series_page(&fit->series[i], page);

@@ -8,8 +8,7 @@
 #include "profiles/fit/fit.h"
 
 struct fit_page {
-        bool all;      /* every size, not groups of sizes with one answer */
-        bool terminal; /* a picture below each series */
+        bool all; /* every size, not groups of sizes with one answer */
 };
 
 void fit_page(const struct capo_samples *set, const struct capo_fit *fit, const struct fit_page *page);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "cli/fit/page.h"
 #include "core/base/util.h"
 
@@ -28,6 +30,7 @@ static void label_text(const struct labels *l, const struct capo_trial *t, char 
 
 void fit_runs(const struct capo_samples *set)
 {
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("l44,.r8/a,l18,.l~");
         _cleanup_free_ struct labels *labels = calloc(set->n_runs + 1, sizeof *labels);
 
         for (size_t i = 0; labels && i < set->n; i++) {
@@ -40,19 +43,22 @@ void fit_runs(const struct capo_samples *set)
                 l->any = true;
                 l->n++;
         }
-        printf("%-44s %8s  %-18s %s\n", "run", "samples", "label", "why");
+        if (!t)
+                return;
+        capo_table_row(t, "run\tsamples\tlabel\twhy");
         for (size_t i = 0; labels && i < set->n_runs; i++) {
-                const struct capo_trial *t = &set->runs[i];
+                const struct capo_trial *run = &set->runs[i];
                 char where[64], label[48];
-                size_t n = strlen(t->source);
+                size_t n = strlen(run->source);
 
-                snprintf(where, sizeof where, "%s%.36s:%u", n > 36 ? "..." : "", t->source + (n > 36 ? n - 36 : 0),
-                         t->line);
-                label_text(&labels[i], t, label, sizeof label);
-                printf("%-44s %8zu  %-18s %s%s\n", where, labels[i].n, t->left_out ? "takes no part" : label,
-                       t->why[0] ? t->why : "the input says it",
-                       t->settings[0] && !t->left_out ? "; NCCL settings beside" : "");
+                snprintf(where, sizeof where, "%s%.36s:%u", n > 36 ? "..." : "", run->source + (n > 36 ? n - 36 : 0),
+                         run->line);
+                label_text(&labels[i], run, label, sizeof label);
+                capo_table_row(t, "%s\t%zu\t%s\t%s%s", where, labels[i].n, run->left_out ? "takes no part" : label,
+                               run->why[0] ? run->why : "the input says it",
+                               run->settings[0] && !run->left_out ? "; NCCL settings beside" : "");
         }
+        capo_table_print(t, cli_screen_begin(stdout), 1, "", "");
         for (size_t i = 0; i < set->n_notes; i++)
                 printf("%s\n", set->notes[i]);
 }

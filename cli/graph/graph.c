@@ -10,23 +10,28 @@
 #include "cli/base/cli.h"
 #include "cli/base/machine.h"
 #include "cli/base/output.h"
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "core/base/nccl.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/fragment/best.h"
 
-static void line(const char *name, const struct fragment_nccl_row *own, const struct fragment_nccl_row *with)
+static void line(struct capo_table *t, const char *name, const struct fragment_nccl_row *own,
+                 const struct fragment_nccl_row *with)
 {
-        if (own->gbs < 0)
-                printf("  %-20s %9s  %-22s", name, "-", own->what);
-        else
-                printf("  %-20s %9.2f  %-22s", name, own->gbs, own->what);
+        char gbs[32] = "-";
+
+        if (own->gbs >= 0)
+                snprintf(gbs, sizeof gbs, "%.2f", own->gbs);
         if (with)
-                printf(" %9.2f  %-22s %+5.0f %%", with->gbs, with->what, 100 * (with->gbs / own->gbs - 1));
-        putchar('\n');
+                capo_table_row(t, "%s\t%s\t%s\t%.2f\t%s\t%+.0f %%", name, gbs, own->what, with->gbs, with->what,
+                               100 * (with->gbs / own->gbs - 1));
+        else
+                capo_table_row(t, "%s\t%s\t%-22s", name, gbs, own->what);
 }
 
-static void table(const struct fragment_nccl *own, const struct fragment_nccl *with)
+static void table(struct capo_table *t, const struct fragment_nccl *own, const struct fragment_nccl *with)
 {
         static const char *const names[FRAGMENT_COLLS] = {"broadcast", "all-gather", "all-reduce"};
 
@@ -36,7 +41,7 @@ static void table(const struct fragment_nccl *own, const struct fragment_nccl *w
 
                         snprintf(name, sizeof name, "%-11s%9s", i ? "" : names[c],
                                  capo_size_print(own->sizes[i].bytes, size, sizeof size));
-                        line(name, &own->sizes[i].row[c], with ? &with->sizes[i].row[c] : NULL);
+                        line(t, name, &own->sizes[i].row[c], with ? &with->sizes[i].row[c] : NULL);
                 }
         }
 }
@@ -103,6 +108,7 @@ static int show(const char *out, const struct graph_sizes *sizes, const struct c
 {
         _cleanup_free_ struct graph_plan *best = calloc(1, sizeof *best);
         struct fragment_nccl own = {0}, with = {0};
+        _cleanup_(capo_table_freep) struct capo_table *estimates = capo_table_new(" l20,.r9,l22,.r9,l22,.r7");
         struct capo_ceilings c = {0};
         char why[512] = "out of memory", alloc[256], class[1024] = "", nccl[16];
         _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
@@ -116,20 +122,23 @@ static int show(const char *out, const struct graph_sizes *sizes, const struct c
                 r = e < 0 ? e : r;
         }
         status = r > 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
-        if (r >= 0 && capo_ceilings(t, a, a->n_nodes > 1 ? CAPO_CEILING_HYBRID : 0, &c) == 0 &&
+        if (r >= 0 && estimates && capo_ceilings(t, a, a->n_nodes > 1 ? CAPO_CEILING_HYBRID : 0, &c) == 0 &&
             capo_class_name(t, a, class, sizeof class) == 0) {
                 enum capo_ceiling_of of;
                 double most = capo_ceiling(&c, CAPO_COLL_ALLREDUCE, &of);
 
                 capo_alloc_print(t, a, alloc, sizeof alloc);
+                cli_screen_begin(stdout);
                 printf("capo graph  %s   class %s   NCCL %s on virtual GPUs: estimates are its model, nothing "
-                       "was measured\n\n  %-20s %9s  %-22s%s\n",
-                       alloc, class, capo_nccl_text((uint32_t)own.version, nccl, sizeof nccl), "algbw GB/s", "NCCL",
-                       "by itself",
-                       r <= 0               ? ""
-                       : best->n_nodes == 1 ? "   with the file"
-                                            : "   with the files");
-                table(&own, r > 0 ? &with : NULL);
+                       "was measured\n\n",
+                       alloc, class, capo_nccl_text((uint32_t)own.version, nccl, sizeof nccl));
+                if (r > 0)
+                        capo_table_row(estimates, "algbw GB/s\tNCCL\tby itself\t%s",
+                                       best->n_nodes == 1 ? "  with the file" : "  with the files");
+                else
+                        capo_table_row(estimates, "algbw GB/s\tNCCL\t%-22s", "by itself");
+                table(estimates, &own, r > 0 ? &with : NULL);
+                capo_table_print(estimates, stdout, 1, "", "");
                 printf("  %-20s %9.2f  of all-reduce: no software can do better over NVLink%s%s\n\n", "ceiling", most,
                        c.connected ? "" : ", PCIe and NICs",
                        of == CAPO_CEILING_SWITCH || of == CAPO_CEILING_ALL_SWITCH ? ", the switches adding" : "");
@@ -199,6 +208,7 @@ static const struct cli_option options[] = {
          "where to; without it the page only says what there is to gain. A file for one machine; for several (or when it "
          "is there) a folder, with graph-0.xml and so on, or a name with %n for the number",
          .letter = 'o'},
+        CLI_WIDE,
         {0}};
 
 const struct cli_command graph_command = {

@@ -10,6 +10,8 @@
 #include "cli/base/cli.h"
 #include "cli/base/json.h"
 #include "cli/base/progress.h"
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "cli/plan/plan.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -24,39 +26,17 @@ static void progress(size_t done, size_t of)
                 cli_progress_end();
 }
 
-static void print_bound(const struct splits *s, const struct split_group *g)
+static struct capo_table *every_table(size_t n_asks)
 {
-        double busbw = s->splits[g->first].cells[s->question->n_asks - 1].busbw;
+        char columns[16384] = "r6,r5/a,l20/c,l20/b";
 
-        if (!g->n_classes)
-                return;
-        printf("        no software exceeds %.2f", g->high);
-        if (g->low < g->high)
-                printf(" (%.2f in some)", g->low);
-        printf(" busbw%s%s", g->hybrid ? "" : " over NVLink", capo_ceiling_text(g->of));
-        if (busbw > 0 && g->high > 0)
-                printf(", NCCL reaches %.0f %% of it", 100 * busbw / g->high);
-        printf("  ");
-        for (size_t k = 0; k < g->n_classes; k++)
-                printf(" %s", g->classes[k]);
-        puts(g->more_classes ? " ..." : "");
+        for (size_t i = 0; i < n_asks && strlen(columns) + 32 < sizeof columns; i++)
+                strcat(columns, ",l6,.l7,.r2/d,.r8");
+        return capo_table_new(columns);
 }
 
-static void print_text(const struct plan_options *o, const struct splits *s)
+static void every_head(const struct plan_options *o)
 {
-        char version[16];
-        const char *name = strrchr(o->q.topo[0], '/');
-
-        printf("capo plan   real NCCL %s on virtual GPUs: decisions are NCCL's, times are its model, nothing was "
-               "measured\n",
-               capo_nccl_text((uint32_t)s->version, version, sizeof version));
-        printf("%-11s ", name ? name + 1 : o->q.topo[0]);
-        if (o->every_2)
-                printf("all %zu splits %d+%d over two nodes", s->n_all, o->every, o->every_2);
-        else
-                printf("all %zu subsets of %d GPUs", s->n_all, o->every);
-        printf("; %zu asked%s; %zu kinds\n\n", s->n_splits,
-               s->n_splits < s->n_all ? ": the others are the same by the symmetry of the machine" : "", s->n_groups);
         printf("%6s  %5s  %-20s  %-20s", o->every_2 ? "splits" : "sets", "nodes", "ring, GB/s", "tree, GB/s");
         for (size_t k = 0; k < o->q.n_asks; k++) {
                 char size[24], title[48];
@@ -69,34 +49,114 @@ static void print_text(const struct plan_options *o, const struct splits *s)
         for (size_t k = 0; k < o->q.n_asks; k++)
                 printf("  %-6s %-7s %2s %8s", "algo", "proto", "ch", "busbw");
         putchar('\n');
-        for (size_t g = 0; g < s->n_groups; g++) {
-                const struct split *p = &s->splits[s->groups[g].first];
-                char text[1024];
-                size_t n = s->groups[g].count, shown = 0, at = 0;
+}
 
-                if (p->rc < 0) {
-                        printf("%6zu  %s\n", n, p->why[0] ? p->why : strerror(-p->rc));
-                } else {
-                        printf("%6zu  %5d  %-20s  %-20s", n, p->nodes, p->ring, p->tree);
-                        for (size_t k = 0; k < o->q.n_asks; k++)
-                                printf("  %-6s %-7s %2u %8.2f", capo_algo_name(p->cells[k].algo),
-                                       capo_proto_name(p->cells[k].proto), p->cells[k].channels, p->cells[k].busbw);
-                        putchar('\n');
-                }
-                printf("        ");
-                for (size_t i = 0; i < s->n_splits && at < 90; i++) {
-                        if (s->splits[i].group != g)
-                                continue;
-                        capo_plan_gpus_print(s->splits[i].gpus, s->splits[i].n_gpus, text, sizeof text);
-                        at += strlen(text) + 1;
-                        shown += s->splits[i].stands_for;
-                        printf("%s ", text);
-                }
-                if (shown < n)
-                        printf("and %zu more", n - shown);
-                putchar('\n');
-                print_bound(s, &s->groups[g]);
+/* On a terminal, where columns may be left out, the calls stand above the table. */
+static void every_head_fitted(const struct plan_options *o, struct capo_table *t)
+{
+        capo_table_cell(t, o->every_2 ? "splits" : "sets");
+        capo_table_cell(t, "nodes");
+        capo_table_cell(t, "ring, GB/s");
+        capo_table_cell(t, "tree, GB/s");
+        for (size_t k = 0; k < o->q.n_asks; k++) {
+                char size[24];
+
+                printf("%s%s %s", k ? ", then " : "choices for ", capo_coll_word(o->q.asks[k].coll),
+                       capo_size_print(o->q.asks[k].bytes, size, sizeof size));
+                capo_table_cell(t, "algo");
+                capo_table_cell(t, "proto");
+                capo_table_cell(t, "ch");
+                capo_table_cell(t, "busbw");
         }
+        putchar('\n');
+}
+
+static void group_row(const struct plan_options *o, const struct splits *s, size_t g, struct capo_table *t)
+{
+        const struct split *p = &s->splits[s->groups[g].first];
+
+        capo_table_cell(t, "%zu", s->groups[g].count);
+        if (p->rc < 0) {
+                capo_table_row(t, "%s", p->why[0] ? p->why : strerror(-p->rc));
+                return;
+        }
+        capo_table_cell(t, "%d", p->nodes);
+        capo_table_cell(t, "%s", p->ring);
+        capo_table_cell(t, "%s", p->tree);
+        for (size_t k = 0; k < o->q.n_asks; k++) {
+                capo_table_cell(t, "%s", capo_algo_name(p->cells[k].algo));
+                capo_table_cell(t, "%s", capo_proto_name(p->cells[k].proto));
+                capo_table_cell(t, "%u", p->cells[k].channels);
+                capo_table_cell(t, "%.2f", p->cells[k].busbw);
+        }
+}
+
+static void group_members(const struct splits *s, size_t g, struct capo_table *t)
+{
+        size_t n = s->groups[g].count, shown = 0, at = 0, used = 0;
+        char line[2048] = "", text[1024];
+
+        for (size_t i = 0; i < s->n_splits && at < 90; i++) {
+                if (s->splits[i].group != g)
+                        continue;
+                capo_plan_gpus_print(s->splits[i].gpus, s->splits[i].n_gpus, text, sizeof text);
+                at += strlen(text) + 1;
+                shown += s->splits[i].stands_for;
+                used += (size_t)snprintf(line + used, sizeof line - used, "%s ", text);
+        }
+        if (shown < n)
+                snprintf(line + used, sizeof line - used, "and %zu more", n - shown);
+        capo_table_row(t, "        %s", line);
+}
+
+static void group_bound(const struct splits *s, const struct split_group *g, struct capo_table *t)
+{
+        double busbw = s->splits[g->first].cells[s->question->n_asks - 1].busbw;
+        char some[64] = "", reached[64] = "", classes[1024] = "";
+        size_t used = 0;
+
+        if (!g->n_classes)
+                return;
+        if (g->low < g->high)
+                snprintf(some, sizeof some, " (%.2f in some)", g->low);
+        if (busbw > 0 && g->high > 0)
+                snprintf(reached, sizeof reached, ", NCCL reaches %.0f %% of it", 100 * busbw / g->high);
+        for (size_t k = 0; k < g->n_classes && used < sizeof classes; k++)
+                used += (size_t)snprintf(classes + used, sizeof classes - used, " %s", g->classes[k]);
+        capo_table_row(t, "        no software exceeds %.2f%s busbw%s%s%s  %s%s", g->high, some,
+                       g->hybrid ? "" : " over NVLink", capo_ceiling_text(g->of), reached, classes,
+                       g->more_classes ? " ..." : "");
+}
+
+static void print_text(const struct plan_options *o, const struct splits *s)
+{
+        _cleanup_(capo_table_freep) struct capo_table *t = every_table(o->q.n_asks);
+        char version[16];
+        const char *name = strrchr(o->q.topo[0], '/');
+
+        if (!t)
+                return;
+        cli_screen_begin(stdout);
+        printf("capo plan   real NCCL %s on virtual GPUs: decisions are NCCL's, times are its model, nothing was "
+               "measured\n",
+               capo_nccl_text((uint32_t)s->version, version, sizeof version));
+        printf("%-11s ", name ? name + 1 : o->q.topo[0]);
+        if (o->every_2)
+                printf("all %zu splits %d+%d over two nodes", s->n_all, o->every, o->every_2);
+        else
+                printf("all %zu subsets of %d GPUs", s->n_all, o->every);
+        printf("; %zu asked%s; %zu kinds\n\n", s->n_splits,
+               s->n_splits < s->n_all ? ": the others are the same by the symmetry of the machine" : "", s->n_groups);
+        if (cli_screen_columns(stdout))
+                every_head_fitted(o, t);
+        else
+                every_head(o);
+        for (size_t g = 0; g < s->n_groups; g++) {
+                group_row(o, s, g, t);
+                group_members(s, g, t);
+                group_bound(s, &s->groups[g], t);
+        }
+        capo_table_print(t, stdout, 0, "", "");
 }
 
 static void print_json(const struct plan_options *o, const struct splits *s)

@@ -184,6 +184,7 @@ static const struct cli_option options[] = {
          "questions asked at a time with --every; default: one per processor"},
         {"timeout", CLI_SECONDS(struct plan_options, timeout_s, "S", 0.1, 3600),
          "kill NCCL after S seconds; default 60, and 1 per rank"},
+        CLI_WIDE,
         {0}};
 
 const struct cli_command plan_command = {

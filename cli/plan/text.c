@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "cli/plan/plan.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -66,12 +68,15 @@ static void settings_line(FILE *f)
                 fputc('\n', f);
 }
 
-static void print_choice(const struct capo_plan_row *r)
+static void choice_cells(struct capo_table *t, const struct capo_plan_row *r)
 {
         char us[32], bus[32];
 
-        printf("  %-13s %-6s %3u %10s %7s", capo_algo_name(r->algo), capo_proto_name(r->proto), r->channels,
-               number_text(r->us, us), number_text(r->busbw_gbs, bus));
+        capo_table_cell(t, "%s", capo_algo_name(r->algo));
+        capo_table_cell(t, "%s", capo_proto_name(r->proto));
+        capo_table_cell(t, "%u", r->channels);
+        capo_table_cell(t, "%s", number_text(r->us, us));
+        capo_table_cell(t, "%s", number_text(r->busbw_gbs, bus));
 }
 
 static void print_graph(const struct capo_plan_graph *g, const char *name)
@@ -200,38 +205,53 @@ static void print_spy(const struct capo_plan_answer *a, bool wrapped)
         }
 }
 
+/* The rows of one collective: what NCCL does, and beside it what it does with the profile. */
+static void coll_rows(const struct plan_options *o, const struct capo_plan_answer *own,
+                      const struct capo_plan_comparison *c, size_t first, size_t end)
+{
+        static const char head[] = "algo\tproto\tch\tus\tbusbw";
+        _cleanup_(capo_table_freep) struct capo_table *t =
+                capo_table_new("r11, l13,.l6,.r3/d,.r10/b,.r7/f,l13,.l6,.r3/c,.r10/a,.r7/e,l~");
+
+        if (!t)
+                return;
+        capo_table_row(t, c->rows ? "size\t%s\t%s%s" : "size\t%s", head, head, c->rows && o->by_rules ? "\trule" : "");
+        for (size_t i = first; i < end; i++) {
+                const struct capo_plan_row *r = &own->rows[i];
+                const struct capo_plan_difference *d = c->rows ? &c->rows[i] : NULL;
+                bool same = d && d->same;
+                char size[24], said[400];
+
+                capo_table_cell(t, "%s", capo_size_print(r->bytes, size, sizeof size));
+                choice_cells(t, r);
+                if (d && !same)
+                        choice_cells(t, &d->with);
+                snprintf(said, sizeof said, "%s%s%s", d ? d->rule : "",
+                         d && !d->with.ranks_agree ? "  RANKS DISAGREE: a job would hang" : "",
+                         !r->ranks_agree ? "  RANKS DISAGREE" : "");
+                if (same || *said)
+                        capo_table_row(t, "%s%s%s", same ? "." : "", same && *said ? "\t\t\t\t\t" : "", said);
+                else
+                        capo_table_end(t);
+        }
+        capo_table_print(t, stdout, 1, "", "");
+}
+
 static void print_rows(const struct plan_options *o, const struct capo_plan_answer *own,
                        const struct capo_plan_comparison *c)
 {
         const char *with = o->q.profile ? base(o->q.profile) : o->q.tuner ? base(o->q.tuner) : "";
 
-        for (size_t i = 0; i < own->n_rows; i++) {
-                const struct capo_plan_row *r = &own->rows[i];
-                const struct capo_plan_difference *d = c->rows ? &c->rows[i] : NULL;
-                char size[24];
-
-                if (i == 0 || own->rows[i - 1].coll != r->coll) {
-                        printf("\n%-13s  NCCL by itself", capo_coll_word(r->coll));
-                        if (d)
-                                printf("%30s  with %s", "", with);
-                        printf("\n%11s    algo          proto   ch         us   busbw", "size");
-                        if (d)
-                                printf("  algo          proto   ch         us   busbw%s", o->by_rules ? "  rule" : "");
-                        putchar('\n');
-                }
-                printf("%11s  ", capo_size_print(r->bytes, size, sizeof size));
-                print_choice(r);
-                if (d && d->same)
-                        printf("  .%*s", *d->rule ? 42 : 0, "");
-                else if (d)
-                        print_choice(&d->with);
-                if (d && *d->rule)
-                        printf("  %s", d->rule);
-                if (d && !d->with.ranks_agree)
-                        fputs("  RANKS DISAGREE: a job would hang", stdout);
-                if (!r->ranks_agree)
-                        fputs("  RANKS DISAGREE", stdout);
+        for (size_t i = 0, end; i < own->n_rows; i = end) {
+                for (end = i + 1; end < own->n_rows && own->rows[end].coll == own->rows[i].coll; end++)
+                        ;
+                printf("\n%-13s  NCCL by itself", capo_coll_word(own->rows[i].coll));
+                if (c->rows && cli_screen_columns(stdout))
+                        printf(", and with %s", with);
+                else if (c->rows)
+                        printf("%30s  with %s", "", with);
                 putchar('\n');
+                coll_rows(o, own, c, i, end);
         }
 }
 
@@ -243,6 +263,7 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
 
         for (size_t i = 0; i < o->q.n_ranks; i++)
                 n_nodes = o->q.ranks[i].node >= n_nodes ? o->q.ranks[i].node + 1u : n_nodes;
+        cli_screen_begin(stdout);
         printf("capo plan   real NCCL %s on virtual GPUs: decisions are NCCL's, times are its model, nothing was "
                "measured\n",
                capo_nccl_text((uint32_t)plain->version, version, sizeof version));

@@ -273,6 +273,7 @@ const struct cli_command profile_show_command = {
         .status = STATUS,
         ONE_FILE,
         .run = show,
+        .options = cli_wide_options,
 };
 
 static const struct profile_ask nothing_asked = {
@@ -302,6 +303,7 @@ static const struct cli_option match_options[] = {
         {"ring-gbs", CLI_NUMBER(struct profile_ask, question.ring_gbs, "X", 0, INT_MAX),
          "what NCCL's cost table has for Ring"},
         {"tree-gbs", CLI_NUMBER(struct profile_ask, question.tree_gbs, "X", 0, INT_MAX), "and for Tree"},
+        CLI_WIDE,
         {0}};
 
 const struct cli_command profile_match_command = {

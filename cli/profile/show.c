@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "capo/msg.h"
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "cli/profile/show.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
@@ -35,13 +37,14 @@ static void number(float value, const char *format, char *text, size_t room)
                 snprintf(text, room, "-");
 }
 
-static void show_head(void)
+#define PROFILE_COLUMNS "  l14,.l24,.l14,.l7/e,.r8/d,.r10/c,.r9/a,.r7,.r8/b"
+
+static void show_head(struct capo_table *t)
 {
-        printf("    %-14s %-24s %-14s %-7s %8s %10s %9s %7s %8s\n", "collective", "sizes", "algorithm", "proto",
-               "channels", "us", "spread", "gain", "samples");
+        capo_table_row(t, "collective\tsizes\talgorithm\tproto\tchannels\tus\tspread\tgain\tsamples");
 }
 
-static void show_row(const struct capo_row *row, bool first)
+static void show_row(struct capo_table *t, const struct capo_row *row, bool first)
 {
         char size[64], us[24], spread[24], gain[24], channels[8] = "-", samples[16] = "-";
 
@@ -53,16 +56,19 @@ static void show_row(const struct capo_row *row, bool first)
                 snprintf(channels, sizeof channels, "%u", row->channels);
         if (row->samples)
                 snprintf(samples, sizeof samples, "%u", row->samples);
-        printf("    %-14s %-24s %-14s %-7s %8s %10s %9s %7s %8s\n", first ? capo_coll_word(row->coll) : "", size,
-               row->algo ? capo_algo_name(row->algo) : "(NCCL's own)", row->algo ? capo_proto_name(row->proto) : "",
-               channels, us, spread, gain, samples);
+        capo_table_row(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", first ? capo_coll_word(row->coll) : "", size,
+                       row->algo ? capo_algo_name(row->algo) : "(NCCL's own)",
+                       row->algo ? capo_proto_name(row->proto) : "", channels, us, spread, gain, samples);
 }
 
 static void show_rule(const struct capo_profile *p, const struct capo_rule *rule)
 {
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new(PROFILE_COLUMNS);
         uint32_t rows = 0;
         char when[600];
 
+        if (!t)
+                return;
         printf("\nline %u: %s%s\n", rule->line, capo_when_print(&rule->when, when, sizeof when),
                rule->basis == CAPO_BASIS_MODELLED ? "  (modelled, not measured)" : "");
         if (rule->n_constants)
@@ -72,10 +78,11 @@ static void show_rule(const struct capo_profile *p, const struct capo_rule *rule
 
                 for (uint32_t i = 0; i < rule->count[c]; i++) {
                         if (!rows++)
-                                show_head();
-                        show_row(&p->rows[rule->first[c] + i], !i);
+                                show_head(t);
+                        show_row(t, &p->rows[rule->first[c] + i], !i);
                 }
         }
+        capo_table_print(t, stdout, 1, "", "");
 }
 
 /* By all-reduce alone: the other collectives have the same bandwidths by another factor. */
@@ -103,6 +110,7 @@ void profile_show(const struct capo_profile *p)
 {
         static const char *const sections[] = {"provenance", "platform"};
 
+        cli_screen_begin(stdout);
         printf("%s%s%s\ndigest %s\n", *p->name ? p->name : "(no name)", *p->name ? "  " : "", p->file, p->digest);
         for (int s = 0; s < CAPO_SECTIONS; s++) {
                 if (p->n_notes[s])
@@ -149,6 +157,7 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
         int n, n_all, r;
 
         capo_shape_fill(&ask->shape, ask->layout, layout, sizeof layout, NULL);
+        cli_screen_begin(stdout);
         printf("%d rank%s on %d node%s%s%s", ask->shape.n_ranks, ask->shape.n_ranks == 1 ? "" : "s", ask->shape.n_nodes,
                ask->shape.n_nodes == 1 ? "" : "s", ask->shape.layout ? ", layout " : "",
                ask->shape.layout ? ask->shape.layout : "");
@@ -164,8 +173,11 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
         }
         for (int i = 0; i < n; i++) {
                 const struct capo_rule *rule = &p->rules[holding[i]];
+                _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new(PROFILE_COLUMNS);
                 uint32_t rows = 0;
 
+                if (!t)
+                        continue;
                 printf("\nholds   line %u: %s\n", rule->line, capo_when_print(&rule->when, when, sizeof when));
                 if (i + 1 < n) {
                         capo_rule_compare(p, holding[i], holding[i + 1], &why);
@@ -177,17 +189,18 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
                         if (!rule->count[c] || (ask->coll >= 0 && (int)c != ask->coll))
                                 continue;
                         if (decided[c] && !p->csv) {
-                                printf("        %s is decided above\n", capo_coll_word(c));
+                                capo_table_row(t, "    %s is decided above", capo_coll_word(c));
                                 continue;
                         }
                         if (!capo_when_asks(&rule->when))
                                 decided[c] = true;
                         for (uint32_t m = 0; m < rule->count[c] && !ask->one; m++) {
                                 if (!rows++)
-                                        show_head();
-                                show_row(&p->rows[rule->first[c] + m], !m);
+                                        show_head(t);
+                                show_row(t, &p->rows[rule->first[c] + m], !m);
                         }
                 }
+                capo_table_print(t, stdout, 1, "", "");
         }
         for (int i = 0; i < n_all; i++) {
                 const struct capo_rule *rule = &p->rules[all[i]];

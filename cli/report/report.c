@@ -216,6 +216,7 @@ static const struct cli_option options[] = {
          "you are on, by hwloc"},
         {"platform", CLI_TEXT(struct report_options, platform, "NAME"), "the same by its name"},
         {"no-recover", CLI_CLEAR(struct report_options, recover), "leave what killed processes left in memory alone"},
+        CLI_WIDE,
         {0}};
 
 const struct cli_command report_command = {

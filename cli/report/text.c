@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "cli/base/screen.h"
 #include "cli/base/table.h"
 #include "cli/report/faces.h"
 #include "cli/report/text.h"
@@ -132,7 +132,7 @@ static void problems(const struct capo_page *r, FILE *out, const struct report_s
 
 static void where_called(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("rrl");
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("rrl~");
         uint32_t shown = r->all || r->n_places <= SITES_SHOWN + 1 ? r->n_places : SITES_SHOWN;
 
         if (!r->n_places || !t)
@@ -154,7 +154,7 @@ static void where_called(const struct capo_page *r, FILE *out, const struct repo
 /* Rows of the profile, or candidates of the sweep, and how many calls each decided. */
 static void rules_fired(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("rrl");
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("rrl~");
         char text[32];
 
         if (!r->n_rules || !t)
@@ -179,10 +179,11 @@ static void next_steps(const struct capo_page *r, FILE *out, const struct report
 
 int report_text(const struct capo_page *r, FILE *out)
 {
-        bool terminal = isatty(fileno(out)) && !getenv("NO_COLOR");
+        bool terminal = cli_screen_is_terminal(out) && !getenv("NO_COLOR");
         struct report_style s = terminal ? (struct report_style){"\033[1m", "\033[33m", "\033[0m", "±"}
                                          : (struct report_style){"", "", "", "+-"};
 
+        out = cli_screen_begin(out);
         heading(r, out, &s);
         circumstances(r, out);
         totals(r, out);

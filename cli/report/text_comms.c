@@ -33,7 +33,7 @@ static void communicator(const struct capo_page *r, uint32_t i, struct capo_tabl
 static void communicators(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
         const struct capo_job *job = r->job;
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrllrr");
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lr/bl~l/arr/c");
         static const char *const head[] = {"name (ranks)", "nodes", "layout", "from", "collectives", "logs"};
         uint32_t shown = 0, n_classes = 0, limit;
 

@@ -30,7 +30,7 @@ static void note_cell(struct capo_table *t, const struct capo_page_link *link)
 
 static void links_text(const struct capo_page *r, const struct capo_fabric_job *f, FILE *out)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lll rrrrrrrr l");
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll/dl rrr/er/fr/cr/br/br/a l~");
         static const char *const heads[] = {"rank",   "provider", "NIC",   "sent",  "recv", "ops",
                                             "p50 us", "p99 us",   "retry", "empty", "MR",   "note"};
         size_t shown = 0;
@@ -105,7 +105,7 @@ static void wait_cell(struct capo_table *t, const struct capo_fabric_share *s)
 
 static void shares_text(const struct capo_page *r, const struct capo_fabric_job *f, FILE *out)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll rrrrrrr");
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll rrr/cr/brr/ar");
         static const char *const heads[] = {"comm",    "call",    "sent",  "recv", "ops",
                                             "own ops", "network", "looks", "wait"};
         size_t shown = 0, n = 0;

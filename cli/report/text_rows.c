@@ -57,7 +57,7 @@ static void where_time_went(const struct capo_page *r, FILE *out, const struct r
         static const char *const head[] = {"comm", "call",  "size",  "count", "share", "p50", "p95",  "p99",
                                            "max",  "algbw", "busbw", "algo",  "proto", "ch",  "clock"};
         static const char *const units[] = {"", "", "", "", "", "us", "us", "us", "us", "GB/s", "GB/s", "", "", "", ""};
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("llrrr rrrr rr llrl");
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("llrr/dr rr/hr/cr/f r/br l/gl/er/al/i");
         uint32_t shown = r->all || r->rows.n <= ROWS_SHOWN + 2 ? r->rows.n : ROWS_SHOWN;
 
         if (!t)
@@ -84,7 +84,7 @@ static void where_time_went(const struct capo_page *r, FILE *out, const struct r
 static void ceilings(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
         static const char *const head[] = {"comm", "class", "call", "size", "busbw", "ceiling", "reached"};
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lllrrrr");
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll/alrrrr");
         uint32_t shown = 0;
 
         if (!r->ceiling || !t)

@@ -9,22 +9,49 @@
 #include "cli/base/json.h"
 #include "cli/base/progress.h"
 #include "core/base/calls.h"
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "cli/topo/topo.h"
 #include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "profiles/fragment/census.h"
 
-static void rate(double gbs, bool markdown)
+static void rate(struct capo_table *t, double gbs)
 {
         if (gbs < 0)
-                printf(markdown ? " - |" : " %9s", "-");
+                capo_table_cell(t, "-");
         else
-                printf(markdown ? " %.1f |" : " %9.1f", gbs);
+                capo_table_cell(t, "%.1f", gbs);
+}
+
+static void class_cells(struct capo_table *t, const struct census_row *w, bool markdown)
+{
+        if (markdown)
+                capo_table_cell(t, "`%s`", w->name);
+        else
+                capo_table_cell(t, "%s", w->name);
+        capo_table_cell(t, "%.0f", w->count);
+        capo_table_cell(t, "%s", w->example);
+}
+
+static void finish(const struct capo_table *t, bool markdown)
+{
+        if (markdown)
+                capo_table_markdown(t, stdout);
+        else
+                capo_table_print(t, stdout, 1, "", "");
 }
 
 static void print(const struct topo_options *o, const struct census *table)
 {
+        _cleanup_(capo_table_freep) struct capo_table *t =
+                capo_table_new("l24,.r5/a,l18/d,.r9/f,.r9/e,.r9,.r5/b,.r9/c,.r9/c,.r9,.r9,.r6,l~");
         bool md = o->classes, nccl = o->ask_nccl;
+
+        if (!t)
+                return;
+        if (!md)
+                cli_screen_begin(stdout);
 
         if (md) {
                 printf("| class | how many | for example | broadcast | all-gather | all-reduce | rings | all-reduce by "
@@ -34,67 +61,80 @@ static void print(const struct topo_options *o, const struct census *table)
                 printf("capo topo  %s   allocations of %d GPUs by class   algbw GB/s", table->t->platform, o->every);
                 if (table->t->brick_gbs > 0)
                         printf("   one link %g GB/s each way", table->t->brick_gbs);
-                printf("\n\n%-24s %5s  %-18s %9s %9s %9s %5s %9s %9s %9s%s\n", "class", "count", "for example",
-                       "broadcast", "allgather", "allreduce", "rings", "by rings", "by chains", "hybrid",
-                       nccl ? "      NCCL  share  by its model, 1 GiB" : "");
+                fputs("\n\n", stdout);
+                capo_table_row(
+                        t,
+                        "class\tcount\tfor example\tbroadcast\tallgather\tallreduce\trings\tby rings\tby chains\t"
+                        "hybrid%s",
+                        nccl ? "\tNCCL\tshare\tby its model, 1 GiB" : "");
         }
         for (size_t i = 0; i < table->n_rows; i++) {
                 const struct census_row *w = &table->rows[i];
                 const struct capo_shapes *s = &w->c.shapes;
 
-                printf(md ? "| `%s` | %.0f | %s |" : "%-24s %5.0f  %-18s", w->name, w->count, w->example);
-                rate(w->c.broadcast_gbs, md);
-                rate(w->c.allgather_gbs, md);
-                rate(w->c.allreduce_gbs, md);
+                class_cells(t, w, md);
+                rate(t, w->c.broadcast_gbs);
+                rate(t, w->c.allgather_gbs);
+                rate(t, w->c.allreduce_gbs);
                 if (s->rings < 0)
-                        printf(md ? " - |" : " %5s", "-");
+                        capo_table_cell(t, "-");
                 else
-                        printf(md ? " %d |" : " %5d", s->rings);
-                rate(s->ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(s->ring_split_gbs, w->n), md);
-                rate(s->chain_gbs, md);
-                rate(w->c.hybrid_allreduce_gbs, md);
+                        capo_table_cell(t, "%d", s->rings);
+                rate(t, s->ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(s->ring_split_gbs, w->n));
+                rate(t, s->chain_gbs);
+                rate(t, w->c.hybrid_allreduce_gbs);
                 if (nccl && w->nccl.version) {
-                        rate(w->nccl.allreduce.gbs, md);
-                        printf(md ? " %.0f %% | %s |" : " %4.0f %%  %s", w->share, w->nccl.allreduce.what);
+                        rate(t, w->nccl.allreduce.gbs);
+                        capo_table_row(t, "%.0f %%\t%s", w->share, w->nccl.allreduce.what);
                 } else if (nccl) {
-                        printf(md ? " - | - | %s |" : " %9s %6s  %s", "-", "-", w->nccl.why_not);
+                        capo_table_row(t, "-\t-\t%s", w->nccl.why_not);
+                } else {
+                        capo_table_end(t);
                 }
-                putchar('\n');
         }
+        finish(t, md);
 }
 
 /* What the fragment costs: all-reduce as NCCL does it, as it could, and as nothing can. */
 static void print_atlas(const struct topo_options *o, const struct census *table)
 {
+        _cleanup_(capo_table_freep) struct capo_table *t =
+                capo_table_new("l24,.r5/a,l18/b,.r9,l18/c,.r9/d,.r9/e,.r9,.r9,.r9");
         bool md = o->classes;
         char nccl[16];
+
+        if (!t)
+                return;
+        if (!md)
+                cli_screen_begin(stdout);
 
         if (md)
                 puts("| class | how many | for example | NCCL by itself | by | Tree | Ring | with a graph file | "
                      "ceiling | hybrid ceiling |\n|---|---|---|---|---|---|---|---|---|---|");
         else
                 printf("capo topo  %s   what all-reduce reaches, algbw GB/s at 1 GiB; NCCL %s on virtual GPUs, "
-                       "by its model: nothing was measured\n\n%-24s %5s  %-18s %9s  %-18s %9s %9s %9s %9s %9s\n",
-                       table->t->platform, capo_nccl_text((uint32_t)table->rows[0].nccl.version, nccl, sizeof nccl),
-                       "class", "count", "for example", "NCCL", "by itself", capo_algo_name(CAPO_ALGO_TREE),
-                       capo_algo_name(CAPO_ALGO_RING), "graph", "ceiling", "hybrid");
+                       "by its model: nothing was measured\n\n",
+                       table->t->platform, capo_nccl_text((uint32_t)table->rows[0].nccl.version, nccl, sizeof nccl));
+        if (!md)
+                capo_table_row(t, "class\tcount\tfor example\tNCCL\tby itself\t%s\t%s\tgraph\tceiling\thybrid",
+                               capo_algo_name(CAPO_ALGO_TREE), capo_algo_name(CAPO_ALGO_RING));
         for (size_t i = 0; i < table->n_rows; i++) {
                 const struct census_row *w = &table->rows[i];
 
-                printf(md ? "| `%s` | %.0f | %s |" : "%-24s %5.0f  %-18s", w->name, w->count, w->example);
+                class_cells(t, w, md);
                 if (!w->nccl.version) {
-                        printf("  %s\n", w->nccl.why_not);
+                        capo_table_row(t, " %s", w->nccl.why_not);
                         continue;
                 }
-                rate(w->nccl.allreduce.gbs, md);
-                printf(md ? " %s |" : "  %-18s", w->nccl.allreduce.what);
-                rate(w->nccl.allreduce.best_gbs[0], md);
-                rate(w->nccl.allreduce.best_gbs[1], md);
-                rate(w->graph_gbs > 0 ? w->graph_gbs : -1, md);
-                rate(w->c.connected ? w->c.allreduce_gbs : -1, md);
-                rate(w->c.hybrid_allreduce_gbs, md);
-                putchar('\n');
+                rate(t, w->nccl.allreduce.gbs);
+                capo_table_cell(t, "%s", w->nccl.allreduce.what);
+                rate(t, w->nccl.allreduce.best_gbs[0]);
+                rate(t, w->nccl.allreduce.best_gbs[1]);
+                rate(t, w->graph_gbs > 0 ? w->graph_gbs : -1);
+                rate(t, w->c.connected ? w->c.allreduce_gbs : -1);
+                rate(t, w->c.hybrid_allreduce_gbs);
         }
+        finish(t, md);
         if (!md)
                 puts("\n  Tree, Ring: the best protocol of each in NCCL's cost table; graph: with the file of capo "
                      "graph, - where none helps;\n  ceiling: over NVLink no software exceeds it, - where NVLink does "

@@ -4,10 +4,14 @@
 #include <string.h>
 
 #include "cli/base/json.h"
+#include "cli/base/screen.h"
+#include "cli/base/table.h"
 #include "cli/topo/topo.h"
 #include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "profiles/fragment/net.h"
+
+enum { LINKS_SHOWN = 24 }; /* GPUs; more are no picture */
 
 double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text, size_t room)
 {
@@ -82,34 +86,36 @@ static void entry(const struct capo_topology *t, const struct capo_alloc *a, int
                 snprintf(text, room, "%s", capo_path_name(t->gpu_path[(size_t)from * t->n_gpus + (size_t)to]));
 }
 
-static void cell(FILE *out, double gbs)
+static void cell(struct capo_table *t, double gbs)
 {
         if (gbs < 0)
-                fprintf(out, " %9s", "-");
+                capo_table_cell(t, "-");
         else
-                fprintf(out, " %9.1f", gbs);
+                capo_table_cell(t, "%.1f", gbs);
 }
 
 /* Ring and chain rates as each collective's algorithm bandwidth. The share is that of what nothing exceeds, which may
  * count on more than the column "ceiling" does: on PCIe and NICs, on switches that add. */
-static void row(FILE *out, const char *name, const struct capo_ceilings *c, enum capo_coll coll, double ceiling,
-                int trees, double ring, double chain, double hybrid, const struct fragment_nccl_row *nccl)
+static void row(struct capo_table *t, const char *name, const struct capo_ceilings *c, enum capo_coll coll,
+                double ceiling, int trees, double ring, double chain, double hybrid,
+                const struct fragment_nccl_row *nccl)
 {
         static const char *const marks[] = {"", "", "switch", "hybrid", "hybrid"};
         enum capo_ceiling_of of;
         double most = capo_ceiling(c, coll, &of);
 
-        fprintf(out, "  %-28s", name);
-        cell(out, ceiling);
-        fprintf(out, " %6d", trees);
-        cell(out, ring);
-        cell(out, chain);
-        cell(out, hybrid);
+        capo_table_cell(t, "%s", name);
+        cell(t, ceiling);
+        capo_table_cell(t, "%d", trees);
+        cell(t, ring);
+        cell(t, chain);
+        cell(t, hybrid);
         if (nccl && nccl->gbs >= 0 && most > 0)
-                fprintf(out, " %9.1f %4.0f %% %-6s  %s", nccl->gbs, 100 * nccl->gbs / most, marks[of], nccl->what);
+                capo_table_row(t, "%.1f\t%.0f %%\t%s\t%s", nccl->gbs, 100 * nccl->gbs / most, marks[of], nccl->what);
         else if (nccl && nccl->gbs >= 0)
-                fprintf(out, " %9.1f                %s", nccl->gbs, nccl->what);
-        fputc('\n', out);
+                capo_table_row(t, "%.1f\t\t\t%s", nccl->gbs, nccl->what);
+        else
+                capo_table_end(t);
 }
 
 /* "3"; of several machines "1:3". */
@@ -156,14 +162,52 @@ static const char *base_name(const char *path)
         return slash ? slash + 1 : path;
 }
 
+/* How each GPU reaches each other, and the network. */
+static void links_page(FILE *out, const struct capo_topology *t, const struct capo_alloc *a)
+{
+        char columns[16 * LINKS_SHOWN + 16] = "r5,.r5", text[64], nic[80];
+        _cleanup_(capo_table_freep) struct capo_table *table = NULL;
+        int n = a->n_ranks;
+
+        for (int j = 1; j < n; j++) /* the last is left out first */
+                snprintf(columns + strlen(columns), 16, ",..r5/%c", 'a' + n - 1 - j);
+        table = capo_table_new(strcat(columns, ", .l"));
+        if (!table)
+                return;
+        capo_table_cell(table, " ");
+        for (int j = 0; j < n; j++)
+                capo_table_cell(table, "%d", t->gpus[a->ranks[j].gpu].dev);
+        capo_table_row(table, "nearest NIC, GB/s of it");
+        for (int i = 0; i < n; i++) {
+                double share = topo_nic(t, a, i, nic, sizeof nic);
+
+                if (i && a->ranks[i].node != a->ranks[i - 1].node)
+                        capo_table_row(table, "%s", "");
+                capo_table_cell(table, "%d", t->gpus[a->ranks[i].gpu].dev);
+                for (int j = 0; j < n; j++) {
+                        entry(t, a, i, j, text, sizeof text);
+                        capo_table_cell(table, "%s", text);
+                }
+                if (share > 0)
+                        capo_table_row(table, "%s  %.3g", nic, share);
+                else
+                        capo_table_row(table, "%s", nic);
+        }
+        capo_table_print(table, out, 1, "", "");
+        fputc('\n', out);
+}
+
 void topo_page(FILE *out, const struct topo_options *o, const struct capo_topology *t, const struct capo_alloc *a,
                const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said)
 {
-        char alloc[512], class[512] = "?", text[64], nic[80], version[16];
+        _cleanup_(capo_table_freep) struct capo_table *table =
+                capo_table_new(" l28,.r9,.r6/c,.r9/b,.r9/a,.r9,.r9,.r6,.l6/d,l~");
+        char alloc[512], class[512] = "?", version[16];
         const struct capo_shapes *s = &c->shapes;
         int n = c->n_ranks;
-        bool wide = n > 24, asked = nccl->version != 0;
+        bool wide = n > LINKS_SHOWN, asked = nccl->version != 0;
 
+        out = cli_screen_begin(out);
         capo_class_name(t, a, class, sizeof class);
         capo_alloc_print(t, a, alloc, sizeof alloc);
         fprintf(out, "capo topo  %s   allocation %s   class %s\n", base_name(t->name), alloc, class);
@@ -193,46 +237,27 @@ void topo_page(FILE *out, const struct topo_options *o, const struct capo_topolo
                 fprintf(out, "this file has the PCI tree only: NCCL asks the driver for NVLinks. --platform knows some "
                              "machines whole\n");
         fputc('\n', out);
-        if (!wide) {
-                fprintf(out, "      ");
-                for (int j = 0; j < n; j++)
-                        fprintf(out, "%5d", t->gpus[a->ranks[j].gpu].dev);
-                fprintf(out, "   nearest NIC, GB/s of it\n");
-                for (int i = 0; i < n; i++) {
-                        double share = topo_nic(t, a, i, nic, sizeof nic);
-
-                        if (i && a->ranks[i].node != a->ranks[i - 1].node)
-                                fputc('\n', out);
-                        fprintf(out, "%5d ", t->gpus[a->ranks[i].gpu].dev);
-                        for (int j = 0; j < n; j++) {
-                                entry(t, a, i, j, text, sizeof text);
-                                fprintf(out, "%5s", text);
-                        }
-                        if (share > 0)
-                                fprintf(out, "   %s  %.3g\n", nic, share);
-                        else
-                                fprintf(out, "   %s\n", nic);
-                }
-                fputc('\n', out);
-        }
-        if (n < 2)
+        if (!wide)
+                links_page(out, t, a);
+        if (n < 2 || !table)
                 return;
-        fprintf(out, "  %-28s %9s %6s %9s %9s %9s%s\n", "algbw GB/s", "ceiling", "trees", "rings", "chains", "hybrid",
-                asked ? " NCCL by its model" : "");
-        row(out, "broadcast, reduce", c, CAPO_COLL_BROADCAST, c->broadcast_gbs, c->broadcast.n_trees, s->ring_split_gbs,
-            -1, c->hybrid_broadcast_gbs, asked ? &nccl->broadcast : NULL);
-        row(out, "all-gather, reduce-scatter", c, CAPO_COLL_ALLGATHER, c->allgather_gbs, c->allgather.n_trees,
+        capo_table_row(table, "algbw GB/s\tceiling\ttrees\trings\tchains\thybrid%s",
+                       asked ? "\tNCCL by its model" : "");
+        row(table, "broadcast, reduce", c, CAPO_COLL_BROADCAST, c->broadcast_gbs, c->broadcast.n_trees,
+            s->ring_split_gbs, -1, c->hybrid_broadcast_gbs, asked ? &nccl->broadcast : NULL);
+        row(table, "all-gather, reduce-scatter", c, CAPO_COLL_ALLGATHER, c->allgather_gbs, c->allgather.n_trees,
             s->ring_split_gbs < 0 ? -1 : s->ring_split_gbs * n / (n - 1), -1, c->hybrid_allgather_gbs,
             asked ? &nccl->allgather : NULL);
-        row(out, "all-reduce", c, CAPO_COLL_ALLREDUCE, c->allreduce_gbs, c->allreduce.n_trees,
+        row(table, "all-reduce", c, CAPO_COLL_ALLREDUCE, c->allreduce_gbs, c->allreduce.n_trees,
             s->ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(s->ring_split_gbs, n), s->chain_gbs,
             c->hybrid_allreduce_gbs, asked ? &nccl->allreduce : NULL);
         if (c->nvls_gbs > 0)
-                fprintf(out, "  %-28s %9.1f        (the switch adds and copies: NVLS)\n", "all-reduce in the switch",
-                        c->nvls_gbs);
+                capo_table_row(table, "all-reduce in the switch\t%.1f\t\t(the switch adds and copies: NVLS)",
+                               c->nvls_gbs);
         else if (c->nvls_across_gbs > c->hybrid_allreduce_gbs)
-                fprintf(out, "  %-28s %9s %6s %9s %9s %9.1f  (NVSwitches add and copy, at most)\n",
-                        "all-reduce in the switches", "", "", "", "", c->nvls_across_gbs);
+                capo_table_row(table, "all-reduce in the switches\t\t\t\t\t%.1f\t (NVSwitches add and copy, at most)",
+                               c->nvls_across_gbs);
+        capo_table_print(table, out, 1, "", "");
         fprintf(out,
                 "  ceiling: %s alone; rings, chains: the best that those shapes can do on it, links shared freely;\n"
                 "  hybrid: with PCIe and NICs%s\n",

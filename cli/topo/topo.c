@@ -144,6 +144,7 @@ static const struct cli_option options[] = {
          "bandwidth of one NVLink each way instead of NCCL's constant"},
         {"partial", CLI_FLAG(struct topo_options, machine.partial),
          "the file was dumped where GPUs were hidden: drop links that lead to them"},
+        CLI_WIDE,
         {0}};
 
 const struct cli_command topo_command = {
