@@ -194,7 +194,16 @@ static void check_lists(struct check *c, const uint32_t *order, int n)
         }
 }
 
-/* CSV: what of a line is left after the earlier lines whose conditions are as wide or wider. */
+/*
+ * CSV: what of a line is left after the earlier lines whose conditions are as wide or wider; the first line that holds
+ * wins, so a line of which nothing is left never does.
+ *
+ * `free_from` is the smallest size of the line that no earlier line is known to take. An earlier line that holds that
+ * size takes everything up to its own end, so free_from moves behind it; if that is beyond the line's end, nothing is
+ * left. The earlier lines are not sorted by size, so one that did not reach free_from may do so after it has moved:
+ * they are gone through until a whole round moves nothing. Each move leaves at least one of them behind for good, so
+ * there are no more rounds than lines.
+ */
 static void check_lines(struct check *c)
 {
         const struct capo_profile *p = c->p;

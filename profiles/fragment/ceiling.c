@@ -157,7 +157,10 @@ static void paths(struct relay_tree *w, int s, const double *price)
         }
 }
 
-/* The cheapest spanning tree of the ranks, each of its edges a path: Prim. */
+/*
+ * The cheapest spanning tree of the ranks, each of its edges a path: Prim's algorithm over the prices of paths. Two
+ * paths may use one link; it is then counted, and paid for, twice, as the tree would use it twice.
+ */
 static double cheapest_tree(void *user, const double *price, double *use, void *thing)
 {
         struct relay_tree *w = user;

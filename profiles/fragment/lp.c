@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The revised simplex method with columns made on demand. Rows are links: sum of use * amount + slack = capacity. The
- * basis inverse is kept whole; with tens of links that is small, and it is made afresh from the columns when rounding
- * could have built up.
+ * basis inverse is kept whole; with tens of links that is small.
+ *
+ * One step: the basis gives each link a price (how much more could be packed if it had one unit more). A link whose
+ * price is negative is used too much: its slack comes back in. Otherwise the oracle is asked for the thing that is
+ * cheapest at these prices; if it costs less than the 1 that it brings, it comes in, and whatever would first become
+ * negative goes out (the largest pivot among equals, for the sake of rounding). If not even the cheapest thing costs
+ * less than 1, nothing is left to gain.
+ *
+ * The proof does not rest on the steps having been right. Let the prices be >= 0 and every thing cost at least c > 0.
+ * Whatever is packed, all together pays at least c for each unit, and at most the price of everything there is, so its
+ * amount is at most (sum of price * capacity) / c: that is `bound`, and the smallest one seen is kept. The value, on
+ * the other side, is what the parts add up to after they have been shrunk to fit.
  */
 #include <errno.h>
 #include <math.h>

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rates. Broadcast is one cut. All-gather is a ratio, found by Newton's steps: guess x, let flows look for a set
- * that cannot send that much, take that set's own ratio as the next x; each step's set is a new one, so it ends, at the
- * exact answer. All-reduce the same way, with a partition in place of a set.
+ * that cannot send that much, take that set's own ratio as the next x. The guess is always some set's ratio, so the
+ * answer is never above it; and it only falls, so no set comes twice and it ends: where no set objects, x is both a
+ * set's ratio and possible, which is the exact answer. All-reduce the same way, with a partition in place of a set.
+ *
+ * Fractions are kept out of the flows: for x = num / den all capacities are taken den times, and x is num.
  */
 #include <errno.h>
 #include <stdlib.h>

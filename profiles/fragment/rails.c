@@ -204,7 +204,13 @@ static double priced(const struct way *h, const double *price, double times)
         return times * sum;
 }
 
-/* The cheapest order of GPUs under the prices that are set; the channel's NICs from the ends it has. */
+/*
+ * The cheapest order of GPUs under the prices that are set; the channel's NICs from the ends it has. As in shapes.c,
+ * cost[set][v] is the cheapest way through the GPUs of `set` that ends at v, the set without v comes before it, and
+ * `before` keeps where from. Here a way pays at its first GPU for coming in from a NIC (`begin`), at its second, which
+ * is where the set has two members, for what a tree sends there from outside (`second`), and at its last for going out
+ * (`end`).
+ */
 static double cheapest_order(struct search *w, struct rails_thing *thing)
 {
         struct rails *r = w->r;
@@ -327,7 +333,11 @@ static double fullest(const struct rails *r, const double *use)
         return most;
 }
 
-/* A link without capacity cannot be used at all: dearer than any other, and finite. */
+/*
+ * A link's price grows by e^12 from empty to full, so that the sum along a way is nearly that of its fullest link: the
+ * cheapest way is then the one that leaves the fullest link as empty as it can. Per unit of capacity, because a channel
+ * fills a narrow link faster. A link without capacity cannot be used at all: dearer than any other, and finite.
+ */
 #define STEEP 12.0
 static void set_prices(const struct rails *r, const double *use, double scale, double *price)
 {

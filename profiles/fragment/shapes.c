@@ -21,7 +21,17 @@ struct tour {
         int8_t *before;
 };
 
-/* The cheapest ring or chain through all GPUs. */
+/*
+ * The cheapest ring or chain through all GPUs, by Held and Karp's dynamic programme. cost[set][v] is the price of the
+ * cheapest chain that passes every GPU of `set` once and ends at v; what comes before v is such a chain itself, through
+ * the set without v, so
+ *
+ *      cost[{v}][v] = 0        cost[set][v] = min over u in set - v of cost[set - v][u] + price of the link u - v
+ *
+ * Sets are taken by rising number, which puts every set behind its own subsets. A ring is a chain that begins at GPU 0
+ * (a ring has no other beginning) and pays for the link back from its end. `before` keeps the u that was best, and from
+ * it the order is read backwards. n^2 2^n steps: 590,000 for 12 GPUs, instead of 12! orders.
+ */
 static double cheapest(void *user, const double *price, double *use, void *thing)
 {
         struct tour *w = user;
@@ -82,8 +92,12 @@ static double cheapest(void *user, const double *price, double *use, void *thing
         return best;
 }
 
-/* As many rings as possible out of whole bricks: extend a path from 0, close it, start the next. Rings are kept in
- * lexicographic order (the first free choice of a later ring is not before an earlier one's), so none is counted twice.
+/*
+ * As many rings as possible out of whole bricks: extend a path from GPU 0, take its bricks away, close it, start the
+ * next in what is left; at the end of a try give the bricks back. A ring is tried in one of its two directions only;
+ * the same rings in another order are tried again, which costs time and changes nothing. Two bounds end most tries
+ * early: every GPU needs two bricks for each further ring (hopeless()), and no more rings fit than half the bricks of
+ * the poorest GPU (`most`), where the search stops at once. After 2,000,000 steps the best so far stands as "at least".
  */
 struct search {
         int n, best, most;

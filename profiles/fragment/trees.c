@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The trees behind the rates: Lovasz's proof of Edmonds' theorem, with multiplicities (Berczi and Frank 2010). A batch
- * is a partial tree of which `count` equal copies are being grown. A link may be added to a batch as long as what is
- * left can still finish everything else; how many copies it may serve is one maximum flow. A batch that can only be
- * served in part is divided in two. To end with few trees, the largest batch grows first, along the link that serves
- * most copies.
+ * is a partial tree of which `count` equal copies are being grown.
+ *
+ * All batches can be finished in what is left exactly if every set S of vertices has, coming in from outside, at least
+ * the counts of all batches that have not reached S yet: each copy has to come in once. That holds at the start,
+ * because the rates were chosen so, and it is kept true: a link u -> v is used for a batch only as often as every set
+ * that holds v but not u can spare it. The set that can spare least is a smallest cut, so the number is one maximum
+ * flow (may_serve). Lovasz proved that as long as a batch is not finished, some link can serve it at least once; so the
+ * loop never has to take a link back, and it ends. A batch that can only be served in part is divided in two. To end
+ * with few trees, the largest batch grows first, along the link that serves most copies.
+ *
+ * Relays (pack_unrelay) neither begin nor end a tree, so they can be done away with beforehand: where data comes to
+ * relay w from u and goes on to t, that much of u -> w and w -> t is replaced by a direct link u -> t ("splitting
+ * off"). It keeps all demands as long as no set loses what it needs (may_split: again cuts), and because as much leads
+ * into a relay as out of it, everything that matters can be split off one pair after the other (Bang-Jensen, Frank,
+ * Jackson 1995).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +59,9 @@ static struct batch *add_batch(struct packing *p, int root, int64_t count)
 
 /*
  * How many copies of batch @k the link from -> to may serve: the smallest cut between its ends in what is left, where
- * another batch that has reached one side only adds its count to the cut, less all those counts.
+ * another batch that has reached one side only adds its count to the cut, less all those counts. In the flow each other
+ * batch is a vertex of its own: `from` can send it its count, and it passes that on to every vertex that it has
+ * reached.
  */
 static int64_t may_serve(struct packing *p, int k, int from, int to)
 {
