@@ -95,3 +95,22 @@ Test(profile_auto, no_gpu)
 
         cr_assert_eq(capo_profile_auto(NULL, "/nonexistent", path, sizeof path, &fault), -ENODEV);
 }
+
+Test(profile_auto, what_fits)
+{
+        char path[4096];
+        struct capo_fault fault;
+
+        put("shipped/a.json", "{\"capo_profile\": 1, \"rules\": []}"); /* names no GPU: is for no machine */
+        cr_assert_eq(ask(path, sizeof path, &fault), -ENOENT);
+        put("shipped/z.json",
+            "{\"capo_profile\": 1, \"platform\": {\"gpu\": \"NVIDIA h100 80gb-HBM3\"}, \"rules\": []}");
+        cr_assert_eq(ask(path, sizeof path, &fault), 0, "any number of GPUs: %s", fault.text);
+        cr_assert(strstr(path, "/shipped/z.json"), "%s", path);
+        profile("shipped/c.json", "H100", 2); /* two fit: the names' order */
+        cr_assert_eq(ask(path, sizeof path, &fault), 0, "%s", fault.text);
+        cr_assert(strstr(path, "/shipped/c.json"), "%s", path);
+        put("gpus/0000:03:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\n"); /* three: c is for two */
+        cr_assert_eq(ask(path, sizeof path, &fault), 0, "%s", fault.text);
+        cr_assert(strstr(path, "/shipped/z.json"), "%s", path);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What doctor says of settings and files, finding by finding; tests/cli/doctor.sh has the pages. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <criterion/criterion.h>
+
+#include "core/base/util.h"
+#include "profiles/doctor/doctor.h"
+#include "profiles/doctor/elf_file.h"
+
+static char home[] = "/tmp/capo-doctor-XXXXXX";
+
+/* Only what a test sets is there; no file of the machine's user. */
+static void start(void)
+{
+        cr_assert(mkdtemp(home));
+        clearenv();
+        setenv("HOME", home, 1);
+}
+
+static void stop(void)
+{
+        char path[64];
+
+        snprintf(path, sizeof path, "%s/.nccl.conf", home);
+        unlink(path);
+        rmdir(home);
+}
+
+TestSuite(doctor, .init = start, .fini = stop);
+
+static const struct capo_finding *find(const struct capo_findings *f, const char *text)
+{
+        for (size_t i = 0; i < f->n; i++) {
+                if (strstr(f->rows[i].text, text))
+                        return &f->rows[i];
+        }
+        return NULL;
+}
+
+Test(doctor, settings)
+{
+        static const struct {
+                const char *name, *value;
+                int version;
+                enum capo_finding_level level;
+                const char *said; /* NULL: nothing but that all is well */
+        } rows[] = {
+                {"NCCL_DEBUG", "INFO", 22809, CAPO_FINDING_OK, NULL},
+                {"NCCL_TREE_THRESHOLD", "0", 22809, CAPO_FINDING_WARN,
+                 "no NCCL after 2.4.8 reads it, this one is 2.28.9"},
+                {"NCCL_TREE_THRESHOLD", "0", 0, CAPO_FINDING_OK, NULL},
+                {"NCCL_TUNER_PLUGIN", "x", 21803, CAPO_FINDING_WARN, "read from 2.19.1 on, this NCCL is 2.18.3"},
+                {"NCCL_LL128_THRESHOLD", "1", 0, CAPO_FINDING_WARN, "no NCCL reads it"},
+                {"NCCL_ALGO", "Ring", 21403, CAPO_FINDING_NOTE, "apply it to AllReduce only"},
+                {"NCCL_ALGO", "tree", 21703, CAPO_FINDING_FAIL, "every other collective then fails"},
+                {"NCCL_ALGO", "tree", 21903, CAPO_FINDING_NOTE, "win over every profile"},
+                {"NCCL_ALGO", "CollNet", 22809, CAPO_FINDING_NOTE, "win over every profile"},
+                {"NCCL_ALGO", "^collnet,ring", 22809, CAPO_FINDING_NOTE, "win over every profile"},
+                {"NCCL_ALGO", "CollNetwork", 22809, CAPO_FINDING_FAIL, "\"CollNetwork\" is not a word NCCL knows"},
+                {"NCCL_ALGO", "Rong", 22303, CAPO_FINDING_WARN, "before 2.24 ignore it silently"},
+                {"NCCL_ALGO", "allreduce:ring", 22303, CAPO_FINDING_WARN, "the form with functions needs 2.24"},
+                {"NCCL_ALGO", "allreduce:ring;tree", 22809, CAPO_FINDING_FAIL, "only the first list may stand"},
+                {"NCCL_ALGO", "alltoall:ring", 22809, CAPO_FINDING_FAIL, "\"alltoall\" is not a word"},
+                {"NCCL_PROTO", "LL128", 22809, CAPO_FINDING_WARN, "skips NCCL's test"},
+                {"NCCL_PROTO", "broadcast:simple;allreduce:LL128", 22809, CAPO_FINDING_WARN, "skips NCCL's test"},
+                {"NCCL_PROTO", "^LL128", 22809, CAPO_FINDING_NOTE, "win over every profile"},
+                {"NCCL_NTHREADS", "100", 22809, CAPO_FINDING_WARN, "multiples of 32 from 64 to 512"},
+                {"NCCL_NTHREADS", "1024", 22809, CAPO_FINDING_WARN, "multiples of 32 from 64 to 512"},
+                {"NCCL_NTHREADS", "512", 22809, CAPO_FINDING_OK, NULL},
+                {"NCCL_TOPO_FILE", "/nonexistent", 22809, CAPO_FINDING_WARN, "cannot be read"},
+                {"NCCL_P2P_DISABLE", "1", 22809, CAPO_FINDING_WARN, "takes away a fast path"},
+                {"NCCL_P2P_DISABLE", "0", 22809, CAPO_FINDING_OK, NULL},
+                {"NCCL_DEBUG", "trace", 22809, CAPO_FINDING_NOTE, "only in builds with TRACE=1"},
+                {"CAPO_LAYOUT", "3+x", 22809, CAPO_FINDING_WARN, "expected ranks per node"},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_findings f = {0};
+                const struct capo_finding *row;
+
+                setenv(rows[i].name, rows[i].value, 1);
+                capo_doctor_settings(&f, rows[i].version);
+                row = find(&f, rows[i].said ? rows[i].said : "none dead, contradictory or dangerous");
+                cr_expect(row, "row %zu: %s=%s: %s", i, rows[i].name, rows[i].value, f.n ? f.rows[0].text : "nothing");
+                cr_expect(!row || row->level == rows[i].level, "row %zu: level %d", i, row ? (int)row->level : -1);
+                cr_expect(rows[i].said || f.n == 1, "row %zu: %zu findings", i, f.n);
+                unsetenv(rows[i].name);
+                capo_findings_finish(&f);
+        }
+}
+
+Test(doctor, two_that_contradict)
+{
+        struct capo_findings f = {0};
+
+        setenv("NCCL_MIN_NCHANNELS", "8", 1);
+        setenv("NCCL_MAX_NCHANNELS", "4", 1);
+        setenv("NCCL_MAX_NRINGS", "4", 1);
+        capo_doctor_settings(&f, 22809);
+        cr_assert(find(&f, "NCCL_MIN_NCHANNELS=8 is more than NCCL_MAX_NCHANNELS=4"));
+        cr_assert(find(&f, "NCCL_MAX_NRINGS and NCCL_MAX_NCHANNELS are both set: the latter wins"));
+        cr_assert_null(find(&f, "NCCL_MIN_NRINGS"));
+        capo_findings_finish(&f);
+}
+
+/* A file counts where the environment says nothing; comments and lines without = do not. */
+Test(doctor, nccl_conf)
+{
+        struct capo_findings f = {0};
+        char path[64];
+        FILE *file;
+
+        snprintf(path, sizeof path, "%s/.nccl.conf", home);
+        file = fopen(path, "w");
+        cr_assert(file);
+        fputs("#NCCL_NTHREADS=100\nNCCL_SHM_DISABLE\n  NCCL_P2P_DISABLE = 1\nNCCL_DEBUG=TRACE\r\n", file);
+        fclose(file);
+        setenv("NCCL_DEBUG", "INFO", 1);
+        capo_doctor_settings(&f, 22809);
+        cr_assert(find(&f, "NCCL_P2P_DISABLE"));
+        cr_assert_null(find(&f, "NTHREADS"));
+        cr_assert_null(find(&f, "SHM_DISABLE"));
+        cr_assert_null(find(&f, "TRACE"), "the environment wins");
+        capo_findings_finish(&f);
+}
+
+Test(doctor, elf_files)
+{
+        struct capo_elf_file elf = {0};
+        char path[64];
+        FILE *file;
+
+        cr_assert_eq(capo_elf_open("/nonexistent", &elf), -ENOENT);
+        snprintf(path, sizeof path, "%s/.nccl.conf", home);
+        for (int i = 0; i < 3; i++) { /* empty, a script, a header cut short */
+                static const char *const texts[] = {
+                        "", "#!/bin/sh\necho no program, but longer than any header of one\n", "\177ELF\2\1\1"};
+
+                file = fopen(path, "w");
+                cr_assert(file);
+                fputs(texts[i], file);
+                fclose(file);
+                cr_assert_eq(capo_elf_open(path, &elf), -ENOEXEC, "text %d", i);
+        }
+        cr_assert_eq(capo_elf_open("/proc/self/exe", &elf), 0);
+        cr_assert_not(capo_elf_is_static(&elf));
+        cr_assert(capo_elf_contains(&elf, "capo_elf_contains"));
+        cr_assert_not(capo_elf_contains(&elf, "capo_elf_nothing"));
+        cr_assert_not(capo_elf_exports(&elf, "clearenv"), "needed, not defined");
+        capo_elf_close(&elf);
+}
