@@ -183,11 +183,7 @@ static void preload(const char *library)
                 run_setenv("LD_PRELOAD", library);
 }
 
-/*
- * NCCL is to take capo's plugin from the library that is preloaded anyway: by absolute path, because only a path names
- * that very file. Whatever the user had set there is kept for chaining.
- */
-static void take_plugin(const char *variable, const char *chain, const char *library)
+void run_take_plugin(const char *variable, const char *chain, const char *library)
 {
         const char *before = getenv(variable);
 
@@ -270,10 +266,18 @@ static int set_profile(const struct run *run, char **command, const char *librar
         run_setenv(CAPO_ENV_allow_modelled, allow_modelled ? "1" : "0");
         if (launch.layout.n_nodes && !(is_srun(command[0]) && !strcmp(launch.source, "SLURM_TASKS_PER_NODE")))
                 run_setenv(CAPO_ENV_layout, capo_layout_print(&launch.layout, layout, sizeof layout));
-        take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
+        run_take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
         if (!run->quiet)
                 capo_info("tuning by %s, digest %s", absolute, profile->digest);
         return 0;
+}
+
+int run_library(char *path, size_t room)
+{
+        if (!cli_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", path, room))
+                return 0;
+        capo_error("libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
+        return -ENOENT;
 }
 
 int run_exec(const struct run *run, char **command)
@@ -282,10 +286,8 @@ int run_exec(const struct run *run, char **command)
         size_t before = 0;
         int r;
 
-        if (cli_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", library, sizeof library)) {
-                capo_error("libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
+        if (run_library(library, sizeof library) < 0)
                 return CAPO_EXIT_FAIL;
-        }
         if (run->dir)
                 snprintf(dir, sizeof dir, "%s", run->dir);
         else
@@ -322,7 +324,7 @@ int run_exec(const struct run *run, char **command)
         /* What ran comes from NCCL's profiler interface (2.23 on); the plugin itself keeps quiet on releases where it
          * costs. */
         if (!getenv(CAPO_ENV_profiler) || strcmp(getenv(CAPO_ENV_profiler), "off"))
-                take_plugin("NCCL_PROFILER_PLUGIN", CAPO_ENV_chain_profiler, library);
+                run_take_plugin("NCCL_PROFILER_PLUGIN", CAPO_ENV_chain_profiler, library);
         preload(library);
         if (!run->quiet)
                 capo_info("recording to %s; afterwards: capo report %s", dir, dir);

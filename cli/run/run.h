@@ -37,6 +37,16 @@ int run_allocation(const struct run *run, const char *dir);
 void run_setenv(const char *name, const char *value);
 
 /**
+ * run_take_plugin() - NCCL is to take capo's plugin from the library that is preloaded anyway
+ * @variable: which says the plugin; @chain: whatever the user had set there is kept in this one
+ * @library:  an absolute path, because only a path names that very file
+ */
+void run_take_plugin(const char *variable, const char *chain, const char *library);
+
+/** run_library() - where libcapo.so is. Return: 0; -ENOENT, said. */
+int run_library(char *path, size_t room);
+
+/**
  * run_exec() - set LD_PRELOAD and CAPO_*, and become @command
  *
  * Does not return when all went well. Return: the exit status to use: 127 when there is no such command, 126 when it

@@ -17,7 +17,6 @@
 #include "cli/base/cli.h"
 #include "cli/base/inputs.h"
 #include "cli/run/run.h"
-#include "cli/base/where.h"
 #include "core/base/calls.h"
 #include "core/log/read.h"
 #include "core/base/size.h"
@@ -274,7 +273,6 @@ static int run(void *options, int n, char **words)
 {
         struct sweep *s = options;
         char library[PATH_MAX];
-        const char *other;
 
         if (!n && !s->print) {
                 capo_error("sweep: no command given, expected -- COMMAND [ARG...]; capo sweep --help");
@@ -286,14 +284,9 @@ static int run(void *options, int n, char **words)
                 puts(s->plan);
                 return CAPO_EXIT_OK;
         }
-        if (cli_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", library, sizeof library)) {
-                capo_error("libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
+        if (run_library(library, sizeof library) < 0)
                 return CAPO_EXIT_FAIL;
-        }
-        other = getenv("NCCL_TUNER_PLUGIN");
-        if (other && *other && strcmp(other, library))
-                run_setenv(CAPO_ENV_chain_tuner, other);
-        run_setenv("NCCL_TUNER_PLUGIN", library);
+        run_take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
         run_setenv(CAPO_ENV_sweep, s->plan);
         s->run.trace = "all";
         unsetenv(CAPO_ENV_profile);

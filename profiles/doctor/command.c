@@ -71,7 +71,8 @@ static size_t ask(char *const *argv, const char *extra_env, char *text, size_t r
         return got;
 }
 
-int capo_doctor_nccl_version(const char *path)
+/* Version of the library at @path, asked in a child; 0 when it cannot be loaded. */
+static int ask_version(const char *path)
 {
         int ends[2], version = 0;
         pid_t child;
@@ -137,7 +138,7 @@ static bool listed(const char *listing, const char *soname, char *path, size_t r
 
 static void set_reach(struct capo_findings *f, struct capo_reach *reach, const char *path, const char *how)
 {
-        int version = capo_doctor_nccl_version(path);
+        int version = ask_version(path);
         char text[32] = "of unknown version";
 
         if (version)

@@ -4,7 +4,7 @@
  * contradictory or dangerous for this release, which fast network stays unused.
  *
  * Each part looks at one thing and adds findings; nothing here changes anything or loads code into this process:
- * libraries are asked in a child (capo_doctor_nccl_version) or read as files.
+ * libraries are asked in a child or read as files.
  */
 #ifndef CAPO_DOCTOR_H
 #define CAPO_DOCTOR_H
@@ -47,9 +47,6 @@ struct capo_reach {
  * wheels).
  */
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach);
-
-/** capo_doctor_nccl_version() - version of the library at @path, asked in a child; 0 when it cannot be loaded. */
-int capo_doctor_nccl_version(const char *path);
 
 /** capo_doctor_settings() - NCCL_* and FI_* of the environment and of nccl.conf files, judged for release @version (0:
  * unknown). */

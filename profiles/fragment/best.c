@@ -84,8 +84,9 @@ static int end_file(FILE *f, const char *temporary, const char *path, int r, cha
         return r;
 }
 
-int graph_save(const char *pattern, const struct graph_plan *g, const struct capo_topology *t,
-               const struct capo_alloc *a, int nccl_version, char *why, size_t room)
+/* One file per machine; %n in @pattern stands for its number. */
+static int save_files(const char *pattern, const struct graph_plan *g, const struct capo_topology *t,
+                      const struct capo_alloc *a, int nccl_version, char *why, size_t room)
 {
         for (int node = 0; node < g->n_nodes; node++) {
                 char path[4096], temporary[4128];
@@ -135,7 +136,7 @@ int graph_save_folder(const char *folder, const struct graph_plan *g, const stru
                 snprintf(why, room, "%.200s: %s", folder, strerror(ENAMETOOLONG));
                 return -ENAMETOOLONG;
         }
-        r = graph_save(pattern, g, t, a, nccl_version, why, room);
+        r = save_files(pattern, g, t, a, nccl_version, why, room);
         f = r ? NULL : begin_file(path, temporary, sizeof temporary, why, room);
         if (!f)
                 return r ? r : -EIO;
@@ -183,7 +184,7 @@ static bool try(struct search *w, const struct graph_plan *plan, const struct fr
                 struct fragment_nccl *seen, char *why, size_t room)
 {
         memset(seen, 0, sizeof *seen);
-        if (graph_save(w->pattern, plan, w->t, w->a, own->version, why, room) < 0)
+        if (save_files(w->pattern, plan, w->t, w->a, own->version, why, room) < 0)
                 return false;
         w->ask.graph_files = w->files;
         w->ask.n_graph_files = (size_t)plan->n_nodes;

@@ -29,17 +29,8 @@ int graph_best(const struct fragment_nccl_ask *ask, const struct capo_topology *
                const struct graph_sizes *sizes, struct fragment_nccl *own, struct graph_plan *best,
                struct fragment_nccl *with, char *why, size_t room);
 
-/**
- * graph_save() - one file per machine
- * @pattern: path in which %n stands for the machine's number (0 when there is only one)
- *
- * Return: 0; negative errno with @why.
- */
-int graph_save(const char *pattern, const struct graph_plan *g, const struct capo_topology *t,
-               const struct capo_alloc *a, int nccl_version, char *why, size_t room);
-
 /** graph_save_folder() - graph-0.xml ... and "machines" (core/base/graph_folder.h) in @folder, which is made if it is not
- * there; each file appears at once, so that several processes may do the same. Return: as graph_save(). */
+ * there; each file appears at once, so that several processes may do the same. Return: 0; negative errno with @why. */
 int graph_save_folder(const char *folder, const struct graph_plan *g, const struct capo_topology *t,
                       const struct capo_alloc *a, int nccl_version, char *why, size_t room);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maximum flow, whole numbers (Dinic). One network is built once and asked often: reset puts the capacities back. */
+/* Maximum flow, whole numbers (Dinic). One network is built once and may be asked often. */
 #ifndef CAPO_FRAGMENT_FLOW_H
 #define CAPO_FRAGMENT_FLOW_H
 
@@ -25,11 +25,6 @@ void flow_free(struct flow *f);
 
 /** flow_add() - an arc; @back is the capacity of the way back (0 for one-way). Return: its number. */
 int flow_add(struct flow *f, int from, int to, int64_t cap, int64_t back);
-
-static inline void flow_set(struct flow *f, int arc, int64_t cap)
-{
-        f->arcs[arc].cap = cap;
-}
 
 /** flow_max() - value of a maximum flow, at most @enough (stops when it is reached). Capacities are kept: each call
  * starts anew. flow_carried() then tells what an arc carries. */

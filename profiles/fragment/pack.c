@@ -241,9 +241,7 @@ static int orient(const struct link *links, int n_links, int n, int64_t x, int64
 
         flow_begin(&f, t + 1);
         for (int i = 0; i < n_links && !f.no_memory; i++) {
-                int a = flow_add(&f, s, n + i, links[i].y, 0);
-
-                (void)a;
+                flow_add(&f, s, n + i, links[i].y, 0);
                 flow_add(&f, n + i, links[i].u, FLOW_INFINITE, 0);
                 flow_add(&f, n + i, links[i].v, FLOW_INFINITE, 0);
         }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * expat makes events, this makes a tree of them. The files are small (NCCL itself stops at a few hundred elements), so
- * each element is one allocation with its attributes, freed by walking the tree without recursion.
+ * expat makes events, this makes a tree of them. It is freed by walking it without recursion.
  */
 #include <errno.h>
 #include <expat.h>
@@ -10,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/util.h"
 #include "profiles/machine/xml.h"
 
@@ -67,34 +67,6 @@ const char *capo_xml_get(const struct capo_xml *e, const char *attr)
         return NULL;
 }
 
-int capo_xml_set(struct capo_xml *e, const char *attr, const char *value)
-{
-        char *copy = strdup(value);
-        struct capo_xml_attr *more;
-        char *name;
-
-        if (!copy)
-                return -ENOMEM;
-        for (size_t i = 0; i < e->n_attrs; i++) {
-                if (!strcmp(e->attrs[i].name, attr)) {
-                        free((char *)e->attrs[i].value);
-                        e->attrs[i].value = copy;
-                        return 0;
-                }
-        }
-        name = strdup(attr);
-        more = realloc(e->attrs, (e->n_attrs + 1) * sizeof *more);
-        if (more)
-                e->attrs = more;
-        if (!name || !more) {
-                free(name);
-                free(copy);
-                return -ENOMEM;
-        }
-        e->attrs[e->n_attrs++] = (struct capo_xml_attr){name, copy};
-        return 0;
-}
-
 static void stop(struct builder *b, int error)
 {
         b->error = error;
@@ -126,8 +98,13 @@ static void on_start(void *user, const char *name, const char **attrs)
                 b->open->child = e;
         b->open = e;
         b->last = NULL;
-        for (; *attrs; attrs += 2) {
-                if (capo_xml_set(e, attrs[0], attrs[1]) < 0) {
+        for (; *attrs; attrs += 2) { /* expat has refused one that comes twice */
+                struct capo_xml_attr *a =
+                        capo_array_room(&e->attrs, e->n_attrs, sizeof *a) < 0 ? NULL : &e->attrs[e->n_attrs++];
+
+                if (a)
+                        *a = (struct capo_xml_attr){strdup(attrs[0]), strdup(attrs[1])};
+                if (!a || !a->name || !a->value) {
                         stop(b, -ENOMEM);
                         return;
                 }

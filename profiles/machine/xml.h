@@ -41,7 +41,4 @@ void capo_xml_free(struct capo_xml *root);
 /** capo_xml_get() - value of an attribute, or NULL. Lives as long as the document. */
 const char *capo_xml_get(const struct capo_xml *e, const char *attr);
 
-/** capo_xml_set() - set or add an attribute (copied). Return: 0; -ENOMEM. */
-int capo_xml_set(struct capo_xml *e, const char *attr, const char *value);
-
 #endif

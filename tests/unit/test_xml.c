@@ -46,23 +46,6 @@ Test(xml, elements_attributes_and_lines)
         capo_xml_free(NULL);
 }
 
-Test(xml, set)
-{
-        struct capo_xml *root = parse("<a x=\"1\"/>");
-        char value[] = "2";
-
-        cr_assert_eq(capo_xml_set(root, "x", value), 0);
-        value[0] = '9'; /* it is copied */
-        cr_assert_str_eq(capo_xml_get(root, "x"), "2");
-        cr_assert_eq(root->n_attrs, 1);
-        cr_assert_eq(capo_xml_set(root, "y", "3"), 0);
-        cr_assert_eq(capo_xml_set(root, "z", "4"), 0);
-        cr_assert_eq(root->n_attrs, 3);
-        cr_assert_str_eq(capo_xml_get(root, "y"), "3");
-        cr_assert_str_eq(capo_xml_get(root, "z"), "4");
-        capo_xml_free(root);
-}
-
 Test(xml, refused)
 {
         static char deep[4096];
