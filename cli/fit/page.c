@@ -58,6 +58,8 @@ static void regret(const struct capo_fit_series *s)
         const struct capo_fit_regret *r = &s->regret;
         char a[16], b[16], d[16];
 
+        if (s->n_candidates == 1) /* there is nothing to regret */
+                return;
         if (r->n == 0) {
                 puts("  regret: not to be told, nothing could be left out");
                 return;
@@ -120,6 +122,9 @@ static void next(const struct capo_fit_series *s)
                 printf("  would help most: one more run of NCCL's own choice: it was measured in one, and how runs differ "
                        "is assumed (up to %.0f %% to gain)\n",
                        100 * n->gain);
+                break;
+        case CAPO_FIT_NEXT_OTHERS:
+                puts("  would help most: other choices at the same sizes: only NCCL's own was measured");
                 break;
         case CAPO_FIT_NEXT_AGAIN:
                 puts("  would help most: the same again, in another run: how much runs differ is not known");

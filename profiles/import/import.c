@@ -344,7 +344,7 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
         r = import_file(in);
         free(in->text);
         in->text = NULL;
-        if (r == -ENODATA && in_folder) {
+        if ((r == -ENODATA || r == -EINVAL || r == -EACCES || r == -EIO) && in_folder) { /* the others are used */
                 capo_samples_note(in->set, "left out %s", in->error);
                 return 0;
         }

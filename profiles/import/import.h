@@ -100,8 +100,8 @@ struct capo_label {
 
 /**
  * capo_import() - read one input, of any format capo knows
- * @path:  a file, or a folder: then every regular file in it and below that is not hidden; in a folder, files of no
- *         known format are noted, not refused
+ * @path:  a file, or a folder: then every regular file in it and below that is not hidden; in a folder, files that
+ *         cannot be read are noted, and the others are used
  * @label: what the user says about it, or NULL
  * @set:   samples, runs and notes are appended; zero-initialised before the first call; freed by capo_samples_free()
  * @error: one line, "file:line: expected ..., found ..."; at least 256 bytes are wise

@@ -200,6 +200,26 @@ Test(fit, a_gain_beyond_reason_is_refused)
         cr_expect_eq(s->points[2].verdict, CAPO_FIT_TOO_GOOD);
 }
 
+Test(fit, what_the_links_cannot_carry_is_refused)
+{
+        static const char *const gpus[] = {"V100-SXM2-16GB", "H100 80GB HBM3", "RTX 9999"};
+
+        for (int g = 0; g < 3; g++) { /* the large sizes at 400 GB/s and more */
+                const struct capo_fit_series *s;
+
+                for (int r = 0; r < 3; r++) {
+                        run(0, 4, 15, own, 0.15 + 0.0001 * r);
+                        run(tree, 4, 15, gains_large, 0.15 + 0.0001 * r);
+                }
+                for (size_t i = 0; i < set.n_runs; i++)
+                        strcpy(set.runs[i].gpu, gpus[g]);
+                s = make();
+                cr_expect_eq(s->points[11].verdict, g ? CAPO_FIT_WRITTEN : CAPO_FIT_BEYOND_LINKS, "%s: %s", gpus[g],
+                             capo_fit_verdict_text(s->points[11].verdict));
+                finish();
+        }
+}
+
 Test(fit, one_run_each_is_not_believed_to_a_percent)
 {
         const struct capo_fit_series *s;

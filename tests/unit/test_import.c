@@ -213,6 +213,35 @@ Test(import, what_decides_whether_runs_compare_comes_from_every_format)
         cr_expect(set.runs[2].left_out && !set.runs[1].left_out, "%s", set.runs[2].why);
 }
 
+Test(import, one_bad_file_of_a_folder_costs_only_itself)
+{
+        char folder[] = "/tmp/capo-import-XXXXXX", path[64];
+        static const char *const files[] = {"a.txt", "b.json", "c.txt"};
+
+        cr_assert_not_null(mkdtemp(folder));
+        for (int i = 0; i < 3; i++) {
+                FILE *f;
+
+                snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+                f = fopen(path, "w");
+                if (i == 1)
+                        fputs("{\"neither\": 1}\n", f);
+                else
+                        rows(f, 1 + 0.1 * i, "", "0");
+                fclose(f);
+        }
+        cr_expect_eq(capo_import(folder, &(struct capo_label){.call = CAPO_CALL_ALLREDUCE}, &set, error, sizeof error),
+                     0, "%s", error);
+        cr_expect_eq(set.n, 12);
+        cr_expect_eq(set.n_notes, 1);
+        cr_expect(set.n_notes && strstr(set.notes[0], "b.json:1"), "%s", set.n_notes ? set.notes[0] : "");
+        for (int i = 0; i < 3; i++) {
+                snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+                unlink(path);
+        }
+        rmdir(folder);
+}
+
 Test(import, of_a_run_that_contradicts_itself_late_nothing_is_kept)
 {
         cr_expect_eq(
