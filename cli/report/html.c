@@ -2,7 +2,7 @@
 /*
  * The report with pictures: one HTML file with inline SVG that needs nothing else, in light or dark as the reader's
  * system asks. Two pictures: time by call and size (bar: total time; figure: p50 and bandwidth), and per communicator
- * how often each rank came last. The text page follows as it is.
+ * what each rank made the others wait. The text page follows as it is.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -63,13 +63,7 @@ static void time_by_size(const struct capo_page *r, FILE *out)
                 fprintf(out, "<p>%u more rows are in the text below with --all.</p>\n", r->rows.n - n);
 }
 
-static char *percent_tick(double percent, char *text)
-{
-        snprintf(text, 32, "%.0f %%", percent);
-        return text;
-}
-
-/* The measure of the text page: how often each rank was the last to start. Marked is the rank that it names. */
+/* The measure of the text page: the waiting that each rank caused. Marked is the rank that it names. */
 static void lateness(const struct capo_page *r, FILE *out)
 {
         _cleanup_free_ struct bars *b = calloc(1, sizeof *b);
@@ -87,24 +81,26 @@ static void lateness(const struct capo_page *r, FILE *out)
                 capo_markup_text(out, c->name);
                 fputs("</h3><p>", out);
                 capo_markup_text(out, w->text);
-                fprintf(out, "</p><p>How often each rank was the last to start; %s; %s.</p>\n",
+                fprintf(out, "</p><p>How long the others waited for each rank, summed over them; %s; %s.</p>\n",
                         c->skew->from == CAPO_SKEW_HOST_START ? "when the host made the call"
+                        : c->skew->n_host                     ? "by GPU durations, else when the host made the call"
                                                               : "by GPU durations: a call ends on all ranks together",
                         c->skew->aligned ? "one clock" : "clocks of hosts not aligned");
                 for (uint32_t k = 0; k < n; k++) {
                         const struct capo_skew_rank *rank = &c->skew->ranks[skip + k];
                         const struct capo_job_member *m = &c->members[skip + k];
-                        double share = 100.0 * rank->last / c->skew->n_calls;
-                        char a[32];
+                        char a[32], d[32];
 
                         snprintf(b->label[k], sizeof b->label[k], "rank %d %.24s", m->rank,
                                  r->job->processes[m->process].host);
-                        snprintf(b->figure[k], sizeof b->figure[k], "last in %.1f %%, p50 %s after the first", share,
+                        snprintf(b->figure[k], sizeof b->figure[k], "%s, last in %.1f %%, p50 %s after the first",
+                                 time_tick(rank->caused_ns, d), 100.0 * rank->last / c->skew->n_calls,
                                  capo_text_time(rank->late_p50_ns, a));
                         b->bar[k] = (struct capo_svg_bar){b->label[k], b->figure[k],
-                                                          w->stands_out && skip + k == w->last ? "w" : "g", share};
+                                                          w->stands_out && skip + k == w->last ? "w" : "g",
+                                                          rank->caused_ns};
                 }
-                capo_svg_bars(out, "how often each rank came last", b->bar, n, 100, percent_tick);
+                capo_svg_bars(out, "waiting for each rank", b->bar, n, 0, time_tick);
                 if (n < c->n_members)
                         fprintf(out, "<p>%u of %u ranks.</p>\n", n, c->n_members);
         }

@@ -103,9 +103,12 @@ static json_t *skew_json(const struct capo_job_comm *c)
         static const char *const from[] = {"gpu_duration", "host_start"};
         const struct capo_skew *k = c->skew;
         json_t *j, *ranks;
+        uint32_t often = 0;
 
         if (!k)
                 return json_null();
+        for (uint32_t i = 1; i < c->n_members; i++)
+                often = k->ranks[i].last > k->ranks[often].last ? i : often;
         j = json_object();
         ranks = json_array();
         json_object_set_new(j, "calls_compared", json_integer(k->n_calls));
@@ -114,14 +117,15 @@ static json_t *skew_json(const struct capo_job_comm *c)
         json_object_set_new(j, "p50_us", number_or_null(k->n_calls, k->p50_ns / 1000));
         json_object_set_new(j, "p95_us", number_or_null(k->n_calls, k->p95_ns / 1000));
         json_object_set_new(j, "max_us", number_or_null(k->n_calls, k->max_ns / 1000));
-        json_object_set_new(j, "last_most_often", k->n_calls ? json_integer(c->members[k->worst].rank) : json_null());
+        json_object_set_new(j, "last_most_often", k->n_calls ? json_integer(c->members[often].rank) : json_null());
         json_object_set_new(j, "wait_share", number_or_null(k->wait_share >= 0 && k->n_calls, k->wait_share));
         json_object_set_new(j, "mismatched", json_integer(k->mismatched));
         for (uint32_t i = 0; i < c->n_members && k->n_calls; i++)
-                json_array_append_new(ranks, json_pack("{s:i,s:i,s:o,s:o}", "rank", c->members[i].rank, "last",
+                json_array_append_new(ranks, json_pack("{s:i,s:i,s:o,s:o,s:o}", "rank", c->members[i].rank, "last",
                                                        (int)k->ranks[i].last, "late_p50_us",
                                                        report_json_number(k->ranks[i].late_p50_ns / 1000), "wait_us",
-                                                       report_json_number(k->ranks[i].wait_ns / 1000)));
+                                                       report_json_number(k->ranks[i].wait_ns / 1000), "caused_s",
+                                                       report_json_number(k->ranks[i].caused_ns / 1e9)));
         json_object_set_new(j, "per_rank", ranks);
         return j;
 }

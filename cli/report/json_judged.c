@@ -24,17 +24,22 @@ static json_t *wait_json(const struct capo_page *r, const struct capo_page_wait 
 {
         const struct capo_job_comm *c = &r->job->comms[w->comm];
         const struct capo_skew *k = c->skew;
+        const struct capo_skew_rank *rank = &k->ranks[w->last];
         bool named = w->stands_out;
 
-        return json_pack("{s:o,s:o,s:o,s:f,s:o,s:o,s:o,s:o,s:o}", "comm", comm_json(w->comm), "rank",
-                         named ? json_integer(c->members[w->last].rank) : json_null(), "host",
-                         named ? report_json_text(r->job->processes[c->members[w->last].process].host) : json_null(),
-                         "last_share", w->last_share, "behind_p50_us",
-                         named ? report_json_number(k->worst_p50_ns / 1000) : json_null(), "others_p50_us",
-                         named ? report_json_number(k->others_p50_ns / 1000) : json_null(), "wait_share",
-                         k->wait_share >= 0 ? report_json_number(k->wait_share) : json_null(), "most_of_it_for",
-                         w->costs >= 0 ? json_integer(c->members[w->costs].rank) : json_null(), "text",
-                         report_json_text(w->text));
+        return json_pack(
+                "{s:o,s:o,s:o,s:o,s:o,s:o,s:i,s:i,s:i,s:o,s:f,s:o,s:o,s:o,s:n,s:o}", "comm", comm_json(w->comm), "rank",
+                named ? json_integer(c->members[w->last].rank) : json_null(), "host",
+                named ? report_json_text(r->job->processes[c->members[w->last].process].host) : json_null(), "caused_s",
+                named ? report_json_number(rank->caused_ns / 1e9) : json_null(), "caused_pm_s",
+                named ? report_json_number(rank->caused_pm_ns / 1e9) : json_null(), "caused_share",
+                named && w->caused_share >= 0 ? report_json_number(w->caused_share) : json_null(), "calls_compared",
+                (int)k->n_calls, "calls_by_host", (int)k->n_host, "last", (int)rank->last, "behind_max_us",
+                named ? report_json_number(k->worst_max_ns / 1000) : json_null(), "last_share", w->last_share,
+                "behind_p50_us", named ? report_json_number(k->worst_p50_ns / 1000) : json_null(), "others_p50_us",
+                named ? report_json_number(k->others_p50_ns / 1000) : json_null(), "wait_share",
+                k->wait_share >= 0 ? report_json_number(k->wait_share) : json_null(), "most_of_it_for", "text",
+                report_json_text(w->text));
 }
 
 static json_t *next_json(const struct capo_next *n)

@@ -68,20 +68,23 @@ static void one_wait(const struct capo_page *r, const struct capo_page_wait *w, 
         if (c->skew->wait_share < 0)
                 return;
         fprintf(out, "    cost of waiting: %s of the job", capo_text_percent(c->skew->wait_share, text));
-        if (w->costs >= 0)
-                fprintf(out, ", most of it for rank %d, last in %s", c->members[w->costs].rank,
-                        capo_text_percent((double)c->skew->ranks[w->costs].last / c->skew->n_calls, text));
+        if (c->skew->n_host)
+                fprintf(out, "; %s of the calls by the host's start", capo_text_count(c->skew->n_host, text));
+        if (c->n_calls > c->skew->n_calls)
+                fprintf(out, "; estimated for all %s calls", capo_text_count(c->n_calls, text));
         fputc('\n', out);
 }
 
 /* What the starts are by, and whose clocks they are on. */
-static void clocks_text(const struct capo_page *r, unsigned sources, FILE *out)
+static void clocks_text(const struct capo_page *r, unsigned sources, bool host, FILE *out)
 {
         const struct capo_job *job = r->job;
 
         if (sources & 1u << CAPO_SKEW_GPU_DURATION)
                 fputs("; by GPU durations: a call ends everywhere together, who is in it shortest came last", out);
-        if (sources != 1u << CAPO_SKEW_GPU_DURATION) {
+        if (host)
+                fputs("; others by the host's start", out);
+        if (host || sources != 1u << CAPO_SKEW_GPU_DURATION) {
                 if (job->n_clocks < 2)
                         fputs("; one host, one clock", out);
                 else
@@ -95,14 +98,17 @@ static void who_waits(const struct capo_page *r, FILE *out, const struct report_
         uint32_t shown = r->all || r->n_waits <= COMMS_SHOWN ? r->n_waits : COMMS_SHOWN;
         uint32_t unknown = r->all || r->n_unknown <= 2 ? r->n_unknown : 2;
         unsigned sources = 0;
+        bool host = false;
 
         if (!r->n_waits && !r->n_unknown)
                 return;
         for (uint32_t i = 0; i < r->n_waits; i++)
                 sources |= 1u << job->comms[r->waits[i].comm].skew->from;
+        for (uint32_t i = 0; i < r->n_waits; i++)
+                host |= job->comms[r->waits[i].comm].skew->n_host > 0;
         fprintf(out, "\n%sWHO WAITS FOR WHOM%s     start of the same call on all ranks", s->bold, s->plain);
         if (sources)
-                clocks_text(r, sources, out);
+                clocks_text(r, sources, host, out);
         fputc('\n', out);
         for (uint32_t i = 0; i < shown; i++)
                 one_wait(r, &r->waits[i], out);

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+#include "capo/record.h"
 #include "core/log/info.h"
 #include "core/log/read.h"
 #include "profiles/job/hist.h"
@@ -27,13 +28,14 @@ struct capo_job_process {
         struct capo_log_health health;
         struct capo_log_end end; /* the last one; all zero when there is none */
         bool has_end;
-        int read_error;             /* negative errno when reading stopped early, else 0 */
-        int rank;                   /* in the job, from the launcher; else in its largest communicator; -1 not known */
-        uint32_t node;              /* index in job->nodes */
-        uint32_t clock;             /* processes with equal numbers share CLOCK_MONOTONIC */
-        uint64_t last_ns;           /* latest time in the log, ns since its epoch */
-        uint64_t n_records;         /* single calls in the log */
-        struct capo_job_info *info; /* in order of first appearance; "key+" lines are joined by newlines */
+        int read_error;     /* negative errno when reading stopped early, else 0 */
+        int rank;           /* in the job, from the launcher; else in its largest communicator; -1 not known */
+        uint32_t node;      /* index in job->nodes */
+        uint32_t clock;     /* processes with equal numbers share CLOCK_MONOTONIC */
+        uint64_t last_ns;   /* latest time in the log, ns since its epoch */
+        uint64_t n_records; /* single calls in the log */
+        struct capo_record last_call; /* the latest of them; t_begin 0: none */
+        struct capo_job_info *info;   /* in order of first appearance; "key+" lines are joined by newlines */
         uint32_t n_info;
         char *fabric; /* the last two snapshots of FABRIC frames; NULL when there are none. core/log/fabric.h */
         size_t fabric_last_;
@@ -59,11 +61,16 @@ struct capo_job_member {
 
 /* One rank in the sampled calls of a communicator. */
 struct capo_skew_rank {
-        uint32_t last;      /* calls it started last */
-        uint32_t seen;      /* calls it is in */
-        double late_p50_ns; /* behind the first rank, median over calls */
-        double wait_ns;     /* mean over calls: how long it waited for the last one */
-        double caused_ns;   /* mean over calls: how long the ranks waited, in the mean, because it was the last one */
+        uint32_t last;       /* calls it started last */
+        uint32_t seen;       /* calls it is in */
+        double late_p50_ns;  /* behind the first rank, median over calls */
+        double wait_ns;      /* mean over calls: how long it waited for the last one */
+        double caused_ns;    /* waiting of the others, summed over them and over the calls in which it was last; for the
+                               whole job, estimated from the calls compared */
+        double caused_pm_ns; /* half of that estimate's 95 % interval; 0 when all calls were compared */
+        double hole_ns;      /* the furthest it was behind the median of the ranks in one call, but the first of all */
+        uint32_t hole_seq;   /* that call, 0 none */
+        uint8_t hole_call;
 };
 
 /* Where the start times come from, best first. */
@@ -82,15 +89,18 @@ enum capo_skew_missing {
 
 struct capo_skew {
         uint32_t n_calls;      /* calls compared: those found on all ranks that left a log */
+        uint32_t n_host;       /* of them, by the host's start beside others by GPU times (see skew.h) */
+        uint32_t n_long;       /* of them, those looked at for the silence before them: they stand for themselves */
         uint32_t mismatched;   /* calls whose kind or size differed between ranks: not compared */
         uint32_t mismatch_seq; /* the first of them, 0 none */
         enum capo_skew_from from;
         double p50_ns, p95_ns, max_ns; /* last start minus first, over calls */
         bool aligned;                  /* differences mean something: by durations, or all on one host's clock */
-        uint32_t worst;                /* index of the member that comes last most often */
+        uint32_t worst;                /* index of the member that most waiting is for (caused_ns) */
         double worst_p50_ns;           /* how far behind the first, in the calls where it was last */
-        double others_p50_ns;          /* spread of all but that one, in the same calls */
-        double wait_share; /* mean over ranks of the time spent waiting for the last, over the job's duration,
+        double worst_max_ns;
+        double others_p50_ns; /* spread of all but that one, in the same calls */
+        double wait_share;    /* mean over ranks of the time spent waiting for the last, over the job's duration,
                                  scaled from the sample to all calls; < 0: not known (host times) */
         struct capo_skew_rank *ranks; /* n_members of the communicator */
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waits for whom, from what profiles/job/skew.c has compared. There is one measure of who comes last: the share of
- * the calls compared in which a rank was the last to start. The rank that is named is the one with the largest share,
- * and it is named when that is clearly more than chance.
+ * Who waits for whom, from what profiles/job/skew.c has compared: the rank with the largest sum of waiting that it caused
+ * is named when that is clearly more than its part.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -14,29 +13,15 @@
 #include "profiles/job/figures.h"
 #include "profiles/job/judge.h"
 
+/* Clearly more than its part of the waiting, whatever the interval. */
 static bool stands_out(const struct capo_job_comm *c)
 {
         const struct capo_skew *k = c->skew;
-        double chance = 1.0 / c->n_members;
+        double sum = 0, chance = 1.0 / c->n_members, most = k->ranks[k->worst].caused_ns;
 
-        return k->ranks[k->worst].last > (chance + (1 - chance) / 4) * k->n_calls && k->worst_p50_ns > 0;
-}
-
-/* The member that most of the waiting is for, where it is not the one last most often: a rank that is seldom last, but
- * then by much. -1 when there is none. */
-static int64_t costs(const struct capo_job_comm *c)
-{
-        const struct capo_skew *k = c->skew;
-        double sum = 0, chance = 1.0 / c->n_members;
-        uint32_t most = 0;
-
-        for (uint32_t i = 0; i < c->n_members; i++) {
+        for (uint32_t i = 0; i < c->n_members; i++)
                 sum += k->ranks[i].caused_ns;
-                most = k->ranks[i].caused_ns > k->ranks[most].caused_ns ? i : most;
-        }
-        if (most == k->worst || k->wait_share < 0 || k->ranks[most].caused_ns <= (1 + chance) / 2 * sum)
-                return -1;
-        return most;
+        return most > (chance + (1 - chance) / 4) * sum && most - k->ranks[k->worst].caused_pm_ns > chance * sum;
 }
 
 static char *member_text(const struct capo_job *job, const struct capo_job_member *m, char *text, size_t room)
@@ -59,20 +44,28 @@ static char *sentence(const struct capo_job *job, const struct capo_page_wait *w
         };
         const struct capo_job_comm *c = &job->comms[w->comm];
         const struct capo_skew *k = c->skew;
-        char who[512], a[32], b[32], d[32], n[32], *text = NULL;
+        const struct capo_skew_rank *rank = &k->ranks[k->worst];
+        char who[512], a[32], b[32], d[32], e[32], n[32], n_last[32], pm[40] = "", of[64] = "", *text = NULL;
+        const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? "" : how[k->from];
         int r;
 
         capo_text_count(k->n_calls, n);
-        if (w->stands_out)
-                r = asprintf(
-                        &text,
-                        "%s: %s starts last in %s of %s calls compared, p50 %s after the first; the others within %s%s",
-                        c->name, member_text(job, &c->members[w->last], who, sizeof who),
-                        capo_text_percent(w->last_share, a), n, capo_text_time(k->worst_p50_ns, b),
-                        capo_text_time(k->others_p50_ns, d), how[k->from]);
-        else
+        if (!w->stands_out) {
                 r = asprintf(&text, "%s: no rank stands out in %s calls compared; last after first p50 %s, p95 %s%s",
-                             c->name, n, capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), how[k->from]);
+                             c->name, n, capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), by);
+                return r < 0 ? NULL : text;
+        }
+        if (rank->caused_pm_ns >= rank->caused_ns / 1000)
+                snprintf(pm, sizeof pm, " +- %s", capo_text_time(rank->caused_pm_ns, a));
+        if (w->caused_share >= 0)
+                snprintf(of, sizeof of, ", %s of the job", capo_text_percent(w->caused_share, b));
+        r = asprintf(&text,
+                     "%s: %s %s %s%s in all%s: last in %s of %s calls compared, p50 %s, max %s "
+                     "after the first%s",
+                     c->name, member_text(job, &c->members[w->last], who, sizeof who),
+                     k->from == CAPO_SKEW_HOST_START ? "starts behind the others by" : "made the others wait",
+                     capo_text_time(rank->caused_ns, d), pm, of, capo_text_count(rank->last, n_last), n,
+                     capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by);
         return r < 0 ? NULL : text;
 }
 
@@ -136,6 +129,7 @@ int capo_judge_waits(struct capo_page *r)
         for (uint32_t i = 0; i < r->job->n_comms; i++) {
                 const struct capo_skew *k = r->job->comms[i].skew;
                 struct capo_page_wait *w = &r->waits[r->n_waits];
+                double job_ns = (double)capo_job_duration_ns(r->job) * r->job->comms[i].n_members;
 
                 if (!k || !k->n_calls)
                         continue;
@@ -143,7 +137,9 @@ int capo_judge_waits(struct capo_page *r)
                                              .stands_out = stands_out(&r->job->comms[i]),
                                              .last = k->worst,
                                              .last_share = (double)k->ranks[k->worst].last / k->n_calls,
-                                             .costs = costs(&r->job->comms[i])};
+                                             .caused_share = -1};
+                if (k->wait_share >= 0 && job_ns > 0)
+                        w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
                 w->text = sentence(r->job, w);
                 r->n_waits++;
                 if (!w->text)

@@ -16,8 +16,8 @@ struct capo_meet *capo_meet_new(uint32_t n_ranks)
         m->max_rows = (1u << 18) / n_ranks;
         m->max_rows = m->max_rows > 2048 ? 2048 : m->max_rows < 64 ? 64 : m->max_rows;
         m->n_slots = 8192;
-        m->rows = malloc(m->max_rows * sizeof *m->rows);
-        m->arrivals = malloc((size_t)m->max_rows * n_ranks * sizeof *m->arrivals);
+        m->rows = malloc((m->max_rows + CAPO_MEET_LONG) * sizeof *m->rows);
+        m->arrivals = malloc((size_t)(m->max_rows + CAPO_MEET_LONG) * n_ranks * sizeof *m->arrivals);
         m->slots = calloc(m->n_slots, sizeof *m->slots);
         if (!m->rows || !m->arrivals || !m->slots) {
                 capo_meet_free(m);
@@ -80,23 +80,15 @@ static void set_gpu(struct capo_meet_arrival *a, const struct capo_record *r)
                 a->gpu_ns = r->gpu_ns;
 }
 
-int64_t capo_meet_add(struct capo_meet *m, uint32_t rank, const struct capo_record *r)
+/* Into @slot's row, which is made when it is empty: there is room for it. */
+static int64_t add(struct capo_meet *m, uint32_t *slot, uint32_t rank, const struct capo_record *r, bool extra)
 {
         struct capo_meet_arrival *a;
         struct capo_meet_row *row;
-        uint32_t *slot;
 
-        if (!r->seq || rank >= m->n_ranks || capo_meet_hash(r->seq) > m->limit)
-                return -1;
-        slot = slot_of(m, r->seq);
         if (!*slot) {
-                if (m->n_rows == m->max_rows) {
-                        thin(m);
-                        if (m->n_rows == m->max_rows || capo_meet_hash(r->seq) > m->limit)
-                                return -1;
-                        slot = slot_of(m, r->seq);
-                }
-                m->rows[m->n_rows] = (struct capo_meet_row){.seq = r->seq, .bytes = r->bytes, .call = r->call};
+                m->rows[m->n_rows] =
+                        (struct capo_meet_row){.seq = r->seq, .bytes = r->bytes, .call = r->call, .extra = extra};
                 a = m->arrivals + (size_t)m->n_rows * m->n_ranks;
                 for (uint32_t i = 0; i < m->n_ranks; i++)
                         a[i] = (struct capo_meet_arrival){.begin = CAPO_MEET_ABSENT};
@@ -112,6 +104,68 @@ int64_t capo_meet_add(struct capo_meet *m, uint32_t rank, const struct capo_reco
         set_gpu(a, r);
         row->n_seen++;
         return (int64_t)(*slot - 1) * m->n_ranks + rank;
+}
+
+int64_t capo_meet_add(struct capo_meet *m, uint32_t rank, const struct capo_record *r)
+{
+        uint32_t *slot;
+
+        if (!r->seq || rank >= m->n_ranks || capo_meet_hash(r->seq) > m->limit)
+                return -1;
+        slot = slot_of(m, r->seq);
+        if (!*slot && m->n_rows == m->max_rows) {
+                thin(m);
+                if (m->n_rows == m->max_rows || capo_meet_hash(r->seq) > m->limit)
+                        return -1;
+                slot = slot_of(m, r->seq);
+        }
+        return add(m, slot, rank, r, false);
+}
+
+int64_t capo_meet_add_long(struct capo_meet *m, uint32_t rank, const struct capo_record *r)
+{
+        uint32_t *slot = slot_of(m, r->seq);
+
+        if (rank >= m->n_ranks || !capo_meet_is_long(m, r->seq))
+                return -1;
+        return add(m, slot, rank, r, !*slot);
+}
+
+bool capo_meet_is_long(const struct capo_meet *m, uint32_t seq)
+{
+        for (uint32_t i = 0; i < m->n_gaps; i++) {
+                if (m->gaps[i].seq == seq)
+                        return true;
+        }
+        return false;
+}
+
+void capo_meet_gap(struct capo_meet *m, uint32_t seq, uint64_t ns)
+{
+        uint32_t i = 0;
+
+        while (i < m->n_gaps && m->gaps[i].seq != seq)
+                i++;
+        if (!seq || (i < m->n_gaps ? ns <= m->gaps[i].ns : i == CAPO_MEET_LONG && ns <= m->gaps[i - 1].ns))
+                return;
+        if (i == CAPO_MEET_LONG) /* the shortest goes */
+                i--;
+        else if (i == m->n_gaps)
+                m->n_gaps++;
+        for (; i > 0 && m->gaps[i - 1].ns < ns; i--)
+                m->gaps[i] = m->gaps[i - 1];
+        m->gaps[i] = (struct capo_meet_gap){.ns = ns, .seq = seq};
+}
+
+uint32_t capo_meet_close_gaps(struct capo_meet *m, uint64_t least)
+{
+        uint32_t missing = 0;
+
+        while (m->n_gaps && m->gaps[m->n_gaps - 1].ns < least)
+                m->n_gaps--;
+        for (uint32_t i = 0; i < m->n_gaps; i++)
+                missing += !*slot_of(m, m->gaps[i].seq);
+        return missing;
 }
 
 void capo_meet_set_gpu(struct capo_meet *m, int64_t handle, uint32_t seq, const struct capo_record *group)

@@ -3,6 +3,10 @@
  * When each rank was in each sampled call of a communicator, gathered while logs stream by: a row is a call, a column a
  * rank. The sample is bounded (calls whose hashed number is below a limit that halves when the table is full), so
  * memory does not grow with the length of the job, and every rank keeps the same calls.
+ *
+ * A freeze of seconds in a long job is in one call of a million, which no sample of 2,048 would find: besides, the calls
+ * before which some rank was silent longest are noted while logs go by (capo_meet_gap()) and fetched in a second
+ * reading (capo_meet_add_long()). They stand for themselves alone, the others for all others.
  */
 #ifndef CAPO_MEET_H
 #define CAPO_MEET_H
@@ -13,6 +17,7 @@
 #include "capo/record.h"
 
 #define CAPO_MEET_ABSENT UINT64_MAX
+#define CAPO_MEET_LONG   32 /* so many calls behind the longest silences */
 
 /* When one rank was in one call. All ns since the epoch of the log they come from. */
 struct capo_meet_arrival {
@@ -26,14 +31,23 @@ struct capo_meet_row {
         uint32_t n_seen;
         uint8_t call;
         bool mismatch; /* its kind or size differs between ranks */
+        bool extra;    /* not of the hashed sample: it is here for the silence before it */
+};
+
+/* The call of the communicator that a rank made after a silence. */
+struct capo_meet_gap {
+        uint64_t ns;
+        uint32_t seq;
 };
 
 /* The sample of one communicator; NULL stands for an empty one. To be read only, but by capo_meet_*(). */
 struct capo_meet {
         uint32_t n_ranks, limit, n_rows, max_rows, n_slots;
         struct capo_meet_row *rows;
-        struct capo_meet_arrival *arrivals; /* [row * n_ranks + rank] */
-        uint32_t *slots;                    /* hash -> 1 + row */
+        struct capo_meet_arrival *arrivals;        /* [row * n_ranks + rank] */
+        uint32_t *slots;                           /* hash -> 1 + row */
+        struct capo_meet_gap gaps[CAPO_MEET_LONG]; /* longest first, a seq once */
+        uint32_t n_gaps;
 };
 
 /** capo_meet_new() - for a communicator of @n_ranks (2 or more). NULL: no memory. */
@@ -53,6 +67,19 @@ static inline uint32_t capo_meet_hash(uint32_t seq)
 /** capo_meet_add() - one call as @rank saw it: @r's times are ns since its log's epoch. Calls above the limit and ranks
  * out of range are ignored. Return: handle of the place for capo_meet_set_gpu(), -1 when not kept. */
 int64_t capo_meet_add(struct capo_meet *meet, uint32_t rank, const struct capo_record *r);
+
+/** capo_meet_gap() - a rank was silent for @ns before it made call @seq. */
+void capo_meet_gap(struct capo_meet *meet, uint32_t seq, uint64_t ns);
+
+/** capo_meet_close_gaps() - forget those shorter than @least ns. Return: how many that stay are not in the sample. */
+uint32_t capo_meet_close_gaps(struct capo_meet *meet, uint64_t least);
+
+/** capo_meet_is_long() - is @seq among the noted? */
+bool capo_meet_is_long(const struct capo_meet *meet, uint32_t seq);
+
+/** capo_meet_add_long() - capo_meet_add() of a noted call, whatever the limit; others are ignored. After the last
+ * capo_meet_add(): the sample cannot be halved any more. */
+int64_t capo_meet_add_long(struct capo_meet *meet, uint32_t rank, const struct capo_record *r);
 
 /** capo_meet_set_gpu() - GPU times of a call that was timed as part of a group: the group's. Stale handles are ignored.
  */

@@ -68,19 +68,15 @@ static void late_rank(struct capo_page *r)
         for (uint32_t i = 0; i < r->n_waits; i++) {
                 const struct capo_page_wait *w = &r->waits[i];
                 const struct capo_job_comm *c = &r->job->comms[w->comm];
-                double all = 0, share;
                 struct capo_next *next;
                 char text[32];
 
-                for (uint32_t k = 0; k < c->n_members; k++)
-                        all += c->skew->ranks[k].caused_ns;
-                share = all > 0 ? c->skew->wait_share * c->skew->ranks[w->last].caused_ns / all : 0;
-                if (!w->stands_out || share < WAIT_SHARE)
+                if (!w->stands_out || w->caused_share < WAIT_SHARE)
                         continue;
-                next = ADD(r, late_rank, c->members[w->last].rank, c->name, capo_text_percent(share, text));
+                next = ADD(r, late_rank, c->members[w->last].rank, c->name, capo_text_percent(w->caused_share, text));
                 next->comm = w->comm;
                 next->rank = c->members[w->last].rank;
-                next->share = share;
+                next->share = w->caused_share;
         }
 }
 

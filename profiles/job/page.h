@@ -48,11 +48,11 @@ struct capo_page_near {
 /* Who waits for whom on one communicator. */
 struct capo_page_wait {
         uint32_t comm;
-        bool stands_out;   /* one rank comes last clearly more often than by chance, by more than clocks may be apart */
-        uint32_t last;     /* index of the member that comes last most often */
-        double last_share; /* of the calls compared: how often it was the last to start */
-        int64_t costs;     /* index of the member that most of the waiting is for, where that is another; else -1 */
-        char *text;        /* all that in a sentence */
+        bool stands_out; /* clearly more of the waiting is for one rank than by chance, and beyond the clocks' doubt */
+        uint32_t last;   /* index of the member that most of the waiting is for */
+        double last_share;   /* of the calls compared: how often it was the last to start */
+        double caused_share; /* its caused_ns of the ranks' time in the job; < 0: not known (host times) */
+        char *text;          /* all that in a sentence */
 };
 
 /* A communicator of which nothing is compared, and the reason. */

@@ -42,21 +42,126 @@ static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, u
         return at->gpu_ns && capo_meet_is_barrier(&m->rows[i]) ? -(double)at->gpu_ns : NAN;
 }
 
-/* Fill starts[row * n_members + member] with the rows that all members are in. Returns how many. */
-static uint32_t complete_rows(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, double *starts)
+/* Calls laid side by side: start[i * n + k] of member k in row i. */
+struct laid {
+        uint32_t n; /* members */
+        uint32_t n_rows;
+        double *start;
+        const struct capo_meet_row **row;
+        bool *by_host;   /* where others have GPU times */
+        uint32_t *last;  /* who started last */
+        double *waited;  /* how long the others waited for that one, summed over them */
+        double *spread;  /* from the first start to the last */
+        double *charges; /* three values per member, 0 */
+        double *column;  /* scratch: one value per row */
+};
+
+/* Does the row say by @from when each member started? Then @to has it. */
+static bool row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i, enum capo_skew_from from, double *to)
 {
-        uint32_t n = s->job->comms[comm].n_members, n_rows = 0;
+        uint32_t n = s->job->comms[comm].n_members, k = 0;
+
+        while (k < n && !isnan(to[k] = start_of(s, comm, i, k, from)))
+                k++;
+        return k == n && !s->meets[comm]->rows[i].mismatch;
+}
+
+static double mean_of(const double *t, uint32_t n)
+{
+        double sum = 0;
+
+        for (uint32_t k = 0; k < n; k++)
+                sum += t[k] / n;
+        return sum;
+}
+
+/*
+ * How far the host's starts are from what the GPU says, over the calls that have both. Returns whether they tell the
+ * same: they differ by less than half of what there is to tell. @error: what they hardly ever differ by.
+ */
+static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, const struct laid *l,
+                        double *error)
+{
+        double *gpu = l->start, *host = l->start + l->n; /* not filled yet; there are FEW rows at least */
+        double differ = 0, told = 0;
+        uint32_t n = 0;
 
         for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++) {
-                uint32_t k = 0;
+                double worst = 0, mg, mh;
 
-                if (s->meets[comm]->rows[i].mismatch)
+                if (!row_starts(s, comm, i, from, gpu) || !row_starts(s, comm, i, CAPO_SKEW_HOST_START, host))
                         continue;
-                while (k < n && !isnan(starts[(size_t)n_rows * n + k] = start_of(s, comm, i, k, from)))
-                        k++;
-                n_rows += k == n;
+                mg = mean_of(gpu, l->n);
+                mh = mean_of(host, l->n);
+                for (uint32_t k = 0; k < l->n; k++) {
+                        double d = fabs((gpu[k] - mg) - (host[k] - mh));
+
+                        worst = fmax(worst, d);
+                        differ += d;
+                        told += fabs(gpu[k] - mg);
+                }
+                l->column[n++] = worst;
         }
-        return n_rows;
+        *error = quantile(l->column, n, 0.9);
+        return differ < told / 2;
+}
+
+static uint32_t last_of(const double *t, uint32_t n)
+{
+        uint32_t last = 0;
+
+        for (uint32_t k = 1; k < n; k++)
+                last = t[k] > t[last] ? k : last;
+        return last;
+}
+
+static double spread_of(const double *t, uint32_t n)
+{
+        double first = t[0], last = t[0];
+
+        for (uint32_t k = 1; k < n; k++) {
+                first = fmin(first, t[k]);
+                last = fmax(last, t[k]);
+        }
+        return last - first;
+}
+
+/*
+ * GPU times are of the few calls that were timed on all ranks, the host's of all. Those that were not timed are taken by
+ * the host's start where that tells the same; where it does not (work is enqueued ahead), only those behind a long
+ * silence and further apart than a host's start has been seen to err.
+ */
+static void lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, struct laid *l)
+{
+        const struct capo_meet *m = s->meets[comm];
+        double error = 0;
+        bool agrees = from != CAPO_SKEW_HOST_START && host_agrees(s, comm, from, l, &error);
+
+        for (uint32_t i = 0; i < m->n_rows; i++) {
+                double *to = l->start + (size_t)l->n_rows * l->n;
+
+                l->by_host[l->n_rows] = false;
+                if (!row_starts(s, comm, i, from, to)) {
+                        if (from == CAPO_SKEW_HOST_START || !row_starts(s, comm, i, CAPO_SKEW_HOST_START, to))
+                                continue;
+                        if (!agrees && !(capo_meet_is_long(m, m->rows[i].seq) && spread_of(to, l->n) > 10 * error))
+                                continue;
+                        l->by_host[l->n_rows] = true;
+                }
+                l->last[l->n_rows] = last_of(to, l->n);
+                l->waited[l->n_rows] = l->n * (to[l->last[l->n_rows]] - mean_of(to, l->n));
+                l->spread[l->n_rows] = spread_of(to, l->n);
+                l->row[l->n_rows++] = &m->rows[i];
+        }
+}
+
+static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, double *scratch)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++)
+                n += row_starts(s, comm, i, from, scratch);
+        return n;
 }
 
 static bool on_one_clock(const struct capo_job *job, const struct capo_job_comm *c)
@@ -97,80 +202,154 @@ static double when_last(const struct capo_job_comm *c, const struct capo_skew *s
         return quantile(column, n_last, 0.5);
 }
 
-/* What the rows say; @column has room for a value per row. */
-static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, struct capo_skew *skew,
-                      const double *starts, double *column)
+/*
+ * The waiting that each rank caused, for the whole job. Calls behind a long silence stand for themselves; the others are
+ * an even sample of all others, so their mean stands for those, with the interval of a mean of a finite population.
+ */
+static void charge(const struct capo_job_comm *c, struct capo_skew *skew, const struct laid *l,
+                   const struct capo_meet *m)
 {
-        uint32_t n = c->n_members;
-        double waited = 0;
+        double *sum = l->charges, *sq = sum + l->n, *own = sq + l->n, n, all;
 
-        for (uint32_t i = 0; i < skew->n_calls; i++) {
-                const double *t = starts + (size_t)i * n;
-                uint32_t last = 0;
-                double first = t[0];
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                uint32_t last = l->last[i];
 
-                for (uint32_t k = 1; k < n; k++) {
-                        last = t[k] > t[last] ? k : last;
-                        first = fmin(first, t[k]);
-                }
-                column[i] = t[last] - first;
-                skew->ranks[last].last++;
-                for (uint32_t k = 0; k < n; k++) {
-                        skew->ranks[k].wait_ns += (t[last] - t[k]) / skew->n_calls;
-                        skew->ranks[last].caused_ns += (t[last] - t[k]) / skew->n_calls / n;
+                if (capo_meet_is_long(m, l->row[i]->seq)) {
+                        own[last] += l->waited[i];
+                        skew->n_long++;
+                } else {
+                        sum[last] += l->waited[i];
+                        sq[last] += l->waited[i] * l->waited[i];
                 }
         }
-        skew->p50_ns = quantile(column, skew->n_calls, 0.5);
-        skew->p95_ns = quantile(column, skew->n_calls, 0.95);
-        skew->max_ns = quantile(column, skew->n_calls, 1);
-        for (uint32_t k = 0; k < n; k++) {
-                skew->ranks[k].seen = skew->n_calls;
-                waited += skew->ranks[k].wait_ns / n;
-                if (skew->ranks[k].last > skew->ranks[skew->worst].last)
-                        skew->worst = k;
-                for (uint32_t i = 0; i < skew->n_calls; i++) {
-                        const double *t = starts + (size_t)i * n;
-                        double first = t[0];
+        n = l->n_rows - skew->n_long;
+        all = c->n_calls > l->n_rows ? (double)(c->n_calls - skew->n_long) : n;
+        for (uint32_t k = 0; k < l->n; k++) {
+                struct capo_skew_rank *rank = &skew->ranks[k];
 
-                        for (uint32_t j = 1; j < n; j++)
-                                first = fmin(first, t[j]);
-                        column[i] = t[k] - first;
+                rank->caused_ns = own[k] + (n > 0 ? sum[k] * (all / n) : 0);
+                if (n > 1 && all > n)
+                        rank->caused_pm_ns =
+                                1.96 * all * sqrt(fmax(0, sq[k] - sum[k] * sum[k] / n) / (n - 1) / n * (1 - n / all));
+                if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)
+                        skew->worst = k;
+        }
+}
+
+/* The call that each rank kept the others waiting in longest: behind the median of all. That ranks come to their first
+ * call one after the other is how jobs begin. */
+static void find_holes(struct capo_skew *skew, const struct laid *l)
+{
+        _cleanup_free_ double *sorted = malloc(l->n * sizeof *sorted);
+
+        for (uint32_t i = 0; sorted && i < l->n_rows; i++) {
+                const double *t = l->start + (size_t)i * l->n;
+                double middle;
+
+                if (l->row[i]->seq < 2)
+                        continue;
+                for (uint32_t k = 0; k < l->n; k++)
+                        sorted[k] = t[k];
+                qsort(sorted, l->n, sizeof *sorted, by_value);
+                middle = sorted[(l->n - 1) / 2];
+                for (uint32_t k = 0; k < l->n; k++) {
+                        struct capo_skew_rank *rank = &skew->ranks[k];
+
+                        if (t[k] - middle <= rank->hole_ns)
+                                continue;
+                        rank->hole_ns = t[k] - middle;
+                        rank->hole_seq = l->row[i]->seq;
+                        rank->hole_call = l->row[i]->call;
                 }
-                skew->ranks[k].late_p50_ns = quantile(column, skew->n_calls, 0.5);
+        }
+}
+
+/* What the rows say. */
+static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, struct capo_skew *skew,
+                      const struct laid *l, const struct capo_meet *m)
+{
+        uint32_t n = l->n, n_even = 0;
+        const double *starts = l->start;
+        double waited = 0, *column = l->column;
+
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                const double *t = starts + (size_t)i * n;
+
+                skew->max_ns = fmax(skew->max_ns, l->spread[i]);
+                skew->ranks[l->last[i]].last++;
+                for (uint32_t k = 0; k < n; k++)
+                        skew->ranks[k].wait_ns += (t[l->last[i]] - t[k]) / l->n_rows;
+                if (!l->row[i]->extra)
+                        column[n_even++] = l->spread[i];
+        }
+        skew->p50_ns = quantile(column, n_even, 0.5);
+        skew->p95_ns = quantile(column, n_even, 0.95);
+        charge(c, skew, l, m);
+        find_holes(skew, l);
+        for (uint32_t i = 0; i < l->n_rows; i++)
+                skew->worst_max_ns =
+                        l->last[i] == skew->worst ? fmax(skew->worst_max_ns, l->spread[i]) : skew->worst_max_ns;
+        for (uint32_t k = 0; k < n; k++) {
+                skew->ranks[k].seen = l->n_rows;
+                for (uint32_t i = 0; i < l->n_rows; i++) {
+                        const double *t = starts + (size_t)i * n;
+
+                        column[i] = t[k] - t[l->last[i]] + l->spread[i];
+                }
+                skew->ranks[k].late_p50_ns = quantile(column, l->n_rows, 0.5);
+                waited += skew->ranks[k].caused_ns / n;
         }
         skew->worst_p50_ns = when_last(c, skew, starts, column, EVERYBODY);
         skew->others_p50_ns = when_last(c, skew, starts, column, OTHERS);
         skew->wait_share = -1;
         if (skew->from != CAPO_SKEW_HOST_START && capo_job_duration_ns(s->job))
-                skew->wait_share = waited * (double)c->n_calls / (double)capo_job_duration_ns(s->job);
+                skew->wait_share = waited / (double)capo_job_duration_ns(s->job);
+}
+
+static void laid_finish(struct laid *l)
+{
+        free(l->start);
+        free(l->row);
+        free(l->by_host);
+        free(l->column);
+        free(l->last);
+        free(l->waited);
+        free(l->spread);
+        free(l->charges);
 }
 
 static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_t comm)
 {
         struct capo_job_comm *c = &job->comms[comm];
         const struct capo_meet *m = s->meets[comm];
-        _cleanup_free_ double *starts = NULL, *column = NULL;
+        _cleanup_(laid_finish) struct laid l = {.n = c->n_members};
         struct capo_skew *skew;
-        uint32_t n_rows;
         enum capo_skew_from from;
 
         c->no_skew = c->n_members < 2 ? CAPO_SKEW_ONE_LOG : !m || !m->n_rows ? CAPO_SKEW_NO_CALLS : CAPO_SKEW_COMPARED;
         if (c->no_skew != CAPO_SKEW_COMPARED)
                 return 0;
-        starts = malloc((size_t)m->n_rows * c->n_members * sizeof *starts + sizeof *starts * c->n_members);
-        column = malloc(m->n_rows * sizeof *column);
+        l.start = malloc(((size_t)m->n_rows + 2) * c->n_members * sizeof *l.start);
+        l.row = malloc(m->n_rows * sizeof(struct capo_meet_row *));
+        l.by_host = malloc(m->n_rows * sizeof *l.by_host);
+        l.column = malloc(m->n_rows * sizeof *l.column);
+        l.last = malloc(m->n_rows * sizeof *l.last);
+        l.waited = malloc(m->n_rows * sizeof *l.waited);
+        l.spread = malloc(m->n_rows * sizeof *l.spread);
+        l.charges = calloc(3 * (size_t)c->n_members, sizeof *l.charges);
         skew = calloc(1, sizeof *skew);
         if (skew)
                 skew->ranks = calloc(c->n_members, sizeof *skew->ranks);
-        if (!starts || !column || !skew || !skew->ranks) {
+        if (!l.start || !l.row || !l.by_host || !l.column || !l.last || !l.waited || !l.spread || !l.charges || !skew ||
+            !skew->ranks) {
                 capo_skew_free(skew);
                 return -ENOMEM;
         }
-        for (from = CAPO_SKEW_GPU_DURATION;; from++) { /* the best source that has a few calls on all ranks */
-                n_rows = complete_rows(s, comm, from, starts);
-                if (n_rows >= FEW || from == CAPO_SKEW_HOST_START)
+        for (from = CAPO_SKEW_GPU_DURATION; from != CAPO_SKEW_HOST_START; from++) { /* the best that a few calls have */
+                if (rows_by(s, comm, from, l.start) >= FEW)
                         break;
         }
+        lay_out(s, comm, from, &l);
         for (uint32_t i = 0; i < m->n_rows; i++) {
                 if (!m->rows[i].mismatch)
                         continue;
@@ -178,17 +357,19 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                 if (!skew->mismatch_seq || m->rows[i].seq < skew->mismatch_seq)
                         skew->mismatch_seq = m->rows[i].seq;
         }
-        if (!n_rows)
+        if (!l.n_rows)
                 c->no_skew = CAPO_SKEW_NO_COMMON;
-        if (!n_rows && !skew->mismatched) {
+        if (!l.n_rows && !skew->mismatched) {
                 capo_skew_free(skew);
                 return 0;
         }
-        skew->n_calls = n_rows;
+        skew->n_calls = l.n_rows;
+        for (uint32_t i = 0; i < l.n_rows; i++)
+                skew->n_host += l.by_host[i];
         skew->from = from;
         skew->aligned = from == CAPO_SKEW_GPU_DURATION || on_one_clock(job, c);
-        if (n_rows)
-                read_rows(s, c, skew, starts, column);
+        if (l.n_rows)
+                read_rows(s, c, skew, &l, m);
         c->skew = skew;
         return 0;
 }

@@ -318,5 +318,6 @@ int capo_job_finish(struct capo_job *job)
                 qsort(job->rows, job->n_rows, sizeof *job->rows, by_key);
         if (job->n_sites)
                 qsort(job->sites, job->n_sites, sizeof *job->sites, by_host_time);
-        return capo_skew_solve(job, job->scratch->meets);
+        r = job_meet_long(job);
+        return r < 0 ? r : capo_skew_solve(job, job->scratch->meets);
 }

@@ -58,4 +58,8 @@ int job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_p
  */
 int job_add_traced_cells(struct capo_job *job, const char *path, uint32_t process, const uint32_t *comms);
 
+/** job_meet_long() - after the last log, communicators in order: calls behind long silences that the sample lacks.
+ * Return: 0, -ENOMEM. */
+int job_meet_long(struct capo_job *job);
+
 #endif

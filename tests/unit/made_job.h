@@ -70,7 +70,8 @@ static inline struct capo_job_row *made_row(struct capo_job *job, enum capo_call
         return row;
 }
 
-/* Lateness of the first communicator: @last[i] of @n_calls calls had rank i last, which cost @caused[i]. */
+/* Lateness of the first communicator: @last[i] of @n_calls calls had rank i last, for which the others waited @caused[i]
+ * ns in all; NULL: 10 us each time. */
 static inline struct capo_skew *made_skew(struct capo_job *job, uint32_t n_calls, const uint32_t *last,
                                           const double *caused)
 {
@@ -82,13 +83,15 @@ static inline struct capo_skew *made_skew(struct capo_job *job, uint32_t n_calls
                                       .p50_ns = 50000,
                                       .p95_ns = 60000,
                                       .worst_p50_ns = 50000,
+                                      .worst_max_ns = 70000,
                                       .others_p50_ns = 1000,
                                       .wait_share = 0.05,
                                       .ranks = calloc(c->n_members, sizeof *c->skew->ranks)};
         for (uint32_t i = 0; i < c->n_members; i++) {
-                c->skew->ranks[i] =
-                        (struct capo_skew_rank){.last = last[i], .seen = n_calls, .caused_ns = caused ? caused[i] : 0};
-                c->skew->worst = last[i] > last[c->skew->worst] ? i : c->skew->worst;
+                c->skew->ranks[i] = (struct capo_skew_rank){
+                        .last = last[i], .seen = n_calls, .caused_ns = caused ? caused[i] : 1e4 * last[i]};
+                c->skew->worst =
+                        c->skew->ranks[i].caused_ns > c->skew->ranks[c->skew->worst].caused_ns ? i : c->skew->worst;
         }
         return c->skew;
 }

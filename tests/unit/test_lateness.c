@@ -40,39 +40,41 @@ Test(lateness, more_than_chance_is)
         made_skew(page.job, 10000, (uint32_t[]){2000, 2000, 1624, 4376}, NULL);
         page.job->comms[0].members[3].device = 6;
         cr_assert(wait()->stands_out);
-        cr_assert_str_eq(page.waits[0].text,
-                         "dp: rank 3 (n0, GPU 6) starts last in 43.8 % of 10,000 calls compared, p50 50 "
-                         "us after the first; the others within 1.0 us (by GPU durations)");
+        cr_assert_str_eq(
+                page.waits[0].text,
+                "dp: rank 3 (n0, GPU 6) made the others wait 43.8 ms in all, 1.1 % of the job: last in 4,376 of "
+                "10,000 calls compared, p50 50 us, max 70 us after the first (by GPU durations)");
         cr_assert_eq(page.waits[0].last, 3);
 }
 
 Test(lateness, who_is_behind_nobody_does_not)
 {
-        struct capo_skew *k = made_skew(page.job, 100, (uint32_t[]){0, 0, 100, 0}, NULL);
-
-        k->worst_p50_ns = 0;
+        made_skew(page.job, 100, (uint32_t[]){0, 0, 100, 0}, (double[]){0, 0, 0, 0});
         cr_assert_not(wait()->stands_out);
 }
 
-/* Seldom last, but then by much: named beside, not instead. */
-Test(lateness, most_of_the_waiting_may_be_for_another)
+/* Seldom last, but then by much: that is the one. */
+Test(lateness, the_sum_counts_and_not_how_often)
 {
-        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 1000, 9000, 0});
-        cr_assert_eq(wait()->last, 1);
-        cr_assert_eq(page.waits[0].costs, 2);
+        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 1e6, 9e6, 0});
+        cr_assert(wait()->stands_out && page.waits[0].last == 2);
+        cr_assert_eq(page.waits[0].last_share, 0.1);
+        cr_assert_float_eq(page.waits[0].caused_share, 9e6 / 4e9, 1e-12);
 }
 
-Test(lateness, mostly_it_is_for_the_same)
+/* Of four ranks the chance is a quarter: an interval that reaches down to it says nothing. */
+Test(lateness, an_interval_that_has_chance_in_it_is_nobodys_fault)
 {
-        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 9000, 1000, 0});
-        cr_assert_eq(wait()->costs, -1);
-}
+        struct capo_skew *k = made_skew(page.job, 100, (uint32_t[]){0, 50, 50, 0}, (double[]){0, 2e6, 8e6, 0});
 
-/* Of four ranks more than 62.5 % of it. */
-Test(lateness, half_of_it_is_not_most)
-{
-        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 3750, 6250, 0});
-        cr_assert_eq(wait()->costs, -1);
+        k->ranks[2].caused_pm_ns = 5.5e6;
+        cr_assert_not(wait()->stands_out);
+        capo_page_finish(&page);
+        begin();
+        k = made_skew(page.job, 100, (uint32_t[]){0, 50, 50, 0}, (double[]){0, 2e6, 8e6, 0});
+        k->ranks[2].caused_pm_ns = 5.4e6;
+        cr_assert(wait()->stands_out);
+        cr_assert(strstr(page.waits[0].text, "wait 8.0 ms +- 5.4 ms in all"), "%s", page.waits[0].text);
 }
 
 Test(lateness, host_times_cost_nothing_known)
@@ -81,8 +83,10 @@ Test(lateness, host_times_cost_nothing_known)
 
         k->wait_share = -1;
         k->from = CAPO_SKEW_HOST_START;
-        cr_assert_eq(wait()->costs, -1);
-        cr_assert(strstr(page.waits[0].text, "within 1.0 us (when the host made the call)"));
+        cr_assert_eq(wait()->caused_share, -1);
+        cr_assert(strstr(page.waits[0].text, "starts behind the others by 6.2 us in all: last"), "%s",
+                  page.waits[0].text);
+        cr_assert(strstr(page.waits[0].text, "after the first (when the host made the call)"));
 }
 
 Test(lateness, nothing_compared_is_nothing_said)

@@ -158,3 +158,53 @@ Test(meet, nobody_leaves_a_barrier_early)
                 cr_assert_not(capo_meet_is_barrier(&row));
         }
 }
+
+/* The longest silences, each call once, and no more than so many. */
+Test(meet, long_silences_are_kept)
+{
+        struct capo_meet *m = capo_meet_new(2);
+
+        for (uint32_t i = 1; i <= CAPO_MEET_LONG + 5; i++)
+                capo_meet_gap(m, i, 10 * i);
+        cr_assert_eq(m->n_gaps, CAPO_MEET_LONG);
+        cr_assert(m->gaps[0].seq == CAPO_MEET_LONG + 5 && m->gaps[CAPO_MEET_LONG - 1].seq == 6);
+        cr_assert(!capo_meet_is_long(m, 5) && capo_meet_is_long(m, 6));
+        capo_meet_gap(m, 1, 60);
+        cr_assert_not(capo_meet_is_long(m, 1), "no longer than the shortest");
+        capo_meet_gap(m, 1, 61);
+        cr_assert(capo_meet_is_long(m, 1) && !capo_meet_is_long(m, 6));
+        capo_meet_gap(m, 1, 5000);
+        capo_meet_gap(m, 1, 70);
+        capo_meet_gap(m, 0, 9000);
+        cr_assert(m->n_gaps == CAPO_MEET_LONG && m->gaps[0].seq == 1 && m->gaps[0].ns == 5000);
+        for (uint32_t i = 1; i < m->n_gaps; i++)
+                cr_assert_leq(m->gaps[i].ns, m->gaps[i - 1].ns);
+        cr_assert_eq(capo_meet_close_gaps(m, 360), 3, "two of 360 and more, and the one of 5000");
+        cr_assert_eq(m->n_gaps, 3);
+        capo_meet_free(m);
+}
+
+Test(meet, a_full_sample_has_room_for_them)
+{
+        struct capo_meet *m = capo_meet_new(2);
+        struct capo_record r;
+        uint32_t lost = 0;
+
+        for (uint32_t i = 1; i <= 5000; i++) {
+                r = call(i);
+                capo_meet_add(m, 0, &r);
+        }
+        for (uint32_t i = 1; i <= 5000 && !lost; i++)
+                lost = capo_meet_hash(i) > capo_meet_limit(m) ? i : 0;
+        r = call(lost);
+        cr_assert_eq(capo_meet_add_long(m, 0, &r), -1, "nobody asked for it");
+        capo_meet_gap(m, lost, 1000);
+        cr_assert_eq(capo_meet_close_gaps(m, 1000), 1);
+        cr_assert_geq(capo_meet_add_long(m, 0, &r), 0);
+        cr_assert_eq(capo_meet_add_long(m, 0, &r), -1, "it is there");
+        cr_assert_geq(capo_meet_add_long(m, 1, &r), 0);
+        cr_assert(m->rows[m->n_rows - 1].seq == lost && m->rows[m->n_rows - 1].extra &&
+                  m->rows[m->n_rows - 1].n_seen == 2);
+        cr_assert_eq(capo_meet_close_gaps(m, 1000), 0);
+        capo_meet_free(m);
+}

@@ -202,7 +202,7 @@ Test(next, a_rank_that_holds_up_the_others)
 {
         const struct capo_next *n;
 
-        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 8000, 2000, 0});
+        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 160e6, 40e6, 0});
         n = judged(CAPO_NEXT_late_rank);
         cr_assert_not_null(n);
         cr_assert_str_eq(n->text,
@@ -212,15 +212,21 @@ Test(next, a_rank_that_holds_up_the_others)
         cr_assert_float_eq(n->share, 0.04, 1e-9, "only the waiting that is for it");
 }
 
-Test(next, waiting_for_others_is_not_its_doing)
+Test(next, who_is_last_most_often_is_not_blamed_for_what_another_caused)
 {
-        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 1900, 8100, 0});
+        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 38e6, 162e6, 0});
+        cr_assert_eq(judged(CAPO_NEXT_late_rank)->rank, 2);
+}
+
+Test(next, less_than_a_hundredth_is_not_worth_a_word)
+{
+        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 39.9e6, 1e6, 0});
         cr_assert_null(judged(CAPO_NEXT_late_rank));
 }
 
 Test(next, who_does_not_stand_out_is_not_blamed)
 {
-        made_skew(page.job, 100, (uint32_t[]){20, 30, 25, 25}, (double[]){0, 8000, 0, 0});
+        made_skew(page.job, 100, (uint32_t[]){20, 30, 25, 25}, (double[]){50e6, 60e6, 50e6, 50e6});
         cr_assert_null(judged(CAPO_NEXT_late_rank));
 }
 

@@ -61,23 +61,113 @@ static const struct capo_skew *solve(void)
         return job->comms[0].skew;
 }
 
-Test(skew, the_rank_that_is_last_most_often_is_the_one)
+Test(skew, the_rank_that_most_waiting_is_for_is_the_one)
 {
         const struct capo_skew *k;
 
+        job->comms[0].n_calls = 10;
         for (uint32_t i = 1; i <= 10; i++) /* rank 1 is last six times, by little; rank 2 four times, by much */
                 call(i, false, 0, i <= 6 ? 300 : 100, i <= 6 ? 200 : 90000);
         k = solve();
         cr_assert(k->n_calls == 10 && k->from == CAPO_SKEW_HOST_START && k->aligned);
         cr_assert(k->ranks[0].last == 0 && k->ranks[1].last == 6 && k->ranks[2].last == 4);
-        cr_assert_eq(k->worst, 1);
-        cr_assert_eq(k->worst_p50_ns, 300);
-        cr_assert_eq(k->others_p50_ns, 200);
+        cr_assert_float_eq(k->ranks[1].caused_ns, 6 * (300 + 100), 1e-6);
+        cr_assert_float_eq(k->ranks[2].caused_ns, 4 * (90000 + 89900), 1e-6);
+        cr_assert_eq(k->ranks[2].caused_pm_ns, 0, "all calls are compared");
+        cr_assert_eq(k->worst, 2);
+        cr_assert_eq(k->worst_p50_ns, 90000);
+        cr_assert_eq(k->worst_max_ns, 90000);
+        cr_assert_eq(k->others_p50_ns, 100);
         cr_assert_eq(k->ranks[0].late_p50_ns, 0);
         cr_assert_eq(k->ranks[2].late_p50_ns, 200);
         cr_assert_eq(k->max_ns, 90000);
         cr_assert_eq(k->wait_share, -1, "host times cost nothing that is known");
         cr_assert_float_eq(k->ranks[0].wait_ns, (6 * 300 + 4 * 90000) / 10.0, 1e-6);
+}
+
+Test(skew, what_was_not_compared_is_estimated)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t i = 1; i <= 10; i++) /* 10 of 100 calls; rank 2 is late to every other of them */
+                call(i, false, 0, 0, i % 2 ? 0 : 1000);
+        k = solve();
+        cr_assert_float_eq(k->ranks[2].caused_ns, 100 * 1000, 1e-6);
+        /* the charges are 0 or 2000: 1.96 x 100 x 1054 / sqrt(10) x sqrt(0.9) */
+        cr_assert_float_eq(k->ranks[2].caused_pm_ns, 61980.6, 1);
+}
+
+Test(skew, calls_behind_a_long_silence_stand_for_themselves)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t i = 1; i <= 10; i++)
+                call(i, false, 0, 1, i == 5 ? 9000000 : 0);
+        capo_meet_gap(meet, 5, 9 * MS);
+        k = solve();
+        cr_assert(k->n_long == 1 && k->worst == 2);
+        cr_assert_float_eq(k->ranks[2].caused_ns, 9000000 + 8999999, 1e-6);
+        cr_assert_float_eq(k->ranks[1].caused_ns, 2 * 99, 1e-6, "nine for the other 99");
+}
+
+Test(skew, the_furthest_behind_the_median_but_in_the_first_call)
+{
+        const struct capo_skew *k;
+
+        call(1, false, 0, 0, 70000);
+        call(2, false, 0, 400, 500);
+        call(3, false, 0, 100, 700);
+        k = solve();
+        cr_assert(k->ranks[2].hole_ns == 600 && k->ranks[2].hole_seq == 3);
+        cr_assert_eq(k->ranks[2].hole_call, CAPO_CALL_ALLREDUCE);
+        cr_assert(k->ranks[1].hole_ns == 0 && k->ranks[1].hole_seq == 0);
+}
+
+/* As call(), timed on the GPU or not; the host's start says the same or nothing of it. */
+static void both(uint32_t seq, bool gpu, bool host, uint64_t late)
+{
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+                uint64_t by = rank == 2 ? late : 0;
+                struct capo_record r = {.seq = seq,
+                                        .call = CAPO_CALL_ALLREDUCE,
+                                        .bytes = 8,
+                                        .t_begin = 50ull * MS * seq + (host ? by : 0),
+                                        .clock = gpu ? CAPO_CLOCK_EVENT : CAPO_CLOCK_HOST,
+                                        .gpu_ns = gpu ? (uint32_t)(10 * MS - by) : 0};
+
+                cr_assert_geq(capo_meet_add(meet, rank, &r), 0);
+        }
+}
+
+Test(skew, calls_without_a_gpu_time_are_by_the_host_where_that_tells_the_same)
+{
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 20;
+        for (uint32_t i = 1; i <= 20; i++)
+                both(i, i <= 8, true, 1000);
+        k = solve();
+        cr_assert(k->from == CAPO_SKEW_GPU_DURATION && k->n_calls == 20 && k->n_host == 12);
+        cr_assert_float_eq(k->ranks[2].caused_ns, 20 * 2000, 1e-3);
+        cr_assert_geq(k->wait_share, 0);
+}
+
+Test(skew, where_it_does_not_only_what_it_cannot_be_wrong_about)
+{
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 20;
+        for (uint32_t i = 1; i <= 8; i++)
+                both(i, true, false, 1000);
+        for (uint32_t i = 9; i <= 18; i++)
+                both(i, false, true, 1000);
+        both(19, false, true, 10000); /* the host has erred by 667: further apart than ten times that */
+        both(20, false, true, 6000);
+        capo_meet_gap(meet, 19, MS);
+        capo_meet_gap(meet, 20, MS);
+        k = solve();
+        cr_assert(k->n_calls == 9 && k->n_host == 1 && k->n_long == 1, "%u %u %u", k->n_calls, k->n_host, k->n_long);
+        cr_assert_float_eq(k->ranks[2].caused_ns, 19 * 2000 + 2 * 10000, 1e-3);
 }
 
 Test(skew, who_is_in_a_call_shortest_came_last)

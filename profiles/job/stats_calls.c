@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Single calls. Those in BLOCKs are looked at just long enough to see whether they are in the sample of
+ * profiles/job/meet.h, and that loop is the one that decides how fast a report is. Calls behind long silences that the
+ * sample lacks are fetched in a second reading, when there are any.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "profiles/job/reading.h"
+
+/* Silences of a thread that are looked at: of what the job has lasted so far. Shorter ones matter only when there are
+ * many, and then the sample has them. */
+enum { GAP_PARTS = 1024, GAP_LEAST_NS = 1000000, GAP_AHEAD = 8 };
+
+static struct capo_meet *meet_of(const struct reading *rd, uint16_t comm)
+{
+        uint32_t index = rd->comms[comm];
+        struct capo_meet **meet;
+
+        if (!index || rd->job->comms[index - 1].n_ranks < 2 || rd->ranks[comm] < 0)
+                return NULL;
+        meet = &rd->job->scratch->meets[index - 1];
+        if (!*meet && rd->job->comms[index - 1].n_ranks <= 1 << 16)
+                *meet = capo_meet_new((uint32_t)rd->job->comms[index - 1].n_ranks);
+        return *meet;
+}
+
+static bool is_collective(unsigned call)
+{
+        enum capo_call_kind kind = capo_call_kind(call);
+
+        return kind >= CAPO_KIND_ALLREDUCE && kind <= CAPO_KIND_SCATTER;
+}
+
+/* What is wanted of calls that look like this. Communicators' limits fall as calls are added, so ask again then. */
+static struct wanted want(const struct reading *rd, unsigned call, unsigned flags, uint16_t comm)
+{
+        struct capo_meet *meet;
+
+        if (flags & CAPO_RECORD_GROUP)
+                return (struct wanted){.limit = UINT32_MAX, .grouped = true};
+        if (!is_collective(call) || flags & CAPO_RECORD_CAPTURED || !(meet = meet_of(rd, comm)))
+                return (struct wanted){0};
+        return (struct wanted){.limit = capo_meet_limit(meet)};
+}
+
+void job_want_again(struct reading *rd, uint16_t comm)
+{
+        for (uint32_t i = 0; i < 65536; i++) {
+                if (rd->shapes[i].call && rd->shapes[i].comm == comm)
+                        rd->wanted[i] = want(rd, rd->shapes[i].call, rd->shapes[i].flags, comm);
+        }
+}
+
+static void group_done(struct reading *rd, const struct capo_record *group)
+{
+        uint32_t kept = 0;
+
+        for (uint32_t i = 0; i < rd->n_pending; i++) {
+                struct pending *p = &rd->pending[i];
+
+                if (p->group == group->seq)
+                        capo_meet_set_gpu(p->meet, p->handle, p->seq, group);
+                else
+                        rd->pending[kept++] = *p;
+        }
+        rd->n_pending = kept;
+}
+
+static void meet_call(struct reading *rd, const struct capo_record *r)
+{
+        struct capo_meet *meet;
+        uint32_t limit;
+        int64_t handle;
+
+        if (r->flags & CAPO_RECORD_GROUP) {
+                group_done(rd, r);
+                return;
+        }
+        meet = meet_of(rd, r->comm);
+        if (!meet)
+                return;
+        limit = capo_meet_limit(meet);
+        handle = rd->longs ? capo_meet_add_long(meet, (uint32_t)rd->ranks[r->comm], r)
+                           : capo_meet_add(meet, (uint32_t)rd->ranks[r->comm], r);
+        if (capo_meet_limit(meet) != limit)
+                job_want_again(rd, r->comm);
+        if (handle >= 0 && r->flags & CAPO_RECORD_MEMBER) {
+                if (rd->n_pending == N_PENDING) /* their groups never came: forget the oldest */
+                        memmove(rd->pending, rd->pending + 1, --rd->n_pending * sizeof *rd->pending);
+                rd->pending[rd->n_pending++] =
+                        (struct pending){.meet = meet, .handle = handle, .seq = r->seq, .group = r->group};
+        }
+}
+
+void job_seen_until(struct reading *rd, uint64_t t)
+{
+        if (t > rd->job->processes[rd->process].last_ns)
+                rd->job->processes[rd->process].last_ns = t;
+}
+
+/* The first collective from call @i on came after a silence. */
+static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint32_t i, uint64_t ns)
+{
+        for (uint32_t k = i; k < c->n && k < i + GAP_AHEAD; k++) {
+                const struct wanted *w = &rd->wanted[c->shape[k]];
+
+                if (w->limit && !w->grouped) {
+                        capo_meet_gap(meet_of(rd, rd->shapes[c->shape[k]].comm), c->seq[k], ns);
+                        return;
+                }
+        }
+}
+
+static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
+{
+        uint64_t *from = &rd->silent_from[c->thread % JOB_GAP_THREADS], begin = c->base + c->t_begin[0];
+        uint64_t least = (c->base + c->t_begin[c->n - 1]) / GAP_PARTS;
+
+        least = least < GAP_LEAST_NS ? GAP_LEAST_NS : least;
+        if (*from && begin > *from && begin - *from >= least)
+                note_gap(rd, c, 0, begin - *from);
+        for (uint32_t i = 1; i < c->n; i++) {
+                if (unlikely(c->t_begin[i] > c->t_begin[i - 1] + least))
+                        note_gap(rd, c, i, c->t_begin[i] - c->t_begin[i - 1]);
+        }
+        *from = c->base + c->t_begin[c->n - 1];
+}
+
+/* In the second reading only the noted calls are taken, and the groups that they are in. */
+static void read_long(struct reading *rd, const struct capo_log_columns *c)
+{
+        struct capo_record r;
+
+        for (uint32_t i = 0; i < c->n; i++) {
+                const struct wanted *w = &rd->wanted[c->shape[i]];
+
+                if (!w->limit || (w->grouped && !rd->n_pending) ||
+                    (!w->grouped && !capo_meet_is_long(meet_of(rd, rd->shapes[c->shape[i]].comm), c->seq[i])))
+                        continue;
+                capo_log_record(c, i, &rd->shapes[c->shape[i]], &r);
+                meet_call(rd, &r);
+        }
+}
+
+void job_read_block(struct reading *rd, const struct capo_log_frame *f)
+{
+        struct capo_job_process *p = &rd->job->processes[rd->process];
+        struct capo_log_columns c;
+        struct capo_record r;
+
+        if (capo_log_block(f, &c) < 0 || !c.n)
+                return;
+        if (rd->longs) {
+                read_long(rd, &c);
+                return;
+        }
+        find_gaps(rd, &c);
+        rd->blocks = true;
+        rd->job->processes[rd->process].n_records += rd->again ? 0 : c.n;
+        for (uint32_t i = 0; i < c.n; i++) {
+                const struct wanted *w = &rd->wanted[c.shape[i]];
+
+                if (likely(capo_meet_hash(c.seq[i]) > w->limit) || (w->grouped && !rd->n_pending) || !w->limit)
+                        continue;
+                capo_log_record(&c, i, &rd->shapes[c.shape[i]], &r);
+                meet_call(rd, &r);
+        }
+        job_seen_until(rd, c.base + c.t_begin[c.n - 1] + c.host_ns[c.n - 1]);
+        if (c.base + c.t_begin[c.n - 1] >= p->last_call.t_begin)
+                capo_log_record(&c, c.n - 1, &rd->shapes[c.shape[c.n - 1]], &p->last_call);
+}
+
+void job_read_wide(struct reading *rd, const struct capo_log_frame *f)
+{
+        struct capo_job_process *p = &rd->job->processes[rd->process];
+        struct capo_record r;
+
+        rd->blocks = true;
+        for (unsigned i = 0; capo_log_wide(f, i, &r); i++) {
+                struct wanted w = want(rd, r.call, r.flags, r.comm);
+
+                p->n_records += !rd->again;
+                if (w.limit && (rd->longs || capo_meet_hash(r.seq) <= w.limit) && r.t_begin <= r.t_end)
+                        meet_call(rd, &r);
+                job_seen_until(rd, r.t_end);
+                if (r.t_begin >= p->last_call.t_begin)
+                        p->last_call = r;
+        }
+}
+
+void job_read_shapes(struct reading *rd, const struct capo_log_frame *f)
+{
+        const struct capo_log_shape *s;
+        unsigned n = capo_log_shapes(f, &s);
+
+        for (; n--; s++) {
+                rd->shapes[s->id] = *s;
+                rd->wanted[s->id] = want(rd, s->call, s->flags, s->comm);
+        }
+}
+
+/*
+ * The recorder writes what it knows when it knows it: a log may describe a communicator, and then even the shapes of its
+ * calls, behind the calls themselves. Those are looked at once more, now that all is known; calls that are in the sample
+ * already are not taken twice.
+ */
+int job_read_again(struct reading *rd, const char *path)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log_frame f;
+        char why[256];
+        int r = capo_log_open(path, &log, why, sizeof why);
+
+        rd->again = true;
+        rd->n_pending = 0;
+        memset(rd->silent_from, 0, sizeof rd->silent_from);
+        while (r == 0 && capo_log_next(log, &f) > 0) {
+                if (f.type == CAPO_FRAME_SHAPE)
+                        job_read_shapes(rd, &f);
+                else if (f.type == CAPO_FRAME_BLOCK)
+                        job_read_block(rd, &f);
+                else if (f.type == CAPO_FRAME_WIDE)
+                        job_read_wide(rd, &f);
+        }
+        return r;
+}
+
+struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct capo_log *log)
+{
+        struct reading *rd = calloc(1, sizeof *rd);
+
+        if (!rd)
+                return NULL;
+        *rd = (struct reading){.job = job,
+                               .log = log,
+                               .process = process,
+                               .comms = calloc(65536, sizeof *rd->comms),
+                               .ranks = calloc(65536, sizeof *rd->ranks),
+                               .shapes = calloc(65536, sizeof *rd->shapes),
+                               .wanted = calloc(65536, sizeof *rd->wanted)};
+        if (rd->comms && rd->ranks && rd->shapes && rd->wanted)
+                return rd;
+        job_reading_free(rd);
+        return NULL;
+}
+
+void job_reading_free(struct reading *rd)
+{
+        free(rd->comms);
+        free(rd->ranks);
+        free(rd->shapes);
+        free(rd->wanted);
+        free(rd->cells.at);
+        free(rd->sites.at);
+        free(rd);
+}
+
+static int fetch_long(struct capo_job *job, uint32_t process)
+{
+        struct reading *rd = job_reading_new(job, process, NULL);
+        int r;
+
+        if (!rd)
+                return -ENOMEM;
+        rd->longs = true;
+        for (uint32_t k = 0; k < job->n_comms; k++) {
+                for (uint32_t i = 0; i < job->comms[k].n_members; i++) {
+                        const struct capo_job_member *m = &job->comms[k].members[i];
+
+                        if (m->process != process)
+                                continue;
+                        rd->comms[m->id] = k + 1;
+                        rd->ranks[m->id] = m->rank;
+                }
+        }
+        r = job_read_again(rd, job->processes[process].path);
+        job_reading_free(rd);
+        return r;
+}
+
+/* A log that cannot be read a second time leaves these calls incomplete: they are not compared. */
+int job_meet_long(struct capo_job *job)
+{
+        uint64_t least = capo_job_duration_ns(job) / GAP_PARTS;
+        uint32_t missing = 0;
+
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                if (job->scratch->meets[i])
+                        missing += capo_meet_close_gaps(job->scratch->meets[i], least);
+        }
+        for (uint32_t i = 0; missing && i < job->n_processes; i++) {
+                if (fetch_long(job, i) == -ENOMEM)
+                        return -ENOMEM;
+        }
+        return 0;
+}

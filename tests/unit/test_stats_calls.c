@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A freeze in one call of twenty thousand, which the sample does not have, is found and fetched. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <criterion/criterion.h>
+
+#include "profiles/job/skew.h"
+#include "profiles/job/stats.h"
+#include "tests/golden/gen_log.h"
+
+enum { CALLS = 20000, BLOCK = 4000, US = 1000 };
+
+static char paths[2][64];
+
+/* Calls 10 us apart; @frozen ns of silence before call @seq in rank 1, which rank 0 then shows before the next one. */
+static void write_log(unsigned rank, uint32_t seq, uint64_t frozen)
+{
+        static uint32_t t[BLOCK], host[BLOCK], seqs[BLOCK];
+        static uint16_t shape[BLOCK];
+        struct capo_log_end end = {.calls = CALLS, .clean = 1};
+        uint64_t now = 1;
+        struct gen_log g;
+
+        gen_log_open(&g, paths[rank], 100 + rank);
+        gen_log_text(&g, CAPO_FRAME_INFO, "host\tn0");
+        gen_log_comm(&g, (struct capo_log_comm){.uid = 7, .id = 1, .rank = (int32_t)rank, .n_ranks = 2, .color = -1},
+                     "dp");
+        gen_log_shapes(&g, &(struct capo_log_shape){.bytes = 8, .comm = 1, .call = CAPO_CALL_ALLREDUCE}, 1);
+        for (uint32_t i = 0; i < CALLS;) {
+                uint32_t n = 0;
+                uint64_t base = now;
+
+                for (; i < CALLS && n < BLOCK && now - base < 4000000000; i++, n++) {
+                        t[n] = (uint32_t)(now - base);
+                        host[n] = 1;
+                        seqs[n] = i + 1;
+                        now += 10 * US + (i + 2 == seq + (rank == 0) ? frozen : 0);
+                }
+                gen_log_block(&g, base, 1, n, t, host, seqs, shape, NULL, NULL);
+        }
+        end.t_ns = now;
+        gen_log_frame(&g, CAPO_FRAME_END, &end, sizeof end);
+        gen_log_close(&g);
+}
+
+static struct capo_job *read_both(uint32_t seq, uint64_t frozen)
+{
+        struct capo_job *job = capo_job_new();
+        char why[256];
+
+        for (unsigned i = 0; i < 2; i++) {
+                snprintf(paths[i], sizeof paths[i], "/tmp/capo-test-calls-%d.%u", (int)getpid(), i);
+                write_log(i, seq, frozen);
+                cr_assert_eq(capo_job_add_log(job, paths[i], why, sizeof why, NULL, NULL), 0, "%s", why);
+        }
+        job->comms[0].n_calls = CALLS; /* the logs have no cells */
+        cr_assert_eq(capo_job_finish(job), 0);
+        unlink(paths[0]);
+        unlink(paths[1]);
+        cr_assert_not_null(job->comms[0].skew);
+        return job;
+}
+
+/* Never in a sample of less than half of the calls. */
+static uint32_t lost(uint32_t from)
+{
+        while (capo_meet_hash(from) <= UINT32_MAX / 2)
+                from++;
+        return from;
+}
+
+static void found(uint64_t frozen)
+{
+        uint32_t seq = lost(9000);
+        struct capo_job *job = read_both(seq, frozen);
+        const struct capo_skew *k = job->comms[0].skew;
+
+        cr_assert(k->n_long >= 1 && k->n_long <= 2 && k->n_calls < 2100, "%u of %u", k->n_long, k->n_calls);
+        cr_assert_eq(k->worst, 1);
+        cr_assert_eq(k->max_ns, (double)frozen);
+        cr_assert_eq(k->ranks[1].caused_ns, (double)frozen, "once, not for all calls that were not compared");
+        cr_assert(k->ranks[1].hole_seq == seq && k->ranks[1].hole_ns == (double)frozen);
+        cr_assert(job->processes[1].last_call.seq == CALLS && job->processes[1].n_records == CALLS);
+        capo_job_free(job);
+}
+
+Test(stats_calls, a_freeze_is_not_lost)
+{
+        found(500ull * 1000 * US);
+}
+
+/* The two calls are in blocks of their own: a block holds four seconds. */
+Test(stats_calls, nor_one_that_a_block_ends_before)
+{
+        found(12000ull * 1000 * US);
+}
+
+Test(stats_calls, where_nothing_is_silent_nothing_is_read_twice)
+{
+        struct capo_job *job = read_both(0, 0);
+
+        cr_assert_eq(job->comms[0].skew->n_long, 0);
+        cr_assert_eq(job->comms[0].skew->max_ns, 0);
+        capo_job_free(job);
+}
