@@ -6,7 +6,6 @@
 
 #include "tuner/comm_name.h"
 #include "tuner/tuner_env.h"
-#include "tuner/version.h"
 
 Test(comm_name, newest_of_256)
 {
@@ -39,14 +38,4 @@ Test(tuner_env, read_once)
         cr_assert_str_eq(capo_tuner_env()->profile, "first");
         setenv("CAPO_PROFILE", "second", 1);
         cr_assert_str_eq(capo_tuner_env()->profile, "first");
-}
-
-static void logger(int level, unsigned long flags, const char *file, int line, const char *format, ...)
-{
-}
-
-Test(version, of_what_is_not_nccl)
-{
-        cr_assert_eq(capo_nccl_version(NULL), 0, "no libnccl.so.2 is loaded here");
-        cr_assert_eq(capo_nccl_version((capo_nccl_log)logger), 0, "a logger of a program without ncclGetVersion");
 }
