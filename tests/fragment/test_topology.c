@@ -185,3 +185,35 @@ Test(topology, busid)
                         cr_assert_str_eq(out, rows[i].canonical);
         }
 }
+
+/* hwloc's recording of a DGX-2H: which GPUs are on which board, by their links to its six switches and by PCI. */
+Test(topology, dgx2_by_hwloc)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        char why[256];
+
+        cr_assert_eq(capo_topology_read(DATA "dgx2-lstopo.xml", 0, 0, &t, why, sizeof why), 0, "%s", why);
+        cr_assert(t->pci_known);
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                unsigned switches = 0;
+
+                cr_assert_eq(t->gpus[i].dev, i);
+                cr_assert_eq(t->gpus[i].sm, 70);
+                cr_assert_eq(t->gpus[i].cpu, i / 8);
+                for (size_t k = 0; k < t->n_links; k++) {
+                        if (t->links[k].from != (int)i)
+                                continue;
+                        cr_assert_eq(t->links[k].end, CAPO_END_SWITCH);
+                        cr_assert_eq(t->links[k].count, 1);
+                        switches |= 1u << t->links[k].to;
+                }
+                cr_assert_eq(switches, 0x3fu << 6 * (i / 8), "gpu %zu: %x", i, switches);
+                cr_assert_eq(t->gpu_path[i], !i      ? CAPO_PATH_SELF
+                                             : i < 4 ? CAPO_PATH_PXB
+                                             : i < 8 ? CAPO_PATH_PHB
+                                                     : CAPO_PATH_SYS);
+        }
+        cr_assert_str_eq(t->gpus[0].busid, "0000:34:00.0");
+        cr_assert_str_eq(t->gpus[15].busid, "0000:e7:00.0");
+        cr_assert_eq(capo_topology_gpu_by_busid(t, "5E:00.0"), 7);
+}
