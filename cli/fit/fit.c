@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo fit: measurements in, a profile and the reasons for it out. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,36 @@ static bool two_kinds(const struct capo_fit *fit)
         return false;
 }
 
+static bool any_unknown(const struct capo_samples *set)
+{
+        for (size_t i = 0; i < set->n; i++) {
+                if (set->runs[set->v[i].run].left_out)
+                        return true;
+        }
+        return false;
+}
+
+/* An empty profile: nothing is certain, so all is left to NCCL. An exit status. */
+static int nothing_certain(struct job *j, const char *why)
+{
+        struct capo_profile *profile = capo_profile_new(j->name ? j->name : "");
+        int status = CAPO_EXIT_FAIL;
+
+        capo_warn("fit: %s", why);
+        if (!profile || who_and_when(profile) < 0)
+                capo_error("fit: no memory");
+        else if (!j->out || write_file(j->out, write_profile, profile) == 0)
+                status = CAPO_EXIT_OK;
+        if (status == CAPO_EXIT_OK && j->json)
+                puts("{\"rules\": 0, \"series\": []}");
+        else if (status == CAPO_EXIT_OK) {
+                printf("0 rules, 0 rows%s%s\n", j->out ? ": wrote " : "", j->out ? j->out : "");
+                fit_page_uncertain(&j->set);
+        }
+        capo_profile_free(profile);
+        return status;
+}
+
 /* --model without anything measured. An exit status. */
 static int model_alone(struct job *j)
 {
@@ -220,6 +251,10 @@ static int run(void *options, int n, char **words)
         cli_inputs_left_out(&j->set);
         r = capo_fit_make(&j->set, &j->options, &fit, &fault);
         cli_progress_end();
+        if (r == -ENODATA && any_unknown(&j->set)) {
+                status = nothing_certain(j, fault.text);
+                goto end;
+        }
         if (r < 0) {
                 capo_error("fit: %s", fault.text[0] ? fault.text : strerror(-r));
                 goto end;
@@ -293,7 +328,8 @@ const struct cli_command fit_command = {
                 "  capo fit capo-logs/ -o mycluster.json\n"
                 "  capo fit default-*.txt --algo ring ring-*.txt --algo tree --proto ll128 tree-*.txt -o mycluster.json\n"
                 "  capo fit --model '{1,2,3}+{0-4}' --platform dgx1v -o fragment.json",
-        .status = "0; 1 there is nothing to fit, or something failed; 2 wrong command line.",
+        .status =
+                "0, also when nothing is certain and the profile is empty; 1 there is nothing to fit, or something failed; 2 wrong command line.",
         .operand = "INPUT",
         .most = UINT_MAX,
         .size = sizeof(struct job),

@@ -206,3 +206,23 @@ void fit_page(const struct capo_samples *set, const struct capo_fit *fit, const 
         for (int i = 0; i < fit->n_series; i++)
                 series_page(&fit->series[i], page);
 }
+
+void fit_page_uncertain(const struct capo_samples *set)
+{
+        const struct capo_sample *lo = set->v, *hi = set->v;
+        char a[24], b[24];
+
+        for (size_t i = 0; i < set->n; i++) {
+                const struct capo_sample *s = &set->v[i];
+
+                if (capo_coll_of_call(lo->call) < 0)
+                        lo = hi = s;
+                lo = s->call == lo->call && s->bytes < lo->bytes ? s : lo;
+                hi = s->call == lo->call && s->bytes > hi->bytes ? s : hi;
+        }
+        puts("would help most: a run that says what was forced in it, and one of NCCL's own choice");
+        if (set->n && capo_coll_of_call(lo->call) >= 0)
+                printf("capo sweep --coll %s --sizes %s..%s -- COMMAND\n",
+                       capo_coll_word((enum capo_coll)capo_coll_of_call(lo->call)), short_size(lo->bytes, a, sizeof a),
+                       short_size(hi->bytes, b, sizeof b));
+}

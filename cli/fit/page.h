@@ -13,6 +13,9 @@ struct fit_page {
 
 void fit_page(const struct capo_samples *set, const struct capo_fit *fit, const struct fit_page *page);
 
+/** fit_page_uncertain() - there are measurements, but of none is it certain what ran: what to measure. */
+void fit_page_uncertain(const struct capo_samples *set);
+
 /** fit_runs() - a line for each run: what it is taken for, and why. */
 void fit_runs(const struct capo_samples *set);
 
