@@ -38,13 +38,16 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* a key's value may be a pointer to anything */
 #endif
 
+/* What is glibc's is not hidden. */
+#define DEFAULT __attribute__((visibility("default")))
+
 /* OLD(result, name, parameters, arguments) */
-#define OLD(result, name, params, args)                         \
-        result old_##name params __asm__("capo_old_" #name);    \
-        __asm__(".symver capo_old_" #name "," #name "@" FIRST); \
-        result name params                                      \
-        {                                                       \
-                return old_##name args;                         \
+#define OLD(result, name, params, args)                              \
+        result old_##name params __asm__("capo_old_" #name) DEFAULT; \
+        __asm__(".symver capo_old_" #name "," #name "@" FIRST);      \
+        result name params                                           \
+        {                                                            \
+                return old_##name args;                              \
         }
 
 /* Moved into libc by 2.34. */
@@ -133,7 +136,7 @@ int capo_lstat64(const char *path, void *out)
  * where there is one (it takes no lock), else what libgcc did before: the walk over all objects.
  */
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
-void *old_dlvsym(void *handle, const char *name, const char *version) __asm__("capo_old_dlvsym");
+void *old_dlvsym(void *handle, const char *name, const char *version) __asm__("capo_old_dlvsym") DEFAULT;
 __asm__(".symver capo_old_dlvsym,dlvsym@" FIRST);
 
 struct find {
