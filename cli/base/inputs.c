@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,85 @@ void cli_inputs_filter(const struct capo_store_filter *filter)
         filter_in_force = filter;
 }
 
+/* The imports of a store, and what their samples come to. */
+struct imports {
+        struct import {
+                int64_t id;
+                size_t n; /* samples */
+                uint64_t sum;
+        } * v;
+        size_t n;
+        bool no_memory;
+};
+
+static void imports_finish(struct imports *imports)
+{
+        free(imports->v);
+}
+
+static void add_import(const struct capo_store_import *m, void *user)
+{
+        struct imports *i = user;
+
+        if (capo_array_room(&i->v, i->n, sizeof *i->v) < 0)
+                i->no_memory = true;
+        else
+                i->v[i->n++] = (struct import){.id = m->id};
+}
+
+/* Of the samples from @first on, whatever their order; runs by their place behind @run. */
+static uint64_t sum_of(const struct capo_samples *set, size_t first, uint32_t run)
+{
+        uint64_t sum = 0;
+
+        for (size_t i = first; i < set->n; i++) {
+                struct capo_sample s = set->v[i];
+                uint64_t h = 0xcbf29ce484222325u;
+
+                s.run -= run;
+                for (size_t k = 0; k < offsetof(struct capo_sample, reserved); k++)
+                        h = (h ^ ((unsigned char *)&s)[k]) * 0x100000001b3u;
+                sum += h;
+        }
+        return sum;
+}
+
+static void drop_from(struct capo_samples *set, size_t sample, size_t run)
+{
+        while (set->n_runs > run)
+                free(set->runs[--set->n_runs].source);
+        set->n = sample;
+}
+
+/* One import after the other: the same measurements added twice are no evidence. A few samples may be alike by chance. */
+static int read_imports(struct capo_store *store, const struct capo_store_filter *filter, struct capo_samples *set,
+                        char *error, size_t room)
+{
+        enum { BY_CHANCE = 4 };
+        _cleanup_(imports_finish) struct imports all = {0};
+        struct capo_store_filter one = *filter;
+        int r = capo_store_list(store, add_import, &all, error, room);
+
+        for (size_t i = 0; i < all.n && r >= 0; i++) {
+                size_t n = set->n, runs = set->n_runs, k = 0;
+
+                if (filter->import && filter->import != all.v[i].id)
+                        continue;
+                one.import = all.v[i].id;
+                r = capo_store_read(store, &one, set, error, room);
+                all.v[i].n = set->n - n;
+                all.v[i].sum = sum_of(set, n, (uint32_t)runs);
+                while (all.v[k].n != all.v[i].n || all.v[k].sum != all.v[i].sum)
+                        k++;
+                if (k == i || all.v[i].n < BY_CHANCE)
+                        continue;
+                capo_samples_note(set, "import %lld has the same measurements as import %lld: counted once",
+                                  (long long)all.v[i].id, (long long)all.v[k].id);
+                drop_from(set, n, runs);
+        }
+        return all.no_memory ? -ENOMEM : r;
+}
+
 static int read_store(const char *path, struct capo_samples *set, char *error, size_t room)
 {
         static const struct capo_store_filter everything;
@@ -166,7 +246,7 @@ static int read_store(const char *path, struct capo_samples *set, char *error, s
 
         if (r < 0)
                 return r;
-        r = capo_store_read(store, filter_in_force ? filter_in_force : &everything, set, error, room);
+        r = read_imports(store, filter_in_force ? filter_in_force : &everything, set, error, room);
         capo_store_close(store);
         set->n_files++;
         if (r >= 0 && set->n == before) {

@@ -162,6 +162,25 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
              "again.");
 }
 
+/* The size is there, but not on the communicator that was asked for. */
+static void say_others(struct explain *e, const struct capo_job *job)
+{
+        const char *asked = e->comm;
+        char names[400] = "";
+        size_t used = 0;
+
+        e->comm = NULL;
+        for (uint32_t i = 0; i < job->n_rows && used < sizeof names - 64; i++) {
+                const char *name = job->rows[i].comm == CAPO_NO_COMM ? "-" : job->comms[job->rows[i].comm].name;
+
+                if (wanted(e, job, &job->rows[i]) && !strstr(names, name))
+                        used += (size_t)snprintf(names + used, sizeof names - used, "%s%.60s", used ? ", " : "", name);
+        }
+        capo_error("%s: no communicator \"%s\" has %s of %s; these have: %s", e->log, asked ? asked : "-",
+                   capo_call_name(e->call), e->size, names);
+        e->comm = asked;
+}
+
 int explain_recorded(struct explain *e)
 {
         _cleanup_(capo_job_freep) struct capo_job *job = cli_job_load(e->log);
@@ -177,8 +196,7 @@ int explain_recorded(struct explain *e)
         for (uint32_t i = 0; i < job->n_rows; i++)
                 any |= wanted(e, job, &job->rows[i]);
         if (!any) {
-                capo_error("%s: no communicator \"%s\" has %s of %s", e->log, e->comm, capo_call_name(e->call),
-                           e->size);
+                say_others(e, job);
                 return CAPO_EXIT_FAIL;
         }
         if (e->json) {

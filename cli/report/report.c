@@ -4,6 +4,7 @@
  * be said about them; the faces (faces.def) say it.
  */
 #include <errno.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,41 @@ static const struct {
 #include "cli/report/faces.def"
 };
 
+/* The names that there are, each once: for who asked for another. */
+static void say_names(const char *what, const char *asked, const struct capo_job *job, bool calls)
+{
+        char text[400] = "";
+        size_t used = 0;
+
+        for (uint32_t i = 0; i < (calls ? job->n_rows : job->n_comms) && used < sizeof text - 64; i++) {
+                const char *name = calls ? capo_call_name(job->rows[i].call) : job->comms[i].name;
+                bool said = false;
+
+                for (uint32_t k = 0; k < i && calls && !said; k++)
+                        said = job->rows[k].call == job->rows[i].call;
+                if (!said)
+                        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.60s", used ? ", " : "", name);
+        }
+        capo_error("%s: no %s \"%s\"; there %s: %s", what, calls ? "call" : "communicator", asked,
+                   strchr(text, ',') ? "are" : "is", used ? text : "none");
+}
+
+/* A filter that lets nothing through is a mistake, not an empty page. */
+static int check_filter(const struct capo_page *r)
+{
+        bool comm = !r->only_comm, call = !r->only_call;
+
+        for (uint32_t i = 0; i < r->job->n_comms && !comm; i++)
+                comm = fnmatch(r->only_comm, r->job->comms[i].name, 0) == 0;
+        for (uint32_t i = 0; i < r->job->n_rows && !call; i++)
+                call = r->job->rows[i].call == r->only_call;
+        if (!comm)
+                say_names(r->what, r->only_comm, r->job, false);
+        else if (!call)
+                say_names(r->what, capo_call_name(r->only_call), r->job, true);
+        return comm && call ? 0 : -ENOENT;
+}
+
 static int make(struct capo_page *r, const struct report_options *o, const struct capo_log_paths *paths)
 {
         r->job = capo_job_new();
@@ -143,6 +179,8 @@ static int make(struct capo_page *r, const struct report_options *o, const struc
         }
         if (capo_job_finish(r->job) < 0 || capo_fabric_job_new(r->job, &r->fabric) < 0)
                 return -ENOMEM;
+        if (check_filter(r) < 0)
+                return -ENOENT;
         if ((o->topo || o->platform) && report_ceilings(r, o) < 0)
                 return -EINVAL;
         return capo_judge(r);
@@ -180,7 +218,7 @@ static int run(void *options, int n, char **words)
         if (make(&r, o, &paths) < 0)
                 return CAPO_EXIT_FAIL;
         e = faces[o->face].write(&r, stdout);
-        if (e < 0 && e != -EPIPE)
+        if (e < 0 && e != -EPIPE && !ferror(stdout))
                 capo_error("report: cannot write: %s", strerror(-e));
         for (size_t i = 0; i < REPORT_FACES && e == 0; i++) {
                 if (o->beside[i])
@@ -242,7 +280,8 @@ const struct cli_command report_command = {
                 "\n"
                 "  capo run -- torchrun --nproc-per-node 8 train.py && capo report capo-logs/\n"
                 "  capo report --json logs/ | jq '.rows[] | select(.call == \"AllReduce\") | {bytes, busbw_gbs}'",
-        .status = "0; 1 when there is no log to report, 2 for a wrong command line.",
+        .status =
+                "0; 1 when there is no log to report or nothing of that --comm or --call, 2 for a wrong command line.",
         .operand = "FILE",
         .missing = "which logs? expected a folder or files",
         .least = 1,

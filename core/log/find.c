@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "capo/log.h"
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/util.h"
@@ -288,6 +290,75 @@ static int add_folder(const char *folder, unsigned long number, struct capo_log_
         return take_job(&f, folder, job, out);
 }
 
+/* A log by its beginning, which has the time of its process to the ns, and its size. */
+struct face {
+        struct capo_log_header header;
+        uint64_t size;
+        size_t at; /* in the list of paths */
+};
+
+static int by_face(const void *a, const void *b)
+{
+        const struct face *x = a, *y = b;
+        int r = memcmp(&x->header, &y->header, sizeof x->header);
+
+        if (r == 0 && x->size != y->size)
+                r = x->size < y->size ? -1 : 1;
+        return r ? r : (x->at > y->at) - (x->at < y->at);
+}
+
+static bool same_content(const char *a, const char *b)
+{
+        _cleanup_fclose_ FILE *x = fopen(a, "re"), *y = fopen(b, "re");
+        char at_x[16384], at_y[16384];
+        size_t n = 1;
+
+        while (x && y && n) {
+                n = fread(at_x, 1, sizeof at_x, x);
+                if (fread(at_y, 1, sizeof at_y, y) != n || memcmp(at_x, at_y, n) != 0)
+                        return false;
+        }
+        return x && y;
+}
+
+/* A log that is there twice, under two names or as a copy, is counted once. */
+static int drop_copies(struct capo_log_paths *out)
+{
+        _cleanup_free_ struct face *face = calloc(out->n + 1, sizeof *face);
+        size_t n = 0, kept = 0;
+
+        if (!face)
+                return -ENOMEM;
+        for (size_t i = 0; i < out->n; i++) {
+                _cleanup_close_ int fd = open(out->path[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+                struct stat st;
+
+                if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+                    read(fd, &face[n].header, sizeof face[n].header) != (ssize_t)sizeof face[n].header)
+                        continue;
+                face[n].size = (uint64_t)st.st_size;
+                face[n++].at = i;
+        }
+        if (n)
+                qsort(face, n, sizeof *face, by_face);
+        for (size_t i = 0, first = 0; i < n; i++) {
+                if (i == first || face[i].size != face[first].size ||
+                    memcmp(&face[i].header, &face[first].header, sizeof face[i].header) != 0) {
+                        first = i;
+                } else if (same_content(out->path[face[first].at], out->path[face[i].at])) {
+                        capo_warn("%s is the same log as %s: counted once", out->path[face[i].at],
+                                  out->path[face[first].at]);
+                        free(steal(&out->path[face[i].at]));
+                }
+        }
+        for (size_t i = 0; i < out->n; i++) {
+                if (out->path[i])
+                        out->path[kept++] = out->path[i];
+        }
+        out->n = kept;
+        return 0;
+}
+
 /* "DIR@N": *number, and DIR, to be freed; NULL when @arg is none. */
 static char *numbered(const char *arg, unsigned long *number)
 {
@@ -331,7 +402,7 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                         return r;
                 }
         }
-        return 0;
+        return drop_copies(out);
 }
 
 int capo_log_find_jobs(const char *folder, struct capo_log_paths **jobs, size_t *n_jobs)
@@ -351,8 +422,10 @@ int capo_log_find_jobs(const char *folder, struct capo_log_paths **jobs, size_t 
         if (!*jobs)
                 return -ENOMEM;
         *n_jobs = (size_t)f.n_jobs;
-        for (size_t i = 0; i < *n_jobs && r == 0; i++)
+        for (size_t i = 0; i < *n_jobs && r == 0; i++) {
                 r = take_job(&f, folder, (uint32_t)i, &(*jobs)[i]);
+                r = r < 0 ? r : drop_copies(&(*jobs)[i]);
+        }
         return r;
 }
 

@@ -19,7 +19,8 @@ struct capo_log_paths {
  *
  * A folder has logs (*.capo) or folders of logs (capo-logs/). Which of them are of one job core/log/jobs.h finds out: a
  * folder may hold several, and the ranks of one may be in several folders. One line says what else there is. FOLDER@N is
- * its Nth job, the oldest first. Logs that cannot be read come with any job. A folder without any logs adds nothing but
+ * its Nth job, the oldest first. Logs that cannot be read come with any job. A log that is
+ * there twice is taken once, and a line says so. A folder without any logs adds nothing but
  * itself to out->folder.
  *
  * Return: 0; -ENOMEM; -errno with @why: "PATH: cause".

@@ -61,6 +61,9 @@ void capo_samples_free(struct capo_samples *set)
                 free(set->runs[i].source);
         for (size_t i = 0; i < set->n_notes; i++)
                 free(set->notes[i]);
+        for (size_t i = 0; i < set->n_known; i++)
+                free(set->files[i].path);
+        free(set->files);
         free(set->runs);
         free(set->notes);
         free(set->v);
@@ -255,7 +258,38 @@ static int no_measurement(const struct capo_input *in, bool rejected)
         return -ENODATA;
 }
 
-static int import_file(struct capo_input *in)
+/* FNV-1a of what was read: all of a text; of a log its beginning, which has the time and the process. */
+static uint64_t hash_of(const void *from, size_t n, uint64_t h)
+{
+        const unsigned char *bytes = from;
+
+        for (size_t i = 0; i < n; i++)
+                h = (h ^ bytes[i]) * 0x100000001b3u;
+        return h;
+}
+
+/* The same measurements again are no evidence. Return: 1 when they are, after a note; 0 the first time; -ENOMEM. */
+static int read_before(struct capo_input *in, uint64_t file_size)
+{
+        struct capo_samples *set = in->set;
+        struct capo_samples_file file = {.size = file_size, .hash = hash_of(in->text, in->size, 0xcbf29ce484222325u)};
+
+        if (in->label) /* who says that it is of another release or layout means another measurement */
+                file.hash = hash_of(in->label, sizeof *in->label, file.hash);
+        for (size_t i = 0; i < set->n_known; i++) {
+                if (set->files[i].size != file.size || set->files[i].hash != file.hash)
+                        continue;
+                capo_samples_note(set, "%s has the same content as %s: counted once", in->path, set->files[i].path);
+                set->n_again++;
+                return 1;
+        }
+        if (capo_array_room(&set->files, set->n_known, sizeof *set->files) < 0 || !(file.path = strdup(in->path)))
+                return -ENOMEM;
+        set->files[set->n_known++] = file;
+        return 0;
+}
+
+static int import_file(struct capo_input *in, uint64_t file_size)
 {
         enum { HEAD = 65536 };
         const struct importer *format = importers;
@@ -273,8 +307,10 @@ static int import_file(struct capo_input *in)
         in->set->n_files++;
         while (!format->known(in->text, in->size)) /* the last knows everything */
                 format++;
-        if (!format->whole)
-                return format->read(in);
+        if (!format->whole) {
+                r = read_before(in, file_size);
+                return r ? (r < 0 ? r : 0) : format->read(in);
+        }
         if (in->size == HEAD) {
                 free(in->text);
                 in->text = NULL;
@@ -286,6 +322,9 @@ static int import_file(struct capo_input *in)
         }
         if (memchr(in->text, 0, in->size))
                 return capo_input_error(in, 0, "binary, and not a capo log");
+        r = read_before(in, in->size);
+        if (r)
+                return r < 0 ? r : 0;
         r = format->read(in);
         return r == 0 && in->set->n == before ? no_measurement(in, in->set->n_rejected > rejected) : r;
 }
@@ -301,7 +340,7 @@ static int import_folder(struct capo_input *in, unsigned depth)
 {
         struct dirent **names;
         int n = scandir(in->path, &names, visible, alphasort), r = 0;
-        size_t before = in->set->n;
+        size_t before = in->set->n + in->set->n_again;
 
         if (n < 0) {
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(errno));
@@ -321,7 +360,7 @@ static int import_folder(struct capo_input *in, unsigned depth)
                 free(names[i]);
         }
         free(names);
-        if (r >= 0 && in->set->n == before && depth == 0 && in->logs->n == 0) {
+        if (r >= 0 && in->set->n + in->set->n_again == before && depth == 0 && in->logs->n == 0) {
                 snprintf(in->error, in->room, "%s: no measurement in this folder", in->path);
                 return -ENODATA;
         }
@@ -341,7 +380,7 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
                 return depth < 8 ? import_folder(in, depth) : 0;
         if (in_folder && !S_ISREG(st.st_mode))
                 return 0;
-        r = import_file(in);
+        r = import_file(in, (uint64_t)st.st_size);
         free(in->text);
         in->text = NULL;
         if ((r == -ENODATA || r == -EINVAL || r == -EACCES || r == -EIO) && in_folder) { /* the others are used */

@@ -86,6 +86,11 @@ struct capo_samples {
         size_t n_rejected; /* runs */
         size_t n_files;
         size_t n_empty; /* rows of size 0 */
+        struct capo_samples_file {
+                char *path;
+                uint64_t size, hash;
+        } * files; /* that were read: one of the same content is not counted again */
+        size_t n_known, n_again;
 };
 
 /* What the user says about the inputs that follow on the command line; 0, "" and UNKNOWN say nothing. */
@@ -103,7 +108,8 @@ struct capo_label {
  * @path:  a file, or a folder: then every regular file in it and below that is not hidden; in a folder, files that
  *         cannot be read are noted, and the others are used
  * @label: what the user says about it, or NULL
- * @set:   samples, runs and notes are appended; zero-initialised before the first call; freed by capo_samples_free()
+ * @set:   samples, runs and notes are appended; zero-initialised before the first call; freed by capo_samples_free(). A
+ *         file of the same content as one before, with the same label, is noted and not counted again
  * @error: one line, "file:line: expected ..., found ..."; at least 256 bytes are wise
  *
  * Return: 0; -EINVAL when an input is malformed, of no known format, or contradicts itself or @label; -ENODATA when it

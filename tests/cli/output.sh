@@ -61,11 +61,48 @@ if [ "$(id -u)" != 0 ]; then
         "$capo" export "$log" -o locked 2>/dev/null && fail "a file that may not be written is replaced"
 fi
 
-# Pages of every verb that prints one without asking for anything.
-for words in --help "env" "env --markdown" "recover --list" "doctor" "report --help" "profile list" "help --man" \
-        "export $log" "fit $log --without-default" "diff --help"; do
+# Pages of every verb that prints one without asking for a job or a libnccl; help of all.
+"$capo" store add s.db "$log" >/dev/null 2>&1 || fail "store add"
+verbs=$("$capo" help --options | cut -f 1 | sort -u)
+[ -n "$verbs" ] || fail "no verbs"
+printf '%s\n' "$verbs" | sed 's/$/ --help/' >words
+cat >>words <<END
+--help
+--version
+help --options
+env
+env --markdown
+recover --list
+doctor
+doctor --json
+completion bash
+help --man
+export $log
+fit $log --without-default
+fit $log --without-default --json
+profile list
+profile show want.json
+profile check want.json
+profile digest want.json
+profile layouts --platform dgx1v
+profile export want.json
+store list s.db
+store query s.db
+store fit s.db
+topo --platform dgx1v
+topo --platform dgx1v --json
+topo --platform dgx1v --gpus 0,1,2
+topo --platform dgx1v --gpus 0,1,2 --json
+topo --platform dgx1v --every 2
+explain allreduce 64K --ranks 8 --nodes 1 --profile want.json
+explain allreduce 64K --ranks 8 --nodes 1 --profile want.json --json
+END
+while read -r words; do
         # shellcheck disable=SC2086
-        "$capo" $words >/dev/full 2>err && fail "capo $words: a full standard output is no error"
+        "$capo" $words >page 2>err </dev/null || [ "${words%% *}" = doctor ] || fail "capo $words: exit status $?: $(cat err)"
+        [ -s page ] || continue
+        # shellcheck disable=SC2086
+        "$capo" $words >/dev/full 2>err </dev/null && fail "capo $words: a full standard output is no error"
         grep -q 'standard output: ' err || fail "capo $words > /dev/full: $(cat err)"
-done
+done <words
 exit $bad

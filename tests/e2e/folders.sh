@@ -72,4 +72,17 @@ page capo-logs@1 4
 page capo-logs@2 4
 "$capo" diff capo-logs@1 capo-logs@2 2>err | grep -q '^1 run before, 1 after' || fail "pods: diff: $(cat err)"
 [ "$("$capo" dump --chrome capo-logs 2>/dev/null | grep -c process_name)" = 4 ] || fail "pods: dump"
+
+# a name that is not there is a mistake, not an empty page
+for words in "report --comm nosuch" "report --call Reduce" "explain allreduce 8320 --comm nosuch --log"; do
+        # shellcheck disable=SC2086
+        "$capo" $words capo-logs@1 >out 2>err && fail "$words: exit status 0"
+        grep -Eq '(there (is|are)|these have): .*(AllReduce|data-parallel)' err || fail "$words: does not name what there is: $(cat err)"
+done
+# the same logs twice are one
+cp -r capo-logs again
+"$capo" report capo-logs >once 2>/dev/null
+"$capo" report capo-logs again >twice 2>err
+cmp -s once twice || fail "copies: another page: $(diff once twice | head -5)"
+grep -q 'is the same log as .*: counted once' err || fail "copies: not said: $(cat err)"
 exit $bad
