@@ -30,5 +30,5 @@ int cli_json_print(FILE *out, json_t *page, size_t flags)
         if (page)
                 fputc('\n', out);
         json_decref(page);
-        return r ? -ENOMEM : 0;
+        return r && !ferror(out) ? -ENOMEM : 0; /* a full device is reported by who closes the file */
 }

@@ -84,7 +84,6 @@ profile list
 profile show want.json
 profile check want.json
 profile digest want.json
-profile layouts --platform dgx1v
 profile export want.json
 store list s.db
 store query s.db
