@@ -15,9 +15,14 @@ static json_t *problem_json(const struct capo_problem *p)
 
         for (uint32_t i = 0; i < p->n_ranks; i++)
                 json_array_append_new(ranks, json_integer(p->ranks[i]));
-        return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "kind", capo_problem_name(p->kind), "severity",
-                         capo_severity_name(capo_problem_severity(p->kind)), "text", report_json_text(p->text), "comm",
-                         comm_json(p->comm), "ranks", ranks, "log", report_json_text(p->log));
+        return json_pack("{s:o,s:o,s:o,s:o,s:s,s:s,s:o,s:o,s:o,s:o}", "rank",
+                         p->n_ranks == 1 ? json_integer(p->ranks[0]) : json_null(), "call",
+                         p->call ? json_string(capo_call_name(p->call)) : json_null(), "seq",
+                         p->seq ? json_integer(p->seq) : json_null(), "result",
+                         p->result ? json_string(p->result) : json_null(), "kind", capo_problem_name(p->kind),
+                         "severity", capo_severity_name(capo_problem_severity(p->kind)), "text",
+                         report_json_text(p->text), "comm", comm_json(p->comm), "ranks", ranks, "log",
+                         report_json_text(p->log));
 }
 
 static json_t *wait_json(const struct capo_page *r, const struct capo_page_wait *w)

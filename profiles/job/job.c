@@ -63,6 +63,7 @@ void capo_job_free(struct capo_job *job)
                 free(job->scratch->meets);
         }
         free(job->scratch);
+        free(job->failures);
         free(job->processes);
         free(job->nodes);
         free(job->comms);

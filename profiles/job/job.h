@@ -136,6 +136,14 @@ struct capo_job_row {
         uint64_t hash_, tally_, tally_of_;
 };
 
+/* Calls of one process that returned an error, alike. */
+struct capo_job_failure {
+        uint64_t calls;
+        uint32_t process, comm; /* comm: index in job->comms, CAPO_NO_COMM */
+        uint8_t call;
+        int8_t result; /* ncclResult_t */
+};
+
 struct capo_job_site {
         char *text; /* innermost frame first, one per line */
         uint64_t count, host_ns, gpu_ns, gpu_count;
@@ -158,6 +166,8 @@ struct capo_job {
         uint32_t n_comms;
         struct capo_job_row *rows;
         uint32_t n_rows;
+        struct capo_job_failure *failures;
+        uint32_t n_failures;
         struct capo_job_site *sites; /* by host time, most first */
         uint32_t n_sites;
         /* made by capo_job_finish() */

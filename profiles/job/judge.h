@@ -43,6 +43,10 @@ void capo_problem_add(struct capo_page *page, enum capo_problem_kind kind, const
 #define PROBLEM_OF(page, id, log, ...) \
         capo_problem_add(page, CAPO_PROBLEM_##id, log, capo_problem_words_##id, __VA_ARGS__)
 
+/** capo_process_ended() - by itself, as far as is known: an exit that was seen, or all of its communicators destroyed
+ * before capo took over what it had not written. */
+bool capo_process_ended(const struct capo_job *job, const struct capo_job_process *p);
+
 /** capo_problem_left_out() - a log that is not in the job, and why. */
 void capo_problem_left_out(struct capo_page *page, const char *path, const char *why);
 

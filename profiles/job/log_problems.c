@@ -24,6 +24,26 @@ static bool alive_here(const struct capo_job_process *p)
         return !strcmp(host, p->host) && (kill((pid_t)p->header.pid, 0) == 0 || errno == EPERM);
 }
 
+bool capo_process_ended(const struct capo_job *job, const struct capo_job_process *p)
+{
+        uint32_t seen = 0;
+
+        if (!p->has_end || p->end.clean != 2)
+                return p->has_end && p->end.clean;
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                for (uint32_t k = 0; k < job->comms[i].n_members; k++) {
+                        const struct capo_job_member *m = &job->comms[i].members[k];
+
+                        if (&job->processes[m->process] != p)
+                                continue;
+                        if (!m->t_death_ns)
+                                return false;
+                        seen++;
+                }
+        }
+        return seen > 0;
+}
+
 static void process_problems(struct capo_page *r, const struct capo_job_process *p)
 {
         const struct capo_log_health *h = &p->health;
@@ -77,7 +97,7 @@ static void unfinished(struct capo_page *r, bool alive)
                 const struct capo_job_process *p = &job->processes[i];
                 const char *name = capo_base_name(p->path);
 
-                if ((p->has_end && p->end.clean) || alive_here(p) != alive)
+                if (capo_process_ended(job, p) || (alive_here(p) && p->end.clean != 2) != alive)
                         continue;
                 if (p->rank >= 0 && (uint32_t)p->rank < n_ranks) {
                         ended[p->rank] = false;

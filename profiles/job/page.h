@@ -76,10 +76,13 @@ enum capo_problem_kind {
 struct capo_problem {
         enum capo_problem_kind kind;
         char *text;
-        uint32_t comm;    /* CAPO_NO_COMM: it is of none */
-        int32_t *ranks;   /* of the job, or of comm; owned */
-        uint32_t n_ranks; /* 0: not of certain ranks */
-        const char *log;  /* name of the one log that it is about, or NULL */
+        uint32_t comm;      /* CAPO_NO_COMM: it is of none */
+        int32_t *ranks;     /* of the job, or of comm; owned */
+        uint32_t n_ranks;   /* 0: not of certain ranks */
+        const char *log;    /* name of the one log that it is about, or NULL */
+        uint8_t call;       /* 0 none */
+        uint32_t seq;       /* number of that call, 0 not known */
+        const char *result; /* what it returned, in words, or NULL */
 };
 
 enum capo_next_kind {

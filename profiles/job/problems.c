@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/calls.h"
 #include "core/base/util.h"
 #include "core/log/rules.h"
 #include "profiles/job/figures.h"
@@ -183,12 +184,80 @@ static void slices(struct capo_page *r)
                 PROBLEM(r, SLICES, ranks, job->n_processes);
 }
 
+/* What a call is about; of the last problem. */
+static void about_call(struct capo_page *r, int rank, uint8_t call, uint32_t seq, const char *result)
+{
+        struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
+
+        if (!p)
+                return;
+        p->call = call;
+        p->seq = seq;
+        p->result = result;
+        if (rank >= 0 && capo_array_room(&p->ranks, p->n_ranks, sizeof *p->ranks) == 0)
+                p->ranks[p->n_ranks++] = rank;
+}
+
+static const char *result_name(int8_t result)
+{
+        static const char *const names[] = {"success",        "unhandled CUDA error", "system error",
+                                            "internal error", "invalid argument",     "invalid usage",
+                                            "remote error"};
+
+        return result > 0 && (size_t)result < N_ELEMENTS(names) ? names[result] : "unknown error";
+}
+
+enum { FAILURES_SHOWN = 4 };
+
+/* How many failed calls have been said. */
+static uint64_t failed_calls(struct capo_page *r)
+{
+        uint64_t said = 0;
+
+        for (uint32_t i = 0; i < r->job->n_failures && (r->all || i < FAILURES_SHOWN); i++) {
+                const struct capo_job_failure *f = &r->job->failures[i];
+                int rank = r->job->processes[f->process].rank;
+                char n[32];
+
+                PROBLEM(r, FAILED_CALL, rank, capo_call_name(f->call), capo_page_comm(r, f->comm),
+                        result_name(f->result), capo_text_count(f->calls, n));
+                capo_problem_comm(r, f->comm);
+                about_call(r, rank, f->call, 0, result_name(f->result));
+                said += f->calls;
+        }
+        return said;
+}
+
+#define STILL_NS 1e9 /* others that wait for a second wait for something that is not communication */
+
+static void stood_still(struct capo_page *r)
+{
+        for (uint32_t i = 0; i < r->job->n_comms; i++) {
+                const struct capo_job_comm *c = &r->job->comms[i];
+
+                for (uint32_t k = 0; c->skew && c->skew->aligned && k < c->n_members; k++) {
+                        const struct capo_skew_rank *rank = &c->skew->ranks[k];
+                        int of_job = r->job->processes[c->members[k].process].rank;
+                        char text[32];
+
+                        if (rank->hole_ns < STILL_NS)
+                                continue;
+                        PROBLEM(r, STOOD_STILL, of_job, capo_call_name(rank->hole_call), rank->hole_seq, c->name,
+                                capo_text_time(rank->hole_ns, text));
+                        capo_problem_comm(r, i);
+                        about_call(r, of_job, rank->hole_call, rank->hole_seq, NULL);
+                }
+        }
+}
+
 int capo_judge_problems(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
-        uint64_t failed = 0;
+        uint64_t failed, said;
         char n[32];
 
+        said = failed_calls(r);
+        stood_still(r);
         missing_ranks(r);
         rule_problems(r);
         slices(r);
@@ -200,10 +269,11 @@ int capo_judge_problems(struct capo_page *r)
                 PROBLEM(r, MISMATCH, job->comms[i].name, s->mismatch_seq);
                 capo_problem_comm(r, i);
         }
+        failed = 0;
         for (uint32_t i = 0; i < job->n_rows; i++)
                 failed += job->rows[i].failed;
-        if (failed)
-                PROBLEM(r, FAILED, capo_text_count(failed, n));
+        if (failed > said)
+                PROBLEM(r, FAILED, capo_text_count(failed - said, n));
         if (job->dropped)
                 PROBLEM(r, DROPPED, capo_text_count(job->dropped, n));
         if (job->shape_overflow)

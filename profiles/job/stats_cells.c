@@ -33,6 +33,8 @@ static int add_cell(struct capo_job *job, const struct capo_log_cell *c, const s
                                    .flags = c->flags & JOB_ROW_FLAGS};
         struct capo_job_row *row = job_add_to_row(job, &key, (uint64_t)process << 16 | c->comm);
 
+        if (job_add_failure(job, process, key.comm, c->call, c->result, c->count) < 0)
+                return -ENOMEM;
         if (!row || capo_hist_add_view(&row->time[CAPO_CLOCK_HOST], host) < 0)
                 return -ENOMEM;
         if (c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL)

@@ -126,6 +126,10 @@ static int sort_comms(struct capo_job *job)
                 if (job->rows[i].comm != CAPO_NO_COMM)
                         job->rows[i].comm = moved[job->rows[i].comm];
         }
+        for (uint32_t i = 0; i < job->n_failures; i++) {
+                if (job->failures[i].comm != CAPO_NO_COMM)
+                        job->failures[i].comm = moved[job->failures[i].comm];
+        }
         return 0;
 }
 

@@ -32,6 +32,9 @@ void job_tally(struct capo_job_row *row);
  */
 struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *key, uint64_t tally_of);
 
+/** job_add_failure() - @calls that returned @result, when that is an error. Return: 0, -ENOMEM. */
+int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call, int8_t result, uint64_t calls);
+
 /** job_add_site() - calls of one call site, to the job's site of the same @text. Return: 0, -ENOMEM. */
 int job_add_site(struct capo_job *job, const struct capo_log_site *s, const char *text);
 

@@ -125,3 +125,21 @@ int job_add_site(struct capo_job *job, const struct capo_log_site *s, const char
         site->gpu_count += s->gpu_count;
         return 0;
 }
+
+int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call, int8_t result, uint64_t calls)
+{
+        if (!job_failed(result) || !calls)
+                return 0;
+        for (uint32_t i = 0; i < job->n_failures; i++) {
+                struct capo_job_failure *f = &job->failures[i];
+
+                if (f->process == process && f->comm == comm && f->call == call && f->result == result) {
+                        f->calls += calls;
+                        return 0;
+                }
+        }
+        if (capo_array_room(&job->failures, job->n_failures, sizeof *job->failures) < 0)
+                return -ENOMEM;
+        job->failures[job->n_failures++] = (struct capo_job_failure){calls, process, comm, call, result};
+        return 0;
+}

@@ -34,13 +34,11 @@ SCENARIOS = {
     "killed": ([], [], "allreduce:8K:50 kill:2 allreduce:8K:50"),
     "left": ([], [], "allreduce:8K:50 exit:3 allreduce:8K:50"),
     "failed": ([], [], "allreduce:8K:50 bad:1 allreduce:8K:50"),
+    "stopped": ([], [], "allreduce:8K:400 stop:1:3000 allreduce:8K:400"),
     "async": (["--trace", "all", "--sample", "1"], [], "allreduce:1M:40:async work:50"),
 }
 
 PENDING = set("""
-killed: page
-left: page
-failed: page
 """.strip().split("\n"))
 
 
@@ -144,7 +142,7 @@ def check_who(run):
 
 
 def problem(run, kind):
-    found = [p for p in run.json["problems"] if isinstance(p, dict) and p["kind"] == kind]
+    found = [p for p in run.json["problem_list"] if p["kind"] == kind]
     assert found, f"no problem of kind {kind}: {run.json['problems']}"
     return found
 
@@ -154,12 +152,16 @@ def check_page(run):
     head = run.text.split("WHERE THE TIME WENT")[0]
     if run.name == "killed" or run.name == "left":
         rank = 2 if run.name == "killed" else 3
-        assert [p["rank"] for p in problem(run, "unclean_end")][0] == rank
-        assert re.search(rf"! .*rank {rank} ", head), head
+        assert [p["rank"] for p in problem(run, "killed")][0] == rank
+        assert re.search(rf"! .*rank {rank}\b", head), head
+    elif run.name == "stopped":
+        p = problem(run, "stood_still")[0]
+        assert p["rank"] == 1 and p["call"] == "AllReduce" and p["seq"] == 401, p
+        assert re.search(r"! .*rank 1 stood still.*number 401 of world", head), head
     else:
-        p = problem(run, "failed_call")[0]
+        p = problem(run, "calls_failed")[0]
         assert p["rank"] == 1 and p["call"] == "AllReduce" and "invalid argument" in p["result"], p
-        assert re.search(r"! .*rank 1 .*AllReduce.*invalid argument", head), head
+        assert re.search(r"! .*rank 1\b.*AllReduce.*invalid argument", head), head
 
 
 def check_network(run):
@@ -188,7 +190,7 @@ def check_placement(run):
 
 CHECKS = {
     "counts": [check_counts], "summaries": [check_counts], "late": [check_counts, check_who], "late-all": [check_who],
-    "frozen": [check_who], "killed": [check_page], "left": [check_page], "failed": [check_page],
+    "frozen": [check_who], "killed": [check_page], "left": [check_page], "failed": [check_page], "stopped": [check_page, check_who],
     "async": [check_network, check_placement],
 }
 

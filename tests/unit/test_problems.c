@@ -266,3 +266,31 @@ Test(problems, ranks_in_words)
         capo_judge_logs(&page);
         cr_assert_eq(page.n_problems, 1);
 }
+
+Test(problems, a_rank_that_was_taken_over_did_not_end)
+{
+        page.job->processes[2].end.clean = 2;
+        only(CAPO_PROBLEM_KILLED,
+             "rank 2: killed, or ended without an exit that capo sees; all written before is used");
+        cr_assert(page.problems[0].n_ranks == 1 && page.problems[0].ranks[0] == 2);
+}
+
+Test(problems, but_one_that_had_destroyed_all_its_communicators_did)
+{
+        page.job->processes[2].end.clean = 2;
+        page.job->comms[0].members[2].t_death_ns = 5;
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 0);
+}
+
+Test(problems, others_that_wait_for_a_second)
+{
+        struct capo_skew *k = made_skew(page.job, 100, (uint32_t[]){0, 1, 99, 0}, NULL);
+
+        k->aligned = true;
+        k->ranks[1] = (struct capo_skew_rank){.hole_ns = 999999999, .hole_seq = 3, .hole_call = CAPO_CALL_ALLREDUCE};
+        k->ranks[2] = (struct capo_skew_rank){.hole_ns = 1e9, .hole_seq = 7, .hole_call = CAPO_CALL_ALLREDUCE};
+        only(CAPO_PROBLEM_STOOD_STILL,
+             "rank 2 stood still, or did something else: it came to AllReduce number 7 of dp 1.0 s after the others");
+        cr_assert(page.problems[0].seq == 7 && page.problems[0].comm == 0 && page.problems[0].ranks[0] == 2);
+}
