@@ -289,3 +289,21 @@ Test(json, what_nobody_looks_into_ends_at_64_levels)
         cr_expect_not(capo_json_any(&r, &value));
         cr_expect(strstr(fault.text, "f:1:65: expected at most 64 levels"), "%s", fault.text);
 }
+
+/* What lies behind the end is not the text's. */
+Test(json, a_word_ends_where_the_text_ends)
+{
+        double v;
+
+        capo_json_init(&r, "[abcdef", 4, "f", &fault);
+        cr_assert(capo_json_open(&r, '[', "a list") && capo_json_item(&r));
+        cr_expect_not(capo_json_number(&r, &v, "a number"));
+        cr_expect_str_eq(fault.text, "f:1:2: expected a number, found abc");
+}
+
+Test(json, a_number_that_needs_17_digits)
+{
+        char text[40];
+
+        cr_expect_str_eq(capo_number_print(0.1 + 0.2, text, sizeof text), "0.30000000000000004");
+}

@@ -362,3 +362,20 @@ Test(match, channels_nccl_does_not_check)
         }
         capo_profile_free(p);
 }
+
+Test(match, each_condition_on_the_question_is_asked)
+{
+        static const struct capo_range any = {-1, -1}, one = {1, 1};
+
+        for (int i = 0; i < 7; i++) {
+                const struct capo_when w = {.pipe_ops = i == 1 ? one : any,
+                                            .ring_gbs = i == 2 ? one : any,
+                                            .tree_gbs = i == 3 ? one : any,
+                                            .link = i == 4 ? CAPO_LINK_OTHER : CAPO_LINK_ANY,
+                                            .reg_buff = i == 5   ? 0
+                                                        : i == 6 ? 1
+                                                                 : -1};
+
+                cr_expect_eq(capo_when_asks(&w), i > 0, "%d", i);
+        }
+}

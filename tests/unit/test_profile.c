@@ -68,6 +68,7 @@ static const struct bad {
         {RULE("{\"upto\": \"max\", \"algo\": 1, \"proto\": \"ll\"}"), "1:82", "one of tree, ring"},
         {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"lll\"}"), "1:99", "one of ll, ll128"},
         {RULE("{\"upto\": \"max\", \"leave\": false}"), "1:83", "true"},
+        {RULE("{\"upto\": \"max\", \"leave\": true, \"algo\": \"ring\"}"), "1:58", "no algo, proto, channels"},
         {RULE("{\"upto\": \"max\", \"leave\": true, \"channels\": 2}"), "1:58", "no algo, proto, channels"},
         {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 0}"), "1:117", "1 to 64"},
         {RULE("{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 65}"), "1:117", "1 to 64"},
@@ -416,4 +417,44 @@ Test(profile, files_that_are_not_there_or_not_files)
         cr_expect_eq(capo_profile_load("/", &p, &fault), -EISDIR);
         cr_expect_eq(capo_profile_load("/dev/zero", &p, &fault), -ENOTSUP);
         cr_expect_eq(capo_profile_load("/dev/null", &p, &fault), -ENOTSUP);
+}
+
+Test(profile, constants_of_each_scale)
+{
+        static const int good[] = {1, 2, 4}, wrong[] = {0, 3, 5};
+
+        for (int i = 0; i < 6; i++) {
+                struct capo_profile *p = NULL;
+                char text[300];
+                int r;
+
+                snprintf(text, sizeof text,
+                         "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"constants\": [{\"table\": \"tree_bw\", "
+                         "\"gpu\": \"volta\", \"scale\": %d, \"value\": 1}]}]}",
+                         i < 3 ? good[i] : wrong[i - 3]);
+                r = capo_profile_parse(text, strlen(text), "t", &p, NULL);
+                cr_expect_eq(r, i < 3 ? 0 : -EINVAL, "%s", text);
+                if (r == 0)
+                        cr_expect(p->rules[0].constants[0].index[0] == 0 && p->rules[0].constants[0].index[1] == i);
+                capo_profile_free(p);
+        }
+}
+
+Test(profile, at_most_256_keys_of_provenance)
+{
+        for (int n = 256; n <= 257; n++) {
+                struct capo_profile *p = NULL;
+                char *text;
+                size_t size;
+                FILE *f = open_memstream(&text, &size);
+
+                fputs("{\"capo_profile\": 1, \"provenance\": {", f);
+                for (int i = 0; i < n; i++)
+                        fprintf(f, "%s\"k%d\": 1", i ? ", " : "", i);
+                fputs("}, \"rules\": []}", f);
+                fclose(f);
+                cr_expect_eq(capo_profile_parse(text, size, "t", &p, NULL), n > 256 ? -EINVAL : 0);
+                capo_profile_free(p);
+                free(text);
+        }
 }
