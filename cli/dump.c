@@ -142,12 +142,26 @@ static void text_end(const struct capo_log_frame *f)
                               : "checkpoint");
 }
 
+/* Beside when, how long and which call: every field of the list, in its order; in words where it has them. */
+static void text_field(const struct capo_record *r, const char *name, int64_t value)
+{
+        if (!strcmp(name, "clock"))
+                printf(" clock %s", capo_clock_name(r->clock));
+        else if (!strcmp(name, "flags"))
+                text_flags(r->flags);
+        else if (!strcmp(name, "algo_proto"))
+                printf(" %s %s", capo_algo_name(r->algo_proto >> 4), capo_proto_name(r->algo_proto & 15));
+        else if (strcmp(name, "t_begin") && strcmp(name, "t_end") && strcmp(name, "call"))
+                printf(" %s %" PRId64, name, value);
+}
+
 static void text_record(const struct capo_record *r)
 {
-        printf("    %" PRIu64 " +%" PRIu64 " %s bytes %" PRIu64 " comm %u seq %u group %u site %u clock %s gpu %" PRIu64
-               " ns\n",
-               r->t_begin, r->t_end - r->t_begin, capo_call_name(r->call), r->bytes, r->comm, r->seq, r->group, r->site,
-               capo_clock_name(r->clock), r->gpu_ns);
+        printf("    %" PRIu64 " +%" PRIu64 " %s", r->t_begin, r->t_end - r->t_begin, capo_call_name(r->call));
+#define CAPO_FIELD(type, name, kept) text_field(r, #name, (int64_t)r->name);
+#include "capo/record_fields.def"
+#undef CAPO_FIELD
+        putchar('\n');
 }
 
 static int print_record(const struct capo_record *r, unsigned thread, void *arg)

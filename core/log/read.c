@@ -447,36 +447,27 @@ int capo_log_block(const struct capo_log_frame *f, struct capo_log_columns *out)
         return 0;
 }
 
+/* Back the way each field of a record went, by the last word of its row. */
+#define KEPT_BEGIN(name)  out->name = columns->base + columns->t_begin[i];
+#define KEPT_END(name)    out->name = columns->base + columns->t_begin[i] + columns->host_ns[i];
+#define KEPT_SEQ(name)    out->name = columns->seq[i];
+#define KEPT_GPU(name)    out->name = columns->gpu_ns ? columns->gpu_ns[i] : 0;
+#define KEPT_GROUP(name)  out->name = group_of(columns, i, shape);
+#define KEPT_THREAD(name) out->name = columns->thread;
+#define KEPT_SHAPE(name)  out->name = shape->name;
+static uint32_t group_of(const struct capo_log_columns *columns, uint32_t i, const struct capo_log_shape *shape)
+{
+        if (shape->flags & CAPO_RECORD_MEMBER)
+                return columns->aux ? columns->aux[i] : 0;
+        return shape->flags & CAPO_RECORD_GROUP ? columns->seq[i] : 0;
+}
+
 void capo_log_record(const struct capo_log_columns *columns, uint32_t i, const struct capo_log_shape *shape,
                      struct capo_record *out)
 {
-        uint64_t t = columns->base + columns->t_begin[i];
-        uint32_t aux = columns->aux ? columns->aux[i] : 0;
-        bool member = shape->flags & CAPO_RECORD_MEMBER;
-
-        *out = (struct capo_record){
-                .t_begin = t,
-                .t_end = t + columns->host_ns[i],
-                .bytes = shape->bytes,
-                .stream = shape->stream,
-                .seq = columns->seq[i],
-                .group = member                             ? aux
-                         : shape->flags & CAPO_RECORD_GROUP ? columns->seq[i]
-                                                            : 0,
-                .peer = shape->peer,
-                .comm = shape->comm,
-                .site = shape->site,
-                .rule = shape->rule,
-                .call = shape->call,
-                .type = shape->type,
-                .op = shape->op,
-                .result = shape->result,
-                .clock = shape->clock,
-                .flags = shape->flags,
-                .algo_proto = shape->algo_proto,
-                .channels = shape->channels,
-                .gpu_ns = columns->gpu_ns ? columns->gpu_ns[i] : 0,
-        };
+#define CAPO_FIELD(type, name, kept) KEPT_##kept(name)
+#include "capo/record_fields.def"
+#undef CAPO_FIELD
 }
 
 const char *capo_log_next_line(const struct capo_log_frame *f, size_t *at, size_t *n_line)

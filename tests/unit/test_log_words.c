@@ -46,6 +46,17 @@ Test(log_words, frames)
         cr_assert_str_eq(capo_frame_name(65535), "?");
 }
 
+Test(log_words, record_fields)
+{
+        char table[4096];
+        int n = sprintf(table, "| field | type | kept in |\n|---|---|---|\n");
+
+#define CAPO_FIELD(type, name, kept) n += sprintf(table + n, "| `%s` | %s | %s |\n", #name, #type, #kept);
+#include "capo/record_fields.def"
+#undef CAPO_FIELD
+        shows(table);
+}
+
 Test(log_words, info_keys)
 {
         char table[16384];
