@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups in a thread's ring (shim/record/record.c) and what plugins say of their members (shim/nccl/seam.c). */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "capo/seam.h"
+#include "shim/record/recorder.h"
+
+#define RECORDS 16
+
+static struct {
+        struct capo_ring ring;
+        struct capo_record records[RECORDS];
+} memory;
+static struct capo_comm comm = {.handle = &comm, .id = 3, .n_ranks = 2, .comm_hash = 77};
+static struct capo_comm other = {.handle = &other, .id = 4, .n_ranks = 2, .comm_hash = 88};
+static struct capo_tls *t;
+
+static void setup(void)
+{
+        struct capo_site_entry *e;
+
+        t = &capo_tls;
+        *t = (struct capo_tls){
+                .ready = 1, .ring = &memory.ring, .mask = RECORDS - 1, .limit = UINT64_MAX, .comm = &comm, .thread = 9};
+        e = capo_site_entry(t, &memory, &comm);
+        *e = (struct capo_site_entry){&memory, &comm, 2};
+}
+
+TestSuite(group, .init = setup);
+
+/* An AllReduce of @count floats on @c. */
+static void call(struct capo_comm *c, uint64_t count, ncclResult_t result)
+{
+        const struct capo_what what = {.count = count, .type = 7, .op = 0, .peer = -1};
+        struct capo_record *r;
+
+        t->comm = c;
+        r = capo_call_begin_long(t, t, CAPO_CALL_ALLREDUCE, &what, &memory, &comm);
+        capo_call_end(t, r, r->t_begin + 10, result, false, t);
+}
+
+static void begin(void)
+{
+        capo_group_begin(t, 1000, 2);
+        t->group_depth = 1;
+}
+
+static void end(bool captured, ncclResult_t result)
+{
+        t->group_depth = 0;
+        capo_group_end(t, (struct capo_gpu_call){.slot = -1, .captured = captured}, result, 5000);
+}
+
+static void ran(uint64_t hash, uint64_t count, uint8_t algo_proto)
+{
+        capo_seam->ran(&(struct capo_seam_ran){.comm_hash = hash,
+                                               .count = count,
+                                               .call = CAPO_CALL_ALLREDUCE,
+                                               .algo_proto = algo_proto,
+                                               .channels = 4});
+}
+
+Test(group, members_come_with_their_group)
+{
+        struct capo_record *r = memory.records;
+
+        call(&comm, 50, ncclSuccess);
+        cr_assert_eq(memory.ring.head, 1);
+        begin();
+        call(&comm, 100, ncclSuccess);
+        call(&comm, 200, ncclSuccess);
+        cr_assert_eq(memory.ring.head, 1, "members wait for the end of the group");
+        capo_seam->decided(7);
+        ran(77, 200, 0x23);
+        ran(77, 300, 0x31); /* nobody's size */
+        end(false, ncclSuccess);
+        cr_assert_eq(memory.ring.head, 4);
+        cr_assert(r[0].flags == 0 && r[0].rule == 0 && r[0].group == 0,
+                  "a call before the group is none of its members");
+        for (unsigned i = 1; i < 3; i++) {
+                cr_assert_eq(r[i].flags, CAPO_RECORD_MEMBER);
+                cr_assert_eq(r[i].clock, CAPO_CLOCK_NONE);
+                cr_assert_eq(r[i].group, r[3].group);
+                cr_assert_eq(r[i].seq, i + 1);
+                cr_assert_eq(r[i].rule, 7, "the rule of the group is its members'");
+        }
+        cr_assert(r[1].algo_proto == 0 && r[1].channels == 0);
+        cr_assert(r[2].algo_proto == 0x23 && r[2].channels == 4);
+        cr_assert(r[3].call == CAPO_CALL_GROUP && r[3].flags == CAPO_RECORD_GROUP && r[3].clock == CAPO_CLOCK_HOST);
+        cr_assert(r[3].seq == r[3].group && r[3].group != 0 && r[3].rule == 7 && r[3].comm == 3 && r[3].site == 2);
+        cr_assert(r[3].t_begin == 1000 && r[3].t_end == 5000 && r[3].bytes == 1200);
+}
+
+Test(group, a_member_keeps_the_rule_it_has)
+{
+        struct capo_record *r = memory.records;
+
+        begin();
+        call(&comm, 100, ncclSuccess);
+        capo_seam->decided(5);
+        call(&comm, 200, ncclSuccess);
+        capo_seam->decided(7);
+        end(false, ncclSuccess);
+        cr_assert_eq(r[0].rule, 7);
+        cr_assert_eq(r[1].rule, 5);
+        cr_assert_eq(r[2].rule, 7);
+}
+
+Test(group, rules_that_differ_are_nobodys)
+{
+        struct capo_record *r = memory.records;
+
+        begin();
+        call(&comm, 100, ncclSuccess);
+        call(&comm, 200, ncclSuccess);
+        capo_seam->decided(7);
+        capo_seam->decided(8);
+        end(false, ncclSuccess);
+        cr_assert(r[0].rule == 0 && r[1].rule == 0 && r[2].rule == 0);
+        begin(); /* and the next group knows nothing of it */
+        call(&comm, 100, ncclSuccess);
+        call(&comm, 200, ncclSuccess);
+        capo_seam->decided(8);
+        end(false, ncclSuccess);
+        cr_assert(r[3].rule == 8 && r[4].rule == 8 && r[5].rule == 8);
+}
+
+Test(group, one_call_is_that_call)
+{
+        struct capo_record *r = memory.records;
+
+        begin();
+        call(&comm, 100, ncclSuccess);
+        capo_seam->decided(7);
+        end(false, ncclSuccess);
+        cr_assert_eq(memory.ring.head, 1);
+        cr_assert(r->call == CAPO_CALL_ALLREDUCE && r->flags == 0 && r->group == 0 && r->clock == CAPO_CLOCK_HOST);
+        cr_assert(r->t_begin == 1000 && r->t_end == 5000 && r->bytes == 400 && r->rule == 7);
+}
+
+Test(group, captured_and_in_progress_are_said_of_all)
+{
+        struct capo_record *r = memory.records;
+
+        begin();
+        call(&comm, 100, ncclSuccess);
+        call(&other, 200, ncclSuccess);
+        end(true, ncclInProgress);
+        for (unsigned i = 0; i < 2; i++)
+                cr_assert_eq(r[i].flags, CAPO_RECORD_MEMBER | CAPO_RECORD_CAPTURED | CAPO_RECORD_ASYNC);
+        cr_assert_eq(r[2].flags, CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED | CAPO_RECORD_ASYNC);
+        cr_assert_eq(r[2].clock, CAPO_CLOCK_NONE);
+        cr_assert_eq(r[2].result, ncclInProgress);
+        cr_assert_eq(r[2].comm, 0, "of several communicators, none");
+}
+
+Test(group, half_a_ring_is_let_go_early)
+{
+        begin();
+        for (unsigned i = 0; i < RECORDS / 2; i++)
+                call(&comm, 100, ncclSuccess);
+        cr_assert_eq(memory.ring.head, 0);
+        call(&comm, 100, ncclSuccess);
+        cr_assert_gt(memory.ring.head, 0);
+        end(false, ncclSuccess);
+        cr_assert_eq(memory.ring.head, RECORDS / 2 + 2);
+}
+
+Test(group, an_empty_one_leaves_nothing)
+{
+        begin();
+        end(false, ncclSuccess);
+        cr_assert_eq(memory.ring.head, 0);
+}
