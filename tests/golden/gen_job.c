@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* usage: gen_job DIR mixed | key=value...   a made-up job's logs (tests/golden/gen_log.h), for scripts and by hand.
  * layout=3+5 steps=N sizes=B,B,... trace=1 gpu=1 late_rank=R late_ns=N clock_ns=N drift=D missing=N killed=1 kept=N
- * modelled=R */
+ * modelled=R slow_ns=N */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +49,8 @@ int main(int argc, char **argv)
                         job.late_rank = (unsigned)atoi(value);
                 } else if (!strcmp(argv[i], "late_ns")) {
                         job.late_ns = (unsigned)atoi(value);
+                } else if (!strcmp(argv[i], "slow_ns")) {
+                        job.slow_ns = strtoull(value, NULL, 10);
                 } else if (!strcmp(argv[i], "clock_ns")) {
                         job.clock_ns = atoll(value);
                 } else if (!strcmp(argv[i], "drift")) {

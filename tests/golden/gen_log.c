@@ -279,8 +279,10 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                 seq[n] = nth + 1;
                 shape_of[n] = (uint16_t)s;
                 if (job->gpu) {
-                        gpu_ns[n] = (uint32_t)(last - mine + 100000 + job->sizes[s] / 50);
-                        gen_hist_add(&gpu[s], gpu_ns[n], counted);
+                        uint64_t on_gpu = last - mine + 100000 + job->sizes[s] / 50 + job->slow_ns;
+
+                        gpu_ns[n] = (uint32_t)on_gpu;
+                        gen_hist_add(&gpu[s], on_gpu, counted);
                 }
                 end = t + host_time;
                 if (nth >= first && ++n == BLOCK) {

@@ -55,6 +55,7 @@ struct gen_job {
         bool trace;         /* write BLOCKs of every call, else only the cells */
         bool gpu;           /* GPU event times; else host times only */
         unsigned late_rank; /* this rank comes late ... */
+        uint64_t slow_ns;   /* more on the GPU, every call; above 32 bits in cells only: without trace */
         unsigned late_ns;   /* ... by this, in 3 of 4 steps; all ranks have up to 1 us of noise */
         int64_t clock_ns;   /* host i's clocks are ahead by i * clock_ns ... */
         double drift;       /* ... and gain i * drift seconds per second */

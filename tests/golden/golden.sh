@@ -27,12 +27,13 @@ expect() {
         fi
 }
 
-mkdir even uneven host killed mixed damaged empty many
+mkdir even uneven host killed mixed damaged empty many slow
 "$gen" uneven layout=3+5 steps=40 sizes=25M,4M,64K trace=1 gpu=1 late_rank=5 late_ns=88000 clock_ns=7654321 drift=1e-6 >/dev/null
 "$gen" host layout=2+2 steps=20 sizes=1M trace=1 late_rank=3 late_ns=40000 >/dev/null
 "$gen" killed layout=4+4 steps=20 sizes=1M,8 gpu=1 trace=1 missing=3 killed=1 >/dev/null
 "$gen" many layout=16x8 steps=10 sizes=1M gpu=1 trace=1 late_rank=77 late_ns=300000 modelled=9 >/dev/null
 "$gen" mixed mixed
+"$gen" slow layout=2 steps=20 sizes=1M gpu=1 slow_ns=6000000000 >/dev/null # above 32 bits
 
 expect uneven.txt "$capo" report uneven
 expect uneven.json "$capo" report --json uneven
@@ -41,6 +42,8 @@ expect uneven-call.txt "$capo" report --call allreduce --comm 'd*' --sort size u
 expect host.txt "$capo" report host
 expect killed.txt "$capo" report killed
 expect many.txt "$capo" report many
+expect slow.txt "$capo" report slow
+expect slow.csv "$capo" report --csv slow
 expect mixed.txt "$capo" report mixed
 expect mixed-all.txt "$capo" report --all mixed
 expect mixed.json "$capo" report --json mixed
