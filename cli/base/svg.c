@@ -113,12 +113,14 @@ void capo_svg_style(FILE *out)
                                                             "#ccbb44", "#66ccee", "#aa3377", "#999933",
                                                             "#882255", "#44aa99", "#6655cc", "#ddcc77"};
 
-        fputs(":root{color-scheme:light dark;--ground:#fff;--grid:#ddd;--g:#2b6cb0;--h:#a0aec0;--w:#c05621}\n"
-              "@media(prefers-color-scheme:dark){:root{--ground:#1a202c;--grid:#4a5568;--g:#63b3ed;--h:#718096;"
-              "--w:#ed8936}}\n"
-              "svg text{font:12px sans-serif;fill:currentColor}.t{opacity:.7}.ground{fill:var(--ground)}"
-              ".box{fill:none;stroke:#888}.grid{stroke:var(--grid)}.line{fill:none;stroke-width:1.5}\n"
-              ".g{fill:var(--g)}.h{fill:var(--h)}.w{fill:var(--w)}.c{fill:#f0c000;stroke:#f0c000}\n",
+        /* in plain colours: not every viewer of SVG knows variables */
+        fputs(":root{color-scheme:light dark}\n"
+              "svg text{font:12px sans-serif;fill:#1a202c;stroke:#fff;stroke-width:3px;stroke-linejoin:round;"
+              "paint-order:stroke}.t{opacity:.7}.ground{fill:#fff}"
+              ".box{fill:none;stroke:#888}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.5}\n"
+              ".g{fill:#2b6cb0}.h{fill:#a0aec0}.w{fill:#c05621}.c{fill:#f0c000;stroke:#f0c000}\n"
+              "@media(prefers-color-scheme:dark){svg text{fill:#e2e8f0;stroke:#1a202c}.ground{fill:#1a202c}.grid{stroke:#4a5568}"
+              ".g{fill:#63b3ed}.h{fill:#718096}.w{fill:#ed8936}}\n",
               out);
         for (int i = 0; i < CAPO_SVG_SERIES; i++)
                 fprintf(out, ".s%d{fill:%s;stroke:%s}", i, series[i], series[i]);
@@ -142,7 +144,7 @@ void capo_svg_begin(FILE *out, double width, double height, const char *title, b
         capo_markup_text(out, title);
         fputs("\">\n", out);
         if (alone) {
-                fputs("<style>\nsvg{color:#1a202c}@media(prefers-color-scheme:dark){svg{color:#e2e8f0}}\n", out);
+                fputs("<style>\n", out);
                 capo_svg_style(out);
                 fputs("</style>\n<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n", out);
         }

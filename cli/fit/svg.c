@@ -1,176 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time per byte moved tells candidates apart better than time: over nine decades of size all times look alike. So the
- * picture shows time against size, both logarithmic, as people expect, with the envelope that the profile chooses drawn
- * wide beneath, and names at the right end of each line. The terminal's picture shows what a terminal can resolve: time
- * relative to NCCL's own choice.
+ * Over nine decades of size all times look alike, and gains of some percent are invisible on a logarithmic axis. So a
+ * series has two panels: time against size, both logarithmic, as people expect, and beside it the time of each candidate
+ * over that of NCCL's own choice at the same size, which is what is decided by; what the profile chooses is drawn wide
+ * beneath. The terminal's picture is the second one, in letters.
  */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/base/svg.h"
+#include "cli/fit/svg.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
-#include "cli/fit/svg.h"
+#include "core/base/util.h"
 
-/* Paul Tol's bright scheme (personal.sron.nl/~pault), told apart by most colour-blind eyes; grey is NCCL's choice. */
-static const char *const colours[] = {"#bbbbbb", "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee",
-                                      "#aa3377", "#999933", "#882255", "#44aa99", "#332288", "#ddcc77"};
-#define N_COLOURS (sizeof colours / sizeof *colours)
-
-struct frame {
-        double x0, x1, y0, y1; /* ln bytes, ln us */
-        int left, top, width, height;
-};
-
-static void limits(const struct capo_fit_series *s, struct frame *f)
+/* A value of a panel: us, or over NCCL's own choice at that size; NAN where there is none. */
+static double value(const struct capo_fit_series *s, int p, double us, bool ratio)
 {
-        f->x0 = log((double)s->points[0].bytes);
-        f->x1 = log((double)s->points[s->n_points - 1].bytes);
-        f->y0 = INFINITY;
-        f->y1 = -INFINITY;
-        for (int i = 0; i < s->n_points * s->n_candidates; i++) {
-                if (isnan(s->cells[i].us))
-                        continue;
-                f->y0 = fmin(f->y0, log(s->cells[i].us));
-                f->y1 = fmax(f->y1, log(s->cells[i].us));
-        }
-        if (f->x1 - f->x0 < 1) {
-                f->x0 -= 0.5;
-                f->x1 += 0.5;
-        }
-        if (f->y1 - f->y0 < 0.2) {
-                f->y0 -= 0.1;
-                f->y1 += 0.1;
-        }
+        return ratio ? us / capo_fit_cell_of(s, p, 0)->us : us;
 }
 
-static double px(const struct frame *f, double bytes)
+static void axes(const struct capo_fit_series *s, struct capo_svg_frame *f, bool ratio)
 {
-        return f->left + f->width * (log(bytes) - f->x0) / (f->x1 - f->x0);
-}
+        f->x = (struct capo_svg_axis){CAPO_SVG_BYTES, INFINITY, -INFINITY, "size"};
+        f->y = (struct capo_svg_axis){ratio ? CAPO_SVG_LINEAR : CAPO_SVG_LOG, INFINITY, -INFINITY,
+                                      ratio ? "time over that of NCCL's own choice (below 1: faster)" : "us per call"};
+        for (int p = 0; p < s->n_points; p++) {
+                capo_svg_widen(&f->x, (double)s->points[p].bytes);
+                for (int c = 0; c < s->n_candidates; c++) {
+                        const struct capo_fit_cell *cell = capo_fit_cell_of(s, p, c);
+                        double v = value(s, p, cell->us, ratio);
 
-static double py(const struct frame *f, double us)
-{
-        return f->top + f->height * (1 - (log(us) - f->y0) / (f->y1 - f->y0));
-}
-
-static void axes(FILE *out, const struct frame *f)
-{
-        char size[16];
-
-        fprintf(out, "<rect x='%d' y='%d' width='%d' height='%d' fill='none' stroke='#888'/>\n", f->left, f->top,
-                f->width, f->height);
-        for (int e = (int)ceil(f->x0 / M_LN2); e * M_LN2 <= f->x1; e++) {
-                double x = px(f, exp2(e));
-
-                if (e % ((f->x1 - f->x0) / M_LN2 > 16 ? 4 : (f->x1 - f->x0) / M_LN2 > 8 ? 2 : 1))
-                        continue;
-                capo_size_print((uint64_t)exp2(e), size, sizeof size);
-                fprintf(out,
-                        "<path d='M%.1f %d v%d' stroke='#ddd'/><text x='%.1f' y='%d' text-anchor='middle'>%s</text>\n",
-                        x, f->top, f->height, x, f->top + f->height + 16, size);
-        }
-        for (int d = (int)floor(f->y0 / M_LN10); d <= f->y1 / M_LN10; d++) {
-                static const int ticks[] = {1, 2, 5};
-
-                for (int k = 0; k < 3; k++) {
-                        double us = ticks[k] * pow(10, d), y = py(f, us);
-
-                        if (log(us) >= f->y0 && log(us) <= f->y1)
-                                fprintf(out,
-                                        "<path d='M%d %.1f h%d' stroke='#ddd'/><text x='%d' y='%.1f' "
-                                        "text-anchor='end'>%g</text>\n",
-                                        f->left, y, f->width, f->left - 6, y + 4, us);
+                        /* twice as slow and worse: at the edge, so that gains can be seen */
+                        capo_svg_widen(&f->y, ratio ? fmin(v, 2) : v);
+                        if (!ratio || value(s, p, cell->hi, ratio) < 2)
+                                capo_svg_widen(&f->y, value(s, p, cell->hi, ratio));
+                        capo_svg_widen(&f->y, value(s, p, cell->lo, ratio));
                 }
         }
+        capo_svg_round(&f->x);
+        capo_svg_round(&f->y);
 }
 
-static void curve(FILE *out, const struct capo_fit_series *s, const struct frame *f, int c, double *label_y)
+/* Returns whether anything was to be drawn. */
+static bool curve(FILE *out, const struct capo_fit_series *s, const struct capo_svg_frame *f, int c, bool ratio,
+                  double *x, double *y)
 {
-        char name[48];
-        int last = -1, n = 0;
+        bool any = false;
 
         for (int p = 0; p < s->n_points; p++) {
-                const struct capo_fit_cell *cell = capo_fit_cell_of(s, p, c);
+                const struct capo_fit_cell *cell = capo_fit_cell_of(s, p,
+                                                                    c >= 0                    ? c
+                                                                    : s->points[p].chosen > 0 ? s->points[p].chosen
+                                                                                              : 0);
 
-                if (isnan(cell->us))
-                        continue;
-                fprintf(out, "%s%.1f %.1f", n++ ? " L" : "<path fill='none' stroke-width='1.5' d='M",
-                        px(f, (double)s->points[p].bytes), py(f, cell->us));
-                last = p;
+                x[p] = (double)s->points[p].bytes;
+                y[p] = value(s, p, cell->us, ratio);
+                any |= isfinite(y[p]);
+                if (c >= 0)
+                        capo_svg_error(out, f, x[p], value(s, p, cell->lo, ratio), value(s, p, cell->hi, ratio),
+                                       capo_svg_series((unsigned)c));
         }
-        if (last < 0)
-                return;
-        fprintf(out, "' stroke='%s'%s/>\n", colours[(size_t)c % N_COLOURS], c == 0 ? " stroke-dasharray='5 3'" : "");
-        for (int p = 0; p < s->n_points; p++) {
-                const struct capo_fit_cell *cell = capo_fit_cell_of(s, p, c);
-                double x = px(f, (double)s->points[p].bytes);
-
-                if (!isnan(cell->us))
-                        fprintf(out,
-                                "<path d='M%.1f %.1f V%.1f' stroke='%s'/><circle cx='%.1f' cy='%.1f' r='2' "
-                                "fill='%s'/>\n",
-                                x, py(f, cell->lo), py(f, cell->hi), colours[(size_t)c % N_COLOURS], x, py(f, cell->us),
-                                colours[(size_t)c % N_COLOURS]);
-        }
-        capo_fit_candidate_text(&s->candidates[c], name, sizeof name);
-        for (char *a = name; *a; a++)
-                *a = *a == '&' || *a == '<' ? ' ' : *a;
-        fprintf(out, "<path d='M%d %.1f h18' stroke='%s' stroke-width='3'/><text x='%d' y='%.1f'>%s</text>\n",
-                f->left + f->width + 12, *label_y - 4, colours[(size_t)c % N_COLOURS], f->left + f->width + 36,
-                *label_y, name);
-        *label_y += 16;
+        if (c < 0)
+                capo_svg_line(out, f, x, y, (size_t)s->n_points, "c", "style=\"stroke-width:9;opacity:.4\"");
+        else
+                capo_svg_line(out, f, x, y, (size_t)s->n_points, capo_svg_series((unsigned)c),
+                              c ? NULL : "stroke-dasharray=\"5 3\"");
+        return any;
 }
 
-static void envelope(FILE *out, const struct capo_fit_series *s, const struct frame *f, double *label_y)
+enum { WIDTH = 1240, LEFT = 64, PANEL = 430, GAP = 64, PLOT = 300, KEY = 200, KEY_STEP = 18, KEY_MOST = 15 };
+
+static void key(FILE *out, double top, int nth, const char *class, const char *more, const char *name)
 {
+        double x = LEFT + 2 * PANEL + GAP + 20, y = top + 6 + KEY_STEP * nth;
+
+        fprintf(out, "<path class=\"%s line\" %s d=\"M%.1f %.1fh18\"/>\n", class, more, x, y);
+        capo_svg_text(out, x + 26, y + 4, 's', KEY, NULL, name);
+}
+
+static void series(FILE *out, const struct capo_fit_series *s, double top)
+{
+        _cleanup_free_ double *x = calloc((size_t)s->n_points + 1, sizeof *x);
+        _cleanup_free_ double *y = calloc((size_t)s->n_points + 1, sizeof *y);
+        char class[160], title[256];
         int n = 0;
 
-        for (int p = 0; p < s->n_points; p++) {
-                const struct capo_fit_cell *cell =
-                        capo_fit_cell_of(s, p, s->points[p].chosen > 0 ? s->points[p].chosen : 0);
+        if (!x || !y)
+                return;
+        snprintf(title, sizeof title, "%s, %s (%s)", capo_call_name(s->call),
+                 capo_fit_class_text(&s->like, class, sizeof class), capo_make_name(s->make));
+        capo_svg_text(out, LEFT, top + 20, 's', WIDTH - LEFT, NULL, title);
+        for (int ratio = 0; ratio < 2; ratio++) {
+                struct capo_svg_frame f = {
+                        .left = LEFT + ratio * (PANEL + GAP), .top = top + 56, .width = PANEL, .height = PLOT};
+                bool any = false;
 
-                if (!isnan(cell->us))
-                        fprintf(out, "%s%.1f %.1f",
-                                n++ ? " L"
-                                    : "<path fill='none' stroke='#f0c000' stroke-opacity='0.45' stroke-width='9' d='M",
-                                px(f, (double)s->points[p].bytes), py(f, cell->us));
+                axes(s, &f, ratio);
+                capo_svg_axes(out, &f);
+                curve(out, s, &f, -1, ratio, x, y);
+                for (int c = s->n_candidates - 1; c >= 0; c--)
+                        any |= curve(out, s, &f, c, ratio, x, y);
+                if (!any)
+                        capo_svg_text(out, f.left + f.width / 2, f.top + f.height / 2, 'm', f.width, "t",
+                                      "NCCL's own choice was not measured");
         }
-        if (n)
-                fprintf(out,
-                        "'/>\n<path d='M%d %.1f h18' stroke='#f0c000' stroke-opacity='0.45' stroke-width='9'/><text "
-                        "x='%d' y='%.1f'>with the profile</text>\n",
-                        f->left + f->width + 12, *label_y - 4, f->left + f->width + 36, *label_y);
-        *label_y += 16;
+        key(out, top + 56, n++, "c", "style=\"stroke-width:9;opacity:.4\"", "with the profile");
+        for (int c = 0; c < s->n_candidates && n < KEY_MOST; c++) {
+                char name[48];
+
+                key(out, top + 56, n++, capo_svg_series((unsigned)c), c ? "" : "stroke-dasharray=\"5 3\"",
+                    capo_fit_candidate_text(&s->candidates[c], name, sizeof name));
+        }
 }
 
 int capo_svg_fit(FILE *out, const struct capo_fit *fit, const char *title)
 {
-        enum { WIDTH = 860, PANEL = 420 };
+        enum { HEIGHT = 56 + PLOT + 60 };
 
-        fprintf(out,
-                "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' "
-                "font-size='11'>\n"
-                "<rect width='100%%' height='100%%' fill='white'/><title>%s</title>\n",
-                WIDTH, PANEL * fit->n_series, title);
-        for (int i = 0; i < fit->n_series; i++) {
-                const struct capo_fit_series *s = &fit->series[i];
-                struct frame f = {.left = 64, .top = PANEL * i + 40, .width = 600, .height = PANEL - 90};
-                double label_y = f.top + 14;
-                char class[160];
-
-                limits(s, &f);
-                fprintf(out, "<text x='%d' y='%d' font-size='14'>%s, %s: us per call, by size (%s)</text>\n", f.left,
-                        f.top - 14, capo_call_name(s->call), capo_fit_class_text(&s->like, class, sizeof class),
-                        capo_make_name(s->make));
-                axes(out, &f);
-                envelope(out, s, &f, &label_y);
-                for (int c = 0; c < s->n_candidates; c++)
-                        curve(out, s, &f, c, &label_y);
-        }
-        fputs("</svg>\n", out);
+        capo_svg_begin(out, WIDTH, HEIGHT * (fit->n_series > 0 ? fit->n_series : 1), title, true);
+        for (int i = 0; i < fit->n_series; i++)
+                series(out, &fit->series[i], HEIGHT * i);
+        capo_svg_end(out);
         return ferror(out) ? -EIO : 0;
 }
 

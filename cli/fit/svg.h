@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pictures of a fit: time against size, a line per candidate, what the profile chooses as the envelope. */
-#ifndef CAPO_SVG_H
-#define CAPO_SVG_H
+/* Pictures of a fit: time against size and over the time of NCCL's own choice, a line per candidate. */
+#ifndef CAPO_FIT_SVG_H
+#define CAPO_FIT_SVG_H
 
 #include <stdio.h>
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The report with pictures: one HTML file with inline SVG that needs nothing else, in light or dark as the reader's
- * system asks. Two pictures: time by call and size (bar: total time; figure: p50 and bandwidth), and per communicator
- * what each rank made the others wait. The text page follows as it is.
+ * system asks. What the job was, what went wrong and who waits come first; then two pictures, per communicator what
+ * each rank made the others wait and time by call and size; then everything else. It says what the text page says, in its words:
+ * that page is made with marks where its headings, warnings and tables begin and end, and put in another order.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/report/faces.h"
+#include "cli/report/text.h"
 #include "core/base/calls.h"
 #include "cli/base/svg.h"
 #include "cli/base/table.h"
@@ -16,6 +19,12 @@
 #include "core/base/util.h"
 
 enum { MOST_BARS = 40, MOST_COMMS = 12 };
+
+/* In the text page; capo_table_html() has 1 and 2 around tables. */
+#define TABLE   '\001'
+#define HEADING "\003"
+#define PLAIN   "\004"
+#define WARNING "\005"
 
 /* The texts of bars live as long as the picture is drawn. */
 struct bars {
@@ -60,7 +69,7 @@ static void time_by_size(const struct capo_page *r, FILE *out)
         if (n)
                 capo_svg_bars(out, "time by call and size", b->bar, n, 0, time_tick);
         if (n < r->rows.n)
-                fprintf(out, "<p>%u more rows are in the text below with --all.</p>\n", r->rows.n - n);
+                fprintf(out, "<p>%u more rows: the table below, with --all.</p>\n", r->rows.n - n);
 }
 
 /* The measure of the text page: the waiting that each rank caused. Marked is the rank that it names. */
@@ -75,13 +84,11 @@ static void lateness(const struct capo_page *r, FILE *out)
 
                 /* of many ranks those around the one that is named */
                 skip = w->last < n / 2 ? 0 : w->last - n / 2 > c->n_members - n ? c->n_members - n : w->last - n / 2;
-                if (!i)
-                        fputs("<h2>Who waits for whom</h2>\n", out);
                 fputs("<h3>", out);
                 capo_markup_text(out, c->name);
-                fputs("</h3><p>", out);
-                capo_markup_text(out, w->text);
-                fprintf(out, "</p><p>How long the others waited for each rank, summed over them; %s; %s.</p>\n",
+                fputs("</h3>\n<p", out);
+                fprintf(out,
+                        " class=\"note\">How long the others waited for each rank, summed over them; %s; %s.</p>\n",
                         c->skew->from == CAPO_SKEW_HOST_START ? "when the host made the call"
                         : c->skew->n_host                     ? "by GPU durations, else when the host made the call"
                                                               : "by GPU durations: a call ends on all ranks together",
@@ -106,33 +113,188 @@ static void lateness(const struct capo_page *r, FILE *out)
         }
 }
 
+/* ---- the text page as HTML ---- */
+
+/* "NCCL 2.28.9   tuner: none": three blanks stand between facts. */
+static void facts(FILE *out, const char *line, size_t n)
+{
+        _cleanup_free_ char *all = strndup(line, n);
+
+        fputs("<p class=\"facts\">", out);
+        for (char *fact = all, *next; fact && *fact; fact = next) {
+                next = strstr(fact, "   ");
+                if (next) {
+                        *next++ = 0;
+                        next += strspn(next, " ");
+                }
+                fputs("<span>", out);
+                capo_markup_text(out, fact);
+                fputs("</span>", out);
+        }
+        fputs("</p>\n", out);
+}
+
+/* One line without its marks. */
+static void sentence(FILE *out, const char *class, const char *line, size_t n)
+{
+        _cleanup_free_ char *text = strndup(line, n);
+        char *to = text;
+
+        for (const char *from = text; from && *from; from++) {
+                if ((unsigned char)*from >= ' ')
+                        *to++ = *from;
+        }
+        if (!text || to == text)
+                return;
+        *to = 0;
+        fprintf(out, "<p%s%s%s>", class ? " class=\"" : "", class ? class : "", class ? "\"" : "");
+        capo_markup_text(out, text);
+        fputs("</p>\n", out);
+}
+
+/* Where the next heading begins, or the end. */
+static const char *section_end(const char *text)
+{
+        const char *next = strstr(text, "\n" HEADING);
+
+        return next ? next + 1 : text + strlen(text);
+}
+
+/* "WHERE THE TIME WENT     per call": the title as people write it, the rest below. */
+static void heading(FILE *out, const char *line, size_t n)
+{
+        const char *end = strstr(line, PLAIN);
+        size_t title = end && end < line + n ? (size_t)(end - line - 1) : n - 1;
+        _cleanup_free_ char *text = strndup(line + 1, title);
+
+        for (char *at = text; at && at[0] && at[1]; at++)
+                at[1] = (char)(at[1] >= 'A' && at[1] <= 'Z' ? at[1] - 'A' + 'a' : at[1]);
+        fputs("<h2>", out);
+        capo_markup_text(out, text ? text : "");
+        fputs("</h2>\n", out);
+        if (title + 2 < n)
+                sentence(out, "note", line + title + 2 + strspn(line + title + 2, " "),
+                         n - title - 2 - strspn(line + title + 2, " "));
+}
+
+/* Of what stands above the first heading the warnings, or the facts; ALL: a section with its lines and tables. */
+enum part { WARNINGS, FACTS, ALL };
+
+static void section(FILE *out, const char *text, const char *end, enum part head)
+{
+        size_t n;
+
+        for (; text < end; text += n + (text[n] == '\n')) {
+                n = strcspn(text, "\n");
+                if (*text == TABLE) {
+                        n = strcspn(text, "\002");
+                        fwrite(text + 1, 1, n - 1, out);
+                        fputc('\n', out);
+                        n += text[n] != 0;
+                } else if (*text == *HEADING) {
+                        heading(out, text, n);
+                } else if (*text == *WARNING && head != FACTS) {
+                        sentence(out, "problem", text + 2 + (text[2] == ' '), n - 2 - (text[2] == ' '));
+                } else if (head == FACTS && n && *text != *WARNING) {
+                        facts(out, text, n);
+                } else if (head == ALL) {
+                        sentence(out, *text == ' ' ? "more" : NULL, text, n);
+                }
+        }
+}
+
+/* What the job was, as its title and in figures; the text page has it in one line. */
+static void job_heading(const struct capo_page *r, FILE *out)
+{
+        const struct capo_job *job = r->job;
+        const char *nccl = capo_page_info(r, CAPO_INFO_NCCL_VERSION);
+        time_t begin = (time_t)(job->t_begin_ns / 1000000000);
+        char when[64] = "", text[32], title[1200];
+        struct tm tm;
+
+        if (localtime_r(&begin, &tm))
+                strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
+        fputs("<header><p class=\"what\">capo report</p>\n<h1>", out);
+        capo_markup_text(out, *capo_page_title(r, title, sizeof title) ? title : "a job without a name");
+        fprintf(out,
+                "</h1>\n<dl><div><dt>ranks</dt><dd>%d</dd></div><div><dt>nodes</dt><dd>%u%s%s</dd></div>"
+                "<div><dt>NCCL</dt><dd>",
+                job->n_ranks, job->n_nodes, job->n_nodes > 1 && job->n_comms && *job->comms[0].layout ? ": " : "",
+                job->n_nodes > 1 && job->n_comms ? job->comms[0].layout : "");
+        capo_markup_text(out, nccl ? nccl : "not seen");
+        fprintf(out,
+                "</dd></div><div><dt>took</dt><dd>%s</dd></div><div><dt>began</dt><dd>%s</dd></div></dl></header>\n",
+                capo_text_time((double)capo_job_duration_ns(job), text), when);
+}
+
+static void style(FILE *out)
+{
+        fputs("body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:0 auto;padding:1.5em;"
+              "background:var(--ground);color:var(--ink)}\n"
+              ":root{--ground:#fff;--grid:#ddd;--w:#c05621;--ink:#1a202c;--soft:#5a6577;--card:#f4f6f9;--alarm:#fdf0e3}\n"
+              "@media(prefers-color-scheme:dark){:root{--ground:#1a202c;--grid:#4a5568;--w:#ed8936;--ink:#e2e8f0;--soft:#a3aec0;--card:#242c3b;--alarm:#3d2a17}}\n"
+              "h1{font-size:1.7em;line-height:1.25;margin:0 0 .6em;overflow-wrap:anywhere}"
+              "h2{font-size:1.2em;margin:2em 0 .3em}h3{font-size:1em;margin:1.2em 0 .2em}p{margin:.35em 0}\n"
+              ".what,.note,.more,dt{color:var(--soft)}.what{margin:0}.note{font-size:.9em}.more{padding-left:1.5em}\n"
+              "dl{display:flex;flex-wrap:wrap;gap:.6em;margin:0 0 1em}"
+              "dl div{background:var(--card);border-radius:8px;padding:.5em 1em}dt{font-size:.8em}"
+              "dd{margin:0;font-weight:600}\n"
+              ".facts span{display:inline-block;margin-right:1.6em;color:var(--soft);font-size:.9em}\n"
+              ".problem{background:var(--alarm);border-left:4px solid var(--w);border-radius:4px;padding:.5em .9em}\n"
+              ".scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.87em;"
+              "font-variant-numeric:tabular-nums;margin:.4em 0}\n"
+              "th,td{text-align:left;padding:.22em .7em;white-space:nowrap}td:last-child{white-space:normal}"
+              "th{color:var(--soft);font-weight:600}.r{text-align:right}tr:has(td){border-top:1px solid var(--grid)}\n"
+              "svg{width:100%;height:auto}\n",
+              out);
+}
+
+/* @text: the text page. Who waits stands before the pictures, all else behind them. */
+static void body(const struct capo_page *r, const char *text, FILE *out)
+{
+        const char *head = text + strcspn(text, "\n"), *end = section_end(head), *next;
+        static const char first[] = HEADING "WHO WAITS";
+
+        job_heading(r, out);
+        section(out, head + (*head != 0), end, WARNINGS);
+        section(out, head + (*head != 0), end, FACTS);
+        for (unsigned pass = 0; pass < 2; pass++) {
+                for (const char *at = end; *at; at = next) {
+                        next = section_end(at + 1);
+                        if (!strncmp(at, first, sizeof first - 1) == !pass)
+                                section(out, at, next, ALL);
+                }
+                if (!pass) {
+                        lateness(r, out);
+                        time_by_size(r, out);
+                }
+        }
+}
+
 int report_html(const struct capo_page *r, FILE *out)
 {
+        static const struct report_style marks = {HEADING, WARNING, PLAIN, "\xc2\xb1"};
         _cleanup_free_ char *page = NULL;
         char title[1200];
-        FILE *memory;
         size_t size;
+        FILE *memory = open_memstream(&page, &size);
 
-        fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>capo report ", out);
-        capo_markup_text(out, capo_page_title(r, title, sizeof title));
-        fputs("</title>\n<style>\n"
-              "body{font:14px/1.45 system-ui,sans-serif;max-width:1180px;margin:2em auto;padding:0 1em}\n"
-              "svg{width:100%;height:auto}pre{overflow-x:auto;font-size:12px}\n",
+        if (!memory)
+                return -ENOMEM;
+        capo_table_html(memory);
+        report_text_styled(r, memory, &marks);
+        capo_table_html(NULL);
+        if (fclose(memory) != 0)
+                return -ENOMEM;
+        fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
+              "<meta name=\"viewport\" content=\"width=device-width\"/><title>capo report ",
               out);
+        capo_markup_text(out, capo_page_title(r, title, sizeof title));
+        fputs("</title>\n<style>\n", out);
         capo_svg_style(out);
-        fputs("</style></head><body>\n<h1>capo report ", out);
-        capo_markup_text(out, title);
-        fputs("</h1>\n", out);
-        time_by_size(r, out);
-        lateness(r, out);
-        memory = open_memstream(&page, &size);
-        if (memory) {
-                report_text(r, memory);
-                fclose(memory);
-                fputs("<h2>The page</h2>\n<pre>", out);
-                capo_markup_text(out, page);
-                fputs("</pre>\n", out);
-        }
+        style(out);
+        fputs("</style></head><body>\n", out);
+        body(r, page, out);
         fputs("</body></html>\n", out);
         return 0;
 }

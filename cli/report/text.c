@@ -177,22 +177,26 @@ static void next_steps(const struct capo_page *r, FILE *out, const struct report
                 fprintf(out, "%s\n", r->next[i].text);
 }
 
+void report_text_styled(const struct capo_page *r, FILE *out, const struct report_style *s)
+{
+        heading(r, out, s);
+        circumstances(r, out);
+        totals(r, out);
+        problems(r, out, s);
+        report_text_rows(r, out, s);
+        report_text_comms(r, out, s);
+        report_text_fabric(r, out, s);
+        where_called(r, out, s);
+        rules_fired(r, out, s);
+        next_steps(r, out, s);
+}
+
 int report_text(const struct capo_page *r, FILE *out)
 {
         bool terminal = cli_screen_is_terminal(out) && !getenv("NO_COLOR");
         struct report_style s = terminal ? (struct report_style){"\033[1m", "\033[33m", "\033[0m", "±"}
                                          : (struct report_style){"", "", "", "+-"};
 
-        out = cli_screen_begin(out);
-        heading(r, out, &s);
-        circumstances(r, out);
-        totals(r, out);
-        problems(r, out, &s);
-        report_text_rows(r, out, &s);
-        report_text_comms(r, out, &s);
-        report_text_fabric(r, out, &s);
-        where_called(r, out, &s);
-        rules_fired(r, out, &s);
-        next_steps(r, out, &s);
+        report_text_styled(r, cli_screen_begin(out), &s);
         return 0;
 }

@@ -12,6 +12,9 @@ struct report_style {
         const char *bold, *warn, *plain, *plus_minus;
 };
 
+/** report_text_styled() - the whole page with these words. */
+void report_text_styled(const struct capo_page *page, FILE *out, const struct report_style *style);
+
 /** report_text_rows() - WHERE THE TIME WENT, CEILINGS, OTHER CALLS. */
 void report_text_rows(const struct capo_page *page, FILE *out, const struct report_style *style);
 /** report_text_comms() - COMMUNICATORS, WHO WAITS FOR WHOM. */

@@ -9,10 +9,10 @@
 #include "cli/topo/topo.h"
 #include "core/base/util.h"
 
-#define SIDE   520.0
+#define SIDE   580.0
 #define TOP    40.0
 #define RADIUS 140.0
-#define NICS   205.0 /* from the centre */
+#define NICS   190.0 /* from the centre */
 
 struct point {
         double x, y;
@@ -76,7 +76,8 @@ static void links(FILE *f, const struct capo_topology *t, const struct capo_allo
 static void nics(FILE *f, const struct capo_topology *t, const struct capo_alloc *a, int rank)
 {
         struct point gpu = place(a, rank, RADIUS), out = place(a, rank, NICS);
-        char name[80], share[96];
+        double aside = out.x - centre(a->ranks[rank].node).x, room = SIDE / 2 - fabs(aside) - 8;
+        char anchor = fabs(aside) < NICS / 4 ? 'm' : aside > 0 ? 's' : 'e', name[80], share[96];
         double gbs = topo_nic(t, a, rank, name, sizeof name);
 
         if (!strcmp(name, "-"))
@@ -84,9 +85,9 @@ static void nics(FILE *f, const struct capo_topology *t, const struct capo_alloc
         if (gbs > 0)
                 snprintf(share, sizeof share, "%.3g GB/s", gbs);
         line(f, gpu, (struct point){gpu.x + 0.6 * (out.x - gpu.x), gpu.y + 0.6 * (out.y - gpu.y)}, 2, "s1");
-        capo_svg_text(f, out.x, out.y - 2, 'm', 0, NULL, name);
+        capo_svg_text(f, out.x, out.y - 2, anchor, room, NULL, name);
         if (gbs > 0)
-                capo_svg_text(f, out.x, out.y + 12, 'm', 0, "t", share);
+                capo_svg_text(f, out.x, out.y + 12, anchor, room, "t", share);
 }
 
 static void ceilings(FILE *f, const struct capo_ceilings *c)
