@@ -42,6 +42,13 @@ char *capo_text_us(double ns, char *text)
 
 char *capo_text_gbs(double gbs, char *text)
 {
+        if (gbs > 0 && gbs < 0.095) { /* two digits that count: never 0.00 for what is not nothing */
+                int n = snprintf(text, 32, "%.*f", (int)fmin(1 - floor(log10(gbs)), 15), gbs);
+
+                while (text[n - 1] == '0')
+                        text[--n] = 0;
+                return text;
+        }
         return three_digits(gbs, text);
 }
 

@@ -14,7 +14,7 @@ char *capo_text_us(double ns, char *text);
 /** capo_text_time() - ns in the unit that suits: "88 us", "1.3 ms", "12.4 s", "42 min 18 s", "3 h 05 min". */
 char *capo_text_time(double ns, char *text);
 
-/** capo_text_gbs() - "242", "35.0", "0.08". */
+/** capo_text_gbs() - "242", "35.0", "0.08", "0.0042". */
 char *capo_text_gbs(double gbs, char *text);
 
 /** capo_text_percent() - share 0..1 as "61.2 %", "0.002 %". */

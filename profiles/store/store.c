@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -90,6 +91,7 @@ static int check(sqlite3 *db, const char *path, bool *old, char *why, size_t roo
 int capo_store_open(const char *path, bool write, struct capo_store **out, char *why, size_t room)
 {
         struct capo_store *s = calloc(1, sizeof *s);
+        struct stat st;
         bool old = false;
         int rc, e;
 
@@ -99,6 +101,11 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                 snprintf(why, room, "%s: %s", path, strerror(errno));
                 free(s);
                 return -ENOENT;
+        }
+        if (!write && stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0) {
+                snprintf(why, room, "%s: is empty, not a store; capo store add makes one", path);
+                free(s);
+                return -EBADMSG;
         }
         rc = sqlite3_open_v2(path, &s->db, write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE,
                              NULL);

@@ -79,6 +79,8 @@ c.execute("insert into import values (1, '2026-01-01', 'old', 'f')"); c.execute(
 c.execute("insert into sample values (1, 1, 1, 1024, 5.5, 1, 1, 7, 0, 0, 0, 0, 0)")
 c.execute("pragma application_id = 1667330159"); c.execute("pragma user_version = 1"); c.commit(); c.close()
 PY
+        : >"$tmp/empty.db"
+        refuses "empty, reading" 'is empty, not a store' "$capo" store list "$tmp/empty.db"
         refuses "older, reading" 'older version' "$capo" store list "$tmp/old.db"
         "$capo" store add "$tmp/old.db" "$data"/algo_sweep.txt > /dev/null || fail "migration"
         [ "$("$capo" store query "$tmp/old.db" --sql "select cluster, collective, us from samples where import = 1" | tail -1)" = old,AllReduce,5.5 ] || fail "migrated sample"

@@ -29,6 +29,10 @@ Test(figures, us_have_three_digits_that_count)
         cr_assert_str_eq(capo_text_us(1e25, text), "1e+22");
         cr_assert_str_eq(capo_text_gbs(242.4, text), "242");
         cr_assert_str_eq(capo_text_gbs(0.08, text), "0.08");
+        cr_assert_str_eq(capo_text_gbs(0.0042, text), "0.0042");
+        cr_assert_str_eq(capo_text_gbs(0.00008, text), "0.00008");
+        cr_assert_str_eq(capo_text_gbs(0.0131, text), "0.013");
+        cr_assert_str_eq(capo_text_gbs(0, text), "0.00");
 }
 
 Test(figures, time_in_the_unit_that_suits)
