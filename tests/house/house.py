@@ -249,7 +249,7 @@ def main(arguments):
     for line in stale:
         print("mended, take it out of known.txt (house.py --shrink):", line)
     print(f"{len(house.text)} files, {len(house.findings)} findings, {len(known)} known, {len(fresh)} new")
-    return 1 if fresh else 0
+    return 1 if fresh or stale else 0
 
 
 if __name__ == "__main__":
