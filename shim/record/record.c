@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
+#include "core/base/calls.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 
@@ -165,6 +166,21 @@ static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
         }
 }
 
+/* A call that NCCL refused took none of its numbers: on a rank where it failed the next one has the number that it has
+ * on all others. The refused call itself has none. */
+static void give_number_back(struct capo_comm *comm, struct capo_record *r)
+{
+        enum capo_call_kind kind = capo_call_kind(r->call);
+
+        if (!r->seq)
+                return;
+        if (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA)
+                comm->p2p_seq--;
+        else
+                comm->seq--;
+        r->seq = 0;
+}
+
 /* The end of a call that failed, is in a group, is timed on the GPU, or of which plugins spoke. */
 void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, void *stream)
 {
@@ -176,6 +192,8 @@ void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, 
         r->result = (int8_t)result;
         if (result == ncclInProgress)
                 r->flags |= CAPO_RECORD_ASYNC;
+        else if (result != ncclSuccess)
+                give_number_back(t->comm, r);
         r->rule = t->rule;
         r->algo_proto = t->algo_proto;
         r->channels = t->channels;

@@ -156,6 +156,7 @@ def check_page(run):
         assert re.search(rf"! .*rank {rank}\b", head), head
     elif run.name == "stopped":
         p = problem(run, "stood_still")[0]
+        assert "disagree" not in head, head
         assert p["rank"] == 1 and p["call"] == "AllReduce" and p["seq"] == 401, p
         assert re.search(r"! .*rank 1 stood still.*number 401 of world", head), head
     else:
