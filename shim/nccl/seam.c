@@ -33,7 +33,10 @@ static void seam_decided(uint16_t rule)
         t->rule = rule;
 }
 
-/* Does @ran speak of member @m? Counts as NCCL's Coll event has them: bytes for AllGather and Broadcast, else elements.
+/*
+ * Does @ran speak of member @m? Counts as NCCL's Coll event has them: bytes for AllGather and Broadcast, else elements.
+ * All ranks of a communicator in one process (one thread driving several GPUs) have one hash, and their events come one
+ * by one: each takes the next member that has not been told yet, whichever rank's it is.
  */
 static bool is_ran(const struct capo_record *m, const struct capo_comm *comm, const struct capo_seam_ran *ran)
 {
@@ -41,7 +44,7 @@ static bool is_ran(const struct capo_record *m, const struct capo_comm *comm, co
         uint64_t bytes = ran->count;
 
         if (!(m->flags & CAPO_RECORD_MEMBER) || m->algo_proto || kind != capo_call_kind(ran->call) ||
-            (comm && m->comm != comm->id))
+            (comm && m->comm != comm->id && !capo_comm_same(m->comm, ran->comm_hash)))
                 return false;
         if (kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_BROADCAST)
                 bytes *= capo_type_size(m->type);

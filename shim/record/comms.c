@@ -52,6 +52,17 @@ struct capo_comm *capo_comm_by_hash(uint64_t comm_hash)
         return NULL;
 }
 
+bool capo_comm_same(uint16_t id, uint64_t comm_hash)
+{
+        for (struct capo_comm *c =
+                     atomic_load_explicit(&by_hash[comm_hash % N_ELEMENTS(by_hash)], memory_order_acquire);
+             c; c = c->next_by_hash) {
+                if (c->id == id)
+                        return c->comm_hash == comm_hash;
+        }
+        return false;
+}
+
 void capo_comm_enter(struct capo_comm *comm)
 {
         _Atomic(struct capo_comm *) *chain = &chains[chain_of(comm->handle)];

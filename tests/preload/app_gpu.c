@@ -3,6 +3,7 @@
  * app_gpu [BODY]: one rank with a CUDA stream, on the stand-in driver and NCCL (or on real ones: it uses nothing else).
  *      calls     64 calls, 16 groups, 8 calls on the default stream, 4 captured into a graph that is launched twice
  *      ranks     64 calls on each of two ranks, a thread each
+ *      devices   64 groups of one call on each of two ranks, by one thread
  *      pending   ends while the GPU is still busy
  *      kill      is killed then
  */
@@ -123,12 +124,48 @@ static void ranks(void)
                 pthread_join(t[i], NULL);
 }
 
+static void devices(void)
+{
+        const int gpus[2] = {0, 1};
+        CUcontext of[2];
+        CUdeviceptr data[2];
+        CUstream s[2];
+        ncclComm_t c[2];
+
+        MUST(cuInit(0));
+        for (int i = 0; i < 2; i++) {
+                MUST(cuDevicePrimaryCtxRetain(&of[i], i));
+                MUST(cuCtxSetCurrent(of[i]));
+                MUST(cuStreamCreate(&s[i], CU_STREAM_NON_BLOCKING));
+                MUST(cuMemAlloc(&data[i], COUNT * 4));
+        }
+        MUST(ncclCommInitAll(c, 2, gpus));
+        for (int k = 0; k < 64; k++) {
+                MUST(ncclGroupStart());
+                for (int i = 0; i < 2; i++) {
+                        MUST(cuCtxSetCurrent(of[i]));
+                        MUST(ncclAllReduce((void *)data[i], (void *)data[i], 1024, ncclFloat, ncclSum, c[i],
+                                           (void *)s[i]));
+                }
+                MUST(ncclGroupEnd());
+        }
+        for (int i = 0; i < 2; i++)
+                MUST(cuStreamSynchronize(s[i]));
+        for (int i = 0; i < 2; i++)
+                MUST(ncclCommDestroy(c[i]));
+}
+
 int main(int argc, char **argv)
 {
         const char *what = argc > 1 ? argv[1] : "calls";
 
         if (!strcmp(what, "ranks")) {
                 ranks();
+                puts("done");
+                return 0;
+        }
+        if (!strcmp(what, "devices")) {
+                devices();
                 puts("done");
                 return 0;
         }

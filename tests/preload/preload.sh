@@ -344,6 +344,13 @@ kernel) # GPU time stamps through the profiler plugin
         want 1 '^end calls=132 dropped=0 '
         gone
         ;;
+devices) # all ranks of a process have one hash: what ran is told of each of them
+        NCCL_PROFILER_PLUGIN=$lib CAPO_PROFILER=on both "$bin/app_gpu" devices
+        want 128 '^call AllReduce .* group=[1-9][0-9]* .* ran=[1-9][0-9a-f]/[1-9]'
+        want 1 '^cell AllReduce comm=1 bytes=4096 count=64 .*'
+        want 1 '^cell AllReduce comm=2 bytes=4096 count=64 .*'
+        gone
+        ;;
 gpu-pending | gpu-kill) # what was still on the GPU keeps its host time
         export CAPO_GPU_SAMPLE=1
         both "$bin/app_gpu" "${case#gpu-}"
