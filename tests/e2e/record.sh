@@ -45,6 +45,7 @@ for _ in $(seq 1800); do
         kill -0 "$launcher" 2>/dev/null || break
         sleep 0.1
 done
+kill -STOP "$launcher" # or it stops the second rank itself when it sees the first one gone
 killed=0
 for stat in /proc/[0-9]*/stat; do # its children, without procps
         set -- $(sed 's/.*) //' "$stat" 2>/dev/null)
@@ -52,6 +53,7 @@ for stat in /proc/[0-9]*/stat; do # its children, without procps
         [ "${2:-}" = "$launcher" ] && kill -KILL "${pid%/stat}" && killed=$((killed + 1))
 done
 [ $killed = 2 ] || fail "killed: $killed of 2 ranks were there to be killed"
+kill -CONT "$launcher"
 wait "$launcher" 2>/dev/null
 "$capo" report --json "$work/killed" >"$work/json" 2>"$work/err" || fail "killed: no report: $(cat "$work/err")"
 python3 - "$work/json" <<'EOF' || fail "killed: report"
