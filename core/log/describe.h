@@ -14,7 +14,8 @@ struct capo_describe {
         capo_site_text_fn site_text; /* NULL: numbers only */
         bool again;                  /* say what was written, too */
         char text[96u << 10];        /* the largest piece of text */
-        char cell_frame[2 * (sizeof(struct capo_log_hist) + CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
+        _Alignas(8) char cell_frame[2 * (sizeof(struct capo_log_hist) +
+                                         CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
 };
 
 /** capo_describe_texts() - text that waits in the segment; with again all of it that still stands there. */

@@ -106,13 +106,15 @@ static int sort_comms(struct capo_job *job)
         if (!order || !moved)
                 return -ENOMEM;
         for (uint32_t i = 0; i < job->n_comms; i++) {
-                qsort(job->comms[i].members, job->comms[i].n_members, sizeof *job->comms[i].members, by_rank);
+                if (job->comms[i].n_members)
+                        qsort(job->comms[i].members, job->comms[i].n_members, sizeof *job->comms[i].members, by_rank);
                 order[i] = (struct order){.comm = job->comms[i],
                                           .meet = job->scratch->meets[i],
                                           .birth = birth(&job->comms[i]),
                                           .was = i};
         }
-        qsort(order, job->n_comms, sizeof *order, by_size_and_age);
+        if (job->n_comms)
+                qsort(order, job->n_comms, sizeof *order, by_size_and_age);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 moved[order[i].was] = i;
                 job->comms[i] = order[i].comm;

@@ -40,7 +40,7 @@ Test(topology, dgx1v)
         }
         for (int i = 0; i < 8; i++) {
                 cr_assert_eq(bricks[i], 6);
-                cr_assert_eq(t->gpus[i].dev, i);
+                cr_assert_eq(t->gpus[i].dev, (int)i);
                 cr_assert_eq(t->gpus[i].sm, 70);
         }
         cr_assert_eq(capo_topology_gpu_by_busid(t, "00000000:0A:00.0"), 2);
@@ -197,7 +197,7 @@ Test(topology, dgx2_by_hwloc)
         for (size_t i = 0; i < t->n_gpus; i++) {
                 unsigned switches = 0;
 
-                cr_assert_eq(t->gpus[i].dev, i);
+                cr_assert_eq(t->gpus[i].dev, (int)i);
                 cr_assert_eq(t->gpus[i].sm, 70);
                 cr_assert_eq(t->gpus[i].cpu, i / 8);
                 for (size_t k = 0; k < t->n_links; k++) {
