@@ -121,11 +121,12 @@ static json_t *skew_json(const struct capo_job_comm *c)
         json_object_set_new(j, "wait_share", number_or_null(k->wait_share >= 0 && k->n_calls, k->wait_share));
         json_object_set_new(j, "mismatched", json_integer(k->mismatched));
         for (uint32_t i = 0; i < c->n_members && k->n_calls; i++)
-                json_array_append_new(ranks, json_pack("{s:i,s:i,s:o,s:o,s:o}", "rank", c->members[i].rank, "last",
+                json_array_append_new(ranks, json_pack("{s:i,s:i,s:o,s:o,s:o,s:o}", "rank", c->members[i].rank, "last",
                                                        (int)k->ranks[i].last, "late_p50_us",
                                                        report_json_number(k->ranks[i].late_p50_ns / 1000), "wait_us",
                                                        report_json_number(k->ranks[i].wait_ns / 1000), "caused_s",
-                                                       report_json_number(k->ranks[i].caused_ns / 1e9)));
+                                                       report_json_number(k->ranks[i].caused_ns / 1e9), "caused_pm_s",
+                                                       report_json_number(k->ranks[i].caused_pm_ns / 1e9)));
         json_object_set_new(j, "per_rank", ranks);
         return j;
 }

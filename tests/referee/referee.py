@@ -29,7 +29,7 @@ SCENARIOS = {
     "counts": (["--trace", "all"], [], "allreduce:8K:50 allgather:64K:20 even:reduce:4K:10 group:broadcast:8K:10 reducescatter:1M:5"),
     "summaries": ([], [], "allreduce:8K:50 allgather:64K:20 even:reduce:4K:10 group:broadcast:8K:10 reducescatter:1M:5"),
     "late": ([], [], "allreduce:8K:40 late:2:20 allgather:64K:40 late:-1:0 allreduce:8K:40"),
-    "late-all": (["--trace", "all"], [], "allreduce:8K:40 late:2:20 allgather:64K:40 late:-1:0 allreduce:8K:40"),
+    "late-all": (["--trace", "all", "--sample", "1"], [], "allreduce:8K:40 late:2:20 allgather:64K:40 late:-1:0 allreduce:8K:40"),
     "frozen": (["--trace", "all"], [], "allreduce:8K:2500 stop:1:3000 allreduce:8K:2500"),
     "killed": ([], [], "allreduce:8K:50 kill:2 allreduce:8K:50"),
     "left": ([], [], "allreduce:8K:50 exit:3 allreduce:8K:50"),
@@ -58,14 +58,19 @@ class Truth:
         return collections.Counter((c[0], c[1]) for k in self.calls[comm].values() for c in [next(iter(k.values()))])
 
     def waiting(self, comm):
-        """Seconds that others waited for each rank: it started a call last on its GPU, and they had started."""
-        caused = collections.Counter()
+        """Seconds that others waited for each rank, in two ways: from the one that started a call last on its GPU, and from
+        the one that was done with it soonest. They differ where a call does not end everywhere at once: a busy machine
+        lets some ranks see late that it is over, which a GPU does not."""
+        by_start, by_length = collections.Counter(), collections.Counter()
         for ranks in self.calls[comm].values():
             if len(ranks) < 2:
                 continue
             last = max(ranks, key=lambda r: ranks[r][4])
-            caused[last] += sum(ranks[last][4] - c[4] for c in ranks.values()) / 1e9
-        return caused
+            by_start[last] += sum(ranks[last][4] - c[4] for c in ranks.values()) / 1e9
+            length = {r: c[5] - c[4] for r, c in ranks.items()}
+            last = min(length, key=length.get)
+            by_length[last] += sum(d - length[last] for d in length.values()) / 1e9
+        return by_start, by_length
 
 
 class Run:
@@ -121,23 +126,28 @@ def check_counts(run):
         same("trace", want, collections.Counter({k: v for k, v in host.items() if k in want}))
 
 
-def named_last(run):
-    """Who the JSON says the others waited for in the communicator of all ranks: (rank, seconds of waiting)."""
+def check_who(run):
+    """The rank that others waited for, and for how long; on a busy machine all are held up, then the page may name none."""
+    by_start, caused = run.truth.waiting("world")
+    total = sum(caused.values())
+    quiet = all(abs(by_start[r] - caused[r]) < 0.1 * total for r in range(4))
     comm = next(c for c in run.json["comms"] if c["name"] == "world")
     waits = next(w for w in run.json["waits"] if w["comm"] == comm["id"])
-    return waits["rank"], waits["caused_s"]
-
-
-def check_who(run):
-    """The rank that others waited for, and for how long."""
-    caused = run.truth.waiting("world")
     guilty, most = caused.most_common(1)[0]
-    rank, said = named_last(run)
-    # on a busy machine others are held up as well; then either may be named
-    assert caused[rank] > 0.6 * most, f"rank {guilty} made others wait {most:.3f} s, the page names {rank}, {caused[rank]:.3f} s"
-    assert 0.5 * caused[rank] <= said <= 1.5 * caused[rank], f"{caused[rank]:.3f} s of waiting, the page says {said:.3f}"
+    doubt = {r["rank"]: 0.15 * total + 2 * r["caused_pm_s"] for r in comm["skew"]["per_rank"]}  # 2: eight intervals of 95 % a run
+    for r, said in ((r["rank"], r["caused_s"]) for r in comm["skew"]["per_rank"]):
+        assert abs(said - caused[r]) <= doubt[r], f"{caused[r]:.3f} s of {total:.3f} were for rank {r}, the page says {said:.3f} +- {doubt[r]:.3f}"
+    rank = waits["rank"]
+    assert not quiet or guilty == by_start.most_common(1)[0][0] or most < 0.55 * total, "two ways to see it"
+    # of four ranks one stands out from 44 % of the waiting on
+    assert rank == guilty or most - doubt[guilty] < 0.44 * total, f"rank {guilty} made others wait {most:.3f} s of {total:.3f}, the page names {rank}"
+    if rank is None:
+        assert re.search(r"^world: no rank stands out", run.text, re.M), "text"
+        return f"nobody: the machine held all of them up, {most:.3f} s of {total:.3f} for one"
+    assert caused[rank] + doubt[rank] > 0.44 * total, f"rank {rank} made others wait {caused[rank]:.3f} s of {total:.3f}, and the page names it"
     assert re.search(rf"^world: rank {rank} ", run.text, re.M), "text"
-    assert any(f"rank {rank} holds up" in line for line in run.text.split("NEXT")[-1].split("\n")), "NEXT"
+    if waits["caused_share"] >= 0.1:
+        assert any(f"rank {rank} holds up" in line for line in run.text.split("NEXT")[-1].split("\n")), "NEXT"
     assert re.search(rf"rank {rank}\b", run.html), "HTML"
 
 
@@ -203,9 +213,9 @@ def main():
         try:
             run = Run(name, work)
             for check in CHECKS[name]:
-                key = f"{name}: {check.__name__[6:]}"
+                key, said = f"{name}: {check.__name__[6:]}", None
                 try:
-                    check(run)
+                    said = check(run)
                     error = None
                 except (AssertionError, KeyError, TypeError, IndexError) as e:
                     error = f"{type(e).__name__} {e}"
@@ -213,7 +223,7 @@ def main():
                     bad += 1
                     print(f"FAIL  {key}: {error or 'it passes now: take it out of PENDING'}")
                 else:
-                    print(f"{'ok   ' if error is None else 'known'} {key}{': ' + error if error else ''}")
+                    print(f"{'ok   ' if error is None else 'known'} {key}{': ' + (error or said) if error or said else ''}")
         finally:
             shutil.rmtree(work)
     return bad != 0
