@@ -28,7 +28,8 @@ static void make_block(struct capo_fit_maker *m, const struct capo_fit_item *ite
 
         for (size_t i = 0; i < kept; i++)
                 m->v[i] = log(items[warm + i].us);
-        qsort(m->v, kept, sizeof *m->v, rising);
+        if (kept > 1)
+                qsort(m->v, kept, sizeof *m->v, rising);
         while (single && stalls < (kept + 99) / 100 && kept - stalls > 4 &&
                m->v[kept - 1 - stalls] - m->v[kept / 2] > log(STALL))
                 stalls++;
@@ -249,34 +250,49 @@ static int set_aside(struct capo_fit_maker *m, struct capo_fit_series *s)
 
 /* ---- 2. in-place habit ---- */
 
+/* Are blocks @i - 1 and @i the two halves of one run of a candidate? */
+static bool halves(const struct capo_fit_series *s, int i)
+{
+        const struct capo_fit_block *a = &s->blocks[i - 1], *b = &s->blocks[i];
+
+        return a->place == CAPO_PLACE_OUT && b->place == CAPO_PLACE_IN && a->run == b->run &&
+               a->candidate == b->candidate && a->point == b->point;
+}
+
 static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
 {
         double *habit = calloc((size_t)s->n_candidates, sizeof *habit), all = 0;
+        size_t *at = calloc((size_t)s->n_candidates + 1, sizeof *at),
+               n_all = 0; /* where the next of a candidate goes */
         double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
-        size_t n_all = 0;
 
-        if (!habit || !v) {
+        if (!habit || !at || !v) {
                 free(habit);
+                free(at);
                 free(v);
                 return -ENOMEM;
         }
-        for (int c = -1; c < s->n_candidates; c++) { /* first over all, for candidates with few pairs */
-                size_t n = 0;
+        for (int i = 1; i < s->n_blocks; i++) {
+                bool both = halves(s, i);
 
-                for (int i = 1; i < s->n_blocks; i++) {
-                        const struct capo_fit_block *a = &s->blocks[i - 1], *b = &s->blocks[i];
-
-                        if ((c < 0 || a->candidate == c) && a->candidate == b->candidate && a->point == b->point &&
-                            a->run == b->run && a->place == CAPO_PLACE_OUT && b->place == CAPO_PLACE_IN)
-                                v[n++] = b->value - a->value;
-                }
-                if (c < 0) {
-                        all = n ? capo_median(v, n) : 0;
-                        n_all = n;
-                } else {
-                        habit[c] = n >= 3 ? capo_median(v, n) : all;
-                }
+                at[s->blocks[i].candidate + 1] += both;
+                n_all += both;
         }
+        for (int c = 0; c < s->n_candidates; c++)
+                at[c + 1] += at[c];
+        for (int i = 1; i < s->n_blocks; i++) {
+                if (halves(s, i))
+                        v[at[s->blocks[i].candidate]++] = s->blocks[i].value - s->blocks[i - 1].value;
+        }
+        for (int c = 0; c < s->n_candidates; c++) { /* the one over all is for candidates with few pairs */
+                size_t from = c ? at[c - 1] : 0;
+
+                habit[c] = at[c] - from >= 3 ? capo_median(v + from, at[c] - from) : NAN;
+        }
+        all = n_all ? capo_median(v, n_all) : 0;
+        for (int c = 0; c < s->n_candidates; c++)
+                habit[c] = isnan(habit[c]) ? all : habit[c];
+        free(at);
         for (int i = 0; n_all && i < s->n_blocks; i++) {
                 struct capo_fit_block *b = &s->blocks[i];
 

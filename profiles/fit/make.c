@@ -156,7 +156,8 @@ static uint64_t one_clock(struct capo_fit_item *items, size_t *n)
                         k = j;
                 }
                 dropped += k - i - best_n;
-                memmove(&items[kept], &items[best], best_n * sizeof *items);
+                if (kept != best)
+                        memmove(&items[kept], &items[best], best_n * sizeof *items);
                 kept += best_n;
         }
         *n = kept;

@@ -31,33 +31,39 @@ struct sums {
         int freedom;
 };
 
-int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c, struct capo_fit_run *runs)
+/* The first block of candidate @c at point @p that is of run @fold or a later one. */
+static int first_block(const struct capo_fit_series *s, int p, int c, int fold)
 {
-        const struct capo_fit_cell *row = &s->cells[p * s->n_candidates];
-        bool pooled = c == 0 || row[c].is_default;
-        int n = 0, first = -1, from = s->points[p].first_block, end = s->points[p].end_block;
+        int from = s->points[p].first_block, end = s->points[p].end_block;
 
-        while (!pooled && from < end) { /* they come by candidate */
+        while (from < end) { /* they come by candidate, then by run */
                 int mid = from + (end - from) / 2;
+                const struct capo_fit_block *b = &s->blocks[mid];
 
-                if (s->blocks[mid].candidate < c)
+                if (b->candidate < c || (b->candidate == c && b->fold < fold))
                         from = mid + 1;
                 else
                         end = mid;
         }
-        for (int i = from; i < s->points[p].end_block && (pooled || s->blocks[i].candidate == c); i++) {
+        return from;
+}
+
+/* The runs of candidate @c alone are added to the @n that are there; those of candidate @first come by run. */
+static int add_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c, int *first, int n,
+                    struct capo_fit_run *runs)
+{
+        for (int i = first_block(s, p, c, part.only_fold); i < s->points[p].end_block && s->blocks[i].candidate == c;
+             i++) {
                 const struct capo_fit_block *b = &s->blocks[i];
-                bool same = b->candidate == 0 || row[b->candidate].is_default;
                 int k = n - 1;
 
-                if (b->candidate != c && !(pooled && same))
+                if (part.only_fold >= 0 && b->fold != part.only_fold)
+                        break;
+                if (b->fold == part.without_fold)
                         continue;
-                if (b->fold == part.without_fold || (part.only_fold >= 0 && b->fold != part.only_fold) ||
-                    p == part.without_point)
-                        continue;
-                first = first < 0 ? b->candidate : first;
-                if (k >= 0 && runs[k].run != b->run && b->candidate == first)
-                        k = -1; /* blocks of a candidate come by run */
+                *first = *first < 0 ? c : *first;
+                if (k >= 0 && runs[k].run != b->run && c == *first)
+                        k = -1;
                 while (k >= 0 && runs[k].run != b->run)
                         k--;
                 if (k < 0) {
@@ -69,6 +75,21 @@ int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, in
                 runs[k].n_samples += b->n;
                 runs[k].n_blocks++;
                 runs[k].anchored &= b->anchor;
+        }
+        return n;
+}
+
+int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c, struct capo_fit_run *runs)
+{
+        const struct capo_fit_cell *row = &s->cells[p * s->n_candidates];
+        bool pooled = c == 0 || row[c].is_default;
+        int n = 0, first = -1;
+
+        if (p == part.without_point)
+                return 0;
+        for (int k = pooled ? 0 : c; k < (pooled ? s->n_candidates : c + 1); k++) {
+                if (k == c || k == 0 || row[k].is_default)
+                        n = add_runs(s, part, p, k, &first, n, runs);
         }
         for (int k = 0; k < n; k++) {
                 runs[k].value /= runs[k].n_blocks;

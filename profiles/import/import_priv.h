@@ -34,6 +34,9 @@ int capo_input_error(struct capo_input *in, unsigned line, const char *format, .
  */
 int capo_input_label(struct capo_input *in, struct capo_trial *run);
 
+/** capo_input_number() - a number in full, as strtod() reads it, for the many of a table; false: it is none, or not finite. */
+bool capo_input_number(const char *text, double *out);
+
 /** capo_input_hosts() - put the names of the hosts that @run ran on into it; @names are sorted. */
 void capo_input_hosts(struct capo_trial *run, const char **names, size_t n);
 

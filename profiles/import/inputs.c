@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +116,36 @@ int capo_input_label(struct capo_input *in, struct capo_trial *run)
         else if (label->n_ranks || label->n_nodes)
                 run->layout[0] = 0;
         return 0;
+}
+
+bool capo_input_number(const char *text, double *out)
+{
+        static const double tens[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                      1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+        const char *p = text;
+        uint64_t whole = 0;
+        int digits = 0, behind = 0;
+        char *end;
+
+        /* A few digits and a point, as nearly all are: both are exact, so their quotient is what strtod() says. */
+        for (bool point = false; digits < 15; p++) {
+                if (*p >= '0' && *p <= '9') {
+                        whole = whole * 10 + (uint64_t)(*p - '0');
+                        digits++;
+                        behind += point;
+                } else if (*p == '.' && !point) {
+                        point = true;
+                } else {
+                        break;
+                }
+        }
+        if (digits && !*p) {
+                *out = (double)whole / tens[behind];
+                return true;
+        }
+        errno = 0;
+        *out = strtod(text, &end);
+        return end != text && !*end && errno == 0 && isfinite(*out);
 }
 
 static int by_name(const void *a, const void *b)
@@ -258,13 +289,18 @@ static int no_measurement(const struct capo_input *in, bool rejected)
         return -ENODATA;
 }
 
-/* FNV-1a of what was read: all of a text; of a log its beginning, which has the time and the process. */
+/* Of what was read: all of a text; of a log its beginning, which has the time and the process. */
 static uint64_t hash_of(const void *from, size_t n, uint64_t h)
 {
         const unsigned char *bytes = from;
 
-        for (size_t i = 0; i < n; i++)
-                h = (h ^ bytes[i]) * 0x100000001b3u;
+        for (size_t i = 0; i < n; i += sizeof h) {
+                uint64_t v = 0;
+
+                memcpy(&v, bytes + i, n - i < sizeof v ? n - i : sizeof v);
+                h = (h ^ v) * 0x9e3779b97f4a7c15u;
+                h ^= h >> 29;
+        }
         return h;
 }
 

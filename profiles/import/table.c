@@ -5,7 +5,6 @@
  * quotes its fields; columns are found by name, so their order may differ.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,14 +53,6 @@ static bool integer(const char *text, long min, long max, long *out)
         errno = 0;
         *out = strtol(text, &end, 10);
         return end != text && !*end && !errno && *out >= min && *out <= max;
-}
-
-static bool real(const char *text, double *out)
-{
-        char *end;
-
-        *out = strtod(text, &end);
-        return end != text && !*end && isfinite(*out);
 }
 
 /* Rows of one run follow each other in such tables, but need not: look back over the few there are. */
@@ -218,7 +209,7 @@ int capo_import_sweep_csv(struct capo_input *in)
                 if (!integer(f[at[NODES]], -1, 100000, &nodes) || !integer(f[at[RANKS]], 2, 1000000, &ranks))
                         return capo_input_error(in, n, "expected nodes and at least 2 ranks, found \"%s\" and \"%s\"",
                                                 f[at[NODES]], f[at[RANKS]]);
-                if (!real(f[at[US]], &s.us) || s.us <= 0)
+                if (!capo_input_number(f[at[US]], &s.us) || s.us <= 0)
                         return capo_input_error(in, n, "expected a time in us above 0, found \"%s\"", f[at[US]]);
                 s.want = CAPO_ALGO_PROTO(algo, proto);
                 s.want_channels = (uint8_t)(channels > 0 ? channels : 0);
@@ -286,7 +277,7 @@ int capo_import_vidur_csv(struct capo_input *in)
                         return capo_input_error(
                                 in, n, "expected workers and devices per node that divide, found \"%s\" and \"%s\"",
                                 f[workers], f[each]);
-                if (!real(f[median], &ms) || ms < 0)
+                if (!capo_input_number(f[median], &ms) || ms < 0)
                         return capo_input_error(in, n, "expected a time in ms, found \"%s\"", f[median]);
                 if (ms == 0) { /* rounded away */
                         in->set->n_empty++;

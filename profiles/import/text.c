@@ -123,7 +123,9 @@ static unsigned type_of(const char *word)
                     {"bf16", 9},      {"float16", 6},   {"float32", 7},      {"float64", 8}};
 
         for (unsigned t = 0; t <= 11; t++) {
-                if (!strcmp(word, capo_type_name(t)))
+                const char *name = capo_type_name(t);
+
+                if (*name == *word && !strcmp(name, word)) /* words of every row come here */
                         return t;
         }
         for (size_t i = 0; i < N_ELEMENTS(more); i++) {
@@ -144,15 +146,10 @@ static unsigned op_of(const char *word)
 
 static bool number(const char *word, double *out)
 {
-        char *end;
-
-        if (!strcmp(word, "N/A")) {
-                *out = 0;
-                return true;
-        }
-        errno = 0;
-        *out = strtod(word, &end);
-        return end != word && !*end && errno == 0 && isfinite(*out);
+        if (strcmp(word, "N/A"))
+                return capo_input_number(word, out);
+        *out = 0;
+        return true;
 }
 
 /* nccl-tests prints three or four digits: does the bandwidth belong to this size and time? */
@@ -261,32 +258,53 @@ static bool row_whole(const struct reader *r)
         return rest >= width * (b->groups ? b->groups : 1) && (b->groups || rest % width <= 1);
 }
 
-static bool begins_row(const char *text)
+static bool blank(char c)
 {
-        char word[3][40];
+        return c == ' ' || (c >= '\t' && c <= '\r' && c != '\n');
+}
+
+/* The next word of @text, which is moved behind it: where it begins, and how long it is; 0 there is none. */
+static size_t next_word(const char **text, const char **word)
+{
+        const char *p = *text;
+
+        while (blank(*p))
+                p++;
+        *word = p;
+        while (*p && !blank(*p))
+                p++;
+        *text = p;
+        return (size_t)(p - *word);
+}
+
+bool capo_text_begins_row(const char *text)
+{
+        char copy[40];
+        const char *word;
         uint64_t size;
 
         for (int i = 0; i < 3; i++) {
-                size_t n;
+                size_t n = next_word(&text, &word);
 
-                text += strspn(text, " \t\r\v\f");
-                n = strcspn(text, " \t\r\v\f");
-                if (n == 0 || n >= sizeof word[i] || (i < 2 && !isdigit((unsigned char)*text)))
+                if (n == 0 || n >= sizeof copy || (i < 2 && !isdigit((unsigned char)*word)))
                         return false;
-                memcpy(word[i], text, n);
-                word[i][n] = 0;
-                text += n;
+                memcpy(copy, word, n);
+                copy[n] = 0;
+                if (i == 0 && capo_size_parse(copy, &size) < 0)
+                        return false;
         }
-        return capo_size_parse(word[0], &size) == 0 && type_of(word[2]) != 255;
+        return type_of(copy) != 255;
 }
 
-/* Words of a row, or a piece of one. @open: a log line follows, so the row may go on later. */
-static int row_piece(struct reader *r, char *text, unsigned line, bool open)
+/* Words of a row, or a piece of one. @begins: the row begins here. @open: a log line follows, so the row may go on later. */
+static int row_piece(struct reader *r, const char *text, unsigned line, bool begins, bool open)
 {
-        int e;
+        const char *word;
+        size_t size;
 
-        if (begins_row(text)) {
-                e = capo_text_row_end(r);
+        if (begins) {
+                int e = capo_text_row_end(r);
+
                 if (e < 0)
                         return e;
                 r->row_line = line;
@@ -299,96 +317,17 @@ static int row_piece(struct reader *r, char *text, unsigned line, bool open)
                 if (sscanf(text, "%39s", first) != 1 || !number(first, &v))
                         return 0;
         }
-        for (char *save = NULL, *w = strtok_r(text, " \t\r", &save); w; w = strtok_r(NULL, " \t\r", &save)) {
-                if (r->n_words == MAX_WORDS || strlen(w) >= sizeof r->words[0])
+        while ((size = next_word(&text, &word))) {
+                if (r->n_words == MAX_WORDS || size >= sizeof r->words[0])
                         return capo_input_error(r->in, line,
                                                 "expected a row of nccl-tests, found too many or too long words");
-                strcpy(r->words[r->n_words++], w);
+                memcpy(r->words[r->n_words], word, size);
+                r->words[r->n_words++][size] = 0;
         }
         return !open && row_whole(r) ? capo_text_row_end(r) : 0;
 }
 
 /* ---- lines ---- */
-
-/* Colours: ESC [ ... letter. In place. */
-static void uncolour(char *line)
-{
-        char *out = strchrnul(line, 27);
-
-        for (const char *p = out; *p; p++) {
-                if (*p == 27 && p[1] == '[') {
-                        p += 2 + strspn(p + 2, "0123456789;?");
-                        if (!*p)
-                                break;
-                        continue;
-                }
-                *out++ = *p;
-        }
-        *out = 0;
-}
-
-/* How many characters of @line a launcher or a container's log driver put before the text; 0: none. */
-static int prefix(const char *line)
-{
-        int n = 0, stamp = 0, zone;
-        unsigned a, b, c;
-
-        if (*line != '[' && *line != '(' && !(isdigit((unsigned char)*line) && strnlen(line, 5) == 5 && line[4] == '-'))
-                return 0;
-        /* Open MPI --tag-output: "[1,0]<stdout>:" */
-        if (sscanf(line, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) == 2 && n)
-                return n;
-        /* ISO time (Kubernetes, Slurm, journals), then for containers the stream: "stdout F" */
-        if (sscanf(line, "%4u-%2u-%2u%*1[T ]%*2u:%*2u:%*2u%n", &a, &b, &c, &stamp) == 3 && stamp) {
-                stamp += (int)strspn(line + stamp, ".,0123456789");
-                zone = 0;
-                if (line[stamp] == 'Z')
-                        zone = 1;
-                else if (line[stamp] == '+' && strspn(line + stamp + 1, "0123456789:") >= 4)
-                        zone = 1 + (int)strspn(line + stamp + 1, "0123456789:");
-                n = 0;
-                sscanf(line + stamp + zone, " std%*[a-z] %*1[FP]%n", &n);
-                return line[stamp + zone] == ' ' || !line[stamp + zone] ? stamp + zone + n : 0;
-        }
-        /* kubectl logs --prefix: "[pod/name/container]"; torchrun: "[default0]:"; "[rank0]:" */
-        if (sscanf(line, "[pod/%*[^]]]%n", &n) == 0 && n)
-                return n;
-        if ((sscanf(line, "[default%u]:%n", &a, &n) == 1 || sscanf(line, "[rank%u]:%n", &a, &n) == 1) && n)
-                return n;
-        /* Ray: "(worker pid=123, ip=10.0.0.1)" */
-        if (sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u,%*[^)])%n", &a, &n) == 1 && n)
-                return n;
-        return sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u)%n", &a, &n) == 1 && n ? n : 0;
-}
-
-/* Without what was put before it, and without Open MPI's tags inside it, where pieces of a row were flushed. */
-static char *untag(char *line)
-{
-        unsigned a, b;
-        int n;
-
-        uncolour(line);
-        while ((n = prefix(line)) > 0)
-                line += n;
-        for (char *p = line; (p = strchr(p, '[')); p++) {
-                n = 0;
-                if (sscanf(p, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) != 2 || !n)
-                        continue;
-                if (p > line && p - line < 40 &&
-                    isalpha((unsigned char)*line)) { /* mpirun --timestamp-output: a date */
-                        line = p + n;
-                        p = line - 1;
-                        continue;
-                }
-                memset(p, ' ', (size_t)n);
-        }
-        n = (int)strspn(line, " ");
-        n += (int)strspn(line + n, "0123456789");
-        if (n == 0 || line[n - 1] == ' ' || line[n] != ':') /* srun -l */
-                return line;
-        n += 1 + (int)strspn(line + n + 1, " \t");
-        return line[n] == '#' || begins_row(line + n) ? line + n : line;
-}
 
 /* Rows as CSV (rccl-tests -Z csv): the same words, with commas between. In place. */
 static void uncomma(char *line)
@@ -412,7 +351,7 @@ static int read_line(struct reader *r, char *line, unsigned n)
 
         if (cr && !cr[1])
                 *cr = 0;
-        line = untag(line);
+        line = capo_text_untag(line);
         uncomma(line);
         mark = nccl_mark(line, &said);
         if (mark) {
@@ -421,18 +360,18 @@ static int read_line(struct reader *r, char *line, unsigned n)
                 capo_nccl_log_line(&r->block.log, said, n);
                 before += glued(r, mark);
                 line[before] = 0;
-                return before ? row_piece(r, line, n, true) : 0;
+                return before ? row_piece(r, line, n, capo_text_begins_row(line), true) : 0;
         }
         while (*line == ' ' && (line[1] == ' ' || line[1] == '#'))
                 line++;
         if (*line == '#')
                 return capo_text_header(r, line, n);
-        row = begins_row(line);
+        row = capo_text_begins_row(line);
         if (row || r->n_words) {
                 bool waiting = r->n_words > 0;
                 unsigned before = r->n_words;
 
-                e = row_piece(r, line, n, false);
+                e = row_piece(r, line, n, row, false);
                 if (e < 0 || row || (waiting && r->n_words != before))
                         return e;
         }
@@ -471,7 +410,7 @@ int capo_import_text(struct capo_input *in)
         }
         if (e == 0)
                 e = capo_text_run_end(r);
-        capo_text_run_clear(&r->block);
+        capo_text_run_clear(r);
         free(r->hosts);
         free(r);
         return e;

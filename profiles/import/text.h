@@ -33,7 +33,6 @@ struct block {
         uint8_t make;
         unsigned groups; /* of time columns, by the header; 0 no header */
         int root;        /* of its last row; -1 none */
-        int hosts[MAX_HOSTS];
         int n_hosts, n_devices, device_rank0;
         struct row *rows;
         size_t n_rows;
@@ -43,6 +42,7 @@ struct block {
 struct reader {
         struct capo_input *in;
         char (*hosts)[HOST_ROOM]; /* all host names of the file */
+        int on_host[MAX_HOSTS];   /* devices of the run on each; here, for a run is cleared often */
         int n_hosts;
         struct block block;
         char words[MAX_WORDS][40]; /* of the row that is being put together */
@@ -62,6 +62,13 @@ int capo_text_host(struct reader *r, const char *name, size_t size);
 /* nccl-tests' line of a device, "#  Rank  3 Group  0 Pid 123 on host device  3 ...": its rank and host. */
 bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM]);
 
+/* @line without what was put before it, and without Open MPI's tags inside it, where pieces of a row were flushed; in place
+ * (text_prefix.c). */
+char *capo_text_untag(char *line);
+
+/* Is it the beginning of a row: size, count and type? */
+bool capo_text_begins_row(const char *text);
+
 /* A line that begins with '#', changed in place. 0, or -errno after the fault is said. */
 int capo_text_header(struct reader *r, char *line, unsigned n);
 
@@ -73,6 +80,6 @@ int capo_text_row_end(struct reader *r);
 
 /* The run is over: its rows go to the samples, or the reason why not to the notes. The next begins empty. 0, -errno. */
 int capo_text_run_end(struct reader *r);
-void capo_text_run_clear(struct block *b);
+void capo_text_run_clear(struct reader *r);
 
 #endif

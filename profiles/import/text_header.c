@@ -184,10 +184,14 @@ static bool used(const struct block *b)
 
 int capo_text_labels(struct reader *r, char *text, unsigned line)
 {
-        bool mark = *text == '#' || *text == '=', runs = command(text);
-        unsigned call = call_of_program(text);
+        bool mark = *text == '#' || *text == '=', runs;
+        unsigned call;
         int e;
 
+        if (!strchr(text, '=') && !strstr(text, "_perf")) /* as most lines */
+                return 0;
+        runs = command(text);
+        call = call_of_program(text);
         if (!has_label(text) && !runs && !(call && !used(&r->block)))
                 return 0;
         /* A label line after rows, or one that repeats what is already said (its run printed nothing), opens a run. */
@@ -221,27 +225,52 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
 
 /* ---- headers ---- */
 
-bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM])
+/* Behind "@word @value" of @p; NULL: that is not there, or @p is not. */
+static const char *numbered(const char *p, const char *word, int *value)
 {
-        const char *word = line + 1 + strspn(line + 1, " \t");
+        size_t n = strlen(word);
+        char *end;
 
-        static_assert(HOST_ROOM == 64, "%63s");
-        return !strncmp(word, "Rank", 4) && (sscanf(word, "Rank %d Group %*d Pid %*d on %63s", rank, host) == 2 ||
-                                             sscanf(word, "Rank %d Pid %*d on %63s", rank, host) == 2);
+        if (!p)
+                return NULL;
+        p += strspn(p, " \t");
+        if (strncmp(p, word, n))
+                return NULL;
+        *value = (int)strtol(p + n, &end, 10);
+        return end == p + n ? NULL : end;
 }
 
-static int device_line(struct reader *r, const char *line, unsigned n)
+bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM])
+{
+        const char *p = numbered(line + 1, "Rank", rank), *group;
+        int other;
+        size_t n;
+
+        group = numbered(p, "Group", &other); /* newer ones have it */
+        p = numbered(group ? group : p, "Pid", &other);
+        if (!p)
+                return false;
+        p += strspn(p, " \t");
+        if (strncmp(p, "on", 2))
+                return false;
+        p += 2 + strspn(p + 2, " \t");
+        n = strcspn(p, " \t\r");
+        n = n < HOST_ROOM ? n : HOST_ROOM - 1;
+        memcpy(host, p, n);
+        host[n] = 0;
+        return n > 0;
+}
+
+static int device_line(struct reader *r, const char *line, unsigned n, int rank, const char *host)
 {
         struct block *b = &r->block;
-        char host[HOST_ROOM], gpu[80] = "";
-        const char *bracket;
-        int rank, index;
+        const char *bracket = strchr(line, ']');
+        char gpu[80] = "";
+        int index;
 
-        if (!capo_text_device(line, &rank, host))
-                return 0;
-        bracket = strchr(line, ']');
         if (bracket)
-                sscanf(bracket + 1, " %79[^\n\r]", gpu);
+                snprintf(gpu, sizeof gpu, "%.*s", (int)strcspn(bracket + 1, "\n\r"), bracket + 1);
+        memmove(gpu, gpu + strspn(gpu, " \t"), strlen(gpu + strspn(gpu, " \t")) + 1);
         if (!strncmp(gpu, "NVIDIA ", 7))
                 memmove(gpu, gpu + 7, strlen(gpu + 7) + 1);
         for (size_t i = strlen(gpu); i > 0 && isspace((unsigned char)gpu[i - 1]);)
@@ -257,10 +286,10 @@ static int device_line(struct reader *r, const char *line, unsigned n)
         index = capo_text_host(r, host, strlen(host));
         if (index < 0)
                 return capo_input_error(r->in, n, "more than %d host names", MAX_HOSTS);
-        if (b->hosts[index]++ == 0)
+        if (r->on_host[index]++ == 0)
                 b->n_hosts++;
         b->n_devices++;
-        return 1;
+        return 0;
 }
 
 /* The column heads: "#   size  count  type  redop  root  time  algbw  busbw  #wrong  time ..." and their units. */
@@ -298,9 +327,14 @@ int capo_text_header(struct reader *r, char *line, unsigned n)
         struct block *b = &r->block;
         unsigned long headers, library, wrong;
         unsigned iterations = 0;
+        char host[HOST_ROOM];
         const char *p;
-        int e;
+        int e, rank;
 
+        if (capo_text_device(line, &rank, host)) {
+                b->run.line = b->run.line ? b->run.line : n;
+                return device_line(r, line, n, rank, host);
+        }
         if (strstr(line, "nccl-tests version") || (strstr(line, "# nThread") && (used(b) || b->run.iterations))) {
                 if (used(b) || (strstr(line, "# nThread") && b->run.iterations)) {
                         if (b->n_devices && !used(b))
@@ -315,7 +349,8 @@ int capo_text_header(struct reader *r, char *line, unsigned n)
         }
         if (!b->run.line)
                 b->run.line = n;
-        if (sscanf(line, "# nccl-tests version %*s nccl-headers=%lu nccl-library=%lu", &headers, &library) == 2) {
+        if (strstr(line, "nccl-tests") &&
+            sscanf(line, "# nccl-tests version %*s nccl-headers=%lu nccl-library=%lu", &headers, &library) == 2) {
                 b->run.nccl = (uint32_t)capo_nccl_code((int)library);
                 return 0;
         }
@@ -332,13 +367,10 @@ int capo_text_header(struct reader *r, char *line, unsigned n)
                         b->make = CAPO_MAKE_GRAPH;
                 return 0;
         }
-        e = device_line(r, line, n);
-        if (e)
-                return e < 0 ? e : 0;
         e = column_line(r, line, n);
         if (e)
                 return e < 0 ? e : 0;
-        if (sscanf(line, "# Out of bounds values : %lu", &wrong) == 1 && wrong > 0)
+        if (strstr(line, "Out of") && sscanf(line, "# Out of bounds values : %lu", &wrong) == 1 && wrong > 0)
                 capo_text_reject(b, "%lu values out of bounds: its results are wrong", wrong);
         return capo_text_labels(r, line, n);
 }

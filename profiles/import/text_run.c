@@ -103,7 +103,7 @@ static int settle_ranks(struct reader *r)
 
         if (b->n_devices && !run->layout[0]) {
                 for (int i = 0; i < r->n_hosts; i++) {
-                        if (b->hosts[i] && capo_layout_add(&layout, (uint32_t)b->hosts[i], 1) < 0)
+                        if (r->on_host[i] && capo_layout_add(&layout, (uint32_t)r->on_host[i], 1) < 0)
                                 break;
                 }
                 if (run->n_ranks && run->n_ranks != b->n_devices)
@@ -279,25 +279,27 @@ static int ran(struct reader *r, struct capo_sample *s, uint8_t want)
         return 0;
 }
 
-void capo_text_run_clear(struct block *b)
+void capo_text_run_clear(struct reader *r)
 {
+        struct block *b = &r->block;
+
         free(b->rows);
         free(b->rejected);
         capo_nccl_log_free(&b->log);
         *b = (struct block){.make = CAPO_MAKE_LOOP};
+        memset(r->on_host, 0, (size_t)r->n_hosts * sizeof *r->on_host);
 }
 
 static void say_hosts(struct reader *r)
 {
-        struct block *b = &r->block;
         const char *names[MAX_HOSTS];
         size_t n = 0;
 
         for (int i = 0; i < r->n_hosts; i++) {
-                if (b->hosts[i])
+                if (r->on_host[i])
                         names[n++] = r->hosts[i];
         }
-        capo_input_hosts(&b->run, names, n);
+        capo_input_hosts(&r->block.run, names, n);
 }
 
 static int take_rows(struct reader *r, uint8_t want)
@@ -382,6 +384,6 @@ int capo_text_run_end(struct reader *r)
                 r->in->set->n_rejected++;
                 capo_samples_note(r->in->set, "%s:%u: run rejected: %s", r->in->path, b->run.line, b->rejected);
         }
-        capo_text_run_clear(b);
+        capo_text_run_clear(r);
         return e;
 }

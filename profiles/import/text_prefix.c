@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What launchers, log drivers and terminals put before a line of nccl-tests' output, or inside it. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "profiles/import/text.h"
+
+/* Colours: ESC [ ... letter. In place. */
+static void uncolour(char *line)
+{
+        char *out = strchrnul(line, 27);
+
+        for (const char *p = out; *p; p++) {
+                if (*p == 27 && p[1] == '[') {
+                        p += 2 + strspn(p + 2, "0123456789;?");
+                        if (!*p)
+                                break;
+                        continue;
+                }
+                *out++ = *p;
+        }
+        *out = 0;
+}
+
+/* How many characters of @line a launcher or a container's log driver put before the text; 0: none. */
+static int prefix(const char *line)
+{
+        int n = 0, stamp = 0, zone;
+        unsigned a, b, c;
+
+        if (*line != '[' && *line != '(' && !(isdigit((unsigned char)*line) && strnlen(line, 5) == 5 && line[4] == '-'))
+                return 0;
+        /* Open MPI --tag-output: "[1,0]<stdout>:" */
+        if (sscanf(line, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) == 2 && n)
+                return n;
+        /* ISO time (Kubernetes, Slurm, journals), then for containers the stream: "stdout F" */
+        if (sscanf(line, "%4u-%2u-%2u%*1[T ]%*2u:%*2u:%*2u%n", &a, &b, &c, &stamp) == 3 && stamp) {
+                stamp += (int)strspn(line + stamp, ".,0123456789");
+                zone = 0;
+                if (line[stamp] == 'Z')
+                        zone = 1;
+                else if (line[stamp] == '+' && strspn(line + stamp + 1, "0123456789:") >= 4)
+                        zone = 1 + (int)strspn(line + stamp + 1, "0123456789:");
+                n = 0;
+                sscanf(line + stamp + zone, " std%*[a-z] %*1[FP]%n", &n);
+                return line[stamp + zone] == ' ' || !line[stamp + zone] ? stamp + zone + n : 0;
+        }
+        /* kubectl logs --prefix: "[pod/name/container]"; torchrun: "[default0]:"; "[rank0]:" */
+        if (sscanf(line, "[pod/%*[^]]]%n", &n) == 0 && n)
+                return n;
+        if ((sscanf(line, "[default%u]:%n", &a, &n) == 1 || sscanf(line, "[rank%u]:%n", &a, &n) == 1) && n)
+                return n;
+        /* Ray: "(worker pid=123, ip=10.0.0.1)" */
+        if (sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u,%*[^)])%n", &a, &n) == 1 && n)
+                return n;
+        return sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u)%n", &a, &n) == 1 && n ? n : 0;
+}
+
+char *capo_text_untag(char *line)
+{
+        unsigned a, b;
+        int n;
+
+        uncolour(line);
+        while ((n = prefix(line)) > 0)
+                line += n;
+        for (char *p = line; (p = strchr(p, '[')); p++) {
+                n = 0;
+                if (sscanf(p, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) != 2 || !n)
+                        continue;
+                if (p > line && p - line < 40 &&
+                    isalpha((unsigned char)*line)) { /* mpirun --timestamp-output: a date */
+                        line = p + n;
+                        p = line - 1;
+                        continue;
+                }
+                memset(p, ' ', (size_t)n);
+        }
+        n = (int)strspn(line, " ");
+        n += (int)strspn(line + n, "0123456789");
+        if (n == 0 || line[n - 1] == ' ' || line[n] != ':') /* srun -l */
+                return line;
+        n += 1 + (int)strspn(line + n + 1, " \t");
+        return line[n] == '#' || capo_text_begins_row(line + n) ? line + n : line;
+}
