@@ -112,8 +112,12 @@ static void totals(const struct capo_page *r, FILE *out)
 
         fprintf(out, "collectives %s", capo_text_count(r->collectives, text));
         fprintf(out, "   bytes %s", capo_size_print(r->moved_bytes, text, sizeof text));
-        if (r->gpu_share >= 0)
-                fprintf(out, "   on the GPU %s of the job", capo_text_percent(r->gpu_share, text));
+        if (r->gpu_share >= 0) {
+                fprintf(out, "   on the GPU %s", capo_text_percent(r->gpu_share, text));
+                if (r->gpu_share_pm > 0)
+                        fprintf(out, " +- %s", capo_text_percent(r->gpu_share_pm, text));
+                fputs(" of the job", out);
+        }
         fprintf(out, "   dropped %s", capo_text_count(job->dropped, text));
         if (job->cost_ns > 0) {
                 fprintf(out, "   capo's own cost %.0f ns/call", job->cost_ns);

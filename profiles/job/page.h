@@ -170,7 +170,8 @@ struct capo_page {
         struct capo_page_rows judged; /* the same as ranges, by time: what is said about them is the same in any face */
         struct capo_page_rows others; /* calls that move no data: create, destroy, register */
         uint64_t collectives, moved_bytes; /* count, and count * bytes, of collectives and p2p */
-        double gpu_share;                  /* of the job's rank-time spent in timed GPU calls; < 0: not known */
+        double gpu_share;                  /* of the job's rank-time spent in GPU calls; < 0: not known */
+        double gpu_share_pm;               /* half of its 95 % interval; 0: all of them were timed */
         bool gpu;                          /* there are GPU times: shares are of GPU time, else of host time */
         uint32_t *class_of;                /* communicator -> the one it is shown as: many alike are shown together */
         uint32_t *class_size;              /* of that one: how many are shown as it; 1 alone */

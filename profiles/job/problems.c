@@ -110,9 +110,11 @@ static void missing_ranks(struct capo_page *r)
         uint32_t n_again = 0;
 
         for (uint32_t i = 0; i < job->n_processes && is; i++) {
+                const char *world = capo_job_info(&job->processes[i], CAPO_INFO_WORLD_SIZE);
                 int rank = job->processes[i].rank;
 
                 by_launcher &= capo_job_info(&job->processes[i], CAPO_INFO_RANK) && rank >= 0 && rank < job->n_ranks;
+                by_launcher &= !world || atoi(world) >= job->n_ranks; /* else it counts processes of several GPUs */
                 if (rank >= 0 && rank < job->n_ranks) {
                         n_again += is[rank];
                         n_seen += !is[rank];

@@ -2,12 +2,14 @@
 /* Which rows are shown, what is put together, in which order. */
 #include <errno.h>
 #include <fnmatch.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "profiles/job/judge.h"
+#include "profiles/job/spread.h"
 
 static bool wanted(const struct capo_page *r, const struct capo_job_row *row)
 {
@@ -143,17 +145,29 @@ static void rate_row(const struct capo_page *r, struct capo_page_row *row)
         row->reached = row->has_bandwidth && row->ceiling > 0 ? row->busbw / row->ceiling : -1;
 }
 
+/* Half of the 95 % interval of a row's total: what was drawn are calls of all ranks together (each times the same ones), so
+ * as many as that are known, however many ranks they have. Of one call nothing is known but that. */
+static double doubt_ns(const struct capo_page_row *row)
+{
+        const struct capo_hist *h = &row->row.time[row->clock];
+        double calls = (double)row->row.calls, part = calls > 0 ? (double)h->count / calls : 1;
+        double drawn = part * (double)row->row.count;
+
+        if (part >= 1)
+                return 0;
+        if (drawn < 2)
+                return row->total_ns;
+        return row->total_ns * capo_hist_cov(h) * capo_quantile_t(0.05, drawn - 1) * sqrt((1 - part) / drawn);
+}
+
 /* The numbers of each row, and their shares: of GPU time where the job has any, else of host time. */
 static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
 {
-        double gpu_ns = 0, sum = 0;
+        double sum = 0;
 
         for (uint32_t i = 0; i < rows->n; i++) {
                 rate_row(r, &rows->row[i]);
-                if (on_gpu(rows->row[i].clock)) {
-                        r->gpu = true;
-                        gpu_ns += rows->row[i].total_ns;
-                }
+                r->gpu |= on_gpu(rows->row[i].clock);
         }
         for (uint32_t i = 0; i < rows->n; i++)
                 sum += on_gpu(rows->row[i].clock) || !r->gpu ? rows->row[i].total_ns : 0;
@@ -163,9 +177,21 @@ static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
 
                 row->share = counts && sum > 0 ? row->total_ns / sum : -1;
         }
-        r->gpu_share = -1;
-        if (r->gpu && capo_job_duration_ns(r->job))
-                r->gpu_share = gpu_ns / ((double)capo_job_duration_ns(r->job) * r->job->n_processes);
+}
+
+/* How much of the job was on the GPU, from the rows that are the same in every face. */
+static void rate_job(struct capo_page *r)
+{
+        double there_was = (double)capo_job_duration_ns(r->job) * r->job->n_processes, ns = 0, sq = 0;
+
+        for (uint32_t i = 0; i < r->judged.n; i++) {
+                const struct capo_page_row *row = &r->judged.row[i];
+
+                ns += on_gpu(row->clock) ? row->total_ns : 0;
+                sq += on_gpu(row->clock) ? doubt_ns(row) * doubt_ns(row) : 0;
+        }
+        r->gpu_share = r->gpu && there_was > 0 ? ns / there_was : -1;
+        r->gpu_share_pm = r->gpu_share >= 0 ? sqrt(sq) / there_was : 0;
 }
 
 static double sort_value(const struct capo_page_row *row, enum capo_page_sort key)
@@ -296,5 +322,6 @@ int capo_judge_rows(struct capo_page *r)
         if (choose(r, places, together, true, CAPO_SORT_TIME, &r->judged) < 0 ||
             choose(r, places, r->class_of, !r->exact, r->sort, &r->rows) < 0)
                 return -ENOMEM;
+        rate_job(r);
         return choose_others(r, places);
 }

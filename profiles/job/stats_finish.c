@@ -269,7 +269,8 @@ static void add_up(struct capo_job *job)
         job->cost_ns = n_cost ? cost / n_cost : 0;
 }
 
-/* How many ranks the job has, as far as anything in the logs tells. */
+/* How many ranks the job has, as far as anything in the logs tells. A launcher that counts processes of several GPUs
+ * counts something else than NCCL: then a process goes by its first rank in the communicator of them all. */
 static void count_ranks(struct capo_job *job)
 {
         int32_t largest = 0, launched = 0;
@@ -283,6 +284,8 @@ static void count_ranks(struct capo_job *job)
         for (uint32_t i = 0; i < job->n_comms; i++)
                 largest = job->comms[i].n_ranks > largest ? job->comms[i].n_ranks : largest;
         job->n_ranks = launched > largest ? launched : largest > 0 ? largest : (int32_t)job->n_processes;
+        for (uint32_t i = 0; i < job->n_processes && launched > 0 && launched < largest; i++)
+                job->processes[i].rank = -1;
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_job_comm *c = &job->comms[i];
 

@@ -22,7 +22,8 @@ def timed_by(clock):
         assert 0 < r["p50_us"] <= r["max_us"] * 1.07, "p50 beyond the maximum"
         assert bandwidth is None or 0 < bandwidth < FASTEST, f"bandwidth {bandwidth} GB/s"
     assert found, f"no row has times by clock={clock}"
-    assert report["gpu_share"] is None or report["gpu_share"] <= 1.05, "more time on the GPU than there was"
+    # of calls that were not all timed the page says how sure it is; a loaded machine has it time a third of them
+    assert report["gpu_share"] is None or report["gpu_share"] - report["gpu_share_pm"] <= 1.05, "more time on the GPU than there was"
 
 
 try:

@@ -106,9 +106,16 @@ static void issue(CUdeviceptr send_at, CUdeviceptr recv_at, size_t count)
 {
         void *send = (void *)(uintptr_t)send_at, *recv = (void *)(uintptr_t)recv_at;
         ncclDataType_t t = types[type_at].type;
+        size_t bytes = count * job_type_bytes(t);
         ncclComm_t c = job.comm;
         CUstream s = job.stream;
 
+        if (call == SENDRECV) {
+                job_begin(&job, job.name, "Send", bytes, s);
+                job_begin(&job, job.name, "Recv", bytes, s);
+        } else {
+                job_begin(&job, job.name, calls[call].record, bytes * (calls[call].total ? (size_t)job.n : 1), s);
+        }
         switch ((int)call) {
         case ALLREDUCE: NCCL_CHECK(ncclAllReduce(send, recv, count, t, op, c, s)); break;
         case ALLGATHER: NCCL_CHECK(ncclAllGather(send, recv, count, t, c, s)); break;
@@ -122,12 +129,7 @@ static void issue(CUdeviceptr send_at, CUdeviceptr recv_at, size_t count)
                 NCCL_CHECK(ncclRecv(recv, count, t, (job.rank + job.n - 1) % job.n, c, s));
                 NCCL_CHECK(ncclGroupEnd());
         }
-        if (call == SENDRECV) {
-                job_issued("Send", count * job_type_bytes(t));
-                job_issued("Recv", count * job_type_bytes(t));
-        } else {
-                job_issued(calls[call].record, count * job_type_bytes(t) * (calls[call].total ? (size_t)job.n : 1));
-        }
+        job_end(&job);
 }
 
 static double bus_factor(void)

@@ -117,8 +117,9 @@ static double backward(const float *p, float *g, int row, int *right)
 
 static void all_reduce(CUdeviceptr at, size_t count, ncclDataType_t type, ncclRedOp_t op, CUstream stream)
 {
+        job_begin(&job, job.name, "AllReduce", count * job_type_bytes(type), stream);
         NCCL_CHECK(ncclAllReduce((void *)(uintptr_t)at, (void *)(uintptr_t)at, count, type, op, job.comm, stream));
-        job_issued("AllReduce", count * job_type_bytes(type));
+        job_end(&job);
 }
 
 static uint64_t checksum(const void *data, size_t bytes)
@@ -154,9 +155,10 @@ static void train(int epochs, int batch, float rate)
         for (int i = 0; i < N_PARAMS && job.rank == 0; i++)
                 p[i] = i >= B1 && i < W2 ? 0.0f : ((float)(xorshift(&seed) >> 8) / 8388608.0f - 1.0f) * 0.15f;
         CU_CHECK(cuMemcpyHtoD(params, p, sizeof p));
+        job_begin(&job, job.name, "Broadcast", sizeof p, job.stream);
         NCCL_CHECK(ncclBroadcast((void *)(uintptr_t)params, (void *)(uintptr_t)params, N_PARAMS, ncclFloat, 0, job.comm,
                                  job.stream));
-        job_issued("Broadcast", sizeof p);
+        job_end(&job);
         CU_CHECK(cuStreamSynchronize(job.stream));
         CU_CHECK(cuMemcpyDtoH(p, params, sizeof p));
 
@@ -200,9 +202,10 @@ static void train(int epochs, int batch, float rate)
         /* All ranks must have ended with the same parameters, to the last bit. */
         sum = checksum(p, sizeof p);
         CU_CHECK(cuMemcpyHtoD(sums + (size_t)job.rank * sizeof sum, &sum, sizeof sum));
+        job_begin(&job, job.name, "AllGather", (uint64_t)job.n * sizeof sum, job.stream);
         NCCL_CHECK(ncclAllGather((void *)(uintptr_t)(sums + (size_t)job.rank * sizeof sum), (void *)(uintptr_t)sums, 1,
                                  ncclUint64, job.comm, job.stream));
-        job_issued("AllGather", (uint64_t)job.n * sizeof sum);
+        job_end(&job);
         CU_CHECK(cuStreamSynchronize(job.stream));
         CU_CHECK(cuMemcpyDtoH(all, sums, (size_t)job.n * sizeof sum));
         for (int i = 0; i < job.n; i++)

@@ -103,40 +103,60 @@ static void share_id(const struct job *job, ncclUniqueId *id)
         freeaddrinfo(at);
 }
 
-void job_open(struct job *job, const char *name)
+void job_open_gpus(struct job *jobs, int gpus, const char *name)
 {
         static const char *const ranks[] = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", NULL};
         static const char *const sizes[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
         static const char *const locals[] = {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK",
                                              "MPI_LOCALRANKID", NULL};
+        struct job process = {.rank = env_int(ranks, 0), .n = env_int(sizes, 1)};
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-        int version, count;
+        int version, count, local = env_int(locals, process.rank);
         ncclUniqueId id;
 
-        job->rank = env_int(ranks, 0);
-        job->n = env_int(sizes, 1);
-        job->local = env_int(locals, job->rank);
         CU_CHECK(cuInit(0));
         CU_CHECK(cuDeviceGetCount(&count));
-        CU_CHECK(cuDevicePrimaryCtxRetain(&job->ctx, job->local % count));
-        CU_CHECK(cuCtxSetCurrent(job->ctx));
-        CU_CHECK(cuStreamCreate(&job->stream, CU_STREAM_NON_BLOCKING));
         NCCL_CHECK(ncclGetVersion(&version));
-        if (job->rank == 0)
+        if (process.rank == 0)
                 NCCL_CHECK(ncclGetUniqueId(&id));
-        if (job->n > 1)
-                share_id(job, &id);
-        if (version >= 22703) { /* communicators have names since 2.27 */
-                config.commName = name;
-                NCCL_CHECK(ncclCommInitRankConfig(&job->comm, job->n, id, job->rank, &config));
-        } else {
-                NCCL_CHECK(ncclCommInitRank(&job->comm, job->n, id, job->rank));
+        if (process.n > 1)
+                share_id(&process, &id);
+        config.commName = name;
+        if (gpus > 1)
+                NCCL_CHECK(ncclGroupStart());
+        for (int i = 0; i < gpus; i++) {
+                struct job *job = &jobs[i];
+
+                *job = (struct job){.rank = process.rank * gpus + i,
+                                    .n = process.n * gpus,
+                                    .local = local * gpus + i,
+                                    .name = name};
+                CU_CHECK(cuDevicePrimaryCtxRetain(&job->ctx, job->local % count));
+                CU_CHECK(cuCtxSetCurrent(job->ctx));
+                CU_CHECK(cuStreamCreate(&job->stream, CU_STREAM_NON_BLOCKING));
+                if (version >= 22703) /* communicators have names since 2.27 */
+                        NCCL_CHECK(ncclCommInitRankConfig(&job->comm, job->n, id, job->rank, &config));
+                else
+                        NCCL_CHECK(ncclCommInitRank(&job->comm, job->n, id, job->rank));
         }
+        if (gpus > 1)
+                NCCL_CHECK(ncclGroupEnd());
+        for (int i = 0; i < gpus; i++) {
+                CU_CHECK(cuCtxSetCurrent(jobs[i].ctx));
+                jobs[i].truth = truth_open(jobs[i].rank, jobs[i].stream);
+        }
+}
+
+void job_open(struct job *job, const char *name)
+{
+        job_open_gpus(job, 1, name);
 }
 
 void job_close(struct job *job)
 {
+        CU_CHECK(cuCtxSetCurrent(job->ctx));
         CU_CHECK(cuStreamSynchronize(job->stream));
+        truth_close(job->truth);
         NCCL_CHECK(ncclCommDestroy(job->comm));
         CU_CHECK(cuStreamDestroy(job->stream));
 }
@@ -147,7 +167,7 @@ static struct issued {
 } * issued;
 static size_t n_issued;
 
-void job_issued(const char *call, uint64_t bytes)
+static void count_call(const char *call, uint64_t bytes)
 {
         for (size_t i = 0; i < n_issued; i++)
                 if (issued[i].bytes == bytes && !strcmp(issued[i].call, call)) {
@@ -158,6 +178,18 @@ void job_issued(const char *call, uint64_t bytes)
         if (!issued)
                 die("issued");
         issued[n_issued++] = (struct issued){call, bytes, 1};
+}
+
+void job_begin(struct job *job, const char *comm, const char *call, uint64_t bytes, CUstream stream)
+{
+        if (comm == job->name)
+                count_call(call, bytes);
+        truth_begin(job->truth, comm, call, bytes, stream);
+}
+
+void job_end(struct job *job)
+{
+        truth_end(job->truth);
 }
 
 void job_report(const struct job *job, FILE *to)

@@ -10,11 +10,15 @@
 #include <cuda.h>
 #include <nccl.h>
 
+#include "truth.h"
+
 struct job {
         int rank, n, local;
         CUcontext ctx;
         ncclComm_t comm;
         CUstream stream;
+        const char *name; /* of the communicator */
+        struct truth *truth;
 };
 
 #define CU_CHECK(call)                                                                                   \
@@ -41,9 +45,17 @@ struct job {
 void job_open(struct job *job, const char *name);
 void job_close(struct job *job);
 
-/* job_issued() - count one call; job_report() - print the counts: "issued call=AllReduce bytes=4096 times=20". Bytes
- * are the caller's buffer as nccl-tests' size: the total over ranks for all-gather and reduce-scatter. */
-void job_issued(const char *call, uint64_t bytes);
+/* job_open_gpus() - the same for a process with several GPUs, of which each is a rank: @jobs[i] is the one of GPU i. Calls of
+ * theirs are made in one group, each with its context current. job_close() each. */
+void job_open_gpus(struct job *jobs, int gpus, const char *name);
+
+/* job_begin(), job_end() - around one call on @stream: counted when @comm is the job's own, and written down where that is
+ * asked for (truth.h). job_end() ends all that are begun, so the members of a group are begun first. Bytes are the
+ * caller's buffer as nccl-tests' size: the total over ranks for all-gather and reduce-scatter. */
+void job_begin(struct job *job, const char *comm, const char *call, uint64_t bytes, CUstream stream);
+void job_end(struct job *job);
+
+/* job_report() - print the counts: "issued call=AllReduce bytes=4096 times=20". */
 void job_report(const struct job *job, FILE *to);
 
 double job_now(void); /* seconds, CLOCK_MONOTONIC */

@@ -11,7 +11,7 @@
 
 static struct job job;
 
-static void sum(ncclComm_t comm, int n, const char *what)
+static void sum(ncclComm_t comm, int n, const char *name, const char *what)
 {
         size_t bytes = COUNT * sizeof(float);
         float *host = malloc(bytes);
@@ -21,7 +21,9 @@ static void sum(ncclComm_t comm, int n, const char *what)
         for (int i = 0; i < COUNT; i++)
                 host[i] = (float)(i % 5);
         CU_CHECK(cuMemcpyHtoD(data, host, bytes));
+        job_begin(&job, name, "AllReduce", bytes, job.stream);
         NCCL_CHECK(ncclAllReduce((void *)data, (void *)data, COUNT, ncclFloat32, ncclSum, comm, job.stream));
+        job_end(&job);
         CU_CHECK(cuStreamSynchronize(job.stream));
         CU_CHECK(cuMemcpyDtoH(host, data, bytes));
         for (int i = 0; i < COUNT; i++) {
@@ -39,6 +41,7 @@ int main(int argc, char **argv)
         const char *colours = argc == 2 ? argv[1] : "";
         int mine = NCCL_SPLIT_NOCOLOR, n = 0;
         ncclComm_t part = NULL;
+        char name[32];
 
         job_open(&job, "world");
         for (int r = 0; *colours; r++) {
@@ -47,11 +50,12 @@ int main(int argc, char **argv)
                 colours += strcspn(colours, ",");
                 colours += *colours == ',';
         }
-        sum(job.comm, job.n, "all ranks");
+        sum(job.comm, job.n, job.name, "all ranks");
         NCCL_CHECK(ncclCommSplit(job.comm, mine, job.rank, &part, NULL));
         if (part) {
                 NCCL_CHECK(ncclCommCount(part, &n));
-                sum(part, n, "a part");
+                snprintf(name, sizeof name, "world/%d", mine);
+                sum(part, n, name, "a part");
                 NCCL_CHECK(ncclCommDestroy(part));
         }
         job_close(&job);

@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * planted: a job that does what it is told and writes down what it did, so that a page about it can be held against the
- * truth. Every rank runs the same steps:
+ * planted: a job that does what it is told and writes down what it did (../jobs/truth.h), so that a page about it can be
+ * held against the truth. Every process runs the same steps:
  *
+ *      gpus:2                   first: every process has two GPUs, each a rank; their calls are made in one group
  *      allreduce:8K:50          so many calls, the stream synchronised after each
  *      allreduce:8K:50:async    all enqueued at once, synchronised after the last
- *      late:2:20                from here on rank 2 comes 20 ms late to every call (late:-1:0 ends it)
- *      sleep:2:3000             rank 2 sleeps once
- *      work:30                  every rank computes for 30 ms on the host
+ *      late:2:20                from here on process 2 comes 20 ms late to every call (late:-1:0 ends it)
+ *      sleep:2:3000             process 2 sleeps once; -1 is all of them
+ *      work:30                  every process computes for 30 ms on the host
  *      even:allgather:64K:20    the same in a communicator of the even ranks
+ *      twin:allreduce:64K:20    the same in a second communicator of all ranks, on a stream of its own
+ *      both:allreduce:64K:20    each call in the world, and in the twin while that one runs
  *      group:allreduce:8K:20    each call between ncclGroupStart and ncclGroupEnd
- *      bad:1                    rank 1 makes a call with a data type that does not exist, and goes on
- *      kill:2                   rank 2 kills itself with SIGKILL; exit:2 leaves by _exit(3)
- *      stop:2:2000              rank 2 is stopped (SIGSTOP) and continued by a child of its own
- *
- * With PLANTED_TRUTH=FOLDER each rank appends lines to FOLDER/rank.<n> as it goes:
- *
- *      call <comm> <name> <bytes> <begin> <end> <gpu begin> <gpu end>
- *
- * Times are ns of CLOCK_MONOTONIC; those of the GPU come from events of the program's own around the call. They are
- * written when the stream has been synchronised, so a rank that is killed has written whatever it finished.
+ *      bad:1                    process 1 makes a call with a data type that does not exist, and goes on
+ *      kill:2                   process 2 kills itself with SIGKILL; exit:2 leaves by _exit(3)
+ *      stop:2:2000              process 2 is stopped (SIGSTOP) and continued by a child of its own
  */
 #include <math.h>
 #include <signal.h>
@@ -30,72 +26,94 @@
 
 #include "../jobs/job.h"
 
-enum { MAX_CALLS = 20000 };
+enum { MAX_GPUS = 4 };
 
-static struct job job;
-static ncclComm_t even;
-static CUdeviceptr from, into;
+/* Communicators a step can be in; bits, since "both" is two. */
+enum { WORLD = 1, EVEN = 2, TWIN = 4 };
+
+static struct gpu {
+        struct job job;
+        ncclComm_t even, twin;
+        CUstream second;        /* the twin's */
+        CUdeviceptr from, into; /* into: one part for each stream */
+} gpus[MAX_GPUS];
+static int n_gpus = 1, me; /* me: of the processes */
 static size_t room;
-static FILE *truth;
-static CUevent base;
-static double base_s;
-static int late_rank = -1;
+static int late = -1;
 static double late_s;
-
-static struct call {
-        const char *comm, *name;
-        uint64_t bytes;
-        double begin, end;
-        CUevent before, after;
-} calls[MAX_CALLS];
-static int n_calls, n_written;
 
 static void nap(double s)
 {
         usleep((useconds_t)(s * 1e6));
 }
 
-static void write_truth(void)
-{
-        for (; n_written < n_calls; n_written++) {
-                const struct call *c = &calls[n_written];
-                float before, after;
-
-                CU_CHECK(cuEventElapsedTime(&before, base, c->before));
-                CU_CHECK(cuEventElapsedTime(&after, base, c->after));
-                CU_CHECK(cuEventDestroy(c->before));
-                CU_CHECK(cuEventDestroy(c->after));
-                if (truth)
-                        fprintf(truth, "call %s %s %lu %.0f %.0f %.0f %.0f\n", c->comm, c->name, c->bytes,
-                                c->begin * 1e9, c->end * 1e9, (base_s + before / 1e3) * 1e9,
-                                (base_s + after / 1e3) * 1e9);
-        }
-        if (truth)
-                fflush(truth);
-}
-
 static void synchronise(void)
 {
-        CU_CHECK(cuStreamSynchronize(job.stream));
-        write_truth();
+        for (int g = 0; g < n_gpus; g++) {
+                CU_CHECK(cuCtxSetCurrent(gpus[g].job.ctx));
+                CU_CHECK(cuStreamSynchronize(gpus[g].job.stream));
+                if (gpus[g].second)
+                        CU_CHECK(cuStreamSynchronize(gpus[g].second));
+                truth_write(gpus[g].job.truth);
+        }
 }
 
 /* One call of @bytes (as the report counts them: the total over ranks for all-gather and reduce-scatter). */
-static void issue(const char *name, uint64_t bytes, ncclComm_t comm, int n)
+static void issue(const struct gpu *gpu, const char *name, uint64_t bytes, int in)
 {
-        void *a = (void *)from, *b = (void *)into;
-        size_t count = bytes / 4, part = count / (size_t)n;
+        ncclComm_t comm = in == EVEN ? gpu->even : in == TWIN ? gpu->twin : gpu->job.comm;
+        CUstream stream = in == TWIN ? gpu->second : gpu->job.stream;
+        void *a = (void *)gpu->from, *b = (void *)(gpu->into + (in == TWIN ? room : 0));
+        size_t count = bytes / 4, part;
+        int n;
 
+        NCCL_CHECK(ncclCommCount(comm, &n));
+        part = count / (size_t)n;
         if (!strcmp(name, "AllReduce"))
-                NCCL_CHECK(ncclAllReduce(a, b, count, ncclFloat32, ncclSum, comm, job.stream));
+                NCCL_CHECK(ncclAllReduce(a, b, count, ncclFloat32, ncclSum, comm, stream));
         else if (!strcmp(name, "Broadcast"))
-                NCCL_CHECK(ncclBroadcast(a, b, count, ncclFloat32, 0, comm, job.stream));
+                NCCL_CHECK(ncclBroadcast(a, b, count, ncclFloat32, 0, comm, stream));
         else if (!strcmp(name, "Reduce"))
-                NCCL_CHECK(ncclReduce(a, b, count, ncclFloat32, ncclSum, 0, comm, job.stream));
+                NCCL_CHECK(ncclReduce(a, b, count, ncclFloat32, ncclSum, 0, comm, stream));
         else if (!strcmp(name, "AllGather"))
-                NCCL_CHECK(ncclAllGather(a, b, part, ncclFloat32, comm, job.stream));
+                NCCL_CHECK(ncclAllGather(a, b, part, ncclFloat32, comm, stream));
         else
-                NCCL_CHECK(ncclReduceScatter(a, b, part, ncclFloat32, ncclSum, comm, job.stream));
+                NCCL_CHECK(ncclReduceScatter(a, b, part, ncclFloat32, ncclSum, comm, stream));
+}
+
+static bool takes_part(const struct gpu *gpu, int in)
+{
+        return in != EVEN || gpu->even;
+}
+
+/* One call in one communicator, by each GPU of this process that is in it. */
+static void call(const char *name, uint64_t bytes, int in, bool group)
+{
+        static const char *const names[] = {[WORLD] = "world", [EVEN] = "world/0", [TWIN] = "world/7"};
+
+        for (int g = 0; g < n_gpus; g++) {
+                struct gpu *gpu = &gpus[g];
+
+                if (!takes_part(gpu, in))
+                        continue;
+                CU_CHECK(cuCtxSetCurrent(gpu->job.ctx));
+                job_begin(&gpu->job, in == WORLD ? gpu->job.name : names[in], name, bytes,
+                          in == TWIN ? gpu->second : gpu->job.stream);
+        }
+        if (group)
+                NCCL_CHECK(ncclGroupStart());
+        for (int g = 0; g < n_gpus; g++) {
+                if (!takes_part(&gpus[g], in))
+                        continue;
+                CU_CHECK(cuCtxSetCurrent(gpus[g].job.ctx));
+                issue(&gpus[g], name, bytes, in);
+        }
+        if (group)
+                NCCL_CHECK(ncclGroupEnd());
+        for (int g = 0; g < n_gpus; g++) {
+                CU_CHECK(cuCtxSetCurrent(gpus[g].job.ctx));
+                job_end(&gpus[g].job);
+        }
 }
 
 static const char *call_name(const char *word)
@@ -118,49 +136,37 @@ static uint64_t size(const char *text)
         return *end == 'K' ? n << 10 : *end == 'M' ? n << 20 : n;
 }
 
-static void collective(const char *word, char *rest, bool in_even, bool group)
+static void make_room(size_t bytes)
+{
+        for (int g = 0; bytes > room && g < n_gpus; g++) {
+                CU_CHECK(cuCtxSetCurrent(gpus[g].job.ctx));
+                if (room) {
+                        CU_CHECK(cuMemFree(gpus[g].from));
+                        CU_CHECK(cuMemFree(gpus[g].into));
+                }
+                CU_CHECK(cuMemAlloc(&gpus[g].from, bytes));
+                CU_CHECK(cuMemAlloc(&gpus[g].into, 2 * bytes));
+        }
+        room = bytes > room ? bytes : room;
+}
+
+static void collective(const char *word, char *rest, int in, bool group)
 {
         const char *name = call_name(word), *how;
         uint64_t bytes = size(strtok_r(NULL, ":", &rest));
         int times = atoi(strtok_r(NULL, ":", &rest));
-        bool async = (how = strtok_r(NULL, ":", &rest)) && !strcmp(how, "async");
-        ncclComm_t comm = in_even ? even : job.comm;
+        bool async = in == (WORLD | TWIN) || ((how = strtok_r(NULL, ":", &rest)) && !strcmp(how, "async"));
 
-        if (in_even && job.rank % 2)
+        if (in == EVEN && n_gpus == 1 && !gpus[0].even)
                 return;
-        if (bytes > room) {
-                if (room) {
-                        CU_CHECK(cuMemFree(from));
-                        CU_CHECK(cuMemFree(into));
-                }
-                room = bytes;
-                CU_CHECK(cuMemAlloc(&from, room));
-                CU_CHECK(cuMemAlloc(&into, room));
-        }
+        make_room(bytes);
         for (int i = 0; i < times; i++) {
-                struct call *c = &calls[n_calls];
-
-                if (n_calls == MAX_CALLS) {
-                        fprintf(stderr, "planted: more than %d calls\n", MAX_CALLS);
-                        exit(2);
-                }
-                if (job.rank == late_rank)
+                if (me == late)
                         nap(late_s);
-                *c = (struct call){.comm = in_even ? "even" : "world", .name = name, .bytes = bytes};
-                CU_CHECK(cuEventCreate(&c->before, 0));
-                CU_CHECK(cuEventCreate(&c->after, 0));
-                CU_CHECK(cuEventRecord(c->before, job.stream));
-                c->begin = job_now();
-                if (group)
-                        NCCL_CHECK(ncclGroupStart());
-                issue(name, bytes, comm, in_even ? (job.n + 1) / 2 : job.n);
-                if (group)
-                        NCCL_CHECK(ncclGroupEnd());
-                c->end = job_now();
-                CU_CHECK(cuEventRecord(c->after, job.stream));
-                n_calls++;
-                if (!in_even)
-                        job_issued(name, bytes);
+                for (int one = WORLD; one <= TWIN; one *= 2) {
+                        if (in & one)
+                                call(name, bytes, one, group || n_gpus > 1);
+                }
                 if (!async)
                         synchronise();
         }
@@ -169,90 +175,127 @@ static void collective(const char *word, char *rest, bool in_even, bool group)
 
 static void stop_for(double s)
 {
-        pid_t me = getpid(), child = fork();
+        pid_t pid = getpid(), child = fork();
 
         if (child == 0) {
                 nap(s);
-                kill(me, SIGCONT);
+                kill(pid, SIGCONT);
                 _exit(0);
         }
         raise(SIGSTOP);
         waitpid(child, NULL, 0);
 }
 
+/* What one process does, or all (@who -1). */
+static bool deed(const char *word, int who, double s)
+{
+        bool mine = who < 0 || who == me;
+
+        if (!strcmp(word, "late")) {
+                late = who;
+                late_s = s;
+        } else if (!strcmp(word, "sleep")) {
+                if (mine)
+                        nap(s);
+        } else if (!strcmp(word, "stop")) {
+                if (mine)
+                        stop_for(s);
+        } else if (!strcmp(word, "bad")) {
+                if (mine && !ncclAllReduce((void *)gpus[0].from, (void *)gpus[0].into, 1, (ncclDataType_t)99, ncclSum,
+                                           gpus[0].job.comm, gpus[0].job.stream)) {
+                        fprintf(stderr, "planted: a data type that does not exist was taken\n");
+                        exit(2);
+                }
+        } else if (!strcmp(word, "kill")) {
+                if (mine)
+                        raise(SIGKILL);
+        } else if (!strcmp(word, "exit")) {
+                if (mine)
+                        _exit(3);
+        } else {
+                return false;
+        }
+        return true;
+}
+
 static void step(char *text)
 {
-        char *rest, *word = strtok_r(text, ":", &rest);
-        bool group = !strcmp(word, "group"), in_even = !strcmp(word, "even");
-        int rank;
+        char *rest, *word = strtok_r(text, ":", &rest), *saved;
+        bool group = !strcmp(word, "group");
+        int in = !strcmp(word, "even")   ? EVEN
+                 : !strcmp(word, "twin") ? TWIN
+                 : !strcmp(word, "both") ? WORLD | TWIN
+                                         : WORLD;
 
-        if (group || in_even) {
+        if (!strcmp(word, "gpus"))
+                return;
+        if (group || in != WORLD) {
                 word = strtok_r(NULL, ":", &rest);
-                collective(word, rest, in_even, group);
+                collective(word, rest, in, group);
                 return;
         }
         if (!strcmp(word, "work")) {
-                double end = job_now() + atof(strtok_r(NULL, ":", &rest)) / 1e3;
+                double end = job_now() + atof(rest) / 1e3;
 
                 while (job_now() < end)
                         ;
                 return;
         }
-        if (!strchr("lsbke", *word) || strlen(word) > 5) {
-                collective(word, rest, false, false);
-                return;
+        saved = strchr(rest, ':');
+        if (!deed(word, atoi(rest), saved ? atof(saved + 1) / 1e3 : 0))
+                collective(word, rest, WORLD, false);
+}
+
+/* A communicator of @color made of the world's; of all ranks, or of the even ones. */
+static void split(int color, bool only_even)
+{
+        if (n_gpus > 1)
+                NCCL_CHECK(ncclGroupStart());
+        for (int g = 0; g < n_gpus; g++) {
+                struct gpu *gpu = &gpus[g];
+                int rank = gpu->job.rank;
+
+                CU_CHECK(cuCtxSetCurrent(gpu->job.ctx));
+                if (!only_even)
+                        CU_CHECK(cuStreamCreate(&gpu->second, CU_STREAM_NON_BLOCKING));
+                NCCL_CHECK(ncclCommSplit(gpu->job.comm, only_even && rank % 2 ? NCCL_SPLIT_NOCOLOR : color, rank,
+                                         only_even ? &gpu->even : &gpu->twin, NULL));
         }
-        rank = atoi(strtok_r(NULL, ":", &rest));
-        if (!strcmp(word, "late")) {
-                late_rank = rank;
-                late_s = atof(strtok_r(NULL, ":", &rest)) / 1e3;
-                return;
-        }
-        if (rank != job.rank)
-                return;
-        if (!strcmp(word, "sleep")) {
-                nap(atof(strtok_r(NULL, ":", &rest)) / 1e3);
-        } else if (!strcmp(word, "stop")) {
-                stop_for(atof(strtok_r(NULL, ":", &rest)) / 1e3);
-        } else if (!strcmp(word, "bad")) {
-                if (!ncclAllReduce((void *)from, (void *)into, 1, (ncclDataType_t)99, ncclSum, job.comm, job.stream)) {
-                        fprintf(stderr, "planted: a data type that does not exist was taken\n");
-                        exit(2);
-                }
-        } else if (!strcmp(word, "kill")) {
-                raise(SIGKILL);
-        } else if (!strcmp(word, "exit")) {
-                _exit(3);
-        } else {
-                call_name(word);
-        }
+        if (n_gpus > 1)
+                NCCL_CHECK(ncclGroupEnd());
 }
 
 int main(int argc, char **argv)
 {
-        const char *folder = getenv("PLANTED_TRUTH");
-        char path[4096];
-        bool split = false;
+        struct job jobs[MAX_GPUS];
+        bool even = false, twin = false;
 
-        job_open(&job, "world");
-        for (int i = 1; i < argc; i++)
-                split |= !strncmp(argv[i], "even:", 5);
-        if (split)
-                NCCL_CHECK(ncclCommSplit(job.comm, job.rank % 2 ? NCCL_SPLIT_NOCOLOR : 0, job.rank, &even, NULL));
-        if (folder) {
-                snprintf(path, sizeof path, "%s/rank.%d", folder, job.rank);
-                truth = fopen(path, "we");
+        if (argc > 1 && !strncmp(argv[1], "gpus:", 5))
+                n_gpus = atoi(argv[1] + 5);
+        for (int i = 1; i < argc; i++) {
+                even |= !strncmp(argv[i], "even:", 5);
+                twin |= !strncmp(argv[i], "twin:", 5) || !strncmp(argv[i], "both:", 5);
         }
-        CU_CHECK(cuEventCreate(&base, 0));
-        CU_CHECK(cuEventRecord(base, job.stream));
-        CU_CHECK(cuEventSynchronize(base));
-        base_s = job_now();
+        job_open_gpus(jobs, n_gpus, "world");
+        me = jobs[0].rank / n_gpus;
+        for (int g = 0; g < n_gpus; g++)
+                gpus[g].job = jobs[g];
+        if (even)
+                split(0, true);
+        if (twin)
+                split(7, false);
         for (int i = 1; i < argc; i++)
                 step(strdup(argv[i]));
-        if (even)
-                NCCL_CHECK(ncclCommDestroy(even));
-        job_close(&job);
-        if (job.rank == 0)
-                job_report(&job, stdout);
+        for (int g = 0; g < n_gpus; g++) {
+                CU_CHECK(cuCtxSetCurrent(gpus[g].job.ctx));
+                if (gpus[g].even)
+                        NCCL_CHECK(ncclCommDestroy(gpus[g].even));
+                if (gpus[g].twin)
+                        NCCL_CHECK(ncclCommDestroy(gpus[g].twin));
+        }
+        for (int g = 0; g < n_gpus; g++)
+                job_close(&gpus[g].job);
+        if (me == 0)
+                job_report(&jobs[0], stdout);
         return 0;
 }

@@ -79,7 +79,7 @@ class Run:
         self.name, self.steps = name, steps
         self.logs, self.truth_at = os.path.join(work, "logs"), os.path.join(work, "truth")
         os.mkdir(self.truth_at)
-        env = dict(os.environ, PLANTED_TRUTH=self.truth_at, LD_LIBRARY_PATH=os.path.join(build, "tests/standin"))
+        env = dict(os.environ, JOB_TRUTH=self.truth_at, LD_LIBRARY_PATH=os.path.join(build, "tests/standin"))
         self.job = subprocess.run([capo, "run", "--quiet", "--dir", self.logs, *options, "--", os.path.join(jobs, "launch"), "-n", "4",
                                    "--timeout", "120", *launch, "--", planted, *steps.split()], env=env, text=True, capture_output=True)
         self.truth = Truth(self.truth_at)
@@ -104,16 +104,16 @@ def check_counts(run):
     """Every call and byte, in JSON, CSV and trace alike, per communicator."""
     comms = {c["id"]: c for c in run.json["comms"]}
     assert run.json["dropped"] == 0
-    for comm, name in ("world", "world"), ("even", "world/0"):
+    for name in "world", "world/0":
         seen = collections.Counter()
         for row in run.json["rows"]:
             if comms[row["comm"]]["name"] == name:
                 seen[row["call"], row["bytes"]] += row["count"]
-        same(comm, run.truth.counts(comm), seen)
+        same(name, run.truth.counts(name), seen)
     listed = collections.Counter()
     for line in run.csv:
         listed[line["call"], int(line["size_B"])] += int(line["count"])
-    same("CSV", run.truth.counts("world") + run.truth.counts("even"), listed)
+    same("CSV", run.truth.counts("world") + run.truth.counts("world/0"), listed)
     for _, row in ((r["call"], r) for r in run.json["rows"]):
         assert re.search(rf"{row['call']} .* {row['count']:,}  ", run.text), f"no line of the text page has {row['call']} {row['count']}"
     if "--trace" in SCENARIOS[run.name][0]:

@@ -70,6 +70,21 @@ Test(problems, ranks_of_a_communicator_without_a_log)
         cr_assert(p->comm == 0 && p->n_ranks == 2 && p->ranks[1] == 5);
 }
 
+/* A launcher that counts processes: each has two GPUs, and goes by its first rank. */
+Test(problems, processes_of_several_gpus_lack_no_log)
+{
+        struct capo_job_comm *c = &page.job->comms[0];
+
+        launched();
+        for (uint32_t i = 0; i < 4; i++)
+                c->members[i].process = i / 2;
+        page.job->n_processes = 2;
+        page.job->processes[1].rank = 2;
+        made_info(&page.job->processes[0], CAPO_INFO_WORLD_SIZE, "2");
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 0, "%s", page.problems[0].text);
+}
+
 Test(problems, logs_of_one_rank_twice)
 {
         launched();

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows a page has, what is put together, in which order, and the numbers in them. */
+#include <math.h>
+
 #include "profiles/job/judge.h"
 #include "tests/unit/made_job.h"
 
@@ -48,8 +50,22 @@ Test(rows, shares_are_of_gpu_time)
         cr_assert_lt(page.rows.row[2].share, 0, "the time of a return is not comparable");
         cr_assert(page.rows.row[0].clock == CAPO_CLOCK_KERNEL && page.rows.row[2].clock == CAPO_CLOCK_HOST);
         cr_assert_float_eq(page.gpu_share, (20 * 1000 + 20 * 3000) / 2e9, 1e-12);
+        cr_assert_eq(page.gpu_share_pm, 0, "all of them were timed");
         cr_assert(page.collectives == 30 && page.moved_bytes == 10 * (1024 + 2048 + 4096));
         cr_assert_eq(page.others.row[0].row.call, CAPO_CALL_COMMINIT);
+}
+
+/* Of what was sampled the interval is said: 10 calls of 40 drawn, of 1 us and 3 us: the two ranks time the same ones. */
+Test(rows, a_sampled_share_has_an_interval)
+{
+        struct capo_job_row *row = made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 40, CAPO_CLOCK_HOST, 0);
+
+        cr_assert_eq(capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000, 10), 0);
+        cr_assert_eq(capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 3000, 10), 0);
+        judge();
+        cr_assert_float_eq(page.gpu_share, 80 * 2000 / 2e9, 1e-12);
+        /* t of 9 degrees is 2.262; a standard deviation of half the mean; three quarters were not drawn */
+        cr_assert_float_eq(page.gpu_share_pm, page.gpu_share * 0.5 * 2.262 * sqrt(0.75 / 10), page.gpu_share * 0.03);
 }
 
 Test(rows, without_gpu_times_of_host_time)
