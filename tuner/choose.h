@@ -58,7 +58,7 @@ struct capo_tuner {
  * Return: an ncclResult_t.
  */
 capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out);
-capo_nccl_result capo_tuner_close(struct capo_tuner *tuner);
+capo_nccl_result capo_tuner_close(void *tuner); /* struct capo_tuner, as NCCL hands it back */
 
 /** capo_tuner_chunk() - ABI v6: capo has no rows for chunks; the question is passed on to a chained tuner. */
 void capo_tuner_chunk(const struct capo_tuner *tuner, int func, size_t bytes, int algo, int proto, int channels,

@@ -239,8 +239,10 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
         return CAPO_NCCL_SUCCESS;
 }
 
-capo_nccl_result capo_tuner_close(struct capo_tuner *t)
+capo_nccl_result capo_tuner_close(void *tuner)
 {
+        struct capo_tuner *t = tuner;
+
         if (!t)
                 return CAPO_NCCL_SUCCESS;
         capo_chain_close(t->chain);

@@ -46,7 +46,7 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
         return 0;
 }
 
-capo_nccl_result capo_tuner_close(struct capo_tuner *t)
+capo_nccl_result capo_tuner_close(void *t)
 {
         opened -= t == &tuner;
         return 0;

@@ -73,6 +73,23 @@ static void fill(float *table)
         table[RING * N_PROTOS + SIMPLE] = 9;
 }
 
+/* What stands in the two lists at a version's place is that version's, under the name that NCCL looks for. */
+Test(other, every_version_has_its_place)
+{
+        extern const struct capo_tuner_v5 ncclTunerPlugin_v5;
+        extern const struct capo_profiler_v6 ncclProfiler_v6;
+
+        for (int v = 1; v <= CAPO_TUNER_ABI_NEWEST; v++) {
+                cr_expect_eq(capo_tuner_abis[v - 1]->version, v);
+                cr_expect((capo_tuner_abis[v - 1]->name != NULL) == (v <= 2) &&
+                          (capo_tuner_abis[v - 1]->mark != NULL) == (v > 2));
+        }
+        for (int v = 1; v <= CAPO_PROFILER_ABI_NEWEST; v++)
+                cr_expect(capo_profiler_abis[v - 1]->version == v && capo_profiler_abis[v - 1]->events <= v);
+        cr_expect_eq(capo_tuner_abis[4]->own, &ncclTunerPlugin_v5);
+        cr_expect_eq(capo_profiler_abis[5]->own, &ncclProfiler_v6);
+}
+
 Test(other, none_is_never_asked)
 {
         struct capo_other o = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.21: a context, and still no cost table. */
-#include "tuner/choose.h"
+#include "tuner/abi/adapt.h"
 
 static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
 {
@@ -15,29 +15,10 @@ static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int
         return capo_name_quick(context, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
 }
 
-static capo_nccl_result destroy(void *context)
-{
-        return capo_tuner_close(context);
-}
-
 extern const struct capo_tuner_v2 ncclTunerPlugin_v2;
-CAPO_EXPORT const struct capo_tuner_v2 ncclTunerPlugin_v2 = {capo_plugin_name, init, get_coll_info, destroy};
+CAPO_EXPORT const struct capo_tuner_v2 ncclTunerPlugin_v2 = {capo_plugin_name, init, get_coll_info, capo_tuner_close};
 
 /* ---- somebody else's ---- */
-
-static capo_nccl_result their_open(const void *plugin, const struct capo_tuner_info *info, void **context)
-{
-        const struct capo_tuner_v2 *p = plugin;
-
-        return p->init(info->n_ranks, info->n_nodes, info->log, context);
-}
-
-static capo_nccl_result their_close(const void *plugin, void *context)
-{
-        const struct capo_tuner_v2 *p = plugin;
-
-        return p->destroy(context);
-}
 
 static capo_nccl_result their_name(const void *plugin, void *context, int func, size_t bytes, int collnet, int nvls,
                                    int pipe_ops, int *algo, int *proto, int *channels)
@@ -48,4 +29,4 @@ static capo_nccl_result their_name(const void *plugin, void *context, int func, 
 }
 
 const struct capo_tuner_abi capo_tuner_abi_v2 = {
-        .version = 2, .own = &ncclTunerPlugin_v2, .open = their_open, .close = their_close, .name = their_name};
+        2, &ncclTunerPlugin_v2, capo_their_open_v2, capo_their_close, their_name, NULL, NULL};

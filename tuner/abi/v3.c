@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.22 and 2.23: the cost table. Whether buffers are registered is not told. */
-#include "tuner/choose.h"
+#include "tuner/abi/adapt.h"
 
 static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
 {
@@ -15,29 +15,10 @@ static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int
         return capo_mark_quick(context, func, bytes, pipe_ops, (float *)table, n_algos, n_protos, -1, channels);
 }
 
-static capo_nccl_result destroy(void *context)
-{
-        return capo_tuner_close(context);
-}
-
 extern const struct capo_tuner_v3 ncclTunerPlugin_v3;
-CAPO_EXPORT const struct capo_tuner_v3 ncclTunerPlugin_v3 = {capo_plugin_name, init, get_coll_info, destroy};
+CAPO_EXPORT const struct capo_tuner_v3 ncclTunerPlugin_v3 = {capo_plugin_name, init, get_coll_info, capo_tuner_close};
 
 /* ---- somebody else's ---- */
-
-static capo_nccl_result their_open(const void *plugin, const struct capo_tuner_info *info, void **context)
-{
-        const struct capo_tuner_v3 *p = plugin;
-
-        return p->init(info->n_ranks, info->n_nodes, info->log, context);
-}
-
-static capo_nccl_result their_close(const void *plugin, void *context)
-{
-        const struct capo_tuner_v3 *p = plugin;
-
-        return p->destroy(context);
-}
 
 static capo_nccl_result their_mark(const void *plugin, void *context, int func, size_t bytes, int pipe_ops,
                                    float *table, int n_algos, int n_protos, int reg_buff, int *channels)
@@ -48,4 +29,4 @@ static capo_nccl_result their_mark(const void *plugin, void *context, int func, 
 }
 
 const struct capo_tuner_abi capo_tuner_abi_v3 = {
-        .version = 3, .own = &ncclTunerPlugin_v3, .open = their_open, .close = their_close, .mark = their_mark};
+        3, &ncclTunerPlugin_v3, capo_their_open_v2, capo_their_close, NULL, their_mark, NULL};

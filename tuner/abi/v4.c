@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.24 to 2.27: as v3, and registered buffers. */
-#include "tuner/choose.h"
+#include "tuner/abi/adapt.h"
 
 static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
 {
@@ -9,43 +9,8 @@ static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log, 
         return capo_tuner_open(&info, (struct capo_tuner **)context);
 }
 
-static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int pipe_ops, float **table, int n_algos,
-                                      int n_protos, int reg_buff, int *channels)
-{
-        return capo_mark_quick(context, func, bytes, pipe_ops, (float *)table, n_algos, n_protos, reg_buff, channels);
-}
-
-static capo_nccl_result destroy(void *context)
-{
-        return capo_tuner_close(context);
-}
-
 extern const struct capo_tuner_v4 ncclTunerPlugin_v4;
-CAPO_EXPORT const struct capo_tuner_v4 ncclTunerPlugin_v4 = {capo_plugin_name, init, get_coll_info, destroy};
-
-/* ---- somebody else's ---- */
-
-static capo_nccl_result their_open(const void *plugin, const struct capo_tuner_info *info, void **context)
-{
-        const struct capo_tuner_v4 *p = plugin;
-
-        return p->init(info->n_ranks, info->n_nodes, info->log, context);
-}
-
-static capo_nccl_result their_close(const void *plugin, void *context)
-{
-        const struct capo_tuner_v4 *p = plugin;
-
-        return p->destroy(context);
-}
-
-static capo_nccl_result their_mark(const void *plugin, void *context, int func, size_t bytes, int pipe_ops,
-                                   float *table, int n_algos, int n_protos, int reg_buff, int *channels)
-{
-        const struct capo_tuner_v4 *p = plugin;
-
-        return p->get_coll_info(context, func, bytes, pipe_ops, (float **)table, n_algos, n_protos, reg_buff, channels);
-}
+CAPO_EXPORT const struct capo_tuner_v4 ncclTunerPlugin_v4 = {capo_plugin_name, init, capo_adapt_mark, capo_tuner_close};
 
 const struct capo_tuner_abi capo_tuner_abi_v4 = {
-        .version = 4, .own = &ncclTunerPlugin_v4, .open = their_open, .close = their_close, .mark = their_mark};
+        4, &ncclTunerPlugin_v4, capo_their_open_v2, capo_their_close, NULL, capo_their_mark, NULL};

@@ -1,30 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.30: as v5, and chunk sizes. capo has no rows for chunks; it passes the question on to a chained tuner. */
-#include "tuner/choose.h"
+#include "tuner/abi/adapt.h"
 
 static capo_nccl_result init(void **context, uint64_t comm_id, size_t n_ranks, size_t n_nodes, capo_nccl_log log,
                              struct capo_nvl_info *nvl, struct capo_nccl_constants *constants)
 {
-        const struct capo_tuner_info info = {.abi = 6,
-                                             .comm_id = comm_id,
-                                             .n_ranks = n_ranks,
-                                             .n_nodes = n_nodes,
-                                             .log = log,
-                                             .nvl = nvl,
-                                             .constants = constants};
-
-        return capo_tuner_open(&info, (struct capo_tuner **)context);
-}
-
-static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int pipe_ops, float **table, int n_algos,
-                                      int n_protos, int reg_buff, int *channels)
-{
-        return capo_mark_quick(context, func, bytes, pipe_ops, (float *)table, n_algos, n_protos, reg_buff, channels);
-}
-
-static capo_nccl_result finalize(void *context)
-{
-        return capo_tuner_close(context);
+        return capo_adapt_open(6, context, comm_id, n_ranks, n_nodes, log, nvl, constants);
 }
 
 static capo_nccl_result get_chunk_size(void *context, int func, size_t bytes, int algo, int proto, int channels,
@@ -36,33 +17,10 @@ static capo_nccl_result get_chunk_size(void *context, int func, size_t bytes, in
 }
 
 extern const struct capo_tuner_v6 ncclTunerPlugin_v6;
-CAPO_EXPORT const struct capo_tuner_v6 ncclTunerPlugin_v6 = {capo_plugin_name, init, get_coll_info, finalize,
+CAPO_EXPORT const struct capo_tuner_v6 ncclTunerPlugin_v6 = {capo_plugin_name, init, capo_adapt_mark, capo_tuner_close,
                                                              get_chunk_size};
 
 /* ---- somebody else's ---- */
-
-static capo_nccl_result their_open(const void *plugin, const struct capo_tuner_info *info, void **context)
-{
-        const struct capo_tuner_v6 *p = plugin;
-
-        return p->init(context, info->comm_id, info->n_ranks, info->n_nodes, info->log,
-                       (struct capo_nvl_info *)info->nvl, info->constants);
-}
-
-static capo_nccl_result their_close(const void *plugin, void *context)
-{
-        const struct capo_tuner_v6 *p = plugin;
-
-        return p->finalize(context);
-}
-
-static capo_nccl_result their_mark(const void *plugin, void *context, int func, size_t bytes, int pipe_ops,
-                                   float *table, int n_algos, int n_protos, int reg_buff, int *channels)
-{
-        const struct capo_tuner_v6 *p = plugin;
-
-        return p->get_coll_info(context, func, bytes, pipe_ops, (float **)table, n_algos, n_protos, reg_buff, channels);
-}
 
 static capo_nccl_result their_chunk(const void *plugin, void *context, int func, size_t bytes, int algo, int proto,
                                     int channels, size_t *chunk)
@@ -73,9 +31,5 @@ static capo_nccl_result their_chunk(const void *plugin, void *context, int func,
                                  : CAPO_NCCL_SUCCESS;
 }
 
-const struct capo_tuner_abi capo_tuner_abi_v6 = {.version = 6,
-                                                 .own = &ncclTunerPlugin_v6,
-                                                 .open = their_open,
-                                                 .close = their_close,
-                                                 .mark = their_mark,
-                                                 .chunk = their_chunk};
+const struct capo_tuner_abi capo_tuner_abi_v6 = {6,    &ncclTunerPlugin_v6, capo_their_open_v5, capo_their_close,
+                                                 NULL, capo_their_mark,     their_chunk};

@@ -45,44 +45,4 @@ capo_nccl_result capo_profiler_stop(void *handle);
 capo_nccl_result capo_profiler_state(void *handle, int state, const void *args);
 capo_nccl_result capo_profiler_finish(void *profiler);
 
-/* NCCL's spelling (src/misc/strings, ncclFuncToString and so on) to our numbers, by the letters that differ. */
-static inline uint8_t capo_event_call(const char *s)
-{
-        switch (*s) {
-        case 'A':
-                return s[3] == 'R' ? CAPO_CALL_ALLREDUCE : s[3] == 'G' && !s[9] ? CAPO_CALL_ALLGATHER : CAPO_CALL_NONE;
-        case 'B': return CAPO_CALL_BROADCAST;
-        case 'R':
-                return s[1] == 'e' && s[2] == 'd' ? (s[6] ? CAPO_CALL_REDUCESCATTER : CAPO_CALL_REDUCE)
-                                                  : CAPO_CALL_NONE;
-        default: return CAPO_CALL_NONE;
-        }
-}
-
-static inline uint8_t capo_event_algo_proto(const char *algo, const char *proto)
-{
-        uint8_t a = CAPO_ALGO_UNKNOWN, p = CAPO_PROTO_UNKNOWN;
-
-        switch (*algo) {
-        case 'T': a = CAPO_ALGO_TREE; break;
-        case 'R': a = CAPO_ALGO_RING; break;
-        case 'N': a = algo[1] && algo[2] && algo[3] && algo[4] ? CAPO_ALGO_NVLS_TREE : CAPO_ALGO_NVLS; break;
-        case 'P': a = CAPO_ALGO_PAT; break;
-        case 'C': { /* COLLNET_DIRECT, CollNetChain: the letter behind COLLNET */
-                const char *kind = algo;
-
-                for (int i = 0; i < 7 && *kind; i++)
-                        kind++;
-                kind += *kind == '_';
-                a = (*kind | 0x20) == 'd' ? CAPO_ALGO_COLLNET_DIRECT : CAPO_ALGO_COLLNET_CHAIN;
-                break;
-        }
-        }
-        if (*proto == 'S')
-                p = CAPO_PROTO_SIMPLE;
-        else if (*proto == 'L')
-                p = proto[1] && proto[2] ? CAPO_PROTO_LL128 : CAPO_PROTO_LL;
-        return (uint8_t)(a << 4 | p);
-}
-
 #endif

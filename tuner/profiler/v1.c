@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.23: numbers for function, algorithm and protocol; the bound of channels. */
 #include "core/base/calls.h"
-#include "tuner/profiler/profiler.h"
+#include "tuner/profiler/adapt.h"
 
 static capo_nccl_result init(void **context, int *mask)
 {
-        const struct capo_profiler_info info = {.abi = 1, .n_nodes = -1, .n_ranks = -1, .rank = -1};
-
-        return capo_profiler_open(&info, (struct capo_profiler **)context, mask);
+        return capo_adapt_profiler(1, context, 0, mask, NULL, -1, -1, -1, NULL);
 }
 
 static capo_nccl_result start_event(void *context, void **handle, void *event)
@@ -32,11 +30,4 @@ extern const struct capo_profiler_v1 ncclProfiler_v1;
 CAPO_EXPORT const struct capo_profiler_v1 ncclProfiler_v1 = {
         capo_plugin_name, init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
 
-static capo_nccl_result their_init(const void *plugin, const struct capo_profiler_info *info, void **context, int *mask)
-{
-        const struct capo_profiler_v1 *p = plugin;
-
-        return p->init(context, mask);
-}
-
-const struct capo_profiler_abi capo_profiler_abi_v1 = {1, 1, &ncclProfiler_v1, their_init};
+const struct capo_profiler_abi capo_profiler_abi_v1 = {1, 1, &ncclProfiler_v1, capo_their_init_v1};

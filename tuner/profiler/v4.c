@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.27: the communicator is told at init; real channels; kernel time stamps. */
-#include "tuner/profiler/profiler.h"
+#include "tuner/profiler/adapt.h"
 
 static capo_nccl_result init(void **context, int *mask, const char *comm_name, uint64_t comm_id, int n_nodes,
                              int n_ranks, int rank, capo_nccl_log log)
 {
-        const struct capo_profiler_info info = {.abi = 4,
-                                                .comm_name = comm_name,
-                                                .comm_hash = comm_id,
-                                                .n_nodes = n_nodes,
-                                                .n_ranks = n_ranks,
-                                                .rank = rank,
-                                                .log = log};
-
-        return capo_profiler_open(&info, (struct capo_profiler **)context, mask);
+        return capo_adapt_profiler(4, context, comm_id, mask, comm_name, n_nodes, n_ranks, rank, log);
 }
 
 static capo_nccl_result start_event(void *context, void **handle, void *event)
@@ -25,11 +17,7 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         if (unlikely(!p))
                 return CAPO_NCCL_SUCCESS;
         if (d->type == CAPO_EVENT_COLL)
-                e.ran = (struct capo_seam_ran){.comm_hash = p->comm_hash,
-                                               .count = d->coll.count,
-                                               .call = capo_event_call(d->coll.func),
-                                               .algo_proto = capo_event_algo_proto(d->coll.algo, d->coll.proto),
-                                               .channels = d->coll.n_channels};
+                e.ran = CAPO_EVENT_RAN(d, p->comm_hash, d->coll.n_channels);
         if (d->type == CAPO_EVENT_KERNEL)
                 e.kernel = &d->kernel;
         return capo_profiler_start(p, handle, &e);

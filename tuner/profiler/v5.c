@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.28: a 64-bit type. */
-#include "tuner/profiler/profiler.h"
+#include "tuner/profiler/adapt.h"
 
 static capo_nccl_result init(void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes,
                              int n_ranks, int rank, capo_nccl_log log)
 {
-        const struct capo_profiler_info info = {.abi = 5,
-                                                .comm_name = comm_name,
-                                                .comm_hash = comm_id,
-                                                .n_nodes = n_nodes,
-                                                .n_ranks = n_ranks,
-                                                .rank = rank,
-                                                .log = log};
-
-        return capo_profiler_open(&info, (struct capo_profiler **)context, mask);
+        return capo_adapt_profiler(5, context, comm_id, mask, comm_name, n_nodes, n_ranks, rank, log);
 }
 
 capo_nccl_result capo_profiler_start_v5(void *context, void **handle, void *event)
@@ -25,11 +17,7 @@ capo_nccl_result capo_profiler_start_v5(void *context, void **handle, void *even
         if (unlikely(!p))
                 return CAPO_NCCL_SUCCESS;
         if (d->type == CAPO_EVENT_COLL)
-                e.ran = (struct capo_seam_ran){.comm_hash = p->comm_hash,
-                                               .count = d->coll.count,
-                                               .call = capo_event_call(d->coll.func),
-                                               .algo_proto = capo_event_algo_proto(d->coll.algo, d->coll.proto),
-                                               .channels = d->coll.n_channels};
+                e.ran = CAPO_EVENT_RAN(d, p->comm_hash, d->coll.n_channels);
         if (d->type == CAPO_EVENT_KERNEL)
                 e.kernel = &d->kernel;
         return capo_profiler_start(p, handle, &e);
@@ -39,12 +27,4 @@ extern const struct capo_profiler_v5 ncclProfiler_v5;
 CAPO_EXPORT const struct capo_profiler_v5 ncclProfiler_v5 = {
         capo_plugin_name, init, capo_profiler_start_v5, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
 
-static capo_nccl_result their_init(const void *plugin, const struct capo_profiler_info *info, void **context, int *mask)
-{
-        const struct capo_profiler_v5 *p = plugin;
-
-        return p->init(context, info->comm_hash, mask, info->comm_name, info->n_nodes, info->n_ranks, info->rank,
-                       info->log);
-}
-
-const struct capo_profiler_abi capo_profiler_abi_v5 = {5, 5, &ncclProfiler_v5, their_init};
+const struct capo_profiler_abi capo_profiler_abi_v5 = {5, 5, &ncclProfiler_v5, capo_their_init_v5};

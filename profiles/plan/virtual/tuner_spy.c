@@ -70,9 +70,9 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
         return r;
 }
 
-capo_nccl_result capo_tuner_close(struct capo_tuner *tuner)
+capo_nccl_result capo_tuner_close(void *tuner)
 {
-        struct spy *spy = (struct spy *)tuner;
+        struct spy *spy = tuner;
         capo_nccl_result r = spy ? capo_other_close(&spy->other) : CAPO_NCCL_SUCCESS;
 
         free(spy);

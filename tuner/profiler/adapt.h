@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What several versions of the profiler interface say in the same words. In a header, because each file of a version
+ * stands alone: in the plugin, and in those that tests make. */
+#ifndef CAPO_PROFILER_ADAPT_H
+#define CAPO_PROFILER_ADAPT_H
+
+#include "tuner/profiler/profiler.h"
+
+/* init with what NCCL tells from v5 on; older versions tell less. */
+static inline capo_nccl_result capo_adapt_profiler(int abi, void **context, uint64_t comm_id, int *mask,
+                                                   const char *comm_name, int n_nodes, int n_ranks, int rank,
+                                                   capo_nccl_log log)
+{
+        const struct capo_profiler_info info = {abi, comm_name, comm_id, n_nodes, n_ranks, rank, log};
+
+        return capo_profiler_open(&info, (struct capo_profiler **)context, mask);
+}
+
+/* Somebody else's init: v1 to v3, and v5 on. */
+static inline capo_nccl_result capo_their_init_v1(const void *plugin, const struct capo_profiler_info *info,
+                                                  void **context, int *mask)
+{
+        const struct capo_profiler_v1 *p = plugin;
+
+        return p->init(context, mask);
+}
+
+static inline capo_nccl_result capo_their_init_v5(const void *plugin, const struct capo_profiler_info *info,
+                                                  void **context, int *mask)
+{
+        const struct capo_profiler_v5 *p = plugin;
+
+        return p->init(context, info->comm_hash, mask, info->comm_name, info->n_nodes, info->n_ranks, info->rank,
+                       info->log);
+}
+
+/* NCCL's spelling (src/misc/strings, ncclFuncToString and so on) to our numbers, by the letters that differ. */
+static inline uint8_t capo_event_call(const char *s)
+{
+        switch (*s) {
+        case 'A':
+                return s[3] == 'R' ? CAPO_CALL_ALLREDUCE : s[3] == 'G' && !s[9] ? CAPO_CALL_ALLGATHER : CAPO_CALL_NONE;
+        case 'B': return CAPO_CALL_BROADCAST;
+        case 'R':
+                return s[1] == 'e' && s[2] == 'd' ? (s[6] ? CAPO_CALL_REDUCESCATTER : CAPO_CALL_REDUCE)
+                                                  : CAPO_CALL_NONE;
+        default: return CAPO_CALL_NONE;
+        }
+}
+
+static inline uint8_t capo_event_algo_proto(const char *algo, const char *proto)
+{
+        uint8_t a = CAPO_ALGO_UNKNOWN, p = CAPO_PROTO_UNKNOWN;
+
+        switch (*algo) {
+        case 'T': a = CAPO_ALGO_TREE; break;
+        case 'R': a = CAPO_ALGO_RING; break;
+        case 'N': a = algo[1] && algo[2] && algo[3] && algo[4] ? CAPO_ALGO_NVLS_TREE : CAPO_ALGO_NVLS; break;
+        case 'P': a = CAPO_ALGO_PAT; break;
+        case 'C': { /* COLLNET_DIRECT, CollNetChain: the letter behind COLLNET */
+                const char *kind = algo;
+
+                for (int i = 0; i < 7 && *kind; i++)
+                        kind++;
+                kind += *kind == '_';
+                a = (*kind | 0x20) == 'd' ? CAPO_ALGO_COLLNET_DIRECT : CAPO_ALGO_COLLNET_CHAIN;
+                break;
+        }
+        }
+        if (*proto == 'S')
+                p = CAPO_PROTO_SIMPLE;
+        else if (*proto == 'L')
+                p = proto[1] && proto[2] ? CAPO_PROTO_LL128 : CAPO_PROTO_LL;
+        return (uint8_t)(a << 4 | p);
+}
+
+/* What a Coll event @d of v2 or later says; @hash, @most: its communicator and channels, which versions call otherwise. */
+#define CAPO_EVENT_RAN(d, hash, most)                                                                 \
+        ((struct capo_seam_ran){.comm_hash = (hash),                                                  \
+                                .count = (d)->coll.count,                                             \
+                                .call = capo_event_call((d)->coll.func),                              \
+                                .algo_proto = capo_event_algo_proto((d)->coll.algo, (d)->coll.proto), \
+                                .channels = (most)})
+
+#endif
