@@ -12,6 +12,7 @@
 #include "cli/base/screen.h"
 #include "cli/explain/explain.h"
 #include "cli/base/job.h"
+#include "core/base/order.h"
 #include "core/log/rules.h"
 #include "core/base/calls.h"
 #include "profiles/job/stats.h"
@@ -44,13 +45,6 @@ static bool wanted(const struct explain *e, const struct capo_job *job, const st
         return !e->comm || (row->comm != CAPO_NO_COMM && !fnmatch(e->comm, job->comms[row->comm].name, 0));
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-        uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-        return (x > y) - (x < y);
-}
-
 /* The sizes of the call, rising, each once. Return: their number; -ENOMEM. */
 static long sizes_of(const struct explain *e, const struct capo_job *job, uint64_t **out)
 {
@@ -63,7 +57,7 @@ static long sizes_of(const struct explain *e, const struct capo_job *job, uint64
                 if (job->rows[i].call == e->call)
                         (*out)[n++] = job->rows[i].bytes;
         }
-        qsort(*out, n, sizeof **out, by_bytes);
+        qsort(*out, n, sizeof **out, capo_order_u64);
         for (size_t i = 0; i < n; i++) {
                 if (!kept || (*out)[kept - 1] != (*out)[i])
                         (*out)[kept++] = (*out)[i];

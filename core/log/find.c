@@ -12,6 +12,7 @@
 #include "capo/log.h"
 #include "capo/msg.h"
 #include "core/base/array.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "core/log/find.h"
 #include "core/log/jobs.h"
@@ -105,8 +106,7 @@ static int newest_first(const void *a, const void *b)
 {
         const struct sub *x = a, *y = b;
 
-        return x->newest_ns != y->newest_ns ? (x->newest_ns < y->newest_ns) - (x->newest_ns > y->newest_ns)
-                                            : -strcmp(x->path, y->path);
+        return CAPO_ORDER(y->newest_ns, x->newest_ns) ?: -strcmp(x->path, y->path);
 }
 
 /* The folders in @parent that have logs, the newest first. */
@@ -300,11 +300,9 @@ struct face {
 static int by_face(const void *a, const void *b)
 {
         const struct face *x = a, *y = b;
-        int r = memcmp(&x->header, &y->header, sizeof x->header);
 
-        if (r == 0 && x->size != y->size)
-                r = x->size < y->size ? -1 : 1;
-        return r ? r : (x->at > y->at) - (x->at < y->at);
+        return memcmp(&x->header, &y->header, sizeof x->header) ?: CAPO_ORDER(x->size, y->size) ?:
+               CAPO_ORDER(x->at, y->at);
 }
 
 static bool same_content(const char *a, const char *b)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "core/log/info.h"
 #include "core/log/jobs.h"
@@ -138,7 +139,7 @@ static int by_uid(const void *a, const void *b)
 {
         const struct use *x = a, *y = b;
 
-        return x->uid != y->uid ? (x->uid > y->uid) - (x->uid < y->uid) : (x->log > y->log) - (x->log < y->log);
+        return CAPO_ORDER(x->uid, y->uid) ?: CAPO_ORDER(x->log, y->log);
 }
 
 static int read_all(struct all *all, uint64_t most)
@@ -223,9 +224,7 @@ static int by_begin(const void *a, const void *b)
 {
         const struct group *x = a, *y = b;
 
-        if (x->begin_ns != y->begin_ns)
-                return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
-        return (x->first > y->first) - (x->first < y->first);
+        return CAPO_ORDER(x->begin_ns, y->begin_ns) ?: CAPO_ORDER(x->first, y->first);
 }
 
 /* Those with logs to the front, oldest first. Return: how many. */

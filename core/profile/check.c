@@ -12,6 +12,7 @@
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/nccl.h"
+#include "core/base/order.h"
 #include "core/profile/match.h"
 #include "core/profile/range.h"
 #include "core/profile/check.h"
@@ -260,7 +261,7 @@ static int by_from(const void *a, const void *b)
 {
         const struct capo_row *x = *(const struct capo_row *const *)a, *y = *(const struct capo_row *const *)b;
 
-        return x->from < y->from ? -1 : x->from > y->from;
+        return CAPO_ORDER(x->from, y->from);
 }
 
 /* CSV: sizes between the smallest and the largest line of one condition that no line of that condition has. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/layout.h"
+#include "core/base/order.h"
 #include "core/profile/match.h"
 #include "core/profile/range.h"
 #include "core/base/util.h"
@@ -126,7 +127,7 @@ static int by_width(struct capo_range a, struct capo_range b)
 {
         double x = width(a), y = width(b);
 
-        return x < y ? -1 : x > y;
+        return CAPO_ORDER(x, y);
 }
 
 static int layout_rank(const char *layout)
@@ -166,7 +167,7 @@ int capo_rule_compare(const struct capo_profile *p, uint32_t ia, uint32_t ib, co
         }
         if (why)
                 *why = "place in the file";
-        return ia < ib ? -1 : ia > ib;
+        return CAPO_ORDER(ia, ib);
 }
 
 static int by_preference(const void *a, const void *b, void *profile)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/base/nccl.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "core/profile/file.h"
 #include "core/profile/range.h"
@@ -209,13 +210,6 @@ static int compile_rules(struct capo_tables *t, const struct capo_profile *p, co
         return 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-        uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-        return x < y ? -1 : x > y;
-}
-
 /* Painting: cut the sizes at every boundary, then each line takes what no earlier line has taken. */
 struct canvas {
         uint64_t *cut;  /* first size of each piece, rising, cut[0] == 0 */
@@ -290,7 +284,7 @@ static const struct capo_table *paint(struct capo_tables *t, const struct capo_p
                 }
                 if (pass)
                         break;
-                qsort(cut, c.n, sizeof *cut, by_value);
+                qsort(cut, c.n, sizeof *cut, capo_order_u64);
                 for (uint32_t i = 1; i < c.n; i++) {
                         if (cut[i] != cut[unique - 1])
                                 cut[unique++] = cut[i];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/base/order.h"
 #include "core/base/size.h"
 #include "profiles/fit/priv.h"
 #include "profiles/job/spread.h"
@@ -13,13 +14,6 @@
 #define STALL 5.0 /* a single call this many times its block's median, once in a hundred, is a stall */
 
 /* ---- 1. blocks ---- */
-
-static int rising(const void *a, const void *b)
-{
-        double x = *(const double *)a, y = *(const double *)b;
-
-        return x < y ? -1 : x > y;
-}
 
 static void make_block(struct capo_fit_maker *m, const struct capo_fit_item *items, size_t n, struct capo_fit_block *b)
 {
@@ -29,7 +23,7 @@ static void make_block(struct capo_fit_maker *m, const struct capo_fit_item *ite
         for (size_t i = 0; i < kept; i++)
                 m->v[i] = log(items[warm + i].us);
         if (kept > 1)
-                qsort(m->v, kept, sizeof *m->v, rising);
+                qsort(m->v, kept, sizeof *m->v, capo_order_double);
         while (single && stalls < (kept + 99) / 100 && kept - stalls > 4 &&
                m->v[kept - 1 - stalls] - m->v[kept / 2] > log(STALL))
                 stalls++;

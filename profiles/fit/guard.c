@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/fit/priv.h"
 
@@ -63,9 +64,7 @@ static int by_sum(const void *a, const void *b, void *seen)
         uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
         const struct seen *v = seen;
 
-        if (v[x].sum != v[y].sum)
-                return v[x].sum < v[y].sum ? -1 : 1;
-        return x < y ? -1 : x > y;
+        return CAPO_ORDER(v[x].sum, v[y].sum) ?: CAPO_ORDER(x, y);
 }
 
 /* The same times twice are one measurement, whatever the files are called. */

@@ -26,6 +26,7 @@
 
 #include "core/base/array.h"
 #include "core/base/calls.h"
+#include "core/base/order.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/fit/priv.h"
@@ -35,39 +36,25 @@ static int by_what(const void *a, const void *b)
 {
         const struct capo_fit_item *x = a, *y = b;
 
-#define BY(field)                 \
-        if (x->field != y->field) \
-        return x->field < y->field ? -1 : 1
-        BY(key);
-        BY(bytes);
-        BY(candidate);
-        BY(run);
-        BY(place);
-        BY(order);
-        BY(us);
-#undef BY
-        return 0;
+        return CAPO_ORDER(x->key, y->key) ?: CAPO_ORDER(x->bytes, y->bytes) ?: CAPO_ORDER(x->candidate, y->candidate) ?:
+               CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->place, y->place) ?: CAPO_ORDER(x->order, y->order) ?:
+               CAPO_ORDER(x->us, y->us);
 }
 
 /* ---- classes ---- */
 
 static int same_class(const struct capo_trial *a, const struct capo_trial *b)
 {
-        int c = a->n_ranks - b->n_ranks;
-
-        c = c ? c : a->n_nodes - b->n_nodes;
-        c = c ? c : strcmp(a->layout, b->layout);
-        c = c ? c : strcmp(a->gpu, b->gpu);
-        return c ? c : a->nccl < b->nccl ? -1 : a->nccl > b->nccl;
+        return a->n_ranks - b->n_ranks ?: a->n_nodes - b->n_nodes ?: strcmp(a->layout, b->layout) ?:
+               strcmp(a->gpu, b->gpu) ?: CAPO_ORDER(a->nccl, b->nccl);
 }
 
 static int by_class(const void *a, const void *b, void *runs)
 {
         uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
         const struct capo_trial *v = runs;
-        int c = same_class(&v[x], &v[y]);
 
-        return c ? c : x < y ? -1 : x > y;
+        return same_class(&v[x], &v[y]) ?: CAPO_ORDER(x, y);
 }
 
 /* class_of[run]: number of its class; like[class]: one of its runs. Returns the number of classes. */

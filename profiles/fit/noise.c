@@ -18,6 +18,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/fit/priv.h"
 #include "profiles/job/spread.h"
@@ -160,13 +161,6 @@ static void settle(struct capo_fit_series *s, int p, const struct sums *all, int
         }
 }
 
-static int rising(const void *a, const void *b)
-{
-        double x = *(const double *)a, y = *(const double *)b;
-
-        return x < y ? -1 : x > y;
-}
-
 int capo_fit_noise(struct capo_fit_series *s)
 {
         _cleanup_free_ struct capo_fit_run *runs = calloc((size_t)s->n_blocks + 1, sizeof *runs);
@@ -190,7 +184,7 @@ int capo_fit_noise(struct capo_fit_series *s)
                 s->one_run &= s->points[p].repeats == 0;
                 v[p] = s->points[p].noise;
         }
-        qsort(v, (size_t)s->n_points, sizeof *v, rising);
+        qsort(v, (size_t)s->n_points, sizeof *v, capo_order_double);
         s->noise = v[s->n_points / 2];
         return 0;
 }

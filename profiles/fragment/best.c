@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/nccl.h"
+#include "core/base/order.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/fragment/best.h"
@@ -23,13 +24,6 @@
 
 static const char *const coll_names[FRAGMENT_COLLS] = {"broadcast", "all-gather", "all-reduce"};
 
-static int by_bytes(const void *a, const void *b)
-{
-        uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-        return (x > y) - (x < y);
-}
-
 int graph_sizes_parse(const char *text, struct graph_sizes *out, char *why, size_t room)
 {
         long n = capo_plan_sizes_parse(text, out->bytes, N_ELEMENTS(out->bytes), why, room);
@@ -37,7 +31,7 @@ int graph_sizes_parse(const char *text, struct graph_sizes *out, char *why, size
         if (n < 0)
                 return (int)n;
         out->n = (size_t)n;
-        qsort(out->bytes, out->n, sizeof *out->bytes, by_bytes);
+        qsort(out->bytes, out->n, sizeof *out->bytes, capo_order_u64);
         return 0;
 }
 

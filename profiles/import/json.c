@@ -18,6 +18,7 @@
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/import/import_priv.h"
 
@@ -258,11 +259,7 @@ static int by_call(const void *a, const void *b)
 {
         const struct heard *x = a, *y = b;
 
-        if (x->comm != y->comm)
-                return x->comm < y->comm ? -1 : 1;
-        if (x->sn != y->sn)
-                return x->sn < y->sn ? -1 : 1;
-        return x->us < y->us ? -1 : x->us > y->us;
+        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->sn, y->sn) ?: CAPO_ORDER(x->us, y->us);
 }
 
 static unsigned make_of(const char *source)

@@ -20,6 +20,7 @@
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "core/log/read.h"
 #include "profiles/import/import_priv.h"
@@ -55,11 +56,7 @@ static int by_match(const void *a, const void *b)
 {
         const struct call *x = a, *y = b;
 
-        if (x->uid != y->uid)
-                return x->uid < y->uid ? -1 : 1;
-        if (x->seq != y->seq)
-                return x->seq < y->seq ? -1 : 1;
-        return x->ns < y->ns ? -1 : x->ns > y->ns;
+        return CAPO_ORDER(x->uid, y->uid) ?: CAPO_ORDER(x->seq, y->seq) ?: CAPO_ORDER(x->ns, y->ns);
 }
 
 static unsigned host_of(struct job *j, const char *name)

@@ -11,6 +11,7 @@
 
 #include "core/base/array.h"
 #include "core/base/calls.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/import/import_priv.h"
 
@@ -20,9 +21,7 @@ static const uint8_t table_calls[CAPO_TABLE_CALLS] = {CAPO_CALL_BROADCAST, CAPO_
 
 static int compare(unsigned call, uint64_t bytes, const struct capo_decision *d)
 {
-        if (call != d->call)
-                return call < d->call ? -1 : 1;
-        return bytes < d->bytes ? -1 : bytes > d->bytes;
+        return CAPO_ORDER(call, d->call) ?: CAPO_ORDER(bytes, d->bytes);
 }
 
 /* Kept sorted: a log repeats the same few decisions thousands of times. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/base/order.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/import/import_priv.h"
@@ -88,24 +89,16 @@ static int by_repeat(const void *a, const void *b)
 {
         const struct capo_sample *x = a, *y = b;
 
-#define BY(field)                 \
-        if (x->field != y->field) \
-        return x->field < y->field ? -1 : 1
-        BY(run);
-        BY(call);
-        BY(bytes);
-        BY(want);
-        BY(want_channels);
-        BY(order);
-#undef BY
-        return 0;
+        return CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->bytes, y->bytes) ?:
+               CAPO_ORDER(x->want, y->want) ?: CAPO_ORDER(x->want_channels, y->want_channels) ?:
+               CAPO_ORDER(x->order, y->order);
 }
 
 static int by_line(const void *a, const void *b)
 {
         const struct capo_sample *x = a, *y = b;
 
-        return x->order < y->order ? -1 : x->order > y->order;
+        return CAPO_ORDER(x->order, y->order);
 }
 
 static bool repeated(const struct capo_sample *a, const struct capo_sample *b)

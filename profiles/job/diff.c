@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/base/order.h"
 #include "core/log/rules.h"
 #include "profiles/job/hist.h"
 #include "profiles/job/diff.h"
@@ -26,13 +27,7 @@ struct side {
 
 static int compare(const struct side *x, const struct side *y)
 {
-        int c = strcmp(x->comm, y->comm);
-
-        if (c)
-                return c;
-        if (x->call != y->call)
-                return x->call < y->call ? -1 : 1;
-        return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+        return strcmp(x->comm, y->comm) ?: CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->bytes, y->bytes);
 }
 
 static int by_key(const void *x, const void *y)
@@ -155,9 +150,7 @@ static int by_seconds(const void *x, const void *y)
         const struct capo_diff_row *a = x, *b = y;
         double p = fabs(a->seconds), q = fabs(b->seconds);
 
-        if (p != q)
-                return p > q ? -1 : 1;
-        return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
+        return CAPO_ORDER(q, p) ?: CAPO_ORDER(a->bytes, b->bytes);
 }
 
 /* ln of the runs' medians; how many runs have one. */

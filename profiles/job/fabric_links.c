@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/order.h"
 #include "profiles/job/fabric_parts.h"
 #include "profiles/job/fabric_sums.h"
 
@@ -25,11 +26,7 @@ static int by_rank(const void *a_, const void *b_, void *job_)
         const struct capo_job *job = job_;
         int ra = job->processes[a->process].rank, rb = job->processes[b->process].rank;
 
-        if (ra != rb)
-                return ra < rb ? -1 : 1;
-        if (a->process != b->process)
-                return a->process < b->process ? -1 : 1;
-        return link_bytes(a) > link_bytes(b) ? -1 : link_bytes(a) < link_bytes(b);
+        return CAPO_ORDER(ra, rb) ?: CAPO_ORDER(a->process, b->process) ?: CAPO_ORDER(link_bytes(b), link_bytes(a));
 }
 
 /* The recorder wrote the node of each device that has a communicator. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "core/base/array.h"
+#include "core/base/order.h"
 #include "profiles/job/fabric_parts.h"
 
 int fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call, uint32_t *out)
@@ -35,7 +36,7 @@ static int by_begin(const void *a_, const void *b_)
 {
         const struct fabric_span *a = a_, *b = b_;
 
-        return a->begin < b->begin ? -1 : a->begin > b->begin;
+        return CAPO_ORDER(a->begin, b->begin);
 }
 
 static uint64_t overlap(const struct fabric_span *s, const struct capo_fabric_window *w)
@@ -187,7 +188,7 @@ static int by_bytes(const void *a_, const void *b_)
         const struct capo_fabric_share *a = a_, *b = b_;
         double va = a->sent + a->received + (double)a->own_bytes, vb = b->sent + b->received + (double)b->own_bytes;
 
-        return va > vb ? -1 : va < vb;
+        return CAPO_ORDER(vb, va);
 }
 
 int fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "core/base/order.h"
 #include "profiles/job/gpu_spans.h"
 
 const char *capo_span_by_name(enum capo_span_by by)
@@ -31,11 +32,7 @@ static int by_kind(const void *a_, const void *b_)
 {
         const struct capo_gpu_span *a = a_, *b = b_;
 
-        if (a->kind != b->kind)
-                return a->kind < b->kind ? -1 : 1;
-        if (a->measured != b->measured)
-                return a->measured ? -1 : 1;
-        return a->gpu_ns < b->gpu_ns ? -1 : a->gpu_ns > b->gpu_ns;
+        return CAPO_ORDER(a->kind, b->kind) ?: b->measured - a->measured ?: CAPO_ORDER(a->gpu_ns, b->gpu_ns);
 }
 
 /* What was not measured lasts as long as the median of its kind; of two in the middle the shorter, as a stall may be the
@@ -59,20 +56,15 @@ static int by_stream(const void *a_, const void *b_)
 {
         const struct capo_gpu_span *a = a_, *b = b_;
 
-        if (a->stream != b->stream)
-                return a->stream < b->stream ? -1 : 1;
-        if (a->host_begin != b->host_begin)
-                return a->host_begin < b->host_begin ? -1 : 1;
-        return a->nth < b->nth ? -1 : a->nth > b->nth;
+        return CAPO_ORDER(a->stream, b->stream) ?: CAPO_ORDER(a->host_begin, b->host_begin) ?:
+               CAPO_ORDER(a->nth, b->nth);
 }
 
 static int by_begin(const void *a_, const void *b_)
 {
         const struct capo_gpu_span *a = a_, *b = b_;
 
-        if (a->begin != b->begin)
-                return a->begin < b->begin ? -1 : 1;
-        return a->nth < b->nth ? -1 : a->nth > b->nth;
+        return CAPO_ORDER(a->begin, b->begin) ?: CAPO_ORDER(a->nth, b->nth);
 }
 
 void capo_gpu_spans(struct capo_gpu_span *calls, size_t n)

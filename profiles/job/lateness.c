@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/job/figures.h"
 #include "profiles/job/judge.h"
@@ -81,9 +82,7 @@ static int by_cost(const void *a, const void *b, void *job)
         const struct capo_page_wait *x = a, *y = b;
         double wx = cost(job, x), wy = cost(job, y);
 
-        if (wx != wy)
-                return wx > wy ? -1 : 1;
-        return x->comm < y->comm ? -1 : 1;
+        return CAPO_ORDER(wy, wx) ?: CAPO_ORDER(x->comm, y->comm);
 }
 
 static int by_calls(const void *a, const void *b, void *job)
@@ -91,9 +90,7 @@ static int by_calls(const void *a, const void *b, void *job)
         const struct capo_page_unknown *x = a, *y = b;
         const struct capo_job_comm *comms = ((const struct capo_job *)job)->comms;
 
-        if (comms[x->comm].n_calls != comms[y->comm].n_calls)
-                return comms[x->comm].n_calls > comms[y->comm].n_calls ? -1 : 1;
-        return x->comm < y->comm ? -1 : 1;
+        return CAPO_ORDER(comms[y->comm].n_calls, comms[x->comm].n_calls) ?: CAPO_ORDER(x->comm, y->comm);
 }
 
 /* Communicators on which ranks may well have waited, and nothing can be said about it. */

@@ -6,6 +6,7 @@
 
 #include "core/base/array.h"
 #include "core/base/calls.h"
+#include "core/base/order.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "core/log/rules.h"
@@ -59,11 +60,7 @@ static int by_time(const void *a, const void *b)
 {
         const struct capo_page_place *x = a, *y = b;
 
-        if (x->time != y->time)
-                return x->time > y->time ? -1 : 1;
-        if (x->calls != y->calls)
-                return x->calls > y->calls ? -1 : 1;
-        return strcmp(x->line, y->line);
+        return CAPO_ORDER(y->time, x->time) ?: CAPO_ORDER(y->calls, x->calls) ?: strcmp(x->line, y->line);
 }
 
 /* As with rows: calls that the GPU clock did not see last as long as the mean of those it saw. */

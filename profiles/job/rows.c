@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/job/judge.h"
 #include "profiles/job/spread.h"
@@ -61,13 +62,9 @@ static int by_place(const void *a, const void *b)
 {
         const struct place *x = a, *y = b;
 
-        if (x->comm != y->comm)
-                return x->comm < y->comm ? -1 : 1;
-        if (x->row->call != y->row->call)
-                return x->row->call - y->row->call;
-        if (x->row->bytes != y->row->bytes)
-                return x->row->bytes < y->row->bytes ? -1 : 1;
-        return x->row < y->row ? -1 : x->row > y->row; /* the job's own order, which is by key */
+        /* in the end the job's own order, which is by key */
+        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->row->call, y->row->call) ?:
+               CAPO_ORDER(x->row->bytes, y->row->bytes) ?: CAPO_ORDER(x->row, y->row);
 }
 
 /* Which rows belong together when not everything is shown: sizes of one power of two, when there are many sizes. */
@@ -225,17 +222,9 @@ static int by_key(const void *a, const void *b)
                 return (vx > vy ? -1 : 1) * (sorting_by == CAPO_SORT_SIZE ? -1 : 1);
         if (sorting_by == CAPO_SORT_CALL && x->row.call != y->row.call)
                 return x->row.call - y->row.call;
-        if (x->row.comm != y->row.comm)
-                return x->row.comm < y->row.comm ? -1 : 1;
-        if (x->row.call != y->row.call)
-                return x->row.call - y->row.call;
-        if (x->row.bytes != y->row.bytes)
-                return x->row.bytes < y->row.bytes ? -1 : 1;
-        if (x->row.algo_proto != y->row.algo_proto)
-                return x->row.algo_proto - y->row.algo_proto;
-        if (x->row.channels != y->row.channels)
-                return x->row.channels - y->row.channels;
-        return x->row.flags - y->row.flags;
+        return CAPO_ORDER(x->row.comm, y->row.comm) ?: CAPO_ORDER(x->row.call, y->row.call) ?:
+               CAPO_ORDER(x->row.bytes, y->row.bytes) ?: CAPO_ORDER(x->row.algo_proto, y->row.algo_proto) ?:
+               CAPO_ORDER(x->row.channels, y->row.channels) ?: CAPO_ORDER(x->row.flags, y->row.flags);
 }
 
 /* One list of rows: communicators as @class_of has them, many sizes as ranges or each by itself. */

@@ -3,25 +3,19 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/job/clocks.h"
 #include "profiles/job/skew.h"
 
 #define FEW 8
 
-static int by_value(const void *a, const void *b)
-{
-        double x = *(const double *)a, y = *(const double *)b;
-
-        return x < y ? -1 : x > y;
-}
-
 /* Sorts @v. */
 static double quantile(double *v, size_t n, double q)
 {
         if (!n)
                 return 0;
-        qsort(v, n, sizeof *v, by_value);
+        qsort(v, n, sizeof *v, capo_order_double);
         return v[(size_t)(q * (double)(n - 1) + 0.5)];
 }
 
@@ -250,7 +244,7 @@ static void find_holes(struct capo_skew *skew, const struct laid *l)
                         continue;
                 for (uint32_t k = 0; k < l->n; k++)
                         sorted[k] = t[k];
-                qsort(sorted, l->n, sizeof *sorted, by_value);
+                qsort(sorted, l->n, sizeof *sorted, capo_order_double);
                 middle = sorted[(l->n - 1) / 2];
                 for (uint32_t k = 0; k < l->n; k++) {
                         struct capo_skew_rank *rank = &skew->ranks[k];

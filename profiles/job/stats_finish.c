@@ -8,6 +8,7 @@
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/job/skew.h"
 #include "profiles/job/stats.h"
@@ -63,9 +64,7 @@ static int by_rank(const void *a, const void *b)
 {
         const struct capo_job_member *x = a, *y = b;
 
-        if (x->rank != y->rank)
-                return x->rank < y->rank ? -1 : 1;
-        return x->process != y->process ? (x->process < y->process ? -1 : 1) : x->id - y->id;
+        return CAPO_ORDER(x->rank, y->rank) ?: CAPO_ORDER(x->process, y->process) ?: x->id - y->id;
 }
 
 static uint64_t birth(const struct capo_job_comm *c)
@@ -93,9 +92,7 @@ static int by_size_and_age(const void *a, const void *b)
                 return x->comm.n_ranks > y->comm.n_ranks ? -1 : 1;
         if (x->comm.n_members && y->comm.n_members && x->comm.members[0].process != y->comm.members[0].process)
                 return x->comm.members[0].process < y->comm.members[0].process ? -1 : 1;
-        if (x->birth != y->birth)
-                return x->birth < y->birth ? -1 : 1;
-        return x->comm.uid < y->comm.uid ? -1 : x->comm.uid > y->comm.uid;
+        return CAPO_ORDER(x->birth, y->birth) ?: CAPO_ORDER(x->comm.uid, y->comm.uid);
 }
 
 static int sort_comms(struct capo_job *job)
@@ -217,28 +214,16 @@ static int by_key(const void *a, const void *b)
 {
         const struct capo_job_row *x = a, *y = b;
 
-        if (x->comm != y->comm)
-                return x->comm < y->comm ? -1 : 1;
-        if (x->call != y->call)
-                return x->call < y->call ? -1 : 1;
-        if (x->bytes != y->bytes)
-                return x->bytes < y->bytes ? -1 : 1;
-        if (x->algo_proto != y->algo_proto)
-                return x->algo_proto - y->algo_proto;
-        if (x->channels != y->channels)
-                return x->channels - y->channels;
-        if (x->rule != y->rule)
-                return x->rule - y->rule;
-        return x->flags - y->flags;
+        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->bytes, y->bytes) ?:
+               CAPO_ORDER(x->algo_proto, y->algo_proto) ?: CAPO_ORDER(x->channels, y->channels) ?:
+               CAPO_ORDER(x->rule, y->rule) ?: CAPO_ORDER(x->flags, y->flags);
 }
 
 static int by_host_time(const void *a, const void *b)
 {
         const struct capo_job_site *x = a, *y = b;
 
-        if (x->host_ns != y->host_ns)
-                return x->host_ns > y->host_ns ? -1 : 1;
-        return strcmp(x->text, y->text);
+        return CAPO_ORDER(y->host_ns, x->host_ns) ?: strcmp(x->text, y->text);
 }
 
 static void add_up(struct capo_job *job)

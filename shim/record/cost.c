@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "core/base/order.h"
 #include "shim/record/start.h"
 
 #define BATCH   256
@@ -30,13 +31,6 @@ static __attribute__((noinline)) ncclResult_t recorded(struct capo_tls *t, struc
         rc = nothing(comm);
         capo_call_end(t, r, capo_clock_ticks(), rc, false, NULL);
         return rc;
-}
-
-static int compare(const void *a, const void *b)
-{
-        double d = *(const double *)a - *(const double *)b;
-
-        return (d > 0) - (d < 0);
 }
 
 double capo_cost_measure(void)
@@ -68,6 +62,6 @@ double capo_cost_measure(void)
                 cost[b] = ((double)(t1 - t0) - (double)(t2 - t1)) * ns_per_tick / BATCH;
         }
         munmap(ring, sizeof *ring + BATCH * sizeof *ring->records);
-        qsort(cost, BATCHES, sizeof *cost, compare);
+        qsort(cost, BATCHES, sizeof *cost, capo_order_double);
         return cost[BATCHES / 2] > 0 ? cost[BATCHES / 2] : 0;
 }
