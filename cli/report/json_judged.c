@@ -15,7 +15,9 @@ static json_t *problem_json(const struct capo_problem *p)
 
         for (uint32_t i = 0; i < p->n_ranks; i++)
                 json_array_append_new(ranks, json_integer(p->ranks[i]));
-        return json_pack("{s:o,s:o,s:o,s:o,s:s,s:s,s:o,s:o,s:o,s:o}", "rank",
+        return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:s,s:o,s:o,s:o,s:o}", "at_s",
+                         p->at_s >= 0 ? report_json_number(p->at_s) : json_null(), "in_call",
+                         p->in_call >= 0 ? json_boolean(p->in_call) : json_null(), "rank",
                          p->n_ranks == 1 ? json_integer(p->ranks[0]) : json_null(), "call",
                          p->call ? json_string(capo_call_name(p->call)) : json_null(), "seq",
                          p->seq ? json_integer(p->seq) : json_null(), "result",

@@ -15,6 +15,7 @@
 #include "core/log/drain.h"
 #include "core/log/flight.h"
 #include "core/log/output.h"
+#include "core/log/unfinished.h"
 
 struct capo_drain {
         struct capo_segment *seg;
@@ -25,6 +26,8 @@ struct capo_drain {
         struct capo_cells cells;
         struct capo_flight flight;
         struct capo_describe describe;
+        char unfinished[8192]; /* of a dead process: what it was in, as INFO */
+        size_t n_unfinished;
 };
 
 int capo_drain_new(struct capo_segment *seg, struct capo_drain **out)
@@ -166,6 +169,8 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
         }
         if (clean == 2) /* newer than what the log has, and older than what waits in the text area, if anything does */
                 capo_describe_kept(&d->describe);
+        if (d->n_unfinished)
+                capo_output_frame(&d->out, CAPO_FRAME_INFO, d->unfinished, d->n_unfinished, NULL, 0);
         describe(d, clean);
         return capo_log_finish(&d->out.log, clean == 2);
 }
@@ -187,6 +192,7 @@ int capo_drain_take_over(struct capo_drain *d)
                 capo_clock_ready(&own);
                 h->clock.ns_per_tick = own.ns_per_tick;
         }
+        d->n_unfinished = capo_unfinished(d->seg, d->unfinished, sizeof d->unfinished);
         r = capo_output_take_over(&d->out);
         if (r == 0)
                 capo_cells_know(&d->cells);

@@ -47,12 +47,20 @@ void capo_problem_add(struct capo_page *page, enum capo_problem_kind kind, const
  * before capo took over what it had not written. */
 bool capo_process_ended(const struct capo_job *job, const struct capo_job_process *p);
 
+/** capo_judge_endings() - when processes that did not end by themselves ended, and in which call (endings.c); a step of
+ * capo_judge_logs(). */
+void capo_judge_endings(struct capo_page *page);
+
+/** capo_process_alive() - it runs on this very machine. */
+bool capo_process_alive(const struct capo_job_process *p);
+
 /** capo_problem_left_out() - a log that is not in the job, and why. */
 void capo_problem_left_out(struct capo_page *page, const char *path, const char *why);
 
-/** capo_problem_comm(), capo_problem_ranks() - what the last problem is of: a communicator; the ranks below @n for which
- * @is is false. */
+/** capo_problem_comm(), capo_problem_rank(), capo_problem_ranks() - what the last problem is of: a communicator; one rank
+ * more; the ranks below @n for which @is is false. */
 void capo_problem_comm(struct capo_page *page, uint32_t comm);
+void capo_problem_rank(struct capo_page *page, int rank);
 void capo_problem_ranks(struct capo_page *page, const bool *is, uint32_t n);
 
 /** capo_ranks_text() - ranks below @n for which @is is false as "3, 17-19"; owned by the caller; NULL when all are. */

@@ -16,12 +16,12 @@ void capo_problem_left_out(struct capo_page *r, const char *path, const char *wh
         PROBLEM_OF(r, LEFT_OUT, capo_base_name(path), capo_base_name(path), why);
 }
 
-static bool alive_here(const struct capo_job_process *p)
+bool capo_process_alive(const struct capo_job_process *p)
 {
         char host[256] = "";
 
         gethostname(host, sizeof host - 1);
-        return !strcmp(host, p->host) && (kill((pid_t)p->header.pid, 0) == 0 || errno == EPERM);
+        return p->end.clean != 2 && !strcmp(host, p->host) && (kill((pid_t)p->header.pid, 0) == 0 || errno == EPERM);
 }
 
 bool capo_process_ended(const struct capo_job *job, const struct capo_job_process *p)
@@ -97,7 +97,7 @@ static void unfinished(struct capo_page *r, bool alive)
                 const struct capo_job_process *p = &job->processes[i];
                 const char *name = capo_base_name(p->path);
 
-                if (capo_process_ended(job, p) || (alive_here(p) && p->end.clean != 2) != alive)
+                if (capo_process_ended(job, p) || capo_process_alive(p) != alive)
                         continue;
                 if (p->rank >= 0 && (uint32_t)p->rank < n_ranks) {
                         ended[p->rank] = false;
@@ -122,6 +122,7 @@ static void unfinished(struct capo_page *r, bool alive)
 void capo_judge_logs(struct capo_page *r)
 {
         unfinished(r, false);
+        capo_judge_endings(r);
         unfinished(r, true);
         if (r->fabric) {
                 char text[256];

@@ -83,6 +83,8 @@ struct capo_problem {
         uint8_t call;       /* 0 none */
         uint32_t seq;       /* number of that call, 0 not known */
         const char *result; /* what it returned, in words, or NULL */
+        double at_s;        /* when, after the job's start; < 0 not known */
+        int8_t in_call;     /* 1: the call had not returned then, 0: it had, -1: not known */
 };
 
 enum capo_next_kind {

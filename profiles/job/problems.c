@@ -28,7 +28,8 @@ void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const ch
                 return;
         }
         p = &r->problems[r->n_problems++];
-        *p = (struct capo_problem){.kind = kind, .text = text, .comm = CAPO_NO_COMM, .log = log};
+        *p = (struct capo_problem){
+                .kind = kind, .text = text, .comm = CAPO_NO_COMM, .log = log, .at_s = -1, .in_call = -1};
 }
 
 void capo_problem_comm(struct capo_page *r, uint32_t comm)
@@ -186,6 +187,14 @@ static void slices(struct capo_page *r)
                 PROBLEM(r, SLICES, ranks, job->n_processes);
 }
 
+void capo_problem_rank(struct capo_page *r, int rank)
+{
+        struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
+
+        if (p && capo_array_room(&p->ranks, p->n_ranks, sizeof *p->ranks) == 0)
+                p->ranks[p->n_ranks++] = rank;
+}
+
 /* What a call is about; of the last problem. */
 static void about_call(struct capo_page *r, int rank, uint8_t call, uint32_t seq, const char *result)
 {
@@ -196,8 +205,8 @@ static void about_call(struct capo_page *r, int rank, uint8_t call, uint32_t seq
         p->call = call;
         p->seq = seq;
         p->result = result;
-        if (rank >= 0 && capo_array_room(&p->ranks, p->n_ranks, sizeof *p->ranks) == 0)
-                p->ranks[p->n_ranks++] = rank;
+        if (rank >= 0)
+                capo_problem_rank(r, rank);
 }
 
 static const char *result_name(int8_t result)

@@ -147,10 +147,24 @@ static void read_long(struct reading *rd, const struct capo_log_columns *c)
         }
 }
 
+/* Calls are in the order in which they were finished: one that was timed on the GPU comes late, a group behind its
+ * members. */
+static uint32_t latest(const struct capo_log_columns *c)
+{
+        uint32_t begin = 0, i = c->n - 1;
+
+        for (uint32_t k = 0; k < c->n; k++)
+                begin = c->t_begin[k] > begin ? c->t_begin[k] : begin;
+        while (i && c->t_begin[i] != begin)
+                i--;
+        return i;
+}
+
 void job_read_block(struct reading *rd, const struct capo_log_frame *f)
 {
         struct capo_job_process *p = &rd->job->processes[rd->process];
         struct capo_log_columns c;
+        uint32_t last;
         struct capo_record r;
 
         if (capo_log_block(f, &c) < 0 || !c.n)
@@ -170,9 +184,10 @@ void job_read_block(struct reading *rd, const struct capo_log_frame *f)
                 capo_log_record(&c, i, &rd->shapes[c.shape[i]], &r);
                 meet_call(rd, &r);
         }
-        job_seen_until(rd, c.base + c.t_begin[c.n - 1] + c.host_ns[c.n - 1]);
-        if (c.base + c.t_begin[c.n - 1] >= p->last_call.t_begin)
-                capo_log_record(&c, c.n - 1, &rd->shapes[c.shape[c.n - 1]], &p->last_call);
+        last = latest(&c);
+        job_seen_until(rd, c.base + c.t_begin[last] + c.host_ns[last]);
+        if (c.base + c.t_begin[last] >= p->last_call.t_begin)
+                capo_log_record(&c, last, &rd->shapes[c.shape[last]], &p->last_call);
 }
 
 void job_read_wide(struct reading *rd, const struct capo_log_frame *f)

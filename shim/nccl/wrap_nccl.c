@@ -79,7 +79,11 @@ static uint64_t enter(struct capo_tls *t, struct capo_nccl *lib, struct capo_com
         t->comm = comm ? comm : capo_comm_none();
         t->depth = 1;
         t->spare = true;
-        t->spare_record = (struct capo_record){.t_begin = capo_clock_ticks(), .call = (uint8_t)id};
+        t->spare_record = (struct capo_record){
+                .t_begin = capo_clock_ticks(), .comm = t->comm->id, .call = (uint8_t)id, .thread = (uint16_t)t->thread};
+        /* where put() will put it: a kill tells what it was in (core/log/unfinished.h). A group tells by its members. */
+        if (id != CAPO_CALL_GROUP && (t->head < t->limit || capo_ring_room(t)))
+                t->ring->records[t->head & t->mask] = t->spare_record;
         return t->spare_record.t_begin;
 }
 

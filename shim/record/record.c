@@ -289,7 +289,8 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call gpu, ncclResult_t r
                 one.flags = (uint8_t)(r.flags & ~CAPO_RECORD_GROUP);
                 one.group = 0;
                 r = one;
-                t->head--; /* not published yet */
+                t->head--;                                     /* not published yet */
+                t->ring->records[t->head & t->mask].flags = 0; /* nor is it in a group that has not ended */
         }
         capo_publish(t);
         if (gpu.slot >= 0)

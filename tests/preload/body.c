@@ -224,6 +224,32 @@ static void killed(int n)
         kill(getpid(), SIGKILL);
 }
 
+__attribute__((visibility("default"))) void fake_in_call(size_t count);
+void fake_in_call(size_t count)
+{
+        if (count == 4242)
+                kill(getpid(), SIGKILL);
+}
+
+enum { IN_CALL = 1, IN_GROUP, AFTER_GROUP, IN_INIT };
+
+/* Killed in a call, in a group, behind a group of one, while a communicator is made. */
+static void killed_in(int where)
+{
+        ncclComm_t comm = comm_new(2, 0);
+
+        all_reduce(comm, 3);
+        if (where == IN_CALL)
+                ncclAllReduce(a, b, 4242, 7, 0, comm, stream);
+        if (where == IN_INIT)
+                comm_new(4242, 0);
+        ncclGroupStart();
+        all_reduce(comm, where == IN_GROUP ? 2 : 1);
+        if (where == AFTER_GROUP)
+                ncclGroupEnd();
+        kill(getpid(), SIGKILL);
+}
+
 static void unclean(int n)
 {
         ncclComm_t comm = comm_new(2, 0);
@@ -330,10 +356,11 @@ void body(const char *what, int arg)
                 const char *name;
                 void (*run)(int);
         } bodies[] = {
-                {"basic", basic},     {"errors", errors},       {"groups", groups},   {"comms", comms},
-                {"threads", threads}, {"churn", thread_churn},  {"fork", forks},      {"kill", killed},
-                {"unclean", unclean}, {"burst", burst},         {"full", full_disk},  {"vanish", vanish},
-                {"close", close_all}, {"busy-exit", busy_exit}, {"exec", exec_again}, {"nothing", nothing},
+                {"basic", basic},       {"errors", errors},       {"groups", groups},   {"comms", comms},
+                {"threads", threads},   {"churn", thread_churn},  {"fork", forks},      {"kill", killed},
+                {"unclean", unclean},   {"burst", burst},         {"full", full_disk},  {"vanish", vanish},
+                {"close", close_all},   {"busy-exit", busy_exit}, {"exec", exec_again}, {"nothing", nothing},
+                {"kill-in", killed_in},
         };
 
         for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {

@@ -149,6 +149,8 @@ static ncclResult_t make(ncclComm_t *comm, int n_ranks, int rank, int nonblockin
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank)
 {
         COUNT(I_ncclCommInitRank);
+        if (fake_in_call)
+                fake_in_call((size_t)n_ranks);
         return make(comm, n_ranks, rank, 0);
 }
 

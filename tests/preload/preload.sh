@@ -205,6 +205,17 @@ kill | kill-trace)
         want 1 '^comm 1 0/2 '
         gone
         ;;
+kill-in) # in which call it was: of the host; in a group; in none; in one that makes a communicator
+        for in in "1 host 1 AllReduce 4 1 16968 [0-9]+" "2 group 1 AllReduce 5 1 400 [0-9]+" "3" "4 host 1 CommInit 0 0 0 [0-9]+"; do
+                both "$bin/app" kill-in ${in%% *}
+                "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
+                "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
+                want 1 '^end calls=.* clean=2'
+                if [ "$in" = 3 ]; then want 0 '^info unfinished'; else want 1 "^info unfinished[+] ${in#* }\$"; fi
+                rm -r "$CAPO_DIR"
+                gone
+        done
+        ;;
 early) # killed before anything was written
         both "$bin/app" kill 10
         "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"

@@ -173,11 +173,18 @@ Test(problems, counts_of_the_recorder)
 Test(problems, killed_ranks)
 {
         const struct capo_problem *p;
+        static const char unknown[] = ": when it ended and in which call is not known";
 
         page.job->processes[1].end.clean = 0;
         page.job->processes[2].has_end = false;
-        p = only(CAPO_PROBLEM_KILLED,
-                 "ranks 1, 2: killed, or ended without an exit that capo sees; all written before is used");
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 3);
+        p = page.problems;
+        cr_assert_eq(p->kind, CAPO_PROBLEM_KILLED);
+        cr_assert_str_eq(p->text,
+                         "ranks 1, 2: killed, or ended without an exit that capo sees; all written before is used");
+        cr_assert(!strncmp(p[1].text, "rank 1", 6) && !strcmp(p[1].text + 6, unknown), "%s", p[1].text);
+        cr_assert(!strncmp(p[2].text, "rank 2", 6) && !strcmp(p[2].text + 6, unknown), "%s", p[2].text);
         cr_assert(p->n_ranks == 2 && p->ranks[0] == 1 && p->ranks[1] == 2);
         cr_assert_str_eq(capo_problem_name(p->kind), "killed");
 }
@@ -186,10 +193,14 @@ Test(problems, a_killed_process_without_a_rank)
 {
         page.job->processes[1].end.clean = 0;
         page.job->processes[1].rank = -1;
-        cr_assert_str_eq(only(CAPO_PROBLEM_KILLED_LOG,
-                              "n0.101.capo: its process was killed, or ended without an exit that capo sees")
-                                 ->log,
-                         "n0.101.capo");
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 2);
+        cr_assert_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED_LOG);
+        cr_assert_str_eq(page.problems[0].text,
+                         "n0.101.capo: its process was killed, or ended without an exit that capo sees");
+        cr_assert_str_eq(page.problems[0].log, "n0.101.capo");
+        cr_assert_eq(page.problems[1].kind, CAPO_PROBLEM_ENDED);
+        cr_assert_str_eq(page.problems[1].log, "n0.101.capo");
 }
 
 Test(problems, a_process_that_still_runs)
@@ -285,8 +296,11 @@ Test(problems, ranks_in_words)
 Test(problems, a_rank_that_was_taken_over_did_not_end)
 {
         page.job->processes[2].end.clean = 2;
-        only(CAPO_PROBLEM_KILLED,
-             "rank 2: killed, or ended without an exit that capo sees; all written before is used");
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 2);
+        cr_assert_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED);
+        cr_assert_str_eq(page.problems[0].text,
+                         "rank 2: killed, or ended without an exit that capo sees; all written before is used");
         cr_assert(page.problems[0].n_ranks == 1 && page.problems[0].ranks[0] == 2);
 }
 

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that a dead process was in, told from what a ring still has of its last round. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log/unfinished.h"
+
+enum { RING = 64 };
+
+static struct capo_segment seg = {.fd = -1};
+static struct capo_ring *ring;
+
+static void begin(void)
+{
+        struct capo_segment_config config = {.ring_bytes = RING * 64, .flight_records = 64};
+
+        cr_assert_eq(capo_segment_create(&seg, "/nonexistent", &config), 0);
+        seg.header->clock = (struct capo_timebase){.ns_per_tick = 1};
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_RINGS, 1), 0);
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_SLOTS, 4), 0);
+        seg.header->areas[CAPO_AREA_RINGS].used = 1;
+        seg.header->areas[CAPO_AREA_SLOTS].used = 4;
+        ring = capo_area_at(&seg, CAPO_AREA_RINGS, 0);
+}
+
+TestSuite(unfinished, .init = begin);
+
+/* The @n-th call of the thread: from 1000 n on; @took < 0: it did not return. */
+static struct capo_record *call(uint64_t n, int took)
+{
+        struct capo_record *r = &ring->records[n % RING];
+        uint64_t before = r->t_end;
+
+        *r = (struct capo_record){.t_begin = 1000 * n,
+                                  .t_end = took < 0 ? before : 1000 * n + (uint64_t)took,
+                                  .bytes = 8,
+                                  .seq = (uint32_t)n,
+                                  .comm = 2,
+                                  .thread = 7,
+                                  .call = CAPO_CALL_ALLREDUCE};
+        return r;
+}
+
+static void published(uint64_t n)
+{
+        for (uint64_t i = 1; i <= n; i++)
+                call(i - 1, 10);
+        ring->head = n;
+}
+
+static void says(const char *expected)
+{
+        char text[4096] = "";
+
+        cr_assert_eq(capo_unfinished(&seg, text, sizeof text - 1), strlen(expected), "%s", text);
+        cr_assert_str_eq(text, expected);
+}
+
+Test(unfinished, nothing_at_all)
+{
+        says("");
+}
+
+Test(unfinished, between_calls)
+{
+        published(10);
+        says("");
+        published(RING);
+        says("");
+        published(3 * RING + 5); /* the one at the head is of the last round */
+        says("");
+}
+
+Test(unfinished, the_first_call)
+{
+        call(0, -1)->t_begin = 5;
+        says("unfinished+\thost 7 AllReduce 0 2 8 5\n");
+}
+
+Test(unfinished, in_a_call)
+{
+        published(10);
+        call(10, -1);
+        says("unfinished+\thost 7 AllReduce 10 2 8 10000\n");
+}
+
+Test(unfinished, in_a_call_of_a_later_round)
+{
+        published(3 * RING + 5);
+        call(3 * RING + 5, -1);
+        says("unfinished+\thost 7 AllReduce 197 2 8 197000\n");
+}
+
+Test(unfinished, returned_but_not_published)
+{
+        published(RING);
+        call(RING, 0);
+        says("");
+}
+
+Test(unfinished, a_group_that_had_not_ended)
+{
+        published(RING);
+        call(RING, 10)->flags = CAPO_RECORD_MEMBER;
+        call(RING + 1, 10); /* a communicator made meanwhile */
+        call(RING + 2, 10)->flags = CAPO_RECORD_MEMBER;
+        says("unfinished+\tgroup 7 AllReduce 66 2 8 66000\n");
+        call(RING + 3, -1);
+        says("unfinished+\thost 7 AllReduce 67 2 8 67000\n");
+}
+
+static void slot(unsigned i, enum capo_slot_state state, uint32_t seq)
+{
+        struct capo_slot *s = capo_area_at(&seg, CAPO_AREA_SLOTS, i);
+
+        s->state = state;
+        s->record = *call(seq, 10);
+}
+
+Test(unfinished, the_oldest_on_the_gpu)
+{
+        slot(0, CAPO_SLOT_DONE, 1);
+        slot(1, CAPO_SLOT_ARMED, 5);
+        slot(2, CAPO_SLOT_ARMED, 4);
+        slot(3, CAPO_SLOT_TAKEN, 2);
+        ring->head = 20;
+        says("unfinished+\tgpu 7 AllReduce 4 2 8 4000\n");
+}
+
+Test(unfinished, damage_and_no_room)
+{
+        char text[20];
+
+        published(10);
+        call(10, -1)->call = CAPO_CALLS;
+        says("");
+        call(10, -1);
+        cr_assert_eq(capo_unfinished(&seg, text, sizeof text), 0);
+        ring->head = UINT64_MAX - 3;
+        capo_unfinished(&seg, text, sizeof text);
+}
