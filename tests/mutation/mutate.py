@@ -5,8 +5,9 @@
 Every fault is one small change of one line: a comparison, an operator, a constant off by one, a condition turned round,
 a call or an early return left out. They are chosen by a seed among all that the patterns find in a room's files
 (rooms.txt). The copy has its own build folder; for each fault one object is compiled and the room's tests are linked and
-run one after the other, those named like the file first, until one fails. A fault that changes no instruction is no
-fault. What is left over is printed as a diff; survivors.txt keeps those that no test can or need notice.
+run one after the other, those that noticed other faults of the file or are called like it first, until one fails. A
+fault that changes no instruction is no fault. What is left over is printed as a diff; survivors.txt keeps those that no
+test can or need notice.
 """
 import argparse
 import fnmatch
@@ -44,9 +45,10 @@ SWAPS = [
     ("left out", r"^(\s+(?!free|return|capo_warn|capo_info|capo_debug|fclose|close|munmap|assert)\w+\([^;]*\);)$",
      lambda s: re.match(r"\s*", s)[0] + ";"),
 ]
-# Lines whose faults only waste or leak, or only speak.
-QUIET = re.compile(r"\b(free|close|fclose|munmap|assert|_Static_assert|capo_warn\w*|capo_info\w*|capo_debug\w*|_cleanup_)\b|^\s*#"
+# Lines whose faults only waste or leak, and statements that only speak.
+QUIET = re.compile(r"\b(free|close|fclose|dlclose|munmap|assert|_Static_assert|_cleanup_)\b|^\s*#"
                    r"|__attribute__|\breserve|\bcapacity")
+SPEAKS = re.compile(r"\bcapo_(?:msg|error|warn|warn_once|info|debug)\([^;]*;")
 
 
 def table(name):
@@ -77,7 +79,8 @@ def faults_of(path):
     with open(os.path.join(ROOT, path)) as f:
         text = f.read()
     found = {}
-    lines, codes = text.split("\n"), bare(text).split("\n")
+    code = SPEAKS.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), bare(text))
+    lines, codes = text.split("\n"), code.split("\n")
     for number, (line, code) in enumerate(zip(lines, codes), 1):
         if not line.startswith(" ") or QUIET.search(code):
             continue
@@ -86,6 +89,8 @@ def faults_of(path):
             for m in re.finditer(pattern, code):
                 old = line[m.start(1):m.end(1)]
                 new = line[:m.start(1)] + (other[old] if isinstance(other, dict) else other(old)) + line[m.end(1):]
+                if kind == "constant" and "alloc(" in code and int(other(old)) > int(old):
+                    continue  # more memory than is needed
                 # a declaration left out compiles to nothing; a pointer's star is no product
                 if new != line and not (last and kind == "left out") and not (kind == "product" and re.search(r"\b(struct|char|void|const)\b", code)):
                     fault = Fault(path, number, line, new, kind)
@@ -135,6 +140,7 @@ class Copy:
         self.tests = json.loads(must(["meson", "introspect", self.build, "--tests"]))
         self.outputs = {t["id"]: [os.path.relpath(f, self.build) for f in t["filename"]]
                         for t in json.loads(must(["meson", "introspect", self.build, "--targets"]))}
+        self.told = {}  # (file, test): how many of the file's faults the test noticed
         self.objects = {}
         for command in json.loads(must(["ninja", "-C", self.build, "-t", "compdb"])):
             if command["output"].endswith(".o"):
@@ -165,14 +171,13 @@ class Copy:
             return hashlib.sha256(f.read()).digest()
 
     def chosen(self, words, path):
-        """The tests that a row of rooms.txt names, those called like the file first."""
+        """The tests that a row of rooms.txt names, those first that noticed most of this file, then those called like it."""
         stem = os.path.splitext(os.path.basename(path))[0]
         got = []
         for word in words.split():
             group = [t for t in self.tests if t["name"] == word or any(s.endswith(":" + word) for s in t["suite"])]
-            group = [t for t in group if t not in got and "slow" not in str(t["suite"])]
-            got += sorted(group, key=lambda t: (stem not in t["name"], t["name"]))
-        return got
+            got += sorted((t for t in group if t not in got and "slow" not in str(t["suite"])), key=lambda t: t["name"])
+        return sorted(got, key=lambda t: (-self.told.get((path, t["name"]), 0), stem not in t["name"]))
 
     def fails(self, test):
         """What is wrong with one test, None if it passes. A test that cannot be had or asks nothing here passes."""
@@ -202,6 +207,7 @@ class Copy:
                 for test in self.chosen(tests, fault.path):
                     why = self.fails(test)
                     if why:
+                        self.told[fault.path, test["name"]] = self.told.get((fault.path, test["name"]), 0) + 1
                         return "noticed", f"{test['name']}: {why}"
             return "SURVIVED", ""
         finally:

@@ -11,11 +11,13 @@
 #include "tuner/nccl_profiler.h"
 
 #define REDUCE 1
-static int opened, events, parent_right;
+static int opened, events, parent_right, types, nothing;
 
 CAPO_EXPORT int others_open(void);
 CAPO_EXPORT int others_events(void);
 CAPO_EXPORT int others_parent_right(void);
+CAPO_EXPORT int others_types(void);
+CAPO_EXPORT int others_nothing(void);
 
 int others_open(void)
 {
@@ -30,6 +32,19 @@ int others_events(void)
 int others_parent_right(void)
 {
         return parent_right;
+}
+
+int others_types(void) /* the events since the last time this was asked */
+{
+        int all = types;
+
+        types = 0;
+        return all;
+}
+
+int others_nothing(void) /* how often it was called about a handle that it never gave */
+{
+        return nothing;
 }
 
 const char capo_plugin_name[] = "other";
@@ -99,36 +114,46 @@ capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word)
 #define PASTE(a, b) a##b
 #define NAMED(a, b) PASTE(a, b)
 
-#if OTHER_VERSION == 5 || OTHER_VERSION == 6
+#if OTHER_VERSION == 1 || OTHER_VERSION == 5 || OTHER_VERSION == 6
+#if OTHER_VERSION == 1
+static capo_nccl_result profiler_init(void **context, int *mask)
+#else
 static capo_nccl_result profiler_init(void **context, uint64_t id, int *mask, const char *name, int n_nodes,
                                       int n_ranks, int rank, capo_nccl_log log)
+#endif
 {
+        const char *wanted = getenv("OTHER_PROFILER_MASK");
+
         events++;
         *context = &events;
-        *mask = CAPO_EVENT_PROXY_OP;
-        return 0;
+        *mask = wanted ? atoi(wanted) : CAPO_EVENT_PROXY_OP;
+        return getenv("OTHER_PROFILER_REFUSES") ? CAPO_NCCL_SYSTEM_ERROR : 0;
 }
 
 static capo_nccl_result start(void *context, void **handle, void *event)
 {
         const struct capo_event_v5 *e = event;
+        int type = OTHER_VERSION == 1 ? *(const uint8_t *)event : (int)e->type;
 
         events += context == &events;
-        if (e->type == CAPO_EVENT_PROXY_OP)
+        types |= type;
+        if (type == CAPO_EVENT_PROXY_OP)
                 parent_right = e->parent == &opened;
-        *handle = e->type == CAPO_EVENT_COLL ? (void *)&opened : &events;
+        *handle = type == CAPO_EVENT_COLL ? (void *)&opened : &events;
         return 0;
 }
 
 static capo_nccl_result stop(void *handle)
 {
         events += handle == &opened || handle == &events;
+        nothing += handle != &opened && handle != &events;
         return 0;
 }
 
 static capo_nccl_result state(void *handle, int what, const void *args)
 {
         events += handle != &events;
+        nothing += handle != &opened && handle != &events;
         return 0;
 }
 

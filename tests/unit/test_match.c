@@ -379,3 +379,26 @@ Test(match, each_condition_on_the_question_is_asked)
                 cr_expect_eq(capo_when_asks(&w), i > 0, "%d", i);
         }
 }
+
+/* Sizes a factor of two apart have buckets of their own: no answer but in absurd lists needs a search. */
+Test(match, boundaries_of_every_day_are_not_searched)
+{
+        struct capo_profile *p = capo_profile_new("t");
+        struct capo_tables *t;
+
+        capo_profile_rule(p, CAPO_BASIS_MEASURED);
+        for (unsigned shift = 0; shift < 63; shift++) {
+                for (int half = 0; half < 2; half++)
+                        capo_profile_row(p, &(struct capo_row){.coll = CAPO_COLL_REDUCE,
+                                                               .algo = CAPO_ALGO_RING,
+                                                               .proto = CAPO_PROTO_LL,
+                                                               .upto = (2ull + half) << shift});
+        }
+        capo_profile_row(p, &(struct capo_row){.coll = CAPO_COLL_REDUCE, .upto = UINT64_MAX});
+        cr_assert_eq(capo_tables_new(p, &job, &t), 0);
+        for (uint32_t i = 0; i < p->n_rows; i++)
+                cr_expect_neq(capo_table_word(t->table[CAPO_COLL_REDUCE], p->rows[i].upto) & 255, CAPO_CELL_CROWDED,
+                              "row %u", i);
+        capo_tables_free(t);
+        capo_profile_free(p);
+}

@@ -193,7 +193,7 @@ Test(process, the_launchers_layout)
         cr_expect_str_eq(capo_process.layout, "3+5");
 }
 
-static char told[4096];
+static char told[1 << 20];
 
 static void rules(const char *all)
 {
@@ -214,6 +214,75 @@ Test(process, the_recorder_is_told_the_rules)
                  "row\t2\t3\tnodes=2\tallreduce\t10\t18446744073709551615\tRing\tLL\t3\n",
                  digest, path);
         cr_expect_str_eq(told, expected);
+}
+
+/* A file with @n rows of a modelled rule, in place of the other. */
+static void modelled_rows(int n)
+{
+        FILE *f = fopen(path, "w");
+
+        fputs("{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"basis\": \"modelled\", \"reduce\": [", f);
+        for (int i = 1; i < n; i++)
+                fprintf(f, "{\"upto\": %d, \"algo\": \"ring\", \"proto\": \"ll\"},\n", i);
+        fputs("{\"upto\": \"max\", \"leave\": true}]}]}\n", f);
+        fclose(f);
+        setenv("CAPO_PROFILE", path, 1);
+}
+
+static void tells_rows(int n)
+{
+        static const struct capo_seam seam = {.rules = rules};
+        char last[64], more[64];
+
+        capo_seam = &seam;
+        modelled_rows(n);
+        loads(true, NULL);
+        snprintf(last, sizeof last, "\nrow\t%d\t", n < 4096 ? n : 4096);
+        cr_expect(strstr(told, last), "%d", n);
+        snprintf(last, sizeof last, "\nrow\t%d\t", n < 4096 ? n + 1 : 4097);
+        cr_expect(!strstr(told, last), "%d", n);
+        snprintf(more, sizeof more, "\nmore\t%d\n", n - 4096);
+        cr_expect(n > 4096 ? strstr(told, more) != NULL : !strstr(told, "\nmore\t"), "%d", n);
+}
+
+Test(process, the_recorder_is_told_4096_rows)
+{
+        tells_rows(4096);
+}
+
+Test(process, and_of_more_how_many)
+{
+        tells_rows(4099);
+}
+
+/* What one process says of modelled rules: nothing where they are allowed. */
+static void says(const char *what)
+{
+        static char said[4096];
+        int ends[2];
+
+        modelled_rows(2);
+        unsetenv("CAPO_QUIET");
+        cr_assert_eq(pipe(ends), 0);
+        cr_assert(dup2(ends[1], STDERR_FILENO) >= 0);
+        loads(true, NULL);
+        cr_assert_eq(write(STDERR_FILENO, "|", 1), 1);
+        cr_assert_gt(read(ends[0], said, sizeof said - 1), 0);
+        if (what)
+                cr_expect(strstr(said, what), "%s", said);
+        else
+                cr_expect_str_eq(said, "|");
+}
+
+Test(process, modelled_rules_are_counted_where_they_are_not_used)
+{
+        says("modelled rules of the profile that are not used: 1;");
+}
+
+Test(process, and_not_mentioned_where_they_are)
+{
+        setenv("CAPO_ALLOW_MODELLED", "1", 1);
+        says(NULL);
 }
 
 Test(process, a_shape_has_its_tables_once)

@@ -289,3 +289,23 @@ Test(sweep, rules_name_every_candidate)
         capo_sweep_plan_rules(&plan, text, sizeof text);
         cr_assert_str_eq(text, "sweep\t2 candidates\ncandidate\t1\tRing\tLL\t0\ncandidate\t2\tRing\tLL\t8\n");
 }
+
+/* Into less room than it needs: what fits, ended, and the length of that. */
+Test(sweep, rules_in_any_room)
+{
+        static char all[16384], text[16384];
+        size_t whole;
+
+        cr_assert_eq(capo_sweep_plan_parse("", &plan, why, sizeof why), 0);
+        whole = capo_sweep_plan_rules(&plan, all, sizeof all);
+        cr_assert_eq(whole, strlen(all));
+        for (size_t room = whole + 3; room > whole - 60; room--) {
+                size_t n;
+
+                memset(text, 'x', sizeof text);
+                n = capo_sweep_plan_rules(&plan, text, room);
+                cr_expect(n < room && n <= whole && text[n] == 0 && strlen(text) == n, "%zu of %zu", n, room);
+                cr_expect(!strncmp(text, all, n), "%zu of %zu", n, room);
+                cr_expect(room <= whole || n == whole, "%zu of %zu", n, room);
+        }
+}

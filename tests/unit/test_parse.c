@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profiles as files: read whole from wherever they come, their limits at the last that is taken, and what is written. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capo/profile.h"
+#include "core/base/util.h"
+
+/* A profile of one rule with as many notes as make it larger than what is read at once. */
+static char *large(size_t *size)
+{
+        char *text;
+        FILE *f = open_memstream(&text, size);
+
+        fputs("{\"capo_profile\": 1, \"provenance\": {", f);
+        for (int i = 0; i < 200; i++)
+                fprintf(f, "%s\"k%d\": \"%01000d\"", i ? ", " : "", i, i);
+        fputs("}, \"rules\": [{\"when\": {}}]}\n", f);
+        fclose(f);
+        return text;
+}
+
+static void *feed(void *fd)
+{
+        size_t size;
+        _cleanup_free_ char *text = large(&size);
+
+        for (size_t n = 0; n < size;) {
+                ssize_t put = write(*(int *)fd, text + n, size - n);
+
+                if (put < 0)
+                        break;
+                n += (size_t)put;
+        }
+        close(*(int *)fd);
+        return NULL;
+}
+
+Test(parse, a_file_and_a_pipe_are_read_whole)
+{
+        char path[] = "/tmp/capo-test-parse-XXXXXX";
+        struct capo_profile *file = NULL, *piped = NULL;
+        struct capo_fault fault;
+        size_t size;
+        _cleanup_free_ char *text = large(&size);
+        int fd = mkstemp(path), ends[2];
+        pthread_t writer;
+
+        cr_assert_eq(write(fd, text, size), (ssize_t)size);
+        close(fd);
+        cr_assert_eq(capo_profile_load(path, &file, &fault), 0, "%s", fault.text);
+        unlink(path);
+        cr_expect_eq(file->n_notes[CAPO_PROVENANCE], 200);
+        cr_expect_str_eq(file->file, path);
+
+        cr_assert_eq(pipe(ends), 0);
+        cr_assert_eq(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+        cr_assert_eq(pthread_create(&writer, NULL, feed, &ends[1]), 0);
+        cr_assert_eq(capo_profile_load("-", &piped, &fault), 0, "%s", fault.text);
+        pthread_join(writer, NULL);
+        cr_expect_str_eq(piped->file, "(standard input)");
+        cr_expect_str_eq(piped->digest, file->digest, "it is the same profile");
+        capo_profile_free(file);
+        capo_profile_free(piped);
+}
+
+Test(parse, one_that_is_too_large)
+{
+        char path[] = "/tmp/capo-test-parse-XXXXXX";
+        struct capo_profile *p = NULL;
+        struct capo_fault fault;
+        int fd = mkstemp(path);
+
+        cr_assert_eq(ftruncate(fd, (off_t)CAPO_PROFILE_BYTES_MAX + (1 << 20)), 0); /* a hole, no blocks */
+        close(fd);
+        cr_expect_eq(capo_profile_load(path, &p, &fault), -EFBIG);
+        cr_expect(strstr(fault.text, "larger than 256 MiB"), "%s", fault.text);
+        unlink(path);
+}
+
+Test(parse, keys_of_provenance_have_at_most_127_bytes)
+{
+        for (int n = 127; n <= 128; n++) {
+                struct capo_profile *p = NULL;
+                struct capo_fault fault = {""};
+                char text[300];
+
+                snprintf(text, sizeof text, "{\"capo_profile\": 1, \"provenance\": {\"%0*d\": 1}, \"rules\": []}", n,
+                         0);
+                cr_expect_eq(capo_profile_parse(text, strlen(text), "t", &p, &fault), n > 127 ? -EINVAL : 0, "%s",
+                             fault.text);
+                cr_expect(n == 127 || strstr(fault.text, "a key of at most 127 bytes"), "%s", fault.text);
+                cr_expect(n == 128 || strlen(p->notes[CAPO_PROVENANCE][0].key) == 127);
+                capo_profile_free(p);
+        }
+}
+
+/* What no other test reads back word by word: sizes in the largest unit that holds them, numbers where there are some. */
+Test(parse, a_row_is_written_with_what_it_has)
+{
+        static const struct {
+                uint64_t upto;
+                const char *text;
+        } sizes[] = {{1, "1"},
+                     {1023, "1023"},
+                     {1024, "\"1K\""},
+                     {1025, "1025"},
+                     {65536, "\"64K\""},
+                     {3 << 20, "\"3M\""},
+                     {(3 << 20) + 1024, "\"3073K\""},
+                     {7ull << 30, "\"7G\""},
+                     {1ull << 40, "\"1T\""},
+                     {1ull << 50, "\"1024T\""},
+                     {UINT64_MAX, "\"max\""}};
+        struct capo_profile *p = capo_profile_new("sizes");
+        char *text, row[200];
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+
+        capo_profile_rule(p, CAPO_BASIS_MEASURED);
+        for (size_t i = 0; i < N_ELEMENTS(sizes); i++)
+                cr_assert_eq(capo_profile_row(p, &(struct capo_row){.coll = CAPO_COLL_REDUCE,
+                                                                    .upto = sizes[i].upto,
+                                                                    .algo = CAPO_ALGO_RING,
+                                                                    .proto = CAPO_PROTO_LL,
+                                                                    .samples = i == 1 ? 40 : 0,
+                                                                    .channels = i == 2 ? 7 : 0,
+                                                                    .us = i == 3 ? 1.5f : NAN,
+                                                                    .spread_us = i == 4 ? 0.25f : NAN,
+                                                                    .gain = i == 5 ? -0.5f : NAN}),
+                             0);
+        cr_assert_eq(capo_profile_write(p, f), 0);
+        fclose(f);
+        for (size_t i = 0; i < N_ELEMENTS(sizes); i++) {
+                static const char *const more[] = {"",
+                                                   ", \"samples\": 40",
+                                                   ", \"channels\": 7",
+                                                   ", \"us\": 1.5",
+                                                   ", \"spread_us\": 0.25",
+                                                   ", \"gain\": -0.5"};
+
+                snprintf(row, sizeof row, "{\"upto\": %s, \"algo\": \"ring\", \"proto\": \"ll\"%s}", sizes[i].text,
+                         i < N_ELEMENTS(more) ? more[i] : "");
+                cr_expect(strstr(text, row), "%s in\n%s", row, text);
+        }
+        capo_profile_free(p);
+        free(text);
+}
