@@ -16,7 +16,7 @@
 #include "cli/base/question.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
-#include "profiles/fragment/atlas.h"
+#include "profiles/fragment/bound.h"
 
 const char *cli_question_layout(const struct cli_question *q, char *text, size_t room)
 {
@@ -57,8 +57,6 @@ struct capo_plan_question cli_question_make(const struct cli_question *q, bool t
                 .n_asks = q->n_asks,
                 .graph = true,
                 .log = q->log,
-                .graph_files = q->n_graph_files ? q->graph_files : NULL,
-                .n_graph_files = q->n_graph_files,
                 .timeout_ms = q->timeout_ms,
         };
 

@@ -11,8 +11,6 @@ struct cli_question {
         const char *layout;   /* what a launcher says of it; NULL: the truth; "" nothing */
         const char *topo[16]; /* as given; the stored file of a platform when only that was named */
         size_t n_topo;
-        const char *graph_files[16]; /* NCCL_GRAPH_FILE per node, NULL none */
-        size_t n_graph_files;
         const char *platform, *alloc, *gpus, *colls, *sizes, *nccl, *profile, *tuner;
         unsigned timeout_ms, jobs;
         bool spy, log, allow_modelled;

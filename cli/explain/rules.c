@@ -15,7 +15,7 @@
 #include "core/base/layout.h"
 #include "core/base/nccl.h"
 #include "core/base/util.h"
-#include "profiles/fragment/atlas.h"
+#include "profiles/fragment/bound.h"
 #include "profiles/plan/judge.h"
 
 static const char *file_name(const struct capo_profile *p)

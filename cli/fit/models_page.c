@@ -86,12 +86,13 @@ static double ceiling(const struct fit_models_shown *s, enum capo_coll coll, uns
                 return -1;
         *of = c.connected ? "over NVLink" : "with PCIe and NICs";
         switch (coll) {
-        case CAPO_COLL_ALLREDUCE: gbs = c.connected ? fmax(c.allreduce_gbs, c.nvls_gbs) : c.hybrid_allreduce_gbs; break;
+        case CAPO_COLL_ALLREDUCE:
+                gbs = c.connected ? fmax(c.links.allreduce_gbs, c.nvls_gbs) : c.hybrid.allreduce_gbs;
+                break;
         case CAPO_COLL_ALLGATHER:
-        case CAPO_COLL_REDUCESCATTER: gbs = c.connected ? c.allgather_gbs : c.hybrid_allgather_gbs; break;
-        default: gbs = c.connected ? c.broadcast_gbs : c.hybrid_broadcast_gbs;
+        case CAPO_COLL_REDUCESCATTER: gbs = c.connected ? c.links.allgather_gbs : c.hybrid.allgather_gbs; break;
+        default: gbs = c.connected ? c.links.broadcast_gbs : c.hybrid.broadcast_gbs;
         }
-        capo_ceilings_free(&c);
         return gbs;
 }
 
@@ -101,7 +102,6 @@ static void no_gain(const struct fit_models_shown *s, size_t last, double gain)
         const struct fragment_model *m = &s->f->model;
         const struct capo_plan_row *r = &m->nccl.rows[last];
         double gbs = (double)r->bytes / corrected(m, last, own(m, last)) / 1000, most;
-        bool graph = s->a->n_nodes == 1 && m->n_nodes == 1 && s->t->n_switches == 0;
         char size[16], text[40];
         const char *of = "";
 
@@ -111,9 +111,7 @@ static void no_gain(const struct fit_models_shown *s, size_t last, double gain)
                choice_text(own(m, last), text, sizeof text), gbs);
         if (most > 0)
                 printf(" of %.1f %s", most, of);
-        puts(most <= 0 || gbs >= 0.95 * most ? ""
-             : graph                         ? "; the rest is lost to links and channels: capo graph may help"
-                                             : "; the rest is lost to links and channels");
+        puts(most <= 0 || gbs >= 0.95 * most ? "" : "; the rest is lost to links and channels");
 }
 
 static bool same_line(const struct fit_models_shown *s, size_t a, size_t b)

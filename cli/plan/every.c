@@ -202,25 +202,6 @@ static void print_json(const struct plan_options *o, const struct splits *s)
         cli_json_print(stdout, root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 }
 
-static void print_csv(const struct plan_options *o, const struct splits *s)
-{
-
-        puts("gpus,stands_for,kind,nccl_nodes,ring,tree,coll,bytes,algo,proto,channels,model_us,busbw_gbs,class,"
-             "ceiling_busbw_gbs");
-        for (size_t i = 0; i < s->n_splits; i++) {
-                const struct split *p = &s->splits[i];
-                char text[1024];
-
-                for (size_t k = 0; k < o->q.n_asks && p->rc == 0; k++)
-                        printf("\"%s\",%u,%zu,%d,\"%s\",\"%s\",%s,%llu,%s,%s,%u,%.9g,%.9g,%s,%.9g\n",
-                               capo_plan_gpus_print(p->gpus, p->n_gpus, text, sizeof text), p->stands_for, p->group + 1,
-                               p->nodes, p->ring, p->tree, capo_coll_word(o->q.asks[k].coll),
-                               (unsigned long long)o->q.asks[k].bytes, capo_algo_name(p->cells[k].algo),
-                               capo_proto_name(p->cells[k].proto), p->cells[k].channels, p->cells[k].us,
-                               p->cells[k].busbw, p->bound.class, p->bound.busbw_gbs[o->q.asks[k].coll]);
-        }
-}
-
 int plan_every(struct plan_options *o)
 {
         struct capo_plan_question question = cli_question_make(&o->q, false);
@@ -243,11 +224,7 @@ int plan_every(struct plan_options *o)
         if (r < 0) {
                 capo_error("plan: %s", *why ? why : strerror(-r));
         } else {
-                switch (o->format) {
-                case PLAN_TEXT: print_text(o, &s); break;
-                case PLAN_JSON: print_json(o, &s); break;
-                case PLAN_CSV: print_csv(o, &s); break;
-                }
+                (o->json ? print_json : print_text)(o, &s);
         }
         splits_finish(&s);
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;

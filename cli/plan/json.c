@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `capo plan` for programs: JSON and CSV. */
+/* `capo plan` for programs: JSON. */
 #include <math.h>
 #include <stdio.h>
 
@@ -113,28 +113,4 @@ void plan_json(const struct plan_options *o, const struct capo_plan_answer *plai
         if (o->q.spy)
                 json_object_set_new(root, "told", told_json(&(tuned ? tuned : plain)->told));
         cli_json_print(stdout, root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-}
-
-static void csv_choice(const struct capo_plan_row *r)
-{
-        printf(",%s,%s,%u,", r->algo ? capo_algo_name(r->algo) : "", r->proto ? capo_proto_name(r->proto) : "",
-               r->channels);
-        if (!isnan(r->us))
-                printf("%.9g", r->us);
-        putchar(',');
-        if (!isnan(r->busbw_gbs))
-                printf("%.9g", r->busbw_gbs);
-}
-
-void plan_csv(const struct capo_plan_answer *plain, const struct capo_plan_comparison *c)
-{
-        printf("coll,bytes,algo,proto,channels,model_us,busbw_gbs%s\n",
-               c->rows ? ",tuned_algo,tuned_proto,tuned_channels,tuned_model_us,tuned_busbw_gbs" : "");
-        for (size_t i = 0; i < plain->n_rows; i++) {
-                printf("%s,%llu", capo_coll_word(plain->rows[i].coll), (unsigned long long)plain->rows[i].bytes);
-                csv_choice(&plain->rows[i]);
-                if (c->rows)
-                        csv_choice(&c->rows[i].with);
-                putchar('\n');
-        }
 }

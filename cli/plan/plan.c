@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
@@ -32,11 +31,7 @@ static int print(struct plan_options *o, const struct capo_plan_answer *own, con
         if (c.modelled_left)
                 capo_info("modelled rules of the profile that are not used: %u; --allow-modelled uses them",
                           c.modelled_left);
-        switch (o->format) {
-        case PLAN_TEXT: plan_text(o, own, with, &c); break;
-        case PLAN_JSON: plan_json(o, own, with, &c); break;
-        case PLAN_CSV: plan_csv(own, &c); break;
-        }
+        (o->json ? plan_json : plan_text)(o, own, with, &c);
         agree = c.agree;
         capo_plan_comparison_finish(&c);
         if (agree)
@@ -57,20 +52,6 @@ static int ask(struct plan_options *o)
         return status;
 }
 
-/* "-" is none; what is named must be there. */
-static int check_graph_files(struct cli_question *q)
-{
-        for (size_t i = 0; i < q->n_graph_files; i++) {
-                if (!strcmp(q->graph_files[i], "-")) {
-                        q->graph_files[i] = NULL;
-                } else if (access(q->graph_files[i], R_OK) < 0) {
-                        capo_error("plan: --graph-file %s: %s", q->graph_files[i], strerror(errno));
-                        return -errno;
-                }
-        }
-        return 0;
-}
-
 static int run(void *options, int n, char **words)
 {
         struct plan_options *o = options;
@@ -85,8 +66,6 @@ static int run(void *options, int n, char **words)
                 capo_error("plan: --alloc and --gpus say the same thing; give one");
                 return CAPO_EXIT_USAGE;
         }
-        if (check_graph_files(&o->q) < 0)
-                return CAPO_EXIT_USAGE;
         for (size_t i = 0; i < 3; i++) {
                 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
@@ -168,14 +147,11 @@ static const struct cli_option options[] = {
         {"spy", CLI_FLAG(struct plan_options, q.spy),
          "print what a tuner is told: init arguments, model constants, cost tables"},
         {CLI_HEADING, "Output"},
-        {"graph-file", CLI_LIST(struct plan_options, q.graph_files, q.n_graph_files, "F,..."),
-         "NCCL_GRAPH_FILE of each node, - for none (capo graph writes them)"},
         {"graph", CLI_FLAG(struct plan_options, graph),
          "also the rings and trees, link types and bandwidths that NCCL found"},
         {"log", CLI_FLAG(struct plan_options, q.log),
          "also NCCL's own lines of INIT, GRAPH and TUNING, as NCCL_DEBUG=INFO prints them"},
-        {"json", CLI_SET(struct plan_options, format, PLAN_JSON), "for programs"},
-        {"csv", CLI_SET(struct plan_options, format, PLAN_CSV), "the same as rows"},
+        {"json", CLI_FLAG(struct plan_options, json), "for programs"},
         {"every", CLI_WHOLE("3", take_every),
          "all 3-GPU subsets of the machine, grouped by what NCCL makes of them; 3+5: all splits", .example = "3+5"},
         {"all", CLI_FLAG(struct plan_options, all),

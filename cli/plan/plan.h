@@ -6,23 +6,19 @@
 #include "cli/base/question.h"
 #include "profiles/plan/judge.h"
 
-enum plan_format { PLAN_TEXT, PLAN_JSON, PLAN_CSV };
-
 struct plan_options {
         struct cli_question q;
         int every, every_2; /* --every 3; --every 3+5 sets both */
         double timeout_s;   /* 0: default */
-        bool graph, all;
-        enum plan_format format;
+        bool graph, all, json;
         bool by_rules; /* the profile could be read here (not a stored one's name): differences name its rows */
 };
 
-/* The three faces of one comparison. @tuned: NULL nothing to compare with. */
+/* The two faces of one comparison. @tuned: NULL nothing to compare with. */
 void plan_text(const struct plan_options *o, const struct capo_plan_answer *plain, const struct capo_plan_answer *tuned,
                const struct capo_plan_comparison *c);
 void plan_json(const struct plan_options *o, const struct capo_plan_answer *plain, const struct capo_plan_answer *tuned,
                const struct capo_plan_comparison *c);
-void plan_csv(const struct capo_plan_answer *plain, const struct capo_plan_comparison *c);
 
 /** plan_every() - the atlas. Return: an exit status. */
 int plan_every(struct plan_options *o);

@@ -270,8 +270,8 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
         printf("asked       %s\n", o->q.libnccl);
         printf("%-11s %zu rank%s on %u node%s: %s", base(o->q.topo[0]), o->q.n_ranks, o->q.n_ranks == 1 ? "" : "s",
                n_nodes, n_nodes == 1 ? "" : "s", capo_plan_gpus_print(o->q.ranks, o->q.n_ranks, nodes, sizeof nodes));
-        graph_line(stdout, capo_algo_word(CAPO_ALGO_RING), capo_plan_graph_find(plain, 0));
-        graph_line(stdout, capo_algo_word(CAPO_ALGO_TREE), capo_plan_graph_find(plain, 1));
+        graph_line(stdout, capo_algo_word(CAPO_ALGO_RING), capo_plan_graph_find(plain, -1, 0));
+        graph_line(stdout, capo_algo_word(CAPO_ALGO_TREE), capo_plan_graph_find(plain, -1, 1));
         putchar('\n');
         if (plain->told.n_nodes > (int)n_nodes)
                 printf("note        NCCL counts %d nodes: it goes out and back through the NICs inside a machine\n",

@@ -12,7 +12,7 @@
 #include "cli/base/machine.h"
 #include "cli/report/report.h"
 #include "core/base/util.h"
-#include "profiles/fragment/atlas.h"
+#include "profiles/fragment/bound.h"
 
 /* What the member's log says about its device: CAPO_INFO_GPU_BUSID, CAPO_INFO_GPU_MIG. */
 static const char *gpu_info(const struct capo_job *job, const struct capo_job_member *m, const char *what)

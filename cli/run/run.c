@@ -298,7 +298,7 @@ int run_exec(const struct run *run, char **command)
                 return CAPO_EXIT_FAIL;
         }
         run_setenv(CAPO_ENV_dir, path);
-        r = run_allocation(run, path);
+        r = run_allocation(run);
         if (r) {
                 remove_empty(path, before);
                 return r;
@@ -347,11 +347,6 @@ const struct cli_option run_options[] = {
         {"platform", CLI_TEXT(struct run, platform, "NAME"), "the same machine by its name"},
         {"gpus", CLI_TEXT(struct run, gpus, "LIST"), "the GPUs, as in capo topo: 1,2,3+0-4"},
         {"alloc", CLI_TEXT(struct run, alloc, "SIZES"), "or the first ones: 3+5"},
-        {"graph", CLI_FILE(struct run, graph, "DIR"),
-         "auto, with these: graph files where capo graph finds a gain. Communicators of all ranks are made with them, "
-         "all others without; nothing where a machine is not the one described. DIR: the same with what capo graph -o "
-         "DIR wrote, once for many runs; a FILE is NCCL_GRAPH_FILE for every communicator, and one without exactly its "
-         "GPUs fails"},
         {"quiet", CLI_FLAG(struct run, quiet), "say nothing unless something is wrong"},
         {0}};
 

@@ -14,22 +14,17 @@ struct run {
         const char *layout;          /* ranks per node; NULL: from the launcher */
         const char *topo, *platform; /* the machine, as in capo topo; NULL: not told */
         const char *gpus, *alloc;    /* the allocation on it */
-        const char *graph;           /* "auto" or an NCCL graph file; NULL: none */
         bool allow_modelled;         /* or CAPO_ALLOW_MODELLED */
         bool quiet;
 };
 
-/* --dir, --names, --layout, the machine and its GPUs, --graph, --quiet, into a struct run: for every verb that
+/* --dir, --names, --layout, the machine and its GPUs, --quiet, into a struct run: for every verb that
  * starts a command. */
 extern const struct cli_option run_options[];
 
-/**
- * run_allocation() - class, layout and graph file of the allocation that was told, into the environment
- * @dir: of the logs; a graph file is written there
- *
- * Return: 0; an exit status after saying what is wrong.
- */
-int run_allocation(const struct run *run, const char *dir);
+/** run_allocation() - class and layout of the allocation that was told, into the environment. Return: 0; an exit status
+ * after saying what is wrong. */
+int run_allocation(const struct run *run);
 
 /**
  * run_setenv() - set a variable for the command and remember to forward it through launchers

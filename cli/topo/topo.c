@@ -78,19 +78,17 @@ static int one(const struct topo_options *o, struct capo_topology *t, const stru
                 capo_error("topo: %s", why);
                 return CAPO_EXIT_FAIL;
         }
-        r = capo_ceilings(t, &a, CAPO_CEILING_TREES | CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &c);
+        r = capo_ceilings(t, &a, CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &c);
         if (!r && o->ask_nccl)
                 topo_ask(s, t, &a, &nccl); /* the page says why not */
         if (!r) {
                 if (o->json)
                         r = topo_json(stdout, t, &a, &c, &nccl, said);
                 else
-                        topo_page(stdout, o, t, &a, &c, &nccl, said);
+                        topo_page(stdout, t, &a, &c, &nccl, said);
                 if (!r && o->svg && topo_svg(o->svg, t, &a, &c) < 0)
                         status = CAPO_EXIT_FAIL; /* said */
-                capo_ceilings_free(&c);
         }
-        fragment_nccl_finish(&nccl);
         capo_alloc_free(&a);
         if (r < 0)
                 capo_error("topo: %s", why);
@@ -103,19 +101,13 @@ static int run(void *options, int n, char **words)
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         struct cli_machine_source s;
 
-        if (o->atlas && !o->every && !o->classes) {
-                capo_error("topo: --atlas goes with --every K");
-                return CAPO_EXIT_USAGE;
-        }
-        o->ask_nccl |= o->atlas;
-        if ((o->gpus && o->alloc) || ((o->every || o->classes) && (o->gpus || o->alloc || o->svg))) {
-                capo_error("topo: only one of --gpus, --alloc, --every and --classes, and a picture of one allocation "
-                           "only");
+        if (o->gpus && o->alloc) {
+                capo_error("topo: only one of --gpus and --alloc");
                 return CAPO_EXIT_USAGE;
         }
         if (cli_machine_load("topo", &o->machine, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
-        return o->every || o->classes ? topo_every(o, t, &s) : one(o, t, &s);
+        return one(o, t, &s);
 }
 
 static const struct cli_option options[] = {
@@ -130,12 +122,6 @@ static const struct cli_option options[] = {
          "opens to this process and CUDA_VISIBLE_DEVICES picks: numbers, UUIDs or beginnings of them, MIG slices"},
         {"alloc", CLI_TEXT(struct topo_options, alloc, "SIZES"),
          "3+5: the first 3 and the first 5 GPUs of two machines; 4x8 is four of 8. All that --gpus takes is taken too, but bare numbers are counts"},
-        {"every", CLI_COUNT(struct topo_options, every, "K", 2, 4096), "all allocations of K GPUs, one line per class"},
-        {"classes", CLI_FLAG(struct topo_options, classes), "all classes of the machine, as the table in docs/"},
-        {"atlas", CLI_FLAG(struct topo_options, atlas),
-         "with --every K: for each class what NCCL reaches by itself, with its other algorithm, with a graph file (capo "
-         "graph), and what no software can exceed; by NCCL's model"},
-        {"trees", CLI_FLAG(struct topo_options, trees), "list the trees that reach the ceilings"},
         {"nccl", CLI_FLAG(struct topo_options, ask_nccl),
          "ask real NCCL, on virtual GPUs, what it would do (takes seconds; its own model)"},
         {"json", CLI_FLAG(struct topo_options, json), "for programs"},
@@ -148,7 +134,7 @@ static const struct cli_option options[] = {
         {0}};
 
 const struct cli_command topo_command = {
-        .usage = "[--topo FILE | --platform NAME] [--gpus LIST | --alloc SIZES | --every K] [OPTIONS]",
+        .usage = "[--topo FILE | --platform NAME] [--gpus LIST | --alloc SIZES] [OPTIONS]",
         .about =
                 "Shows how the GPUs of an allocation are joined, and the most that any software could get out of their "
                 "links: broadcast and reduce (smallest cut), all-gather and reduce-scatter (tightest cut per rank "
@@ -156,8 +142,7 @@ const struct cli_command topo_command = {
                 "together. Exact for the model that docs/fragments.md states; GB/s as nccl-tests' algbw.",
         .options = options,
         .after = "  capo topo --platform dgx1v --gpus 0,3,4\n"
-                 "  capo topo --topo topo.xml --alloc 3+5 --trees\n"
-                 "  capo topo --platform dgx1v --every 3",
+                 "  capo topo --topo topo.xml --alloc 3+5",
         .status = "0; 1 the description or the allocation is wrong; 2 wrong command line.",
         .size = sizeof(struct topo_options),
         .run = run,

@@ -6,27 +6,23 @@
 #include <stdio.h>
 
 #include "cli/base/machine.h"
-#include "profiles/fragment/fragment.h"
 
 struct topo_options {
         struct cli_machine_words machine;
         const char *gpus, *alloc, *svg;
-        int every; /* 0: one allocation */
-        bool json, trees, classes, ask_nccl, atlas;
+        bool json, ask_nccl;
 };
 
 /** topo_nic() - the NICs nearest to a GPU of the allocation, "mlx5_0 PIX", and its share of them in GB/s (0 none). */
 double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text, size_t room);
 
-void topo_page(FILE *out, const struct topo_options *o, const struct capo_topology *t, const struct capo_alloc *a,
-               const struct capo_ceilings *c, const struct fragment_nccl *nccl, const char *said);
+void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
+               const struct fragment_nccl *nccl, const char *said);
 /** topo_json() - Return: 0; -ENOMEM. */
 int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc *a, const struct capo_ceilings *c,
               const struct fragment_nccl *nccl, const char *said);
 /** topo_svg() - Return: 0; negative errno, said. */
 int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
              const struct capo_ceilings *c);
-/** topo_every() - all subsets of @o->every GPUs (0: two and more), by class. Return: an exit status. */
-int topo_every(const struct topo_options *o, const struct capo_topology *t, const struct cli_machine_source *s);
 
 #endif

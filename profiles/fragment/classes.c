@@ -193,7 +193,6 @@ static int words(const struct capo_topology *t, const int *gpus, int n, uint8_t 
                                 snprintf(text, room, "%d-ring%d", n, c.shapes.rings);
                         else
                                 snprintf(text, room, "%d-ring", n);
-                        capo_ceilings_free(&c);
                 } else {
                         snprintf(text, room, has_chain(n, label) ? "%d-chain" : "%d-tree", n);
                 }

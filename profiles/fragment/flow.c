@@ -42,7 +42,7 @@ void flow_free(struct flow *f)
         memset(f, 0, sizeof *f);
 }
 
-int flow_add(struct flow *f, int from, int to, int64_t cap, int64_t back)
+void flow_add(struct flow *f, int from, int to, int64_t cap, int64_t back)
 {
         if (f->n_arcs + 2 > f->room_a) {
                 int room = f->room_a ? 2 * f->room_a : 64;
@@ -50,7 +50,7 @@ int flow_add(struct flow *f, int from, int to, int64_t cap, int64_t back)
 
                 if (!more) {
                         f->no_memory = true;
-                        return 0;
+                        return;
                 }
                 f->arcs = more;
                 f->room_a = room;
@@ -59,7 +59,6 @@ int flow_add(struct flow *f, int from, int to, int64_t cap, int64_t back)
         f->head[from] = f->n_arcs++;
         f->arcs[f->n_arcs] = (struct flow_arc){.to = from, .next = f->head[to], .cap = back};
         f->head[to] = f->n_arcs++;
-        return f->n_arcs - 2;
 }
 
 static bool levels(struct flow *f, int s, int t)

@@ -19,7 +19,6 @@
 
 #include "capo/profile.h"
 #include "core/base/layout.h"
-#include "profiles/fragment/pack.h"
 #include "profiles/machine/topology.h"
 
 #define CAPO_CLASS_ROOM 64
@@ -53,9 +52,8 @@ char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a
 void capo_alloc_layout(const struct capo_alloc *a, struct capo_layout *out);
 
 enum capo_ceiling_what {
-        CAPO_CEILING_TREES = 1,  /* construct the trees */
-        CAPO_CEILING_RINGS = 2,  /* rings and chains */
-        CAPO_CEILING_HYBRID = 4, /* NVLink, PCI and NIC together */
+        CAPO_CEILING_RINGS = 1,  /* rings and chains */
+        CAPO_CEILING_HYBRID = 2, /* NVLink, PCI and NIC together */
 };
 
 /* The best that the shapes NCCL knows can do over NVLink, up to 12 GPUs or behind a switch; -1: not computed. */
@@ -68,34 +66,24 @@ struct capo_shapes {
         double chain_gbs;      /* sum over chains (NCCL's Tree inside a node), bricks shared: all-reduce */
 };
 
-struct fragment_name;
+struct capo_rates {
+        double broadcast_gbs, allgather_gbs, allreduce_gbs;
+};
 
 struct capo_ceilings {
         int n_ranks;
-        bool connected;                                     /* over NVLink (xGMI) alone */
-        double unit_gbs;                                    /* one unit of pack_rate */
-        double broadcast_gbs, allgather_gbs, allreduce_gbs; /* NVLink alone; 0 when not connected */
-        struct pack_trees broadcast, allgather, allreduce;  /* with CAPO_CEILING_TREES, when connected */
+        bool connected;          /* over NVLink (xGMI) alone */
+        struct capo_rates links; /* NVLink alone; 0 when not connected */
         struct capo_shapes shapes;
         /* All-reduce where switches add and copy (sm 90 and later behind NVSwitch), else 0. Inside one machine that of
          * NVLink SHARP: a GPU's shard comes summed from the switch and goes to all by it. nvls_across_gbs is what nothing
          * can exceed when links outside NVLink are used too: each byte leaves every set of GPUs once, and enters it. */
         double nvls_gbs, nvls_across_gbs;
-        /* NVLink + PCI + NIC; -1 not computed or the description lacks PCI speeds */
-        double hybrid_broadcast_gbs, hybrid_allgather_gbs, hybrid_allreduce_gbs;
-        struct pack_trees hybrid_allreduce; /* with CAPO_CEILING_TREES; rates are rounded down to a 1e6th of a unit */
-        /* with CAPO_CEILING_TREES; exact. Their edges go over the ways, amounts in units / den, which together fit all
-         * links; vertices are named as net.h says */
-        struct pack_trees hybrid_broadcast, hybrid_allgather;
-        struct pack_ways hybrid_broadcast_ways, hybrid_allgather_ways;
-        int64_t hybrid_broadcast_den, hybrid_allgather_den;
-        struct fragment_name *hybrid_names;
-        double hybrid_unit_gbs;
+        struct capo_rates hybrid; /* NVLink + PCI + NIC; -1 not computed or the description lacks PCI speeds */
 };
 
-/** capo_ceilings() - Return: 0; -ENOMEM; -EINVAL no rank. End with capo_ceilings_free(). */
+/** capo_ceilings() - Return: 0; -ENOMEM; -EINVAL no rank. */
 int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, unsigned what, struct capo_ceilings *out);
-void capo_ceilings_free(struct capo_ceilings *c);
 
 /* What a ceiling counts on. */
 enum capo_ceiling_of {

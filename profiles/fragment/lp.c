@@ -33,16 +33,7 @@ struct simplex {
         double *value;   /* objective of each basic variable: 1 a thing, 0 slack */
         double *columns; /* m * m: column of the basic variable of each row */
         double *price, *use, *step;
-        char *things;
-        size_t thing_size;
 };
-
-void lp_result_free(struct lp_result *r)
-{
-        free(r->parts);
-        free(r->things);
-        memset(r, 0, sizeof *r);
-}
 
 static void prices(struct simplex *s)
 {
@@ -56,7 +47,7 @@ static void prices(struct simplex *s)
 }
 
 /* Bring a column into the basis. False: nothing limits it (a thing that uses no link). */
-static int enter(struct simplex *s, const double *column, double value, const void *thing)
+static int enter(struct simplex *s, const double *column, double value)
 {
         int m = s->m, row = -1;
         double least = INFINITY, pivot;
@@ -96,31 +87,14 @@ static int enter(struct simplex *s, const double *column, double value, const vo
         }
         s->value[row] = value;
         memcpy(s->columns + row * m, column, sizeof *column * (size_t)m);
-        if (thing)
-                memcpy(s->things + (size_t)row * s->thing_size, thing, s->thing_size);
         return 0;
 }
 
-static int by_amount(const void *a, const void *b)
-{
-        double x = ((const struct lp_part *)a)->amount, y = ((const struct lp_part *)b)->amount;
-
-        return (x < y) - (x > y);
-}
-
 /* What is attained: the amounts as they are, shrunk where rounding put a link over its capacity. */
-static int result(struct simplex *s, double bound, struct lp_result *out)
+static double attained(const struct simplex *s)
 {
-        struct lp_result r = {.bound = bound};
-        double shrink = 1;
+        double shrink = 1, value = 0;
 
-        r.parts = calloc((size_t)s->m + 1, sizeof *r.parts);
-        r.things = malloc((size_t)s->m * s->thing_size + 1);
-        if (!r.parts || !r.things) {
-                lp_result_free(&r);
-                return -ENOMEM;
-        }
-        memcpy(r.things, s->things, (size_t)s->m * s->thing_size);
         for (int j = 0; j < s->m; j++) {
                 double used = 0;
 
@@ -131,29 +105,21 @@ static int result(struct simplex *s, double bound, struct lp_result *out)
                 if (used > s->cap[j] && s->cap[j] > 0 && s->cap[j] / used < shrink)
                         shrink = s->cap[j] / used;
         }
-        for (int i = 0; i < s->m; i++) {
-                if (s->value[i] > 0 && s->amount[i] > 1e-7) {
-                        r.parts[r.n_parts].amount = s->amount[i] * shrink;
-                        r.parts[r.n_parts++].thing = (char *)r.things + (size_t)i * s->thing_size;
-                        r.value += s->amount[i] * shrink;
-                }
-        }
-        qsort(r.parts, (size_t)r.n_parts, sizeof *r.parts, by_amount);
-        *out = r;
-        return 0;
+        for (int i = 0; i < s->m; i++)
+                value += s->value[i] > 0 && s->amount[i] > 1e-7 ? s->amount[i] * shrink : 0;
+        return value;
 }
 
-int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, size_t thing_size, struct lp_result *out)
+int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, struct lp_result *out)
 {
         size_t square = (size_t)m * (size_t)m, rows = (size_t)m;
         _cleanup_free_ double *memory = calloc(2 * square + 5 * rows + 1, sizeof *memory);
-        _cleanup_free_ char *things = calloc(rows + 1, thing_size);
-        struct simplex s = {.m = m, .cap = cap, .things = things, .thing_size = thing_size};
+        struct simplex s = {.m = m, .cap = cap};
         double bound = INFINITY;
         int r = -ELOOP;
 
         *out = (struct lp_result){0};
-        if (!memory || !things)
+        if (!memory)
                 return -ENOMEM;
         s.inverse = memory;
         s.columns = s.inverse + square;
@@ -166,8 +132,6 @@ int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, size_t thing
                 s.inverse[i * m + i] = s.columns[i * m + i] = 1;
                 s.amount[i] = cap[i];
         }
-        char *thing = things + rows * thing_size; /* the spare one */
-
         for (int k = 0; k < STEPS_MAX; k++) {
                 int slack = -1;
                 double cost, total = 0;
@@ -180,7 +144,7 @@ int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, size_t thing
                 if (slack >= 0) { /* a negative price: the link's slack comes back */
                         memset(s.use, 0, sizeof *s.use * rows);
                         s.use[slack] = 1;
-                        if (enter(&s, s.use, 0, NULL) < 0)
+                        if (enter(&s, s.use, 0) < 0)
                                 break;
                         continue;
                 }
@@ -190,7 +154,7 @@ int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, size_t thing
                         total += s.price[j] * cap[j];
                 }
                 memset(s.use, 0, sizeof *s.use * rows);
-                cost = oracle(user, s.price, s.use, thing);
+                cost = oracle(user, s.price, s.use);
                 if (cost < 0) { /* there is no such thing */
                         bound = 0;
                         r = 0;
@@ -202,10 +166,9 @@ int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, size_t thing
                         r = 0;
                         break;
                 }
-                if (enter(&s, s.use, 1, thing) < 0)
+                if (enter(&s, s.use, 1) < 0)
                         break;
         }
-        int e = result(&s, bound, out);
-
-        return e < 0 ? e : r;
+        *out = (struct lp_result){attained(&s), bound};
+        return r;
 }

@@ -7,27 +7,14 @@
 #ifndef CAPO_FRAGMENT_LP_H
 #define CAPO_FRAGMENT_LP_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-/* The cheapest thing at these prices: fills use[n_links] and what else it likes into thing. Return: its cost, negative
- * when there is no thing at all. */
-typedef double (*lp_oracle)(void *user, const double *price, double *use, void *thing);
-
-struct lp_part {
-        double amount;
-        void *thing; /* thing_size bytes, in lp_result.things */
-};
+/* The cheapest thing at these prices: fills use[n_links]. Return: its cost, negative when there is no thing at all. */
+typedef double (*lp_oracle)(void *user, const double *price, double *use);
 
 struct lp_result {
         double value, bound; /* value is attained; nothing exceeds bound; they differ by rounding only */
-        int n_parts;
-        struct lp_part *parts; /* at most one per link, largest amount first */
-        void *things;
 };
 
 /** lp_pack() - Return: 0; -ENOMEM; -ELOOP no end after a great many steps (value is attained, bound holds). */
-int lp_pack(int n_links, const double *cap, lp_oracle oracle, void *user, size_t thing_size, struct lp_result *out);
-void lp_result_free(struct lp_result *r);
+int lp_pack(int n_links, const double *cap, lp_oracle oracle, void *user, struct lp_result *out);
 
 #endif

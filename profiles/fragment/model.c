@@ -79,15 +79,6 @@ static int ask(const struct views *v, const int *order, const struct capo_plan_a
         return capo_plan_ask(&q, out, why, room);
 }
 
-static const struct capo_plan_graph *graph_of(const struct capo_plan_answer *a, int node, int id)
-{
-        for (size_t i = 0; i < a->n_graphs; i++) {
-                if (a->graphs[i].node == node && a->graphs[i].id == id)
-                        return &a->graphs[i];
-        }
-        return NULL;
-}
-
 /* The GPUs that a graph's first channel goes through. */
 static int gpus_of(const struct capo_topology *t, const struct capo_plan_graph *g, int gpus[CAPO_PLAN_GPUS_MAX])
 {
@@ -144,8 +135,8 @@ static const struct fragment_domain *seen(const struct views *v, int node, int g
 static bool take(const struct views *v, const struct capo_plan_answer *answer, int node, int gpu,
                  struct fragment_domain *d)
 {
-        d->ring = graph_of(answer, node, 0);
-        d->tree = graph_of(answer, node, 1);
+        d->ring = capo_plan_graph_find(answer, node, 0);
+        d->tree = capo_plan_graph_find(answer, node, 1);
         d->n_gpus = gpus_of(v->m->t, d->ring, d->gpus);
         return d->ring && d->tree && has(d->gpus, d->n_gpus, gpu);
 }
@@ -239,7 +230,6 @@ static void switch_rate(struct fragment_model *f, const struct views *v, const s
         if (c.nvls_gbs > 0 && formula_nvls_efficiency(k) > 0)
                 settle(&f->nvls, nvls.gbs * 2 * (n - 1) / n, c.nvls_gbs * formula_nvls_efficiency(k) * 2 * (n - 1) / n,
                        "NVLink of each GPU", true);
-        capo_ceilings_free(&c);
 }
 
 static void correct_row(struct fragment_model *f, const struct formula *k, size_t row, const struct line *lines)

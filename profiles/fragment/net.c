@@ -14,8 +14,7 @@
 struct builder {
         const struct capo_topology *t;
         int n, room;
-        int64_t *cap;                /* room * room */
-        struct fragment_name *names; /* as many; NULL when nobody asks */
+        int64_t *cap; /* room * room */
 };
 
 static void join(struct builder *b, int u, int v, double gbs)
@@ -113,8 +112,6 @@ static void remove_vertex(struct builder *b, int v)
 {
         int last = --b->n;
 
-        if (b->names)
-                b->names[v] = b->names[last];
         for (int u = 0; u < b->room; u++) {
                 b->cap[v * b->room + u] = u == v ? 0 : b->cap[last * b->room + u];
                 b->cap[u * b->room + v] = b->cap[v * b->room + u];
@@ -156,28 +153,8 @@ static int64_t gcd(int64_t a, int64_t b)
         return b ? gcd(b, a % b) : a;
 }
 
-/* Before any vertex is removed. */
-static void name_all(struct builder *b, const struct capo_alloc *a, int per_node)
-{
-        const struct capo_topology *t = b->t;
-
-        for (int i = 0; i < a->n_ranks; i++)
-                snprintf(b->names[i].text, sizeof b->names[i].text, "%d:%d", a->ranks[i].node,
-                         t->gpus[a->ranks[i].gpu].dev);
-        for (int node = 0; node < a->n_nodes; node++) {
-                struct fragment_name *at = b->names + a->n_ranks + node * per_node;
-
-                snprintf((at++)->text, sizeof at->text, "%d:switch", node);
-                for (size_t i = 0; i < t->n_pcis && per_node > 1; i++)
-                        snprintf((at++)->text, sizeof at->text, "%d:%s", node, t->pcis[i].busid);
-                for (size_t i = 0; i < t->n_cpus && per_node > 1; i++)
-                        snprintf((at++)->text, sizeof at->text, "%d:cpu%d", node, t->cpus[i].numa);
-        }
-        snprintf(b->names[b->room - 1].text, sizeof b->names->text, "network");
-}
-
 int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool hybrid, struct pack_net *out,
-                 double *unit_gbs, struct fragment_name **names)
+                 double *unit_gbs)
 {
         size_t per_node = 1 + (hybrid ? t->n_pcis + t->n_cpus : 0);
         struct builder b = {.t = t, .room = a->n_ranks + (int)per_node * a->n_nodes + 1};
@@ -186,15 +163,11 @@ int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool
         int64_t unit = 0, *cap;
 
         b.cap = calloc((size_t)b.room * (size_t)b.room, sizeof *b.cap);
-        b.names = names ? calloc((size_t)b.room, sizeof *b.names) : NULL;
-        if (!places || !b.cap || (names && !b.names)) {
+        if (!places || !b.cap) {
                 free(b.cap);
-                free(b.names);
                 return -ENOMEM;
         }
         b.n = b.room;
-        if (names)
-                name_all(&b, a, (int)per_node);
         for (int node = 0; node < a->n_nodes; node++) {
                 struct places p = {.gpu = places};
                 int next = a->n_ranks + node * (int)per_node;
@@ -229,12 +202,8 @@ int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool
                         cap[u * b.n + v] = b.cap[u * b.room + v] / unit;
         }
         free(b.cap);
-        if (!cap) {
-                free(b.names);
+        if (!cap)
                 return -ENOMEM;
-        }
-        if (names)
-                *names = b.names;
         *out = (struct pack_net){b.n, a->n_ranks, cap};
         *unit_gbs = (double)unit / 1000;
         return 0;

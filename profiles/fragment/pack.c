@@ -3,16 +3,19 @@
  * The rates. Broadcast is one cut. All-gather is a ratio, found by Newton's steps: guess x, let flows look for a set
  * that cannot send that much, take that set's own ratio as the next x. The guess is always some set's ratio, so the
  * answer is never above it; and it only falls, so no set comes twice and it ends: where no set objects, x is both a
- * set's ratio and possible, which is the exact answer. All-reduce the same way, with a partition in place of a set.
+ * set's ratio and possible, which is the exact answer. All-reduce is a linear program over trees whose edges are paths
+ * through relays: attained by the trees it finds, and proved by its prices.
  *
  * Fractions are kept out of the flows: for x = num / den all capacities are taken den times, and x is num.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/util.h"
 #include "profiles/fragment/flow.h"
+#include "profiles/fragment/lp.h"
 #include "profiles/fragment/pack.h"
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -31,13 +34,6 @@ struct pack_rate pack_rate_make(int64_t num, int64_t den)
         int64_t g = gcd(num, den);
 
         return g ? (struct pack_rate){num / g, den / g} : (struct pack_rate){0, 1};
-}
-
-void pack_trees_free(struct pack_trees *t)
-{
-        free(t->trees);
-        free(t->edges);
-        memset(t, 0, sizeof *t);
 }
 
 static void add_links(struct flow *f, const struct pack_net *net, int64_t scale)
@@ -132,174 +128,133 @@ int pack_gather(const struct pack_net *net, struct pack_rate *out)
 
 /* --- all-reduce --- */
 
-/* A link under the greedy below; y is how much of it the trees use. */
-struct link {
-        int u, v, part;
-        int64_t cap, y;
+struct relay_tree {
+        const struct pack_net *net;
+        int *link;   /* n * n: number of the link or -1 */
+        double *far; /* n_ranks * n: price from a rank to every vertex through relays */
+        int *before; /* n_ranks * n: vertex before it on that path */
+        double *at;  /* for Prim, one per rank: price of joining, where, and done; for Dijkstra done, one per vertex */
+        int *parent;
+        bool *done;
 };
 
-/*
- * How much more link @e may carry: the least, over sets S of vertices that hold both its ends, of x (|S| - 1) minus
- * what the links inside S carry already. (A forest has at most |S| - 1 links in S.) By flow, after Picard and
- * Queyranne: source -> link (y), link -> its ends (no limit), vertex -> sink (x), and the ends of @e forced in. @in
- * gets the set.
- */
-static int64_t room_in_forest(struct flow *f, const struct link *links, int n_links, int n, int64_t x, int e, bool *in)
+/* Dijkstra from rank s; paths do not run through other ranks (those could keep a copy, and do as ends). */
+static void paths(struct relay_tree *w, int s, const double *price)
 {
-        int s = n + n_links, t = s + 1;
-        int64_t total = 0, cut;
-
-        flow_begin(f, t + 1);
-        if (f->no_memory)
-                return 0;
-        for (int i = 0; i < n_links; i++) {
-                if (!links[i].y)
-                        continue;
-                total += links[i].y;
-                flow_add(f, s, n + i, links[i].y, 0);
-                flow_add(f, n + i, links[i].u, FLOW_INFINITE, 0);
-                flow_add(f, n + i, links[i].v, FLOW_INFINITE, 0);
-        }
-        for (int v = 0; v < n; v++)
-                flow_add(f, v, t, x, 0);
-        flow_add(f, s, links[e].u, FLOW_INFINITE, 0);
-        flow_add(f, s, links[e].v, FLOW_INFINITE, 0);
-        cut = flow_max(f, s, t, FLOW_INFINITE);
-        for (int v = 0; v < n; v++)
-                in[v] = flow_side(f, v);
-        in[links[e].u] = in[links[e].v] = true;
-        return cut - total - x; /* x |S| + (total - y inside S) - total - x */
-}
-
-static void merge(int *part, int n, const bool *in)
-{
-        int first = -1;
+        int n = w->net->n, ranks = w->net->n_ranks;
+        double *far = w->far + s * n;
+        int *before = w->before + s * n;
+        bool *done = w->done;
 
         for (int v = 0; v < n; v++) {
-                if (!in[v])
-                        continue;
-                if (first < 0)
-                        first = part[v];
-                for (int w = 0, old = part[v]; w < n; w++) {
-                        if (part[w] == old)
-                                part[w] = first;
-                }
+                far[v] = v == s ? 0 : INFINITY;
+                before[v] = -1;
+                done[v] = false;
         }
-}
-
-/*
- * Can x (scaled like the capacities) be packed? Greedily each link takes what it may; the sum reaches x (n - 1) exactly
- * if it can (the sets' bound is a matroid's rank). If not, the sets that stopped links are the parts of a partition
- * that proves it: *parts of them, with *cross capacity between them.
- */
-static int try_strength(struct link *links, int n_links, int n, int64_t x, int64_t *sum, int64_t *cross, int *parts)
-{
-        _cleanup_free_ int *part = malloc(sizeof *part * (size_t)n);
-        _cleanup_free_ bool *in = malloc((size_t)n);
-        struct flow f = {0};
-
-        if (!part || !in)
-                return -ENOMEM;
-        for (int v = 0; v < n; v++)
-                part[v] = v;
-        *sum = *cross = 0;
-        *parts = n;
-        for (int i = 0; i < n_links; i++)
-                links[i].y = 0;
-        for (int i = 0; i < n_links && !f.no_memory; i++) {
-                int64_t room = room_in_forest(&f, links, n_links, n, x, i, in);
-
-                links[i].y = room < links[i].cap ? room : links[i].cap;
-                *sum += links[i].y;
-                if (room <= links[i].cap) /* this set is full now, and stays so */
-                        merge(part, n, in);
-        }
-        flow_free(&f);
-        if (f.no_memory)
-                return -ENOMEM;
-        for (int v = 0; v < n; v++) {
-                for (int w = 0; w < v; w++) {
-                        if (part[w] == part[v]) {
-                                (*parts)--;
-                                break;
-                        }
-                }
-        }
-        for (int i = 0; i < n_links; i++)
-                *cross += part[links[i].u] != part[links[i].v] ? links[i].cap : 0;
-        return 0;
-}
-
-/*
- * Each vertex but the root gets x of the used links pointing at it, the root none: then whatever set the root is not in
- * has x coming in (x |S| minus what stays inside, and that is at most x (|S| - 1)). One flow deals them out.
- */
-static int orient(const struct link *links, int n_links, int n, int64_t x, int64_t *out)
-{
-        struct flow f = {0};
-        int s = n + n_links, t = s + 1;
-
-        flow_begin(&f, t + 1);
-        for (int i = 0; i < n_links && !f.no_memory; i++) {
-                flow_add(&f, s, n + i, links[i].y, 0);
-                flow_add(&f, n + i, links[i].u, FLOW_INFINITE, 0);
-                flow_add(&f, n + i, links[i].v, FLOW_INFINITE, 0);
-        }
-        for (int v = 1; v < n && !f.no_memory; v++)
-                flow_add(&f, v, t, x, 0);
-        if (!f.no_memory)
-                flow_max(&f, s, t, FLOW_INFINITE);
-        memset(out, 0, sizeof *out * (size_t)(n * n));
-        for (int i = 0; i < n_links && !f.no_memory; i++) {
-                int64_t to_u = flow_carried(&f, 6 * i + 2), to_v = flow_carried(&f, 6 * i + 4);
-
-                out[links[i].v * n + links[i].u] += to_u;
-                out[links[i].u * n + links[i].v] += to_v;
-        }
-        flow_free(&f);
-        return f.no_memory ? -ENOMEM : 0;
-}
-
-int pack_strength(const struct pack_net *net, struct pack_rate *out, int64_t *oriented)
-{
-        int n = net->n, n_links = 0, parts, r;
-        _cleanup_free_ struct link *links = malloc(sizeof *links * (size_t)(n * n + 1));
-        int64_t total = 0, sum = 0, cross;
-        struct pack_rate x;
-
-        *out = (struct pack_rate){0, 1};
-        if (!links)
-                return -ENOMEM;
-        if (n != net->n_ranks)
-                return -EINVAL;
-        for (int u = 0; u < n; u++) {
-                for (int v = u + 1; v < n; v++) {
-                        if (net->cap[u * n + v] > 0) {
-                                links[n_links++] = (struct link){.u = u, .v = v, .cap = net->cap[u * n + v]};
-                                total += net->cap[u * n + v];
-                        }
-                }
-        }
-        if (oriented)
-                memset(oriented, 0, sizeof *oriented * (size_t)(n * n));
-        if (n < 2 || !total)
-                return 0;
-        x = pack_rate_make(total, n - 1); /* the partition into single vertices */
         for (;;) {
-                for (int i = 0; i < n_links; i++)
-                        links[i].cap *= x.den;
-                r = try_strength(links, n_links, n, x.num, &sum, &cross, &parts);
-                if (r < 0)
-                        return r;
-                if (sum == x.num * (n - 1))
-                        break;
-                for (int i = 0; i < n_links; i++)
-                        links[i].cap /= x.den;
-                cross /= x.den;
-                if (!cross)
-                        return 0; /* not connected */
-                x = pack_rate_make(cross, parts - 1);
+                int u = -1;
+
+                for (int v = 0; v < n; v++) {
+                        if (!done[v] && far[v] < INFINITY && (u < 0 || far[v] < far[u]))
+                                u = v;
+                }
+                if (u < 0)
+                        return;
+                done[u] = true;
+                if (u < ranks && u != s)
+                        continue;
+                for (int v = 0; v < n; v++) {
+                        int l = w->link[u * n + v];
+
+                        if (l >= 0 && far[u] + price[l] < far[v]) {
+                                far[v] = far[u] + price[l];
+                                before[v] = u;
+                        }
+                }
         }
-        *out = x;
-        return oriented ? orient(links, n_links, n, x.num, oriented) : 0;
+}
+
+/*
+ * The cheapest spanning tree of the ranks, each of its edges a path: Prim's algorithm over the prices of paths. Two
+ * paths may use one link; it is then counted, and paid for, twice, as the tree would use it twice.
+ */
+static double cheapest_tree(void *user, const double *price, double *use)
+{
+        struct relay_tree *w = user;
+        int n = w->net->n, ranks = w->net->n_ranks, *parent = w->parent;
+        bool *in = w->done;
+        double total = 0, *at = w->at;
+
+        for (int s = 0; s < ranks; s++)
+                paths(w, s, price);
+        for (int v = 0; v < ranks; v++) {
+                at[v] = w->far[v];
+                parent[v] = 0;
+                in[v] = !v;
+        }
+        for (int k = 1; k < ranks; k++) {
+                int u = -1;
+
+                for (int v = 0; v < ranks; v++) {
+                        if (!in[v] && (u < 0 || at[v] < at[u]))
+                                u = v;
+                }
+                if (at[u] == INFINITY)
+                        return -1;
+                total += at[u];
+                in[u] = true;
+                for (int v = u, s = parent[u]; v != s; v = w->before[s * n + v])
+                        use[w->link[w->before[s * n + v] * n + v]] += 1;
+                for (int v = 0; v < ranks; v++) {
+                        if (!in[v] && w->far[u * n + v] < at[v]) {
+                                at[v] = w->far[u * n + v];
+                                parent[v] = u;
+                        }
+                }
+        }
+        return total;
+}
+
+/* Over direct links the answer is a whole number over less than the number of ranks (Tutte): rounding is taken back. */
+static double whole(double value, int ranks)
+{
+        for (int den = 1; den < ranks; den++) {
+                double near = round(value * den) / den;
+
+                if (fabs(near - value) < 1e-7 * value)
+                        return near;
+        }
+        return value;
+}
+
+int pack_allreduce(const struct pack_net *net, double *out)
+{
+        size_t n = (size_t)net->n, ranks = (size_t)net->n_ranks;
+        _cleanup_free_ int *link = malloc(sizeof *link * n * n), *before = malloc(sizeof *before * n * ranks),
+                           *parent = malloc(sizeof *parent * ranks);
+        _cleanup_free_ double *far = malloc(sizeof *far * n * ranks), *cap = malloc(sizeof *cap * n * n),
+                              *at = malloc(sizeof *at * ranks);
+        _cleanup_free_ bool *done = malloc(n);
+        struct relay_tree w = {
+                .net = net, .link = link, .far = far, .before = before, .at = at, .parent = parent, .done = done};
+        struct lp_result result;
+        int n_links = 0;
+
+        *out = 0;
+        if (!link || !before || !far || !cap || !at || !parent || !done)
+                return -ENOMEM;
+        if (ranks < 2)
+                return 0;
+        for (size_t u = 0; u < n; u++) {
+                link[u * n + u] = -1;
+                for (size_t v = 0; v < u; v++) {
+                        link[u * n + v] = link[v * n + u] = net->cap[u * n + v] ? n_links : -1;
+                        if (net->cap[u * n + v])
+                                cap[n_links++] = (double)net->cap[u * n + v];
+                }
+        }
+        if (lp_pack(n_links, cap, cheapest_tree, &w, &result) == -ENOMEM)
+                return -ENOMEM;
+        *out = whole(result.value, net->n_ranks);
+        return 0;
 }

@@ -13,6 +13,8 @@
 #include "profiles/fragment/lp.h"
 #include "profiles/fragment/net.h"
 
+#define TOUR_GPUS 12 /* the table behind rings and chains has 12 * 2^12 cells */
+
 struct tour {
         int n, n_links;
         bool closed;                    /* a ring, or a chain */
@@ -30,14 +32,13 @@ struct tour {
  *
  * Sets are taken by rising number, which puts every set behind its own subsets. A ring is a chain that begins at GPU 0
  * (a ring has no other beginning) and pays for the link back from its end. `before` keeps the u that was best, and from
- * it the order is read backwards. n^2 2^n steps: 590,000 for 12 GPUs, instead of 12! orders.
+ * it the links are read backwards. n^2 2^n steps: 590,000 for 12 GPUs, instead of 12! orders.
  */
-static double cheapest(void *user, const double *price, double *use, void *thing)
+static double cheapest(void *user, const double *price, double *use)
 {
         struct tour *w = user;
         int n = w->n, full = (1 << n) - 1, last = -1;
         double best = INFINITY;
-        int8_t *order = thing;
 
         for (int set = 1; set <= full; set++) {
                 for (int v = 0; v < n; v++) {
@@ -83,7 +84,6 @@ static double cheapest(void *user, const double *price, double *use, void *thing
         for (int set = full, v = last; set;) {
                 int u = w->before[set * n + v];
 
-                *order++ = (int8_t)v;
                 if (set & (set - 1))
                         use[w->link[u][v]] += 1;
                 set &= ~(1 << v);
@@ -189,15 +189,14 @@ static int count_rings(const struct pack_net *net, double per_brick, bool *exact
         return s.best;
 }
 
-int fragment_tours(const struct pack_net *net, bool closed, struct lp_result *out)
+/* Rings (@closed) or chains through all GPUs, packed as full as they go. */
+static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, double *out)
 {
         int n = net->n, r;
         struct tour w = {.n = n, .closed = closed};
         double cap[TOUR_GPUS * TOUR_GPUS];
+        struct lp_result result;
 
-        *out = (struct lp_result){0};
-        if (n != net->n_ranks || n < 2 || n > TOUR_GPUS || (closed && n < 3))
-                return -EINVAL;
         for (int u = 0; u < n; u++) {
                 w.link[u][u] = -1;
                 for (int v = 0; v < u; v++) {
@@ -208,21 +207,12 @@ int fragment_tours(const struct pack_net *net, bool closed, struct lp_result *ou
         }
         w.cost = malloc(sizeof *w.cost * (size_t)n << n);
         w.before = calloc((size_t)n << n, sizeof *w.before);
-        r = w.cost && w.before ? lp_pack(w.n_links, cap, cheapest, &w, TOUR_GPUS, out) : -ENOMEM;
+        r = w.cost && w.before ? lp_pack(w.n_links, cap, cheapest, &w, &result) : -ENOMEM;
         free(w.cost);
         free(w.before);
-        return r == -ENOMEM ? r : 0;
-}
-
-static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, double *out)
-{
-        struct lp_result result;
-        int r = fragment_tours(net, closed, &result);
-
-        if (r < 0)
+        if (r == -ENOMEM)
                 return r;
         *out = result.value * unit_gbs;
-        lp_result_free(&result);
         return 0;
 }
 

@@ -151,8 +151,8 @@ static int take(size_t i, int rc, struct capo_plan_answer *answer, const char *w
                 return rc == -ENOEXEC || rc == -ENOENT || rc == -EINTR ? rc : 0; /* no use in asking on */
         s->version = answer->version;
         p->nodes = answer->told.n_nodes;
-        graph_text(capo_plan_graph_find(answer, 0), p->ring, sizeof p->ring);
-        graph_text(capo_plan_graph_find(answer, 1), p->tree, sizeof p->tree);
+        graph_text(capo_plan_graph_find(answer, -1, 0), p->ring, sizeof p->ring);
+        graph_text(capo_plan_graph_find(answer, -1, 1), p->tree, sizeof p->tree);
         for (size_t k = 0; k < answer->n_rows; k++) {
                 const struct capo_plan_row *row = &answer->rows[k];
 

@@ -7,7 +7,7 @@
 #ifndef CAPO_FRAGMENT_SPLITS_H
 #define CAPO_FRAGMENT_SPLITS_H
 
-#include "profiles/fragment/atlas.h"
+#include "profiles/fragment/bound.h"
 
 struct split_cell { /* what NCCL does with one ask */
         uint8_t algo, proto, channels;

@@ -326,11 +326,13 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
         return q->log ? read_logs(folder, job->n_nodes, &out->log) : 0;
 }
 
-const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer *a, int id)
+const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer *a, int node, int id)
 {
         for (size_t i = 0; i < a->n_graphs; i++) {
-                if (a->graphs[i].id == id && a->graphs[i].n_channels > 0)
-                        return &a->graphs[i];
+                const struct capo_plan_graph *g = &a->graphs[i];
+
+                if ((node < 0 || g->node == node) && g->id == id && g->n_channels > 0)
+                        return g;
         }
         return NULL;
 }

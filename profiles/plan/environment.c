@@ -28,7 +28,7 @@ bool capo_plan_setting_passes(const char *var)
 }
 
 /* Everything else of the environment that is no NCCL setting, but would reach into a worker. */
-static bool is_kept(const char *var, const struct capo_plan_question *q)
+static bool is_kept(const char *var)
 {
         static const char *const others[] = {"LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_", "CUDA_"};
 
@@ -36,8 +36,6 @@ static bool is_kept(const char *var, const struct capo_plan_question *q)
                 if (!strncmp(var, others[i], strlen(others[i])))
                         return false;
         }
-        if (q->graph_files && !strncmp(var, "NCCL_GRAPH_FILE=", 16))
-                return false;
         return strncmp(var, "NCCL_", 5) != 0 || capo_plan_setting_passes(var);
 }
 
@@ -91,7 +89,7 @@ struct environment *plan_environment_new(const struct capo_plan_question *q, con
                 return NULL;
         }
         for (size_t i = 0; i < n; i++) {
-                if (is_kept(environ[i], q))
+                if (is_kept(environ[i]))
                         e->vars[e->n++] = environ[i];
         }
         put_env(e, "LD_LIBRARY_PATH=%s%s%s", folder, path && *path ? ":" : "", path ? path : "");
@@ -122,8 +120,6 @@ struct environment *plan_environment_new(const struct capo_plan_question *q, con
         put_env(e, "NCCL_IB_DISABLE=1");
         put_env(e, "NCCL_SOCKET_IFNAME=lo");
         put_env(e, "NCCL_RAS_ENABLE=0");
-        if (q->graph_files && node < q->n_graph_files && q->graph_files[node])
-                put_env(e, "NCCL_GRAPH_FILE=%s", q->graph_files[node]);
         if (q->graph) {
                 put_env(e, "NCCL_GRAPH_DUMP_FILE=%s/graph.%u", folder, node);
                 put_env(e, "NCCL_GRAPH_DUMP_FILE_RANK=%u", first_rank(job, node));

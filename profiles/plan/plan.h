@@ -48,13 +48,11 @@ struct capo_plan_question {
         bool allow_modelled;    /* CAPO_ALLOW_MODELLED for it */
         const char *class_name; /* CAPO_CLASS for it; NULL: unset */
         const char *layout;     /* CAPO_LAYOUT for it; NULL: the allocation's, as a launcher knows it; "": unset */
-        bool wrap;     /* the spy stands before `tuner` (a path): costs before and after it are in the answer */
-        bool simulate; /* also ask ncclGroupSimulateEnd (2.22 and later) */
-        bool graph;    /* also keep the graphs NCCL found */
-        const char *const *graph_files; /* NCCL_GRAPH_FILE of each node, NULL none; NULL: the environment's for all */
-        size_t n_graph_files;           /* further nodes have none */
-        bool log;                       /* keep NCCL's own INFO lines of INIT, GRAPH and TUNING */
-        unsigned timeout_ms;            /* 0: 60 s and 1 s per rank */
+        bool wrap;           /* the spy stands before `tuner` (a path): costs before and after it are in the answer */
+        bool simulate;       /* also ask ncclGroupSimulateEnd (2.22 and later) */
+        bool graph;          /* also keep the graphs NCCL found */
+        bool log;            /* keep NCCL's own INFO lines of INIT, GRAPH and TUNING */
+        unsigned timeout_ms; /* 0: 60 s and 1 s per rank */
 };
 
 /* algo, proto: enum capo_algo, capo_proto; UNKNOWN where this release does not report them to anybody. */
@@ -141,8 +139,8 @@ void capo_plan_interrupt(int signal);
 
 void capo_plan_answer_finish(struct capo_plan_answer *a);
 
-/** capo_plan_graph_find() - by id, of the first node that has it; NULL when NCCL found none. */
-const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer *a, int id);
+/** capo_plan_graph_find() - by id; @node: -1 the first that has it. NULL when NCCL found none. */
+const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer *a, int node, int id);
 
 /** capo_plan_busbw_factor() - nccl-tests' bus bandwidth over its algorithm bandwidth. */
 double capo_plan_busbw_factor(enum capo_coll coll, unsigned n_ranks);

@@ -10,22 +10,9 @@
 
 #include "capo/record.h"
 #include "shim/nccl/comm.h"
-#include "shim/nccl/graph_file.h"
 #include "shim/record/recorder.h"
 
 #define NESTED(t) (unlikely((t)->depth) || !capo_recording(t))
-
-/* A call that makes a communicator: with a graph file where that is the one of all ranks. */
-#define MAKE(lib, n_ranks, config, call)                               \
-        ({                                                             \
-                const struct capo_nccl *lib_ = (lib);                  \
-                bool graph_ = capo_graph_enter(n_ranks, config, lib_); \
-                ncclResult_t made_ = lib_->call;                       \
-                                                                       \
-                if (unlikely(graph_))                                  \
-                        capo_graph_leave();                            \
-                made_;                                                 \
-        })
 
 /* The long way of each call that the table records: nested, or of a thread that does not record, or not like the last. */
 #define PARAMS(...) (int which, const void *caller, const void *frame, __VA_ARGS__)
@@ -138,13 +125,13 @@ static ncclResult_t hand_ncclCommInitRank(int which, const void *caller, const v
         uint64_t begin;
 
         if (NESTED(t))
-                return MAKE(lib, nranks, NULL, ncclCommInitRank(comm, nranks, commId, rank));
+                return lib->ncclCommInitRank(comm, nranks, commId, rank);
         birth.uid = capo_uid_of(&commId);
         birth.n_ranks = nranks;
         birth.rank = rank;
         begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
-        return born(t, &birth, CAPO_CALL_COMMINIT, begin,
-                    MAKE(lib, nranks, NULL, ncclCommInitRank(comm, nranks, commId, rank)), caller, frame);
+        return born(t, &birth, CAPO_CALL_COMMINIT, begin, lib->ncclCommInitRank(comm, nranks, commId, rank), caller,
+                    frame);
 }
 
 static ncclResult_t hand_ncclCommInitRankConfig(int which, const void *caller, const void *frame, ncclComm_t *comm,
@@ -156,15 +143,14 @@ static ncclResult_t hand_ncclCommInitRankConfig(int which, const void *caller, c
         uint64_t begin;
 
         if (NESTED(t))
-                return MAKE(lib, nranks, config, ncclCommInitRankConfig(comm, nranks, commId, rank, config));
+                return lib->ncclCommInitRankConfig(comm, nranks, commId, rank, config);
         birth.uid = capo_uid_of(&commId);
         birth.n_ranks = nranks;
         birth.rank = rank;
         capo_comm_config(&birth, config);
         begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
         return born(t, &birth, CAPO_CALL_COMMINIT, begin,
-                    MAKE(lib, nranks, config, ncclCommInitRankConfig(comm, nranks, commId, rank, config)), caller,
-                    frame);
+                    lib->ncclCommInitRankConfig(comm, nranks, commId, rank, config), caller, frame);
 }
 
 static ncclResult_t hand_ncclCommInitRankScalable(int which, const void *caller, const void *frame, ncclComm_t *newcomm,
@@ -177,8 +163,7 @@ static ncclResult_t hand_ncclCommInitRankScalable(int which, const void *caller,
         uint64_t begin;
 
         if (NESTED(t))
-                return MAKE(lib, nranks, config,
-                            ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config));
+                return lib->ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config);
         if (commIds && nId > 0)
                 birth.uid = capo_uid_of(&commIds[0]); /* the same ids in the same order on every rank */
         birth.n_ranks = nranks;
@@ -186,8 +171,7 @@ static ncclResult_t hand_ncclCommInitRankScalable(int which, const void *caller,
         capo_comm_config(&birth, config);
         begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
         return born(t, &birth, CAPO_CALL_COMMINIT, begin,
-                    MAKE(lib, nranks, config, ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config)),
-                    caller, frame);
+                    lib->ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config), caller, frame);
 }
 
 static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const void *frame, ncclComm_t *comm, int ndev,
@@ -201,10 +185,10 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
         uint64_t begin;
 
         if (NESTED(t))
-                return MAKE(lib, ndev, NULL, ncclCommInitAll(comm, ndev, devlist));
+                return lib->ncclCommInitAll(comm, ndev, devlist);
         t->unique_hash = 0;
         begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
-        rc = MAKE(lib, ndev, NULL, ncclCommInitAll(comm, ndev, devlist));
+        rc = lib->ncclCommInitAll(comm, ndev, devlist);
         leave(t);
         birth.uid = t->unique_hash ? t->unique_hash : capo_uid_child((uintptr_t)comm ^ begin, (uint32_t)getpid(), ndev);
         birth.n_ranks = ndev;
@@ -245,12 +229,12 @@ static ncclResult_t hand_ncclCommSplit(int which, const void *caller, const void
         uint64_t begin;
 
         if (NESTED(t) || !comm)
-                return MAKE(capo_lib(t, which, caller), -1, NULL, ncclCommSplit(comm, color, key, newcomm, config));
+                return capo_lib(t, which, caller)->ncclCommSplit(comm, color, key, newcomm, config);
         birth = child_of(t, comm, color, newcomm, config, which, caller);
         birth.color = color;
         begin = enter(t, birth.lib, birth.parent, CAPO_CALL_COMMSPLIT);
-        return born(t, &birth, CAPO_CALL_COMMSPLIT, begin,
-                    MAKE(birth.lib, -1, NULL, ncclCommSplit(comm, color, key, newcomm, config)), caller, frame);
+        return born(t, &birth, CAPO_CALL_COMMSPLIT, begin, birth.lib->ncclCommSplit(comm, color, key, newcomm, config),
+                    caller, frame);
 }
 
 static ncclResult_t hand_ncclCommShrink(int which, const void *caller, const void *frame, ncclComm_t comm,
@@ -262,13 +246,12 @@ static ncclResult_t hand_ncclCommShrink(int which, const void *caller, const voi
         uint64_t begin;
 
         if (NESTED(t) || !comm)
-                return MAKE(capo_lib(t, which, caller), -1, NULL,
-                            ncclCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags));
+                return capo_lib(t, which, caller)
+                        ->ncclCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
         birth = child_of(t, comm, COLOR_SHRINK, newcomm, config, which, caller);
         begin = enter(t, birth.lib, birth.parent, CAPO_CALL_COMMSHRINK);
         return born(t, &birth, CAPO_CALL_COMMSHRINK, begin,
-                    MAKE(birth.lib, -1, NULL,
-                         ncclCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags)),
+                    birth.lib->ncclCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags),
                     caller, frame);
 }
 
@@ -280,8 +263,7 @@ static ncclResult_t hand_ncclCommGrow(int which, const void *caller, const void 
         uint64_t begin;
 
         if (NESTED(t))
-                return MAKE(capo_lib(t, which, caller), -1, NULL,
-                            ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config));
+                return capo_lib(t, which, caller)->ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config);
         if (comm) {
                 birth = child_of(t, comm, COLOR_GROW, newcomm, config, which, caller);
         } else { /* a new rank: it has no parent */
@@ -293,8 +275,7 @@ static ncclResult_t hand_ncclCommGrow(int which, const void *caller, const void 
         birth.n_ranks = nRanks;
         begin = enter(t, birth.lib, birth.parent, CAPO_CALL_COMMGROW);
         return born(t, &birth, CAPO_CALL_COMMGROW, begin,
-                    MAKE(birth.lib, -1, NULL, ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config)), caller,
-                    frame);
+                    birth.lib->ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config), caller, frame);
 }
 
 /* The end of a communicator, or the beginning of it. */
@@ -344,8 +325,6 @@ static ncclResult_t hand_ncclGroupStart(int which, const void *caller, const voi
         uint64_t begin;
         ncclResult_t rc;
 
-        if (!t->depth)
-                capo_graph_group_begin();
         if (NESTED(t))
                 return lib->ncclGroupStart();
         begin = enter(t, lib, NULL, CAPO_CALL_GROUP);
@@ -356,7 +335,7 @@ static ncclResult_t hand_ncclGroupStart(int which, const void *caller, const voi
         return rc;
 }
 
-static ncclResult_t group_end(int which, const void *caller, const void *frame)
+static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void *frame)
 {
         struct capo_tls *t = &capo_tls;
         struct capo_nccl *lib = capo_lib(t, which, caller);
@@ -383,16 +362,6 @@ static ncclResult_t group_end(int which, const void *caller, const void *frame)
         capo_group_end(t, gpu, rc, end);
         if (unlikely(t->n_births))
                 capo_comm_group_over(t, rc);
-        return rc;
-}
-
-static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void *frame)
-{
-        bool graph = !capo_tls.depth && capo_graph_group_end();
-        ncclResult_t rc = group_end(which, caller, frame);
-
-        if (unlikely(graph))
-                capo_graph_leave();
         return rc;
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# capo plan and capo graph: wall time of a question, medians; processes, libnccl loading and all.   usage: plan.sh BUILD
+# capo plan: wall time of a question, medians; processes, libnccl loading and all.   usage: plan.sh BUILD
 set -u
 capo=$1/cli/capo
 sizes='--coll all --sizes 1K..512M*2'
@@ -39,7 +39,5 @@ clock() { # title, runs, goal, arguments of capo...
         measure "2 x 8 ranks (HGX H100), 5 collectives x 20" 7 "2,000" --platform hgxh100 --alloc 8+8 $sizes
         measure "2 x 8 ranks (DGX-1V), 5 collectives x 20" 7 "2,000" --platform dgx1v --alloc 8+8 $sizes
         measure "atlas: 56 3-GPU subsets of a DGX-1V" 3 "15,000" --platform dgx1v --every 3
-        clock "capo graph, {0,2,3} of a DGX-1V" 5 "-" graph --platform dgx1v --gpus 0,2,3
-        clock "capo graph, {1,2,3}+{0-4} of two DGX-1V" 5 "-" graph --platform dgx1v --gpus 1,2,3+0-4
         measure "4 x 8 ranks (HGX H100), 5 collectives x 20" 3 "-" --platform hgxh100 --alloc 4x8 $sizes
 }

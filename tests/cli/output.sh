@@ -92,7 +92,6 @@ topo --platform dgx1v
 topo --platform dgx1v --json
 topo --platform dgx1v --gpus 0,1,2
 topo --platform dgx1v --gpus 0,1,2 --json
-topo --platform dgx1v --every 2
 explain allreduce 64K --ranks 8 --nodes 1 --profile want.json
 explain allreduce 64K --ranks 8 --nodes 1 --profile want.json --json
 END

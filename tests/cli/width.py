@@ -85,15 +85,13 @@ with tempfile.TemporaryDirectory() as work:
         ["fit", "--all", *inputs],
         ["fit", "--runs", *inputs],
         ["topo", *machine],
-        ["topo", "--platform", "dgx2", "--trees"],
-        ["topo", "--platform", "dgx1v", "--every", "4"],
+        ["topo", "--platform", "dgx2"],
         ["topo", "--platform", "hgxh100", "--alloc", "2x8"],
         ["plan", *machine, "--profile", "p.json"],
         ["plan", *machine, "--graph", "--spy"],
         ["plan", "--platform", "dgx1v", "--every", "2"],
         ["explain", "allreduce", "64M", *machine, "--profile", "p.json"],
         ["explain", "allreduce", "4M", "--log", "slow"],
-        ["graph", "--platform", "dgx1v", "--gpus", "1,2,3+0-4", "--sizes", "64M"],
         ["advise", "slow"],
     ):
         check(words)

@@ -9,7 +9,6 @@
 #include "core/base/util.h"
 #include "profiles/fragment/loads.h"
 #include "profiles/machine/platform.h"
-#include "profiles/fragment/rails.h"
 
 #define WIRE 20.0
 
@@ -29,9 +28,9 @@ static struct capo_plan_graph graph(int id, int pattern, char (*paths)[512], int
                 .id = id, .pattern = pattern, .n_channels = n, .paths = paths, .n_paths = (size_t)n};
 }
 
-/* @n nodes with the same GPUs and channels. */
-static int attained_on(const struct capo_topology *t, const int *gpus, int n_gpus, int pattern, char (*paths)[512],
-                       int channels, int n, struct fragment_attained *out)
+/* @n nodes with the same first GPUs and channels. */
+static int attained(const struct capo_topology *t, int n_gpus, int pattern, char (*paths)[512], int channels, int n,
+                    struct fragment_attained *out)
 {
         struct capo_plan_graph ring = graph(0, 4, paths, channels), tree = graph(1, pattern, paths, channels);
         struct fragment_domain d[16];
@@ -39,18 +38,9 @@ static int attained_on(const struct capo_topology *t, const int *gpus, int n_gpu
         for (int i = 0; i < n; i++) {
                 d[i] = (struct fragment_domain){.machine = i, .n_gpus = n_gpus, .ring = &ring, .tree = &tree};
                 for (int g = 0; g < n_gpus; g++)
-                        d[i].gpus[g] = gpus[g];
+                        d[i].gpus[g] = g;
         }
         return fragment_loads(t, d, n, channels, out);
-}
-
-/* The first GPUs. */
-static int attained(const struct capo_topology *t, int n_gpus, int pattern, char (*paths)[512], int channels, int n,
-                    struct fragment_attained *out)
-{
-        static const int first[] = {0, 1, 2, 3, 4, 5, 6, 7};
-
-        return attained_on(t, first, n_gpus, pattern, paths, channels, n, out);
 }
 
 Test(loads, measured_links)
@@ -125,73 +115,6 @@ Test(loads, nics)
         cr_assert(strstr(got.ring_full, "NIC"), "%s", got.ring_full);
         cr_assert_eq(attained(t, 4, 1, own, 2, 2, &got), 0);
         cr_assert_float_eq(got.ring_gbs, 24, 1e-6, "%g: %s", got.ring_gbs, got.ring_full);
-        capo_topology_free(t);
-}
-
-/* Random channels of random fragments of two and four machines: rails.c, which lays channels for graph files, comes to
- * the same.
- */
-Test(loads, as_rails)
-{
-        struct capo_topology *t = dgx1v();
-        unsigned seed = 7;
-        int compared = 0;
-
-        for (int round = 0; round < 2000; round++) {
-                int gpus[8], n = 2 + (int)((seed = seed * 1103515245 + 12345) >> 16) % 5, channels = 1 + round % 3,
-                             nodes = round & 4 ? 4 : 2, pattern = round & 8 ? 3 : 1;
-                struct rails_thing things[3];
-                char paths[3][512] = {""}, alloc[64] = "", both[160], why[256];
-                struct fragment_attained got;
-                struct capo_alloc a;
-                struct rails *r;
-                unsigned set = 0;
-                double ring, tree;
-
-                while (__builtin_popcount(set) < n)
-                        set |= 1u << ((seed = seed * 1103515245 + 12345) >> 16) % 8;
-                for (int g = 0, k = 0; g < 8; g++) {
-                        if (set >> g & 1) {
-                                gpus[k++] = g;
-                                snprintf(alloc + strlen(alloc), sizeof alloc - strlen(alloc), "%s%d", k > 1 ? "," : "",
-                                         g);
-                        }
-                }
-                snprintf(both, sizeof both, "%s+%s", alloc, alloc);
-                cr_assert_eq(capo_alloc_parse(t, both, false, &a, why, sizeof why), 0, "%s", why);
-                for (int c = 0; c < channels; c++) {
-                        int nic = (int)((seed = seed * 1103515245 + 12345) >> 16) % 4;
-
-                        things[c] = (struct rails_thing){.nic_in = (int8_t)nic, .nic_out = (int8_t)nic};
-                        for (int k = 0; k < n; k++)
-                                things[c].order[k] = (int8_t)k;
-                        for (int k = n - 1; k > 0; k--) {
-                                int j = (int)((seed = seed * 1103515245 + 12345) >> 16) % (k + 1);
-                                int8_t swap = things[c].order[k];
-
-                                things[c].order[k] = things[c].order[j];
-                                things[c].order[j] = swap;
-                        }
-                        snprintf(paths[c], sizeof paths[c], "net%d", nic);
-                        for (int k = 0; k < n; k++)
-                                snprintf(paths[c] + strlen(paths[c]), 16, " %d", gpus[things[c].order[k]]);
-                        snprintf(paths[c] + strlen(paths[c]), 16, " net%d", nic);
-                }
-                cr_assert_eq(rails_new(t, &a, 0, nodes, pattern, &r, why, sizeof why), 0, "%s", why);
-                ring = rails_fits(r, RAILS_RING, things, channels);
-                tree = rails_fits(r, RAILS_TREE, things, channels);
-                rails_free(r);
-                capo_alloc_free(&a);
-                if (ring <= 0 || tree <= 0)
-                        continue;
-                cr_assert_eq(attained_on(t, gpus, n, pattern, paths, channels, nodes, &got), 0, "%s", alloc);
-                cr_assert_float_eq(got.ring_gbs, ring * channels, 0.01, "%s \"%s\": ring %g, rails %g (%s)", alloc,
-                                   paths[0], got.ring_gbs, ring * channels, got.ring_full);
-                cr_assert_float_eq(got.tree_gbs, 2 * tree * channels, 0.01, "%s \"%s\": tree %g, rails %g (%s)", alloc,
-                                   paths[0], got.tree_gbs, 2 * tree * channels, got.tree_full);
-                compared++;
-        }
-        cr_assert_gt(compared, 500, "%d", compared);
         capo_topology_free(t);
 }
 

@@ -455,13 +455,6 @@ def captured_machine():
     assert done.returncode == 0 and "<system" in done.stdout, done.stderr
 
 
-def csv_output():
-    """CSV has a header and a line per question"""
-    done = run("--platform", "dgx1v", "--sizes", "1M,4M", "--csv")
-    lines = done.stdout.splitlines()
-    assert done.returncode == 0 and len(lines) == 3 and lines[0].startswith("coll,bytes,algo"), lines
-
-
 def leftovers():
     return set(glob.glob("/dev/shm/nccl-*"))
 

@@ -119,7 +119,6 @@ Test(nccl, facts_begin_and_end_where_the_releases_do)
                 {CAPO_NCCL_PLANNED, 21900, CAPO_NCCL_LAST},
                 {CAPO_NCCL_KERNELS_BY_TABLE, 0, 22199},
                 {CAPO_NCCL_KERNELS_OF_2_19, 0, 21999},
-                {CAPO_NCCL_GRAPH_DEV_HEX, 22105, CAPO_NCCL_LAST},
                 {CAPO_NCCL_MODEL_KNOWN, 22400, CAPO_NCCL_LAST},
         };
         bool seen[CAPO_NCCL_FACTS] = {false};

@@ -5,7 +5,16 @@
 #include <string.h>
 
 #include "core/base/util.h"
-#include "profiles/fragment/atlas.h"
+#include "profiles/fragment/bound.h"
+
+struct capo_plan_gpu *capo_alloc_ranks(const struct capo_topology *t, const struct capo_alloc *a)
+{
+        struct capo_plan_gpu *ranks = calloc((size_t)a->n_ranks + 1, sizeof *ranks);
+
+        for (int i = 0; ranks && i < a->n_ranks; i++)
+                ranks[i] = (struct capo_plan_gpu){(uint16_t)a->ranks[i].node, (uint16_t)t->gpus[a->ranks[i].gpu].dev};
+        return ranks;
+}
 
 static int alloc_of(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n, struct capo_alloc *out)
 {
@@ -47,17 +56,12 @@ int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gp
                 r = capo_class_name(t, &a, out->class, sizeof out->class);
         if (!r)
                 r = capo_ceilings(t, &a, a.n_nodes > 1 ? CAPO_CEILING_HYBRID : 0, &c);
-        if (!r && !c.connected && a.n_nodes == 1) {
-                capo_ceilings_free(&c);
+        if (!r && !c.connected && a.n_nodes == 1)
                 r = capo_ceilings(t, &a, CAPO_CEILING_HYBRID, &c);
-        }
         for (int coll = 0; coll < CAPO_COLLS && !r; coll++)
                 out->busbw_gbs[coll] =
                         capo_ceiling(&c, coll, &out->of[coll]) * capo_plan_busbw_factor(coll, (unsigned)n);
-        if (!r) {
-                out->hybrid = !c.connected;
-                capo_ceilings_free(&c);
-        }
+        out->hybrid = !r && !c.connected;
         capo_alloc_free(&a);
         return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ceilings beside what capo plan says NCCL does: in its terms, ranks as (node, GPU number) and bus bandwidth. */
-#ifndef CAPO_FRAGMENT_ATLAS_H
-#define CAPO_FRAGMENT_ATLAS_H
+#ifndef CAPO_FRAGMENT_BOUND_H
+#define CAPO_FRAGMENT_BOUND_H
 
 #include "profiles/fragment/fragment.h"
 #include "profiles/plan/plan.h"
@@ -16,6 +16,9 @@ struct fragment_bound {
 /** capo_class_of_gpus() - capo_class_name() of the same. Return: 0; -EINVAL a GPU that @t lacks; -ENOMEM. */
 int capo_class_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n, char *class,
                        size_t room);
+
+/** capo_alloc_ranks() - an allocation as plan.h has it. Return: malloc'ed; NULL out of memory. */
+struct capo_plan_gpu *capo_alloc_ranks(const struct capo_topology *t, const struct capo_alloc *a);
 
 /** fragment_bound() - ceilings of an allocation as nccl-tests' busbw. Return: 0; -EINVAL a GPU that @t lacks; -ENOMEM.
  */

@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What real NCCL on virtual GPUs does beside the ceilings: skipped where there is no libnccl to ask.
+# usage: asked.sh CAPO SOURCE_ROOT
+set -u
+capo=$(realpath "$1")
+cd "$2/tests/fragment/data" || exit 99
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+fail() { echo "$*"; bad=1; }
+
+"$capo" plan --topo dgx1v.xml --gpus 0,1 --sizes 1M >"$tmp/plan" 2>&1 || { cat "$tmp/plan"; echo "no NCCL to ask: skipped"; exit 77; }
+
+"$capo" topo --topo dgx1v.xml --gpus 0,3,4 --nccl >"$tmp/page" 2>&1 || fail "topo --nccl"
+grep -q 'all-reduce .* 75 %' "$tmp/page" || fail "topo --nccl: $(cat "$tmp/page")"
+
+# a graph file of somebody's own, with more channels than NCCL's search finds: Tree, and faster; GPUs that it does not name
+# make no communicator
+file=$PWD/dgx1v-023-graph.xml
+asked() { "$capo" plan --topo dgx1v.xml --gpus 0,2,3 --sizes 1G --json | python3 -c '
+import json, sys
+row = json.load(sys.stdin)["rows"][0]["default"]
+print(row["algo"], row["channels"], row["busbw_gbs"])'; }
+read -r algo channels own <<END
+$(asked)
+END
+[ "$algo" = Ring ] || fail "{0,2,3}: $algo"
+read -r algo channels with <<END
+$(NCCL_GRAPH_FILE=$file asked)
+END
+[ "$algo $channels" = "Tree 20" ] || fail "with the file NCCL takes $algo on $channels channels"
+python3 -c "assert $with > 1.5 * $own" || fail "with the file: $with instead of $own"
+NCCL_GRAPH_FILE=$file "$capo" plan --topo dgx1v.xml --gpus 4,5 --sizes 1M >"$tmp/other" 2>&1 &&
+        fail "NCCL took a graph of other GPUs: $(cat "$tmp/other")"
+
+# capo run: class and layout of the allocation reach the command
+"$capo" run --quiet --dir "$tmp/logs" --topo dgx1v.xml --gpus 0,2,3 -- sh -c 'echo "$CAPO_CLASS $CAPO_LAYOUT"' \
+        >"$tmp/run" 2>&1 || fail "run: $(cat "$tmp/run")"
+grep -q '^dgx1v/3-ring1-a 3$' "$tmp/run" || fail "run: $(cat "$tmp/run")"
+"$capo" run --quiet --dir "$tmp/logs" --gpus 0,2,3 -- true >"$tmp/run" 2>&1
+[ $? = 2 ] && grep -q 'which GPUs of which machine' "$tmp/run" || fail "run without a machine: $(cat "$tmp/run")"
+
+# Switches that add: NCCL's NVLS and NVLSTree exceed the ceiling of links that only pass data on (270 of 211.9 GB/s, 242
+# of 223.4), never that of switches that add.
+for alloc in 8 4 8+8; do
+        "$capo" topo --platform hgxh100 --alloc $alloc --nccl >"$tmp/page" 2>&1 || fail "H100 $alloc: $(cat "$tmp/page")"
+        [ $alloc = 4 ] || grep -q "all-reduce  .* NVLS" "$tmp/page" || fail "H100 $alloc: not NVLS: $(cat "$tmp/page")"
+        grep -q 'in the switch' "$tmp/page" || fail "H100 $alloc: no ceiling of the switch: $(cat "$tmp/page")"
+        grep -E ' [1-9][0-9][1-9] %| 1[1-9][0-9] %' "$tmp/page" && fail "H100 $alloc: more than all"
+done
+"$capo" explain allreduce 1G --platform hgxh100 >"$tmp/page" || fail "explain"
+grep -q 'the switches adding, this is expected to reach 82 % of it' "$tmp/page" || fail "explain: $(cat "$tmp/page")"
+"$capo" plan --platform gb200 --every 4 --sizes 1G >"$tmp/page" || fail "every"
+grep -q 'the switches adding, NCCL reaches [0-9][0-9] % of it' "$tmp/page" || fail "every: $(cat "$tmp/page")"
+exit $bad
