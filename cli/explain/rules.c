@@ -248,7 +248,9 @@ static void print_bound(const struct explain *e, const struct fragment_bound *b,
         printf("class    %s: its links allow %.1f GB/s busbw%s", b->class, b->busbw_gbs[e->coll],
                capo_ceiling_text(b->of[e->coll]));
         if (runs->busbw_gbs > 0)
-                printf(", this is expected to reach %.0f %% of it", 100 * runs->busbw_gbs / b->busbw_gbs[e->coll]);
+                printf(", this is expected to reach %.0f %% of it%s", 100 * runs->busbw_gbs / b->busbw_gbs[e->coll],
+                       runs->busbw_gbs > 1.005 * b->busbw_gbs[e->coll] ? ", which it cannot: NCCL's model is too fast"
+                                                                       : "");
         putchar('\n');
 }
 
@@ -263,6 +265,8 @@ static void show_json(const struct explain *e, const struct capo_plan_decision *
         json_object_set_new(page, "blocked", blocked ? json_string(blocked) : json_null());
         json_object_set_new(page, "class", bound ? json_string(bound->class) : json_null());
         json_object_set_new(page, "ceiling_busbw_gbs", bound ? json_real(bound->busbw_gbs[e->coll]) : json_null());
+        json_object_set_new(page, "ceiling_on",
+                            bound ? json_string(capo_ceiling_word(bound->of[e->coll])) : json_null());
         json_object_set_new(page, "candidates", candidates_json(own, with));
         cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
 }

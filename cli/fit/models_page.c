@@ -84,7 +84,9 @@ static double ceiling(const struct fit_models_shown *s, enum capo_coll coll, uns
         if (s->a->n_ranks > 16 || algo == CAPO_ALGO_NVLS_TREE ||
             /* no ceiling here adds in several switches */ capo_ceilings(s->t, s->a, what, &c) < 0)
                 return -1;
-        *of = c.connected ? "over NVLink" : "with PCIe and NICs";
+        *of = !c.connected                                                        ? "with PCIe and NICs"
+              : coll == CAPO_COLL_ALLREDUCE && c.nvls_gbs > c.links.allreduce_gbs ? "over NVLink, the switches adding"
+                                                                                  : "over NVLink";
         switch (coll) {
         case CAPO_COLL_ALLREDUCE:
                 gbs = c.connected ? fmax(c.links.allreduce_gbs, c.nvls_gbs) : c.hybrid.allreduce_gbs;

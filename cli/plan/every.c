@@ -112,7 +112,7 @@ static void group_members(const struct splits *s, size_t g, struct capo_table *t
 static void group_bound(const struct splits *s, const struct split_group *g, struct capo_table *t)
 {
         double busbw = s->splits[g->first].cells[s->question->n_asks - 1].busbw;
-        char some[64] = "", reached[64] = "", classes[1024] = "";
+        char some[64] = "", reached[96] = "", classes[1024] = "";
         size_t used = 0;
 
         if (!g->n_classes)
@@ -120,7 +120,8 @@ static void group_bound(const struct splits *s, const struct split_group *g, str
         if (g->low < g->high)
                 snprintf(some, sizeof some, " (%.2f in some)", g->low);
         if (busbw > 0 && g->high > 0)
-                snprintf(reached, sizeof reached, ", NCCL reaches %.0f %% of it", 100 * busbw / g->high);
+                snprintf(reached, sizeof reached, ", NCCL reaches %.0f %% of it%s", 100 * busbw / g->high,
+                         busbw > 1.005 * g->high ? " by its model, which is too fast here" : "");
         for (size_t k = 0; k < g->n_classes && used < sizeof classes; k++)
                 used += (size_t)snprintf(classes + used, sizeof classes - used, " %s", g->classes[k]);
         capo_table_row(t, "        no software exceeds %.2f%s busbw%s%s%s  %s%s", g->high, some,

@@ -100,11 +100,13 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t, cons
         if (fragment_bound(sliced ? sliced : t, gpus, c->n_members, &bound) < 0)
                 return;
         snprintf(to->class, sizeof to->class, "%s", bound.class);
-        to->hybrid = bound.hybrid;
         for (unsigned call = 0; call < CAPO_CALLS; call++) {
                 int coll = capo_coll_of_call(call);
 
-                to->busbw_gbs[call] = coll >= 0 ? bound.busbw_gbs[coll] : 0;
+                if (coll < 0)
+                        continue;
+                to->busbw_gbs[call] = bound.busbw_gbs[coll];
+                to->on[call] = capo_ceiling_word(bound.of[coll]);
         }
 }
 
@@ -122,6 +124,9 @@ int report_ceilings(struct capo_page *r, const struct report_options *o)
         if (!r->ceiling)
                 return -ENOMEM;
         snprintf(r->topology, sizeof r->topology, "%s", capo_base_name(t->name));
+        if (t->brick_gbs > 0)
+                snprintf(r->link_speed, sizeof r->link_speed, "an NVLink at %g GB/s each way (%s)", t->brick_gbs,
+                         t->brick_source);
         for (uint32_t i = 0; i < r->job->n_comms; i++)
                 set_ceiling(r, t, &where, i);
         return report_near(r, t);

@@ -77,6 +77,9 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
         json_object_set_new(j, "busbw_gbs", number_or_null(row->has_bandwidth, row->busbw));
         if (r->ceiling) {
                 json_object_set_new(j, "ceiling_busbw_gbs", number_or_null(row->ceiling > 0, row->ceiling));
+                json_object_set_new(j, "ceiling_on",
+                                    row->ceiling > 0 ? json_string(r->ceiling[row->row.comm].on[row->row.call])
+                                                     : json_null());
                 json_object_set_new(j, "reached", number_or_null(row->reached >= 0, row->reached));
         }
         json_object_set_new(j, "algo", name_or_null(capo_algo_name(w->algo_proto >> 4)));

@@ -80,11 +80,25 @@ static void where_time_went(const struct capo_page *r, FILE *out, const struct r
                 fprintf(out, "%u more rows: capo report --all %s\n", r->rows.n - shown, r->what);
 }
 
+/* What a ceiling counts on beside NVLink. */
+static const char *beside_nvlink(const char *on)
+{
+        static const char word[] = "NVLink";
+        static char text[32];
+
+        if (strncmp(on, word, sizeof word - 1) || !on[sizeof word - 1])
+                return "";
+        snprintf(text, sizeof text, " %s", on + sizeof word);
+        return text;
+}
+
 /* What the links of each communicator's GPUs allow, and what its collectives reached of it. */
 static void ceilings(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
         static const char *const head[] = {"comm", "class", "call", "size", "busbw", "ceiling", "reached"};
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll/alrrrr");
+        const char *beyond = NULL; /* which ceilings are exceeded: of NVLink alone, or of more */
+        bool adding = false;
         uint32_t shown = 0;
 
         if (!r->ceiling || !t)
@@ -96,22 +110,31 @@ static void ceilings(const struct capo_page *r, FILE *out, const struct report_s
                 capo_table_cell(t, "%s", head[i]);
         for (uint32_t i = 0; i < r->rows.n && (r->all || shown < ROWS_SHOWN); i++) {
                 const struct capo_page_row *row = &r->rows.row[i];
+                const char *on;
                 char text[256];
 
                 if (row->row.comm == CAPO_NO_COMM || !*r->ceiling[row->row.comm].class || row->reached < 0)
                         continue;
+                on = r->ceiling[row->row.comm].on[row->row.call];
                 capo_table_cell(t, "%s", capo_page_comm_label(r, row->row.comm, text, sizeof text));
                 capo_table_cell(t, "%s", r->ceiling[row->row.comm].class);
                 capo_table_cell(t, "%s", capo_page_call(&row->row, text, sizeof text));
                 capo_table_cell(t, "%s", size_text(r, row, text, sizeof text));
                 capo_table_cell(t, "%s", capo_text_gbs(row->busbw, text));
-                capo_table_cell(t, "%s%s", capo_text_gbs(row->ceiling, text),
-                                r->ceiling[row->row.comm].hybrid ? " PCIe+NIC" : "");
+                capo_table_cell(t, "%s%s", capo_text_gbs(row->ceiling, text), beside_nvlink(on));
                 capo_table_cell(t, "%s", capo_text_percent(row->reached, text));
+                adding |= strstr(on, "+NVLS") != NULL;
+                if (row->reached > 1 && (!beyond || *beyond))
+                        beyond = strstr(on, "PCIe") ? "" : on;
                 shown++;
         }
         if (shown)
                 capo_table_print(t, out, 1, s->bold, s->plain);
+        if (adding)
+                fputs("NVLS: with the switches adding and copying, which only NCCL's NVLS does\n", out);
+        if (beyond)
+                fprintf(out, "more than 100 %%: %s is less than these links carry, or the call used others too\n",
+                        *beyond && *r->link_speed ? r->link_speed : "what the description says");
         for (uint32_t i = 0; !shown && i < r->job->n_comms; i++) { /* no GPU times: the classes at least */
                 if (*r->ceiling[i].class && r->class_of[i] == i) {
                         fprintf(out, "%s   %s\n", r->job->comms[i].name, r->ceiling[i].class);

@@ -73,6 +73,13 @@ const char *capo_ceiling_text(enum capo_ceiling_of of)
         return texts[of];
 }
 
+const char *capo_ceiling_word(enum capo_ceiling_of of)
+{
+        static const char *const words[] = {"", "NVLink", "NVLink+NVLS", "NVLink+PCIe+NIC", "NVLink+PCIe+NIC+NVLS"};
+
+        return words[of];
+}
+
 int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, unsigned what, struct capo_ceilings *out)
 {
         struct capo_ceilings c = {.n_ranks = a->n_ranks,

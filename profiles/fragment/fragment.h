@@ -105,6 +105,10 @@ double capo_ceiling(const struct capo_ceilings *c, enum capo_coll coll, enum cap
 /** capo_ceiling_text() - " with PCIe and NICs" and so on, to stand behind a bandwidth; "" for NVLink alone. Static. */
 const char *capo_ceiling_text(enum capo_ceiling_of of);
 
+/** capo_ceiling_word() - the same for columns and programs: "NVLink", "NVLink+NVLS", "NVLink+PCIe+NIC",
+ * "NVLink+PCIe+NIC+NVLS"; "" not known. Static. */
+const char *capo_ceiling_word(enum capo_ceiling_of of);
+
 /** capo_ring_allreduce_gbs() - algorithm bandwidth of all-reduce over one-way rings that carry @ring_gbs together. */
 static inline double capo_ring_allreduce_gbs(double ring_gbs, int n)
 {

@@ -33,7 +33,9 @@ struct capo_page_rows {
 struct capo_page_ceiling {
         char class[256];              /* "" not known */
         double busbw_gbs[CAPO_CALLS]; /* 0 not known */
-        bool hybrid;                  /* NVLink alone does not join the ranks: PCIe and NICs are in it */
+        const char
+                *on[CAPO_CALLS]; /* what that counts on: "NVLink", "NVLink+NVLS" (the switches add), "NVLink+PCIe+NIC",
+                                         "NVLink+PCIe+NIC+NVLS"; NULL not known; static */
 };
 
 /* How far the NIC of one rank and domain is from the nearest GPU of the rank; made by whoever knows the machine. */
@@ -165,6 +167,7 @@ struct capo_page {
         struct capo_page_ceiling *ceiling; /* by communicator; NULL: no topology was given; owned */
         struct capo_page_near *near;       /* by fabric->links; NULL: no topology was given; owned */
         char topology[128];                /* its name */
+        char link_speed[160];              /* how fast it takes a link to be, and by what; "" not known */
         char no_ceiling[256];              /* why a communicator has none; "" all have */
 
         /* judged */

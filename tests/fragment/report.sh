@@ -31,6 +31,29 @@ assert rows and all(abs(x["ceiling_busbw_gbs"] - 60 * 2 * 3 / 4) < .01 for x in 
 "$capo" report --platform hgxh100 "$work/logs" >"$work/page" 2>&1 || fail "another machine: $(cat "$work/page")"
 grep -q 'which hgxh100.xml lacks' "$work/page" || fail "GPUs of another machine: $(cat "$work/page")"
 
+# Switches that add: eight H100 whose first four have the stand-in's bus ids. Only AllReduce is added in the switch, and it says so.
+h100=$source/profiles/data/topologies/hgxh100.xml
+sed -e 's/target="0000:0/target="0000:e/' -e s/0000:1b:00.0/0000:01:00.0/g -e s/0000:43:00.0/0000:02:00.0/g -e s/0000:52:00.0/0000:03:00.0/g -e s/0000:61:00.0/0000:04:00.0/g \
+        "$h100" >"$work/adding.xml"
+"$capo" report --topo "$work/adding.xml" "$work/logs" >"$work/page" || fail "no page of switches that add"
+grep -q ' AllReduce .* 445 NVLS  ' "$work/page" || fail "not said to add: $(grep -A9 '^CEILINGS' "$work/page")"
+grep -q '^NVLS: with the switches adding' "$work/page" || fail "NVLS is not explained"
+grep -q 'more than 100 %' "$work/page" && fail "more than 100 %, of the stand-in"
+"$capo" report --topo "$work/adding.xml" --json "$work/logs" >"$work/json" || fail "no JSON of switches that add"
+python3 -c '
+import json, sys
+rows = [x for x in json.load(open(sys.argv[1]))["rows"] if x["ceiling_busbw_gbs"]]
+assert rows and {x["call"]: x["ceiling_on"] for x in rows}["AllReduce"] == "NVLink+NVLS", rows
+assert all(x["ceiling_on"] == "NVLink" for x in rows if x["call"] != "AllReduce"), rows
+' "$work/json" || fail "JSON of switches that add"
+# A file that says less than the machine carries: more than 100 % is explained.
+sed -e '/<nvlink/d' -e 's/link_speed="8 GT\/s" link_width="16"/link_speed="2.5 GT\/s" link_width="1"/' "$topo" >"$work/slow.xml"
+"$capo" run --quiet --sample 1 --dir "$work/large" -- "$jobs/launch" -n 4 --timeout 60 -- \
+        "$jobs/coll_perf" allreduce -b 4M -e 4M -w 1 -n 5 >"$work/out" 2>"$work/err" || fail "the job of large calls fails: $(cat "$work/err")"
+"$capo" report --topo "$work/slow.xml" "$work/large" >"$work/page" || fail "no page of slow links"
+grep -Eq ' PCIe\+NIC  *[0-9,]*[1-9][0-9][0-9]\.[0-9] %' "$work/page" || fail "nothing is faster than that: $(grep -A9 '^CEILINGS' "$work/page")"
+grep -q '^more than 100 %: what the description says is less' "$work/page" || fail "more than 100 % is not explained: $(cat "$work/page")"
+
 # NICs: the interface between the two nodes is made the one beside GPUs 2 and 3; the one beside GPUs 0 and 1 is idle.
 nic() { # BUSID NAME NUMBER
         printf '<pci busid="%s" class="0x020700" vendor="0x15b3" device="0x1013" subsystem_vendor="0x15b3" subsystem_device="0x8" link_speed="8 GT/s" link_width="16"><nic><net name="%s" dev="%d" speed="100000" port="1" latency="0.0" guid="0x%d" maxconn="131072" gdr="1"/></nic></pci>' "$1" "$2" "$3" "$3"
