@@ -293,10 +293,12 @@ int cli_input_read(const char *path, const struct capo_label *label, struct capo
                                         : capo_import(path, label, set, error, sizeof error);
         cli_progress_end();
         if (r < 0) {
-                while (r == -ENODATA && before < set->n_notes) { /* why there is nothing in it, and said once */
-                        capo_warn("%s", set->notes[--set->n_notes]);
-                        free(set->notes[set->n_notes]);
+                for (size_t i = before; r == -ENODATA && i < set->n_notes; i++) { /* why there is nothing, said once */
+                        capo_warn("%s", set->notes[i]);
+                        free(set->notes[i]);
                 }
+                if (r == -ENODATA)
+                        set->n_notes = before;
                 capo_error("%s", error);
         }
         return r;

@@ -32,6 +32,7 @@ struct call {
         uint64_t uid, bytes;
         uint32_t seq, ns, run;
         uint8_t call, type, op, make, want, want_channels, ran, channels;
+        bool unknown; /* what was forced */
 };
 
 struct job_comm {
@@ -39,6 +40,7 @@ struct job_comm {
         uint32_t run;
         int n_ranks;
         uint32_t ranks_on[MAX_HOSTS]; /* ranks seen, by host */
+        bool known;                   /* of one call at least, what was forced */
 };
 
 struct job {
@@ -128,6 +130,7 @@ static uint32_t run_of(struct job *j, struct log_said *f, const struct capo_log_
         }
         memcpy(run.gpu, f->gpu, sizeof run.gpu);
         memcpy(run.driver, f->driver, sizeof run.driver);
+        memcpy(run.settings, f->settings.text, sizeof run.settings);
         capo_input_tuner(&run, f->tuner, f->sweep || f->env_algo || f->env_proto);
         if (capo_input_label(j->in, &run) < 0)
                 return UINT32_MAX;
@@ -160,6 +163,7 @@ static int take(struct job *j, struct log_said *f, const struct capo_record *r)
                          .ran = r->algo_proto,
                          .channels = r->channels,
                          .make = r->clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL : CAPO_MAKE_EVENT};
+        enum log_known known;
 
         f->traced++;
         switch (capo_call_kind(r->call)) {
@@ -176,8 +180,12 @@ static int take(struct job *j, struct log_said *f, const struct capo_record *r)
                 j->skipped_host++;
                 return 0;
         }
-        if (!comm || !log_said_want(f, r->rule, r->algo_proto, &c.want, &c.want_channels))
+        if (!comm)
                 return 0;
+        known = log_said_want(f, r->rule, r->algo_proto, &c.want, &c.want_channels);
+        if (known == LOG_UNNAMED)
+                return 0;
+        c.unknown = known == LOG_UNKNOWN;
         c.uid = comm->uid;
         c.run = run_of(j, f, comm);
         if (c.run == UINT32_MAX)
@@ -221,6 +229,7 @@ static int take_cells(struct job *j, struct log_said *f, struct capo_log *log)
                 struct capo_log_cell cell;
                 struct call c = {0};
                 uint64_t below = 0, q = 0, n;
+                enum log_known known;
 
                 if (frame.type != CAPO_FRAME_CELL || capo_log_cell(&frame, &cell, &host, &gpu) < 0)
                         continue;
@@ -245,9 +254,12 @@ static int take_cells(struct job *j, struct log_said *f, struct capo_log *log)
                                   .ran = cell.algo_proto,
                                   .channels = cell.channels,
                                   .make = cell.clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL : CAPO_MAKE_EVENT};
-                if (!log_said_comm(f, cell.comm) ||
-                    !log_said_want(f, cell.rule, cell.algo_proto, &c.want, &c.want_channels))
+                if (!log_said_comm(f, cell.comm))
                         continue;
+                known = log_said_want(f, cell.rule, cell.algo_proto, &c.want, &c.want_channels);
+                if (known == LOG_UNNAMED)
+                        continue;
+                c.unknown = known == LOG_UNKNOWN;
                 c.run = run_of(j, f, log_said_comm(f, cell.comm));
                 if (c.run == UINT32_MAX)
                         return j->in->error[0] ? -EINVAL : -ENOMEM;
@@ -295,8 +307,31 @@ static int read_log(struct job *j, const char *path, struct log_said *f)
         return e < 0 ? e : 0;
 }
 
+/* A communicator of which it is not known of any call what was forced takes no part; of others only those calls. */
+static void leave_out_unknown(struct job *j)
+{
+        size_t kept = 0;
+
+        for (size_t i = 0; i < j->n_comms; i++) {
+                struct capo_trial *t = &j->in->set->runs[j->comms[i].run];
+
+                for (size_t k = 0; k < j->n && !j->comms[i].known; k++)
+                        j->comms[i].known = j->calls[k].run == j->comms[i].run && !j->calls[k].unknown;
+                if (j->comms[i].known)
+                        continue;
+                snprintf(t->why, sizeof t->why, "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
+                t->left_out = true;
+        }
+        for (size_t k = 0; k < j->n; k++) {
+                if (!j->calls[k].unknown || j->in->set->runs[j->calls[k].run].left_out)
+                        j->calls[kept++] = j->calls[k];
+        }
+        j->n = kept;
+}
+
 static int make_samples(struct job *j)
 {
+        leave_out_unknown(j);
         if (j->n)
                 qsort(j->calls, j->n, sizeof *j->calls, by_match);
         for (size_t i = 0, k; i < j->n; i = k) {

@@ -10,13 +10,24 @@
 #include "profiles/import/import_priv.h"
 #include "profiles/import/log_said.h"
 
+/* "NCCL_A=1 NCCL_B=2" */
+static void read_settings(struct log_said *f, const char *text)
+{
+        char name[48], setting[64];
+
+        for (int n = 0; sscanf(text, " %47[^= ]=%63s%n", name, setting, &n) == 2 && n; text += n, n = 0) {
+                capo_settings_add(&f->settings, name, setting);
+                n += (int)strcspn(text + n, " "); /* of a longer one the beginning */
+        }
+}
+
 static void read_info(struct log_said *f, const struct capo_log_frame *frame)
 {
         struct capo_info_line line;
         size_t at = 0;
 
         while (capo_info_next(frame, &at, &line)) {
-                char value[256];
+                char value[4096];
 
                 if (line.n_key + 1 + line.n_value >= sizeof value)
                         continue;
@@ -30,12 +41,16 @@ static void read_info(struct log_said *f, const struct capo_log_frame *frame)
                         f->env_proto = (uint8_t)capo_proto_find(value);
                         f->env_several |= f->env_proto == 0;
                 } else if (capo_info_is(&line, CAPO_INFO_LAYOUT)) {
-                        snprintf(f->layout, sizeof f->layout, "%s", value);
+                        snprintf(f->layout, sizeof f->layout, "%.255s", value);
                 } else if (capo_info_is(&line, CAPO_INFO_NCCL_HOSTID) ||
                            (capo_info_is(&line, CAPO_INFO_HOST) && !f->host[0])) {
                         snprintf(f->host, sizeof f->host, "%.63s", value);
                 } else if (capo_info_is(&line, CAPO_INFO_NCCL_TUNER)) {
-                        snprintf(f->tuner, sizeof f->tuner, "%s", value);
+                        snprintf(f->tuner, sizeof f->tuner, "%.255s", value);
+                } else if (capo_info_is(&line, CAPO_INFO_NCCL_SETTINGS)) {
+                        read_settings(f, value);
+                } else if (capo_info_is(&line, CAPO_INFO_NCCL_NET)) {
+                        capo_settings_add(&f->settings, "NCCL_NET_PLUGIN", value);
                 } else if (capo_info_is(&line, CAPO_INFO_CUDA_DRIVER)) {
                         snprintf(f->driver, sizeof f->driver, "CUDA %.24s", value);
                 } else if (capo_info_is(&line, CAPO_INFO_GPU_NAME)) {
@@ -66,25 +81,28 @@ static void read_rules(struct log_said *f, const struct capo_log_frame *frame)
         }
 }
 
-bool log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran, uint8_t *want, uint8_t *channels)
+enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran, uint8_t *want, uint8_t *channels)
 {
+        bool both = CAPO_ALGO_OF(ran) && CAPO_PROTO_OF(ran);
+
         *want = *channels = 0;
+        if (rule == 0 && f->env_several && !(f->env_algo && f->env_proto)) {
+                *want = both ? ran : 0; /* not NCCL's own choice, but what ran is known or not */
+                return both ? LOG_KNOWN : LOG_UNKNOWN;
+        }
         if (rule == 0) {
                 *want = CAPO_ALGO_PROTO(f->env_algo, f->env_proto);
-                if (f->env_several &&
-                    !*want) /* a list was allowed: not NCCL's own choice, but what ran is known or not */
-                        *want = ran;
-                return *want || !f->env_several;
+                return LOG_KNOWN;
         }
         if (f->sweep) {
                 if (!f->candidates[rule].known)
-                        return false;
+                        return LOG_UNNAMED;
                 *want = f->candidates[rule].algo_proto;
                 *channels = f->candidates[rule].channels;
-                return true;
+                return LOG_KNOWN;
         }
         *want = ran;
-        return ran != 0;
+        return ran ? LOG_KNOWN : LOG_UNNAMED;
 }
 
 const struct capo_log_comm *log_said_comm(const struct log_said *f, unsigned id)

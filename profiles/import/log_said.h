@@ -8,6 +8,7 @@
 
 #include "core/base/layout.h"
 #include "core/log/read.h"
+#include "profiles/import/import_priv.h"
 
 enum { MAX_COMMS = 4096 };
 
@@ -24,6 +25,7 @@ struct log_said {
         bool sweep;
         char layout[CAPO_LAYOUT_TEXT], gpu[48], host[64];
         char tuner[256], driver[32];
+        struct capo_settings settings;
         bool seen[MAX_COMMS]; /* counted in job_comm.ranks_on */
         uint32_t nccl;
         uint8_t env_algo, env_proto; /* NCCL_ALGO, NCCL_PROTO of the process, when they name one */
@@ -41,12 +43,14 @@ int log_said_read(struct log_said *f, struct capo_log *log);
 /** log_said_comm() - the communicator that records call @id; NULL when the log does not have it. */
 const struct capo_log_comm *log_said_comm(const struct log_said *f, unsigned id);
 
-/**
- * log_said_want() - what was forced for a call: nothing without a rule; a sweep's candidate; a profile's row shows as
- * what ran
- *
- * Return: false: it was decided by something this log does not name.
- */
-bool log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran, uint8_t *want, uint8_t *channels);
+enum log_known {
+        LOG_KNOWN,   /* what was forced */
+        LOG_UNKNOWN, /* NCCL chose from a list, and what it chose is not recorded */
+        LOG_UNNAMED  /* decided by something this log does not name */
+};
+
+/** log_said_want() - what was forced for a call: nothing without a rule; a sweep's candidate; a profile's row shows as
+ * what ran. Sets both, 0 unless LOG_KNOWN. */
+enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran, uint8_t *want, uint8_t *channels);
 
 #endif

@@ -131,12 +131,13 @@ void capo_settings_add(struct capo_settings *settings, const char *name, const c
         static const char *const other[] = {
                 "NCCL_ALGO",           "NCCL_PROTO",           "NCCL_MAX_NCHANNELS", "NCCL_MIN_NCHANNELS",
                 "NCCL_COMM_ID",        "NCCL_HOSTID",          "NCCL_VERSION",       "NCCL_TUNER_PLUGIN",
-                "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_HOME",          "NCCL_SOCKET_IFNAME"};
+                "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_HOME",          "NCCL_SOCKET_IFNAME",
+                "NCCL_PROFILER_PLUGIN"};
         char old[sizeof settings->text], *out = settings->text, item[96];
         size_t n = strlen(name);
         bool done = false;
 
-        if (strncmp(name, "NCCL_", 5) || !strncmp(name, "NCCL_DEBUG", 10))
+        if (strncmp(name, "NCCL_", 5) || !strncmp(name, "NCCL_DEBUG", 10) || !strncmp(name, "NCCL_INSPECTOR", 14))
                 return;
         for (size_t i = 0; i < N_ELEMENTS(other); i++) {
                 if (!strcmp(name, other[i]))

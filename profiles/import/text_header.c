@@ -144,10 +144,13 @@ static bool certain(const char *text)
         if (strlen(text) >= sizeof copy || strchr(text, '|'))
                 return strstr(text, "_perf") != NULL && !strchr(text, '|');
         strcpy(copy, text);
-        for (char *w = strtok_r(copy, " \t,", &save); w; w = strtok_r(NULL, " \t,", &save)) {
-                char *eq = strchr(w, '=');
-                bool known =
-                        !w[strspn(w, "#=-*>:")] || (isdigit((unsigned char)*w) && !w[strspn(w, "0123456789./:xKMGB")]);
+        for (char *w = strtok_r(copy, " \t", &save); w; w = strtok_r(NULL, " \t", &save)) {
+                char *eq = strchr(w, '='), *end = w + strlen(w);
+                bool known;
+
+                while (end > w && end[-1] == ',')
+                        *--end = 0;
+                known = !w[strspn(w, "#=-*>:")] || (isdigit((unsigned char)*w) && !w[strspn(w, "0123456789./:xKMGB")]);
 
                 for (size_t i = 0; i < N_ELEMENTS(launchers) && first; i++) {
                         if (!strcmp(w, launchers[i]))
@@ -175,6 +178,24 @@ static bool command(const char *text)
         if ((*word == '.' || *word == '/') && perf < word + strcspn(word, " \t"))
                 return true;
         return certain(text);
+}
+
+/* The KEY=VALUE behind a comma of @word, which ends there, as it does before commas at its end; NULL: there is none. */
+static char *next_pair(char *word)
+{
+        size_t n = strlen(word);
+
+        for (char *p = word; (p = strchr(p, ',')); p++) {
+                size_t key = strspn(p + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+
+                if (!key || p[1 + key] != '=')
+                        continue;
+                *p = 0;
+                return p + 1;
+        }
+        while (n > 0 && word[n - 1] == ',')
+                word[--n] = 0;
+        return NULL;
 }
 
 static bool used(const struct block *b)
@@ -207,16 +228,19 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
                 r->block.unsure_line = line;
                 return 0;
         }
-        for (char *save = NULL, *word = strtok_r(text, " \t,'\"", &save); word;
-             word = strtok_r(NULL, " \t,'\"", &save)) {
-                char *eq = strchr(word, '=');
+        for (char *save = NULL, *word = strtok_r(text, " \t'\"", &save); word; word = strtok_r(NULL, " \t'\"", &save)) {
+                for (char *next; word; word = next) { /* "ALGO=Ring,PROTO=LL" are two, "ALGO=Ring,Tree" is one */
+                        char *eq;
 
-                if (!eq || eq == word || !eq[1])
-                        continue;
-                *eq = 0;
-                e = label(r, word, eq + 1, line);
-                if (e < 0)
-                        return e;
+                        next = next_pair(word);
+                        eq = strchr(word, '=');
+                        if (!eq || eq == word || !eq[1])
+                                continue;
+                        *eq = 0;
+                        e = label(r, word, eq + 1, line);
+                        if (e < 0)
+                                return e;
+                }
         }
         if (call)
                 r->block.call = (uint8_t)call;

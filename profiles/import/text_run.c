@@ -185,6 +185,12 @@ static __attribute__((format(printf, 2, 3))) void unknown(struct block *b, const
         b->run.left_out = true;
 }
 
+/* NCCL_ALGO or NCCL_PROTO left NCCL some choice, but not all of it. */
+static bool listed(const struct block *b)
+{
+        return b->several || b->log.env_several;
+}
+
 /* What was forced: the user's flags, the label lines, NCCL's words about its environment, its tuning table; all that
  * speak must agree. */
 static int settle_choice(struct reader *r, uint8_t *want)
@@ -251,13 +257,12 @@ static int settle_choice(struct reader *r, uint8_t *want)
                 unknown(b, "another tuner plugin decided: %s", b->log.tuner);
         if (b->algo || b->proto || b->several)
                 r->labelled_line = b->label_line;
-        if (!algo && !proto && (b->several || b->log.env_several) && b->log.n_decisions == 0)
-                capo_text_reject(
-                        b, "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran (NCCL_DEBUG=INFO with "
-                           "NCCL_DEBUG_SUBSYS=TUNING would)");
+        if (listed(b) && !(algo && proto) && !(user && (user->algo || user->proto)) && b->log.n_decisions == 0)
+                unknown(b, "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
         return 0;
 }
 
+/* What ran, into @s. Return: 0; 1 it is not known and NCCL's choice was restricted; -EINVAL, said. */
 static int ran(struct reader *r, struct capo_sample *s, uint8_t want)
 {
         struct block *b = &r->block;
@@ -274,9 +279,9 @@ static int ran(struct reader *r, struct capo_sample *s, uint8_t want)
                                 capo_algo_name(algo), capo_proto_name(proto), capo_algo_name(CAPO_ALGO_OF(d->ran)),
                                 capo_proto_name(CAPO_PROTO_OF(d->ran)), (unsigned long long)s->bytes);
         }
-        if (!want && (b->several || b->log.env_several))
-                s->want = s->ran; /* restricted by a list: not NCCL's own choice, but what ran is known */
-        return 0;
+        if (!want && listed(b))
+                s->want = s->ran; /* not NCCL's own choice, but what ran is known */
+        return !s->want && listed(b) && !b->run.left_out;
 }
 
 void capo_text_run_clear(struct reader *r)
@@ -339,6 +344,8 @@ static int take_rows(struct reader *r, uint8_t want)
                                 snprintf(r->in->set->runs[run].why, sizeof b->run.why, "rejected");
                                 return e;
                         }
+                        if (e > 0)
+                                continue;
                         s.want_channels = user && user->channels ? user->channels : b->channels;
                         e = capo_samples_add(r->in->set, &s);
                         if (e < 0)

@@ -85,6 +85,27 @@ static void from_link(const char *key, const char *path)
         }
 }
 
+/* What else may have changed times: a later comparison of logs looks for differences. */
+static void settings(void)
+{
+        char text[3500];
+        size_t used = 0;
+
+        for (char **e = environ; e && *e; e++) {
+                size_t n = strlen(*e);
+
+                if (strncmp(*e, "NCCL_", 5) || strchr(*e, ' ') || used + n + 2 > sizeof text)
+                        continue;
+                if (used)
+                        text[used++] = ' ';
+                memcpy(text + used, *e, n);
+                used += n;
+        }
+        text[used] = 0;
+        if (used)
+                capo_shim_info(CAPO_INFO_NCCL_SETTINGS, "%s", text);
+}
+
 void capo_info_write(void)
 {
         const struct capo_segment_header *h = capo_seg.header;
@@ -114,6 +135,7 @@ void capo_info_write(void)
                         }
                 }
         }
+        settings();
         capo_shim_info(CAPO_INFO_START, "%llu", (unsigned long long)h->clock.t0_real_ns); /* ns since 1970 */
         capo_shim_info(CAPO_INFO_CLOCK, "%s", h->clock.counter ? "tsc" : "monotonic");
         capo_shim_info(CAPO_INFO_TRACE, "%s", h->trace_all ? "all" : "last");

@@ -43,5 +43,12 @@ xml.dom.minidom.parse(sys.argv[1])
 PY
         "$capo" fit --json data/h100_g4_*.log | python3 -c 'import json,sys; p=json.load(sys.stdin); assert p["series"][0]["regret"]["mean"] <= 0.02, p' || failed=$((failed + 1))
 fi
+# What is left out of a folder is named in the order of its files, and does not cost the others.
+mkdir "$tmp/dir"
+for i in 1 2 3; do echo "no measurement $i" > "$tmp/dir/$i.txt"; done
+"$capo" fit "$tmp/dir" 2>&1 | sed -n 's#.*left out .*/\([0-9]\).txt:.*#\1#p' | tr -d '\n' | grep -qx 123 ||
+        { echo "FAIL: files of a folder are not named in their order"; failed=$((failed + 1)); }
+cp data/h100_g4_*.log "$tmp/dir"
+"$capo" fit "$tmp/dir" 2> /dev/null | grep -q '^1 rule, 1 row' || { echo "FAIL: bad files cost good ones"; failed=$((failed + 1)); }
 echo "$n cases, $failed failed"
 [ "$failed" = 0 ]

@@ -75,6 +75,10 @@ static const struct {
         {"a command line that forces nothing",
          "$ mpirun -x NCCL_ALGO=Tree ./all_reduce_perf\n%$ mpirun ./all_reduce_perf\n%",
          {TREE, NCCLS, -1}},
+        {"a list says that NCCL did not choose freely", "### ALGO=Ring,Tree\n%### ALGO=auto\n%", {OUT, NCCLS, -1}},
+        {"so does an exclusion", "NCCL_ALGO=^Ring NCCL_PROTO=LL ./all_reduce_perf -b 1M\n%", {OUT, -1}},
+        {"in a command line too", "$ mpirun -x NCCL_ALGO=Ring,Tree ./all_reduce_perf -b 1M\n%", {OUT, -1}},
+        {"labels with commas between", "### ALGO=Ring, GPUS=8,REP=2,\n%### ALGO=Tree,GPUS=8\n%", {RING, TREE, -1}},
         {"another tuner", "h:1:2 [0] NCCL INFO TUNER/Plugin: Using AWS OFI (v4)\n%", {OUT, -1}},
         {"NCCL's own tuner", "h:1:2 [0] NCCL INFO TUNER/Plugin: Using internal tuner plugin.\n%", {NCCLS, -1}},
         {"one run in error among others",
@@ -180,10 +184,22 @@ Test(import, ncclS_own_count_of_nodes_is_the_one_of_a_rule)
         cr_expect_str_eq(set.runs[0].hosts, "a,b");
 }
 
+Test(import, under_a_list_only_what_the_log_says_is_known)
+{
+        cr_expect_eq(
+                import("### NCCL_ALGO=Ring,Tree\n"
+                       "h:1:2 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}\n%"),
+                0, "%s", error);
+        cr_expect_eq(set.n, 2, "%zu", set.n);
+        cr_expect(set.n && set.v[0].want == CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_LL));
+        cr_expect(set.n_runs && !set.runs[0].left_out);
+}
+
 Test(import, other_settings_are_kept_in_order)
 {
-        cr_expect_eq(import("### NCCL_SOCKET_NTHREADS=4 NCCL_BUFFSIZE=8388608 NCCL_DEBUG=INFO\n%"), 0, "%s", error);
-        cr_expect_str_eq(set.runs[0].settings, "NCCL_BUFFSIZE=8388608 NCCL_SOCKET_NTHREADS=4");
+        cr_expect_eq(import("### NCCL_SOCKET_NTHREADS=4 NCCL_IB_HCA=a,b NCCL_BUFFSIZE=8388608 NCCL_DEBUG=INFO\n%"), 0,
+                     "%s", error);
+        cr_expect_str_eq(set.runs[0].settings, "NCCL_BUFFSIZE=8388608 NCCL_IB_HCA=a,b NCCL_SOCKET_NTHREADS=4");
 }
 
 Test(import, what_decides_whether_runs_compare_comes_from_every_format)

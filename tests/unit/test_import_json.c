@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON of nccl-tests and of Inspector: a file may have many documents, and one that is bad costs only itself. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/calls.h"
+#include "profiles/import/import.h"
+
+static struct capo_samples set;
+static char error[512];
+
+static int import_as(const struct capo_label *label, const char *text)
+{
+        char path[] = "/tmp/capo-json-XXXXXX";
+        FILE *f = fdopen(mkstemp(path), "w");
+        int r;
+
+        fputs(text, f);
+        fclose(f);
+        r = capo_import(path, label, &set, error, sizeof error);
+        unlink(path);
+        return r;
+}
+
+static int import(const char *text)
+{
+        return import_as(NULL, text);
+}
+
+static void finish(void)
+{
+        capo_samples_free(&set);
+}
+
+TestSuite(import_json, .fini = finish);
+
+#define RUN(env, us)                                                                                   \
+        "{\"version\":2,\"args\":[\"./all_reduce_perf\"],\"env\":[" env "],\"nccl_version\":22907,"    \
+        "\"config\":{\"iterations\":20,\"devices\":["                                                  \
+        "{\"rank\":0,\"hostname\":\"n1\",\"device_info\":\"NVIDIA H100\"},"                            \
+        "{\"rank\":1,\"hostname\":\"n1\",\"device_info\":\"NVIDIA H100\"}]},\n\"results\":[\n"         \
+        " {\"size\":1048576,\"type\":\"float\",\"out_of_place\":{\"time\":" us ",\"nwrong\":0.0}}\n]}" \
+        "\n"
+#define CALL(host, rank, sn, us)                                                                   \
+        "{\"header\":{\"id\":\"0x1\",\"rank\":" rank ",\"n_ranks\":2,\"nnodes\":2},\"metadata\":{" \
+        "\"hostname\":\"" host "\"},\"coll_perf\":{\"coll\":\"AllReduce\",\"coll_algo\":\"RING\"," \
+        "\"coll_proto\":\"LL\",\"coll_sn\":" sn ",\"coll_msg_size_bytes\":4096,"                   \
+        "\"coll_exec_time_us\":" us ",\"coll_timing_source\":\"kernel_gpu\"}}\n"
+
+static const char *note(size_t i)
+{
+        return i < set.n_notes ? set.notes[i] : "";
+}
+
+Test(import_json, one_bad_document_of_several_costs_only_itself)
+{
+        static const struct {
+                const char *name, *text, *said;
+                size_t n;
+        } files[] = {
+                {"cut, lines", CALL("a", "0", "1", "9") "{\"header\":{\"id\":\n" CALL("a", "0", "2", "9"), ":2: ", 2},
+                {"no document", CALL("a", "0", "1", "9") "{\"x\":1}\n" CALL("a", "0", "2", "9"),
+                 ":2: expected \"header\"", 2},
+                {"no collective",
+                 CALL("a", "0", "1", "9") "{\"header\":{},\"coll_perf\":{\"coll\":\"X\"}}\n" CALL("a", "0", "2", "9"),
+                 ":2: coll_perf.coll", 2},
+                {"cut, over lines",
+                 RUN("", "20.5") "{\"args\":[\"./all_reduce_perf\"],\n \"results\":[\n  {\"size\":}\n" RUN("", "20.6"),
+                 ":5: unexpected token near '}', in line 7", 2},
+                {"a time of zero", RUN("", "20.5") RUN("", "0") RUN("", "20.6"), ":5: results[0]", 2},
+                {"another program", RUN("", "20.5") "{\"args\":[\"x\"],\"results\":[]}\n" RUN("", "20.6"),
+                 ":5: expected args", 2},
+                {"indented", "[\n  {\"x\":1},\n  " RUN("", "20.5") "]\n", ":2: ", 1},
+        };
+
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+                cr_expect_eq(import(files[i].text), 0, "%s: %s", files[i].name, error);
+                cr_expect_eq(set.n, files[i].n, "%s: %zu samples", files[i].name, set.n);
+                cr_expect(set.n_notes == 1 && strstr(note(0), files[i].said), "%s: %zu notes, %s", files[i].name,
+                          set.n_notes, note(0));
+                capo_samples_free(&set);
+        }
+}
+
+Test(import_json, where_nothing_else_is_in_a_file_the_fault_is_the_file_s)
+{
+        cr_expect_eq(import("{\"x\":1}\n"), -EINVAL);
+        cr_expect(strstr(error, ":1: expected \"header\""), "%s", error);
+        cr_expect_eq(set.n_notes, 0);
+        cr_expect_eq(import("{\"x\":1}\n{\"y\":1}\n"), -EINVAL);
+        cr_expect(strstr(error, ":2: expected \"header\""), "%s", error);
+        cr_expect(set.n_notes == 1 && strstr(note(0), ":1: "), "%s", note(0));
+}
+
+Test(import_json, many_bad_documents_do_not_flood)
+{
+        char *text;
+        size_t n;
+        FILE *f = open_memstream(&text, &n);
+
+        for (int i = 0; i < 100; i++)
+                fputs("{\"x\":1}\n", f);
+        fputs(CALL("a", "0", "2", "9"), f);
+        fclose(f);
+        cr_expect_eq(import(text), 0, "%s", error);
+        cr_expect_eq(set.n, 1);
+        cr_expect_eq(set.n_notes, 6);
+        cr_expect(strstr(note(5), "95 documents more"), "%s", note(5));
+        free(text);
+}
+
+Test(import_json, a_list_in_nccl_algo_makes_its_run_unknown)
+{
+        static const struct capo_label ring = {.algo = CAPO_ALGO_RING};
+
+        cr_expect_eq(import(RUN("", "20.5") RUN("\"NCCL_ALGO=Ring,Tree\"", "20.6") RUN("\"NCCL_PROTO=^LL\"", "20.7")
+                                    RUN("\"NCCL_ALGO=Tree\"", "20.8")),
+                     0, "%s", error);
+        cr_assert_eq(set.n_runs, 4);
+        cr_expect(!set.runs[0].left_out && set.runs[1].left_out && set.runs[2].left_out && !set.runs[3].left_out);
+        cr_expect(strstr(set.runs[1].why, "NCCL_ALGO=Ring,Tree does not say"), "%s", set.runs[1].why);
+        cr_expect(strstr(set.runs[2].why, "NCCL_PROTO=^LL does not say"), "%s", set.runs[2].why);
+        cr_expect_eq(set.v[3].want, CAPO_ALGO_PROTO(CAPO_ALGO_TREE, 0));
+        cr_expect_eq(import_as(&ring, RUN("\"NCCL_ALGO=Ring,Tree\"", "20.6")), 0);
+        cr_expect(!set.runs[4].left_out, "who says what ran is believed");
+}
+
+Test(import_json, inspector_s_hosts_once_every_node_has_said_its_name)
+{
+        cr_expect_eq(import(CALL("b", "0", "1", "9") CALL("a", "1", "1", "9")), 0, "%s", error);
+        cr_expect_str_eq(set.runs[0].hosts, "a,b");
+        cr_expect_eq(set.n, 1);
+        cr_expect_eq(import(CALL("b", "0", "1", "9") CALL("b", "1", "1", "9")), 0, "%s", error);
+        cr_expect_str_eq(set.runs[1].hosts, "", "two nodes, one name: the other is not known");
+}

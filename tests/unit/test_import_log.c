@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo's own logs as measurements: what decides whether they can be compared, and what was forced. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/calls.h"
+#include "profiles/import/import.h"
+#include "tests/golden/gen_log.h"
+
+static struct capo_samples set;
+static char error[512];
+
+/* One rank of two on one node, two all-reduces of 4 KiB in 10 us; @ran of the second. */
+static int import(const char *info, unsigned ran)
+{
+        static const uint32_t begin[] = {0, 100}, ns[] = {10000, 10000}, seq[] = {1, 2};
+        static const uint16_t shape[] = {1, 2};
+        char path[] = "/tmp/capo-log-XXXXXX";
+        struct gen_log g;
+        struct capo_log_shape shapes[2] = {{.id = 1,
+                                            .comm = 1,
+                                            .bytes = 4096,
+                                            .call = CAPO_CALL_ALLREDUCE,
+                                            .clock = CAPO_CLOCK_EVENT,
+                                            .algo_proto = CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL)}};
+        int r;
+
+        shapes[1] = shapes[0];
+        shapes[1].id = 2;
+        shapes[1].algo_proto = (uint8_t)ran;
+        close(mkstemp(path));
+        gen_log_open(&g, path, 7);
+        gen_log_text(&g, CAPO_FRAME_INFO, info);
+        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .uid = 5, .n_ranks = 2, .n_nodes = 1}, "");
+        gen_log_shapes(&g, shapes, 2);
+        gen_log_block(&g, 0, 0, 2, begin, ns, seq, shape, ns, NULL);
+        gen_log_close(&g);
+        r = capo_import(path, NULL, &set, error, sizeof error);
+        unlink(path);
+        return r;
+}
+
+static void finish(void)
+{
+        capo_samples_free(&set);
+}
+
+TestSuite(import_log, .fini = finish);
+
+enum { BOTH = CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_LL) };
+
+Test(import_log, other_settings_tuner_driver)
+{
+        cr_assert_eq(
+                import("host\tn1\nnccl.settings\tNCCL_SOCKET_NTHREADS=4 NCCL_DEBUG=INFO NCCL_BUFFSIZE=8 NCCL_ALGO=Ring "
+                       "NCCL_INSPECTOR_ENABLE=1 NCCL_PROFILER_PLUGIN=x\n"
+                       "nccl.net_plugin\taws-ofi\nnccl.algo\tRing\ncuda.driver\t12.8\n",
+                       BOTH),
+                0, "%s", error);
+        cr_expect_str_eq(set.runs[0].settings, "NCCL_BUFFSIZE=8 NCCL_NET_PLUGIN=aws-ofi NCCL_SOCKET_NTHREADS=4");
+        cr_expect_str_eq(set.runs[0].driver, "CUDA 12.8");
+        cr_expect_eq(set.n, 2);
+        cr_expect_eq(set.v[0].want, CAPO_ALGO_PROTO(CAPO_ALGO_RING, 0));
+        cr_expect(!set.runs[0].left_out);
+        cr_assert_eq(import("nccl.tuner_plugin\tofi\n", BOTH), 0, "%s", error);
+        cr_expect(set.runs[1].left_out, "another tuner decided");
+}
+
+Test(import_log, a_list_in_nccl_algo)
+{
+        cr_assert_eq(import("nccl.algo\tRing,Tree\n", BOTH), 0, "%s", error);
+        cr_expect(!set.runs[0].left_out && set.n == 2, "what ran is recorded of all");
+        cr_expect_eq(set.v[1].want, BOTH);
+        cr_assert_eq(import("nccl.algo\tRing,Tree\nnccl.proto\tLL\n", 0), 0, "%s", error);
+        cr_expect(!set.runs[1].left_out && set.n == 3, "and here of one: %zu", set.n);
+        cr_expect_eq(set.v[2].want, CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL));
+}
+
+Test(import_log, a_list_and_nothing_recorded_is_unknown)
+{
+        static const uint32_t begin[] = {0}, ns[] = {10000}, seq[] = {1};
+        static const uint16_t shape[] = {1};
+        char path[] = "/tmp/capo-log-XXXXXX";
+        struct gen_log g;
+
+        close(mkstemp(path));
+        gen_log_open(&g, path, 7);
+        gen_log_text(&g, CAPO_FRAME_INFO, "nccl.algo\t^Ring\n");
+        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .uid = 5, .n_ranks = 2, .n_nodes = 1}, "");
+        gen_log_shapes(
+                &g,
+                &(struct capo_log_shape){
+                        .id = 1, .comm = 1, .bytes = 4096, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT},
+                1);
+        gen_log_block(&g, 0, 0, 1, begin, ns, seq, shape, ns, NULL);
+        gen_log_close(&g);
+        cr_expect_eq(capo_import(path, NULL, &set, error, sizeof error), 0, "%s", error);
+        unlink(path);
+        cr_assert_eq(set.n_runs, 1);
+        cr_expect(set.runs[0].left_out && strstr(set.runs[0].why, "is a list"), "%s", set.runs[0].why);
+        cr_expect_eq(set.n, 1, "it is there to be shown");
+}
