@@ -73,7 +73,10 @@ Test(plugin, version_1_answers_only_what_holds_everywhere)
         struct answer a;
         void *context;
 
-        use_profile(RULES(MAIN_RULE ", {\"when\": {}, " ROWS("broadcast", ROWC("1K", "ring", "ll", 3) LEAVE_REST) "}"));
+        use_profile(RULES(MAIN_RULE ", {\"when\": {\"ranks\": 8}, " ROWS(
+                "reduce", ROW("1K", "ring", "ll") LEAVE_REST) "}, {\"when\": {}, " ROWS("broadcast",
+                                                                                        ROWC("1K", "ring", "ll", 3)
+                                                                                                LEAVE_REST) "}"));
         p = plugin_open(1);
         cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
         cr_assert_eq(plugin_init(&p, 4, 1, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
@@ -81,6 +84,8 @@ Test(plugin, version_1_answers_only_what_holds_everywhere)
         cr_expect(a.algo == RING && a.proto == LL && a.channels == 3);
         plugin_ask(&p, NULL, ALLREDUCE, 8, 1, 0, &a);
         cr_expect_not(a.touched);
+        plugin_ask(&p, NULL, REDUCE, 8, 1, 0, &a);
+        cr_expect_not(a.touched, "not even what every communicator here would be told");
         plugin_finish(&p, NULL);
         plugin_ask(&p, NULL, BROADCAST, 8, 1, 0, &a);
         cr_expect(a.touched);

@@ -92,3 +92,17 @@ Test(hist, of_a_log)
                      0);
         cr_assert_eq(h.count, 12);
 }
+
+Test(hist, of_a_log_with_one_bucket)
+{
+        const struct capo_log_hist_pair pairs[] = {{.bucket = CAPO_HIST_BUCKETS - 1, .count = 5},
+                                                   {.bucket = CAPO_HIST_BUCKETS, .count = 2}};
+
+        for (uint32_t n = 1; n <= 2; n++) {
+                const struct capo_log_hist_view view = {.head = {.count = 5, .n = n}, .pairs = pairs};
+
+                cr_assert_eq(capo_hist_add_view(&h, &view), 0);
+                cr_assert(h.first == CAPO_HIST_BUCKETS - 1 && h.n == 1, "%u and %u more", h.first, h.n);
+                cr_assert_eq(h.bucket[0], n == 1 ? 5 : 12);
+        }
+}

@@ -199,6 +199,52 @@ Test(rows, orders)
         }
 }
 
+/* Rows that are alike in what is asked for: by communicator, call, size, and what ran, from the smallest. */
+Test(rows, what_is_equal_has_an_order_too)
+{
+        static const struct {
+                uint32_t comm;
+                uint8_t call;
+                uint64_t bytes;
+                uint8_t algo_proto, channels, flags;
+        } order[] = {
+                {0, CAPO_CALL_ALLREDUCE, 64, 0x11, 2, 0}, {0, CAPO_CALL_ALLREDUCE, 64, 0x11, 2, CAPO_RECORD_CAPTURED},
+                {0, CAPO_CALL_ALLREDUCE, 64, 0x11, 4, 0}, {0, CAPO_CALL_ALLREDUCE, 64, 0x21, 1, 0},
+                {0, CAPO_CALL_REDUCE, 64, 0x11, 2, 0},    {0, CAPO_CALL_REDUCE, 128, 0x11, 2, 0},
+                {1, CAPO_CALL_ALLREDUCE, 32, 0x11, 2, 0}, {1, CAPO_CALL_REDUCE, 64, 0x11, 2, 0},
+        };
+        enum { N = sizeof order / sizeof *order };
+
+        comm("tp", 2, 0, true);
+        for (unsigned step = 1; step <= 7; step += 2) { /* 8 rows in four other orders */
+                struct capo_page again = {.job = page.job};
+
+                page.job->n_rows = 0;
+                for (unsigned i = 0; i < N; i++) {
+                        unsigned k = (N - 1 - i) * step % N;
+                        struct capo_job_row *r =
+                                made_row(page.job, order[k].call, order[k].bytes, 5, CAPO_CLOCK_EVENT, 1000);
+
+                        r->comm = order[k].comm;
+                        r->algo_proto = order[k].algo_proto;
+                        r->channels = order[k].channels;
+                        r->flags = order[k].flags;
+                }
+                cr_assert_eq(capo_judge_rows(&again), 0);
+                cr_assert_eq(again.rows.n, N);
+                for (unsigned i = 0; i < N; i++) {
+                        const struct capo_job_row *r = &again.rows.row[i].row;
+
+                        cr_expect(r->comm == order[i].comm && r->call == order[i].call && r->bytes == order[i].bytes &&
+                                          r->algo_proto == order[i].algo_proto && r->channels == order[i].channels &&
+                                          r->flags == order[i].flags,
+                                  "place %u, step %u", i, step);
+                }
+                again.job = NULL;
+                capo_page_finish(&again);
+        }
+}
+
 Test(rows, ceilings)
 {
         page.ceiling = calloc(1, sizeof *page.ceiling);

@@ -220,3 +220,48 @@ Test(skew, a_call_that_a_rank_is_missing_in_says_nothing)
         capo_meet_add(meet, 2, &r);
         cr_assert_null(solve());
 }
+
+Test(skew, one_call_is_enough)
+{
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 1;
+        call(1, false, 0, 300, 90000);
+        k = solve();
+        cr_assert(k->n_calls == 1 && k->worst == 2 && k->ranks[2].last == 1);
+        cr_assert(k->p50_ns == 90000 && k->p95_ns == 90000 && k->max_ns == 90000);
+        cr_assert(k->worst_p50_ns == 90000 && k->worst_max_ns == 90000 && k->others_p50_ns == 300);
+        cr_assert(k->ranks[1].late_p50_ns == 300 && k->ranks[1].seen == 1 && k->ranks[1].wait_ns == 90000 - 300);
+        cr_assert_eq(k->ranks[2].caused_ns, 90000 + 89700);
+}
+
+/* A log that says of itself what its communicator cannot have. */
+Test(skew, a_rank_that_is_not_there_is_in_no_call)
+{
+        for (uint32_t i = 1; i <= 10; i++)
+                call(i, false, 0, 0, 1000);
+        job->comms[0].members[2].rank = RANKS;
+        cr_assert_null(solve());
+        job->comms[0].members[2].rank = -1;
+        cr_assert_null(solve());
+        job->comms[0].members[2].rank = RANKS - 1;
+        cr_assert_not_null(solve());
+}
+
+/* Only the even sample says how calls are: where all are there for the silence before them there is no median. */
+Test(skew, calls_behind_silences_are_no_sample)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+                struct capo_record r = {
+                        .seq = 5, .call = CAPO_CALL_ALLREDUCE, .bytes = 8, .t_begin = 5 * MS + (rank == 1 ? 70000 : 0)};
+
+                capo_meet_gap(meet, 5, 9 * MS);
+                cr_assert_geq(capo_meet_add_long(meet, rank, &r), 0);
+        }
+        k = solve();
+        cr_assert(k->n_calls == 1 && k->n_long == 1 && k->worst == 1);
+        cr_assert(k->p50_ns == 0 && k->p95_ns == 0 && k->max_ns == 70000);
+        cr_assert_eq(k->worst_p50_ns, 70000);
+}
