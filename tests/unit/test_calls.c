@@ -50,6 +50,7 @@ Test(calls, found_in_any_spelling)
                 {"allreduc", CAPO_CALL_NONE},
                 {"all reduce", CAPO_CALL_NONE},
                 {"nccl", CAPO_CALL_NONE},
+                {"ncc1AllReduce", CAPO_CALL_NONE},
                 {"", CAPO_CALL_NONE},
                 {"?", CAPO_CALL_NONE},
         };

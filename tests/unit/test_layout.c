@@ -286,3 +286,17 @@ Test(layout, launchers_seen_from_a_rank)
 
         check_launchers(rows, N_ELEMENTS(rows), capo_layout_from_rank);
 }
+
+Test(layout, equal_is_equal_in_every_run)
+{
+        static const char *const texts[] = {"8", "4", "4+4", "3+5", "3+3+5", "3+5+5", "3+6", "2+5", "3+5+8"};
+        struct capo_layout a, b;
+
+        for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
+                for (size_t k = 0; k < N_ELEMENTS(texts); k++) {
+                        cr_assert_eq(capo_layout_parse(texts[i], &a, NULL), 0);
+                        cr_assert_eq(capo_layout_parse(texts[k], &b, NULL), 0);
+                        cr_expect_eq(capo_layout_equal(&a, &b), i == k, "%s and %s", texts[i], texts[k]);
+                }
+        }
+}
