@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <criterion/criterion.h>
 
@@ -25,6 +26,24 @@ static const struct capo_log_header header = {.magic = CAPO_LOG_MAGIC,
                                               .header_size = sizeof(struct capo_log_header),
                                               .pid = 42,
                                               .t0_ticks = 7};
+
+/* A file system with moods: it takes a few bytes of what it is given, is interrupted, or takes nothing more. */
+static enum { WHOLE, PIECES, NOTHING } mood;
+static unsigned n_writes;
+
+ssize_t pwrite(int fd, const void *from, size_t n, off_t offset)
+{
+        n_writes++;
+        if (mood == NOTHING)
+                return 0;
+        if (mood == PIECES && n_writes % 2) {
+                errno = EINTR;
+                return -1;
+        }
+        if (mood == PIECES && n > n_writes / 2 % 3 + 1)
+                n = n_writes / 2 % 3 + 1;
+        return syscall(SYS_pwrite64, fd, from, n, offset);
+}
 
 static void start(void)
 {
@@ -151,6 +170,40 @@ Test(log_write, appending_cuts_off_what_was_not_whole)
         cr_assert_eq(capo_log_finish(&w, false), 0);
         cr_assert_eq(frames(size, 8), 2);
         cr_assert(size[0] == 11 && size[1] == 33);
+}
+
+Test(log_write, written_in_pieces_and_interrupted)
+{
+        uint32_t size[8];
+
+        mood = PIECES;
+        cr_assert_eq(capo_log_create(&w, &header), 0);
+        put(CAPO_FRAME_RULES, 11, 'a');
+        cr_assert_eq(capo_log_flush(&w), 0);
+        put(CAPO_FRAME_RULES, 33, 'b');
+        cr_assert_eq(capo_log_finish(&w, true), 0);
+        cr_assert_gt(n_writes, 100);
+        cr_assert_eq(frames(size, 8), 2);
+        cr_assert(size[0] == 11 && size[1] == 33);
+}
+
+Test(log_write, a_file_that_takes_nothing_is_an_error)
+{
+        uint32_t size[8];
+
+        mood = NOTHING;
+        cr_assert_eq(capo_log_create(&w, &header), -EIO);
+        cr_assert(access(path, F_OK) && w.fd < 0);
+        mood = WHOLE;
+        cr_assert_eq(capo_log_create(&w, &header), 0);
+        put(CAPO_FRAME_RULES, 11, 'a');
+        mood = NOTHING;
+        cr_assert_eq(capo_log_flush(&w), -EIO);
+        cr_assert(w.failed && w.lost_bytes == 32);
+        mood = WHOLE;
+        put(CAPO_FRAME_RULES, 33, 'b');
+        cr_assert_eq(capo_log_finish(&w, false), 0);
+        cr_assert(frames(size, 8) == 1 && size[0] == 33);
 }
 
 Test(log_write, on_a_full_disk_frames_are_lost_whole_and_counted)

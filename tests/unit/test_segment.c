@@ -2,9 +2,15 @@
 /* A living process's segment: its layout, and memory that comes as it is asked for. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "capo/msg.h"
+#include "core/log/alive.h"
 #include "core/log/segment.h"
 
 Test(segment, areas_follow_each_other)
@@ -61,4 +67,157 @@ Test(segment, memory_comes_in_pages_and_ends_at_the_capacity)
         capo_segment_remove(&seg);
         cr_assert_eq(access(seg.path, F_OK), -1);
         cr_assert_eq(rmdir(dir), 0, "nothing is left there");
+}
+
+static char folder[] = "/tmp/capo-segment-XXXXXX";
+static const struct capo_segment_config small = {.ring_bytes = 4096, .flight_records = 64};
+
+Test(segment, it_says_whose_it_is)
+{
+        struct capo_segment first, second;
+        char host[72] = "", name[64];
+        struct stat st;
+
+        cr_assert(mkdtemp(folder));
+        cr_assert_eq(capo_segment_create(&first, folder, &small), 0);
+        cr_assert_eq(gethostname(host, sizeof host - 1), 0);
+        cr_expect_eq(memcmp(first.header->magic, CAPO_SEGMENT_MAGIC, 8), 0);
+        cr_expect_eq(first.header->version, CAPO_SEGMENT_VERSION);
+        cr_expect_eq(first.header->header_size, sizeof *first.header);
+        cr_expect(first.header->pid == getpid() && first.header->uid == geteuid());
+        cr_expect_eq(first.header->start_time, capo_alive_since(getpid()));
+        cr_expect_eq(first.header->pid_ns, capo_alive_namespace());
+        cr_expect_eq(strlen(first.header->boot_id), 36);
+        cr_expect_str_eq(first.header->host, host);
+        cr_expect_eq(first.header->born, 0, "that is for the caller to say");
+        snprintf(name, sizeof name, "%s/capo-%u-%d-%llu", folder, (unsigned)geteuid(), (int)getpid(),
+                 (unsigned long long)capo_alive_since(getpid()));
+        cr_expect_str_eq(first.path, name);
+        cr_expect_eq(stat(name, &st), 0);
+        cr_expect(st.st_ino == first.ino && st.st_dev == first.dev && (st.st_mode & 0777) == 0600);
+        cr_expect(first.fd >= 700 && fcntl(first.fd, F_GETFD) == FD_CLOEXEC, "out of the program's way");
+        cr_expect_eq((uint64_t)st.st_size, (sizeof *first.header + 4095) / 4096 * 4096);
+        /* after exec() the old image's file may still be there */
+        cr_assert_eq(capo_segment_create(&second, folder, &small), 0);
+        strcat(name, ".1");
+        cr_expect_str_eq(second.path, name);
+        capo_segment_remove(&second);
+        capo_segment_remove(&first);
+        cr_expect_eq(first.fd, -1);
+        capo_segment_remove(&first);
+        cr_assert_eq(rmdir(folder), 0);
+}
+
+Test(segment, sixteen_names_are_tried)
+{
+        struct capo_segment seg[17];
+
+        capo_msg_set_level(CAPO_ERROR);
+        cr_assert(mkdtemp(folder));
+        for (int i = 0; i < 17; i++) {
+                cr_assert_eq(capo_segment_create(&seg[i], folder, &small), 0);
+                cr_expect_eq(seg[i].fd >= 0, i < 16, "%d", i);
+        }
+        cr_expect_str_empty(seg[16].path);
+        for (int i = 0; i < 17; i++)
+                capo_segment_remove(&seg[i]);
+        cr_assert_eq(rmdir(folder), 0);
+}
+
+/* Memory without a file does all the same, for as long as the process lives. */
+Test(segment, without_a_file)
+{
+        struct capo_segment seg;
+
+        capo_msg_set_level(CAPO_ERROR);
+        cr_assert_eq(capo_segment_create(&seg, "/nonexistent", &small), 0);
+        cr_expect(seg.fd == -1 && !*seg.path);
+        cr_expect_eq(memcmp(seg.header->magic, CAPO_SEGMENT_MAGIC, 8), 0);
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_FLIGHT, 64), 0);
+        ((struct capo_record *)capo_area_at(&seg, CAPO_AREA_FLIGHT, 63))->seq = 1;
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_FLIGHT, 65), -ENOSPC);
+        capo_segment_remove(&seg);
+        capo_segment_forget(&seg);
+}
+
+Test(segment, memory_comes_some_ahead)
+{
+        static const struct {
+                enum capo_area_id id;
+                uint32_t n, least, most;
+        } rows[] = {
+                {CAPO_AREA_CELLS, 1, 1024, 1024}, {CAPO_AREA_CELLS, 1025, 2048, 2048}, {CAPO_AREA_HISTS, 3, 3, 3},
+                {CAPO_AREA_SITES, 1, 32, 32},     {CAPO_AREA_SITES, 33, 64, 64},       {CAPO_AREA_RINGS, 2, 2, 2},
+                {CAPO_AREA_FLIGHT, 1, 64, 64},
+        };
+        struct capo_segment seg;
+
+        cr_assert(mkdtemp(folder));
+        cr_assert_eq(capo_segment_create(&seg, folder, &small), 0);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                struct capo_area *a = &seg.header->areas[rows[i].id];
+                struct stat st;
+
+                errno = 42;
+                cr_assert_eq(capo_area_commit(&seg, rows[i].id, rows[i].n), 0);
+                cr_expect_eq(errno, 42);
+                cr_expect(a->committed >= rows[i].least && a->committed <= rows[i].most, "row %zu: %u", i,
+                          a->committed);
+                memset(capo_area_at(&seg, rows[i].id, 0), 1, a->committed * a->item);
+                cr_assert_eq(capo_area_commit(&seg, rows[i].id, rows[i].n - 1), 0, "less is there already");
+                cr_assert_eq(fstat(seg.fd, &st), 0);
+                cr_expect_geq((uint64_t)st.st_size, a->offset + a->committed * a->item);
+        }
+        capo_segment_remove(&seg);
+        cr_assert_eq(rmdir(folder), 0);
+}
+
+/* A program that closed all descriptors it knew and opened a file of its own: that one is not touched. */
+Test(segment, a_descriptor_that_became_anothers)
+{
+        struct capo_segment seg, copy;
+        char own[64];
+        struct stat st;
+        int fd;
+
+        cr_assert(mkdtemp(folder));
+        cr_assert_eq(capo_segment_create(&seg, folder, &small), 0);
+        snprintf(own, sizeof own, "%s/own", folder);
+        fd = open(own, O_CREAT | O_RDWR, 0600);
+        cr_assert_eq(dup2(fd, seg.fd), seg.fd);
+        errno = 42;
+        cr_expect_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, 1), -ENOSPC);
+        cr_expect_eq(errno, 42);
+        cr_expect(fstat(fd, &st) == 0 && st.st_size == 0);
+        copy = seg;
+        capo_segment_forget(&copy);
+        cr_expect_eq(copy.fd, -1);
+        cr_expect(fcntl(seg.fd, F_GETFD) >= 0, "it is the program's");
+        fd = seg.fd;
+        capo_segment_remove(&seg);
+        cr_expect(fcntl(fd, F_GETFD) >= 0);
+        cr_expect_eq(unlink(own), 0);
+        cr_assert_eq(rmdir(folder), 0, "its own file is gone all the same");
+}
+
+Test(segment, a_name_that_became_anothers_and_a_childs_copy)
+{
+        struct capo_segment seg, copy;
+        int fd;
+
+        cr_assert(mkdtemp(folder));
+        cr_assert_eq(capo_segment_create(&seg, folder, &small), 0);
+        copy = seg;
+        fd = seg.fd;
+        capo_segment_forget(&copy);
+        cr_expect(copy.fd == -1 && !copy.header);
+        cr_expect_eq(fcntl(fd, F_GETFD), -1);
+        cr_expect_eq(access(seg.path, F_OK), 0, "the parent's file stays");
+        seg.fd = open(seg.path, O_RDWR);
+        cr_assert_eq(unlink(seg.path), 0);
+        fd = open(seg.path, O_CREAT | O_EXCL | O_RDWR, 0600);
+        capo_segment_remove(&seg);
+        cr_expect_eq(access(seg.path, F_OK), 0, "it is somebody else's now");
+        unlink(seg.path);
+        cr_assert_eq(rmdir(folder), 0);
 }
