@@ -235,6 +235,7 @@ int report_json(const struct capo_page *r, FILE *out)
         json_object_set_new(j, "collectives", json_integer((json_int_t)r->collectives));
         json_object_set_new(j, "bytes", json_integer((json_int_t)r->moved_bytes));
         json_object_set_new(j, "gpu_share", number_or_null(r->gpu_share >= 0, r->gpu_share));
+        json_object_set_new(j, "exposed_most", number_or_null(r->exposed_most >= 0, r->exposed_most));
         json_object_set_new(j, "gpu_share_pm", number_or_null(r->gpu_share >= 0, r->gpu_share_pm));
         json_object_set_new(j, "comms", comms);
         json_object_set_new(j, "rows", rows);

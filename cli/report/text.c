@@ -117,6 +117,8 @@ static void totals(const struct capo_page *r, FILE *out)
                 if (r->gpu_share_pm > 0)
                         fprintf(out, " +- %s", capo_text_percent(r->gpu_share_pm, text));
                 fputs(" of the job", out);
+                if (r->overlapping) /* several streams: it may be more than there was time */
+                        fprintf(out, " (%s with overlaps once)", capo_text_percent(r->exposed_most, text));
         }
         fprintf(out, "   dropped %s", capo_text_count(job->dropped, text));
         if (job->cost_ns > 0) {

@@ -81,6 +81,25 @@ const char *capo_job_info(const struct capo_job_process *process, const char *ke
         return NULL;
 }
 
+uint32_t capo_job_gpus(const struct capo_job *job)
+{
+        uint64_t *devices = calloc(job->n_processes + 1, sizeof *devices);
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; devices && i < job->n_comms; i++) {
+                for (uint32_t k = 0; k < job->comms[i].n_members; k++) {
+                        const struct capo_job_member *m = &job->comms[i].members[k];
+
+                        if (m->device >= 0)
+                                devices[m->process] |= UINT64_C(1) << m->device % 64;
+                }
+        }
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                n += devices && devices[i] ? (uint32_t)__builtin_popcountll(devices[i]) : 1;
+        free(devices);
+        return n;
+}
+
 uint64_t capo_job_duration_ns(const struct capo_job *job)
 {
         return job->t_end_ns > job->t_begin_ns ? job->t_end_ns - job->t_begin_ns : 0;

@@ -34,6 +34,9 @@ struct capo_job_process {
         uint32_t clock;     /* processes with equal numbers share CLOCK_MONOTONIC */
         uint64_t last_ns;   /* latest time in the log, ns since its epoch */
         uint64_t n_records; /* single calls in the log */
+        uint32_t stream;    /* of the first call that had one described */
+        bool has_stream;
+        bool many_streams;            /* its calls went to several */
         struct capo_record last_call; /* the latest of them; t_begin 0: none */
         struct capo_job_info *info;   /* in order of first appearance; "key+" lines are joined by newlines */
         uint32_t n_info;
@@ -190,6 +193,9 @@ static inline void capo_job_freep(struct capo_job **job)
 
 /** capo_job_info() - value of @key (core/log/info.h) in a process' INFO, NULL when it has none. */
 const char *capo_job_info(const struct capo_job_process *process, const char *key);
+
+/** capo_job_gpus() - GPUs that its processes worked on, as far as known; one for each of which it is not. */
+uint32_t capo_job_gpus(const struct capo_job *job);
 
 /** capo_job_duration_ns() - from the first log's epoch to the last time seen. */
 uint64_t capo_job_duration_ns(const struct capo_job *job);

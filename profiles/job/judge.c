@@ -6,7 +6,7 @@
 int capo_judge(struct capo_page *page)
 {
         static int (*const steps[])(struct capo_page *) = {
-                capo_judge_rows,  capo_judge_waits,    capo_judge_places,
+                capo_judge_rows,  capo_judge_exposed,  capo_judge_waits, capo_judge_places,
                 capo_judge_links, capo_judge_problems, capo_judge_next,
         };
         int r = 0;

@@ -15,6 +15,8 @@ int capo_judge(struct capo_page *page);
 
 /** capo_judge_rows() - rows, judged, others, classes and totals (rows.c). */
 int capo_judge_rows(struct capo_page *page);
+/** capo_judge_exposed() - exposed_most (exposed.c). */
+int capo_judge_exposed(struct capo_page *page);
 /** capo_judge_waits() - waits (lateness.c). */
 int capo_judge_waits(struct capo_page *page);
 /** capo_judge_places() - places and rules (places.c). */

@@ -176,11 +176,14 @@ struct capo_page {
         struct capo_page_rows others; /* calls that move no data: create, destroy, register */
         uint64_t collectives, moved_bytes; /* count, and count * bytes, of collectives and p2p */
         double gpu_share;                  /* of the job's rank-time spent in GPU calls; < 0: not known */
-        double gpu_share_pm;               /* half of its 95 % interval; 0: all of them were timed */
-        bool gpu;                          /* there are GPU times: shares are of GPU time, else of host time */
-        uint32_t *class_of;                /* communicator -> the one it is shown as: many alike are shown together */
-        uint32_t *class_size;              /* of that one: how many are shown as it; 1 alone */
-        struct capo_page_wait *waits;      /* most costly first */
+        bool overlapping;                  /* calls of several streams were on one GPU at once */
+        double exposed_most;          /* of it, at most this much was communication that nothing can have hidden: at
+                                              least one call was on the GPU; < 0: not known */
+        double gpu_share_pm;          /* half of its 95 % interval; 0: all of them were timed */
+        bool gpu;                     /* there are GPU times: shares are of GPU time, else of host time */
+        uint32_t *class_of;           /* communicator -> the one it is shown as: many alike are shown together */
+        uint32_t *class_size;         /* of that one: how many are shown as it; 1 alone */
+        struct capo_page_wait *waits; /* most costly first */
         uint32_t n_waits;
         struct capo_page_unknown *unknown; /* who waits is not known on these, those with most calls first */
         uint32_t n_unknown;

@@ -179,7 +179,7 @@ static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
 /* How much of the job was on the GPU, from the rows that are the same in every face. */
 static void rate_job(struct capo_page *r)
 {
-        double there_was = (double)capo_job_duration_ns(r->job) * r->job->n_processes, ns = 0, sq = 0;
+        double there_was = (double)capo_job_duration_ns(r->job) * capo_job_gpus(r->job), ns = 0, sq = 0;
 
         for (uint32_t i = 0; i < r->judged.n; i++) {
                 const struct capo_page_row *row = &r->judged.row[i];

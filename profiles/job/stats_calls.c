@@ -210,10 +210,16 @@ void job_read_wide(struct reading *rd, const struct capo_log_frame *f)
 
 void job_read_shapes(struct reading *rd, const struct capo_log_frame *f)
 {
+        struct capo_job_process *p = &rd->job->processes[rd->process];
         const struct capo_log_shape *s;
         unsigned n = capo_log_shapes(f, &s);
 
         for (; n--; s++) {
+                if (capo_call_kind(s->call) != CAPO_KIND_OTHER) {
+                        p->many_streams |= p->has_stream && p->stream != s->stream;
+                        p->stream = s->stream;
+                        p->has_stream = true;
+                }
                 rd->shapes[s->id] = *s;
                 rd->wanted[s->id] = want(rd, s->call, s->flags, s->comm);
         }

@@ -395,6 +395,7 @@ void gen_mixed_write(const char *dir)
                                             .uid = 30 + rank % 2,
                                             .t_birth = 200};
                 self = (struct capo_log_comm){.id = 4, .n_ranks = 1, .color = -1, .uid = 40 + rank, .t_birth = 300};
+                tp.device = pp.device = self.device = world.device;
                 gen_log_comm(&g, world, "");
                 gen_log_comm(&g, tp, "");
                 gen_log_comm(&g, pp, "pipe");

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Time with at least one call on the GPU: calls of several streams count once, those of one stream and of two GPUs do not. */
+#include <stdlib.h>
+#include <unistd.h>
+#include <criterion/criterion.h>
+
+#include "core/base/util.h"
+#include "profiles/job/judge.h"
+#include "profiles/job/stats.h"
+#include "tests/golden/gen_log.h"
+
+static char path[] = "/tmp/capo-test-exposed-XXXXXX";
+static struct gen_log g;
+static struct capo_page page;
+
+static void start(void)
+{
+        close(mkstemp(path));
+        gen_log_open(&g, path, 1);
+        gen_log_text(&g, CAPO_FRAME_INFO, "host\tnode-a\nrank\t0\n");
+        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .n_ranks = 2, .uid = 7}, "a");
+}
+
+static void stop(void)
+{
+        unlink(path);
+        capo_page_finish(&page);
+}
+
+TestSuite(exposed, .init = start, .fini = stop);
+
+/* Two calls of 100 us, the second made 50 us after the first, each on a stream; @second: its communicator. */
+static void two(uint32_t stream, uint16_t second)
+{
+        struct capo_log_shape shape[2] = {
+                {.id = 0, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT, .bytes = 8, .stream = 1},
+                {.id = 1,
+                 .comm = second,
+                 .call = CAPO_CALL_ALLREDUCE,
+                 .clock = CAPO_CLOCK_EVENT,
+                 .bytes = 8,
+                 .stream = stream}};
+        struct capo_log_end end = {.t_ns = 1000000, .clean = 1, .calls = 2};
+        struct gen_hist *h = calloc(1, sizeof *h);
+
+        gen_log_shapes(&g, shape, 2);
+        gen_log_block(&g, 1000, 1, 2, (uint32_t[]){0, 50000}, (uint32_t[]){10, 10}, (uint32_t[]){1, 2},
+                      (uint16_t[]){0, 1}, (uint32_t[]){100000, 100000}, NULL);
+        gen_hist_add(h, 100000, 2);
+        gen_log_cell(&g,
+                     (struct capo_log_cell){
+                             .comm = 1, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT, .bytes = 8, .count = 2},
+                     NULL, h);
+        free(h);
+        gen_log_frame(&g, CAPO_FRAME_END, &end, sizeof end);
+}
+
+static void judge(void)
+{
+        char why[256];
+
+        gen_log_close(&g);
+        page.job = capo_job_new();
+        cr_assert_eq(capo_job_add_log(page.job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        cr_assert_eq(capo_job_finish(page.job), 0);
+        cr_assert_eq(capo_judge(&page), 0);
+}
+
+Test(exposed, one_stream_does_one_after_the_other)
+{
+        two(1, 1);
+        judge();
+        cr_assert_float_eq(page.gpu_share, 0.2, 1e-9);
+        cr_assert_float_eq(page.exposed_most, 0.2, 1e-9);
+        cr_assert(!page.overlapping);
+}
+
+Test(exposed, calls_of_two_streams_count_once)
+{
+        two(2, 1);
+        judge();
+        cr_assert_float_eq(page.gpu_share, 0.2, 1e-9);
+        cr_assert_float_eq(page.exposed_most, 0.15, 1e-9);
+        cr_assert(page.overlapping);
+}
+
+Test(exposed, two_gpus_of_one_process_do_not_overlap)
+{
+        gen_log_comm(&g, (struct capo_log_comm){.id = 2, .n_ranks = 2, .rank = 1, .device = 1, .uid = 7}, "a");
+        two(2, 2);
+        judge();
+        cr_assert_eq(capo_job_gpus(page.job), 2);
+        cr_assert_float_eq(page.gpu_share, 0.1, 1e-9);
+        cr_assert_float_eq(page.exposed_most, 0.1, 1e-9);
+}
+
+Test(exposed, without_gpu_times_it_is_not_known)
+{
+        judge();
+        cr_assert(page.gpu_share < 0 && page.exposed_most < 0);
+}
