@@ -13,6 +13,7 @@
 #include "cli/base/cli.h"
 #include "cli/fit/fit.h"
 #include "cli/base/inputs.h"
+#include "cli/base/machine.h"
 #include "cli/base/output.h"
 #include "cli/base/progress.h"
 #include "cli/fit/page.h"
@@ -205,6 +206,22 @@ static int model_alone(struct job *j)
         return status;
 }
 
+/* What the machine that --topo or --platform names can carry. Return: 0; negative errno, said. */
+static int links(struct job *j)
+{
+        const struct cli_machine_words words = {
+                .topo = j->models.topo, .platform = j->models.platform, .partial = true};
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        _cleanup_free_ struct cli_machine_source *source = malloc(sizeof *source);
+        int e = source ? 0 : -ENOMEM;
+
+        if (e == 0 && (words.topo || words.platform))
+                e = cli_machine_load("fit", &words, &t, source);
+        if (e == 0 && t)
+                j->options.links = capo_fit_links_of_machine(t);
+        return e;
+}
+
 static int take(void *options, char *word)
 {
         return cli_inputs_add(&((struct job *)options)->inputs, word);
@@ -237,6 +254,8 @@ static int run(void *options, int n, char **words)
         if (!n)
                 return model_alone(j);
         if (cli_inputs_read(&j->inputs, &j->set) < 0 && !j->set.n) /* what can be read is used */
+                return CAPO_EXIT_FAIL;
+        if (links(j) < 0)
                 return CAPO_EXIT_FAIL;
         j->options.progress = progress;
         cli_inputs_notes(&j->set);
@@ -301,7 +320,8 @@ static const struct cli_option options[] = {
         {"every", CLI_FLAG(struct job, models.every),
          "with --model 3+5 and no INPUT: a rule for every class of such allocations"},
         {"sizes", CLI_TEXT(struct job, models.sizes, "LIST"), "for --model without INPUT; default 1K..8G*2"},
-        {"topo", CLI_FILE(struct job, models.topo, "FILE"), "the machine for --model, as capo plan takes it"},
+        {"topo", CLI_FILE(struct job, models.topo, "FILE"),
+         "the machine: for --model, as capo plan takes it, and what its links carry at most"},
         {"platform", CLI_TEXT(struct job, models.platform, "NAME"), "the same by its name"},
         {"libnccl", CLI_FILE(struct job, models.libnccl, "FILE"), "the libnccl.so.2 that --model asks"},
         {"runs", CLI_FLAG(struct job, runs), "only say what was made of each run: file, line, label, and why"},

@@ -13,6 +13,11 @@ static json_t *real_or_null(double v)
         return isnan(v) ? json_null() : json_real(v);
 }
 
+static json_t *known_or_null(double v)
+{
+        return v > 0 ? json_real(v) : json_null();
+}
+
 int fit_json(const struct capo_samples *set, const struct capo_fit *fit, const struct capo_profile *profile)
 {
         json_t *list = json_array(), *page;
@@ -53,13 +58,14 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit, const s
                 json_array_append_new(
                         list,
                         json_pack(
-                                "{s:s, s:i, s:i, s:s, s:s, s:s, s:s, s:f, s:{s:s, s:i, s:o, s:o, s:o, s:i, s:i}, s:o}",
+                                "{s:s, s:i, s:i, s:s, s:s, s:s, s:s, s:f, s:o, s:o, s:{s:s, s:i, s:o, s:o, s:o, s:i, s:i}, s:o}",
                                 "collective", capo_call_name(s->call), "ranks", s->like.n_ranks, "nodes",
                                 s->like.n_nodes, "layout", s->like.layout, "gpu", s->like.gpu, "nccl",
                                 s->like.nccl ? capo_nccl_text(s->like.nccl, nccl, sizeof nccl) : "", "clock",
-                                capo_make_name(s->make), "noise", s->noise, "regret", "left_out",
-                                s->regret.by_run ? "run" : "size", "decisions", (int)s->regret.n, "mean",
-                                real_or_null(s->regret.mean), "worst",
+                                capo_make_name(s->make), "noise", s->noise, "gpu_links_gbs",
+                                known_or_null(s->links.gpu_gbs), "node_links_gbs", known_or_null(s->links.node_gbs),
+                                "regret", "left_out", s->regret.by_run ? "run" : "size", "decisions", (int)s->regret.n,
+                                "mean", real_or_null(s->regret.mean), "worst",
                                 s->regret.n ? json_real(s->regret.worst) : json_null(), "mean_of_nccl",
                                 real_or_null(s->regret.mean_default), "worse_than_nccl", (int)s->regret.n_worse,
                                 "not_scored", (int)s->regret.n_unscored, "points", points));

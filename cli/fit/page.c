@@ -75,6 +75,16 @@ static void regret(const struct capo_fit_series *s)
         putchar('\n');
 }
 
+static void unchecked(const struct capo_fit_series *s)
+{
+        bool writes = false;
+
+        for (int p = 0; p < s->n_points; p++)
+                writes |= s->points[p].chosen > 0;
+        if (writes && !(s->links.gpu_gbs > 0) && !(s->links.node_gbs > 0))
+                puts("  not checked against what links can carry: --platform NAME or --topo FILE says the machine");
+}
+
 static const char *short_size(uint64_t bytes, char *text, size_t room)
 {
         static const char units[] = "KMG";
@@ -166,6 +176,7 @@ static void series_page(const struct capo_fit_series *s, const struct fit_page *
         }
         capo_table_print(t, stdout, 1, "", "");
         regret(s);
+        unchecked(s);
         next(s);
         if (columns)
                 capo_terminal_fit(stdout, s, columns < 100 ? (int)columns : 100, 12);

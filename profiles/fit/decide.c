@@ -115,32 +115,6 @@ static bool same_everywhere(const struct view *v, int c)
                squares / n - mean * mean <= SAME_SPREAD * SAME_SPREAD;
 }
 
-/* What the links of a GPU bring in at most, bytes per us: NVLink in one direction (NVIDIA's data sheets) and PCIe x16 of its
- * generation. INFINITY: not known. */
-static double links(const char *gpu)
-{
-        static const struct {
-                const char *name;
-                double gbs;
-        } known[] = {{"V100", 150 + 16}, {"A800", 200 + 32}, {"A100", 300 + 32}, {"H800", 200 + 64},
-                     {"H100", 450 + 64}, {"H200", 450 + 64}, {"B200", 900 + 64}, {"B300", 900 + 64}};
-
-        for (size_t i = 0; i < N_ELEMENTS(known); i++) {
-                if (strstr(gpu, known[i].name))
-                        return known[i].gbs * 1e3;
-        }
-        return INFINITY;
-}
-
-/* Every GPU must take in the whole result but what it has itself (or as much, wherever the reduction is done). */
-static bool beyond_links(const struct capo_fit_series *s, const struct capo_fit_point *q, double us)
-{
-        bool own_part = s->call == CAPO_CALL_ALLGATHER || s->call == CAPO_CALL_REDUCESCATTER;
-        double bytes = (double)q->bytes * (own_part && s->like.n_ranks ? 1 - 1.0 / s->like.n_ranks : 1);
-
-        return bytes / us > links(s->like.gpu);
-}
-
 /* ln gain of a measured candidate worth a rule; 0: it is not. @why: set when it is refused. */
 static double worth(const struct view *v, int p, int c, bool same, enum capo_fit_verdict *why)
 {
@@ -159,7 +133,7 @@ static double worth(const struct view *v, int p, int c, bool same, enum capo_fit
                 return gain;
         if (1 - exp(-gain) > MOST)
                 *why = CAPO_FIT_TOO_GOOD;
-        else if (beyond_links(v->s, q, at(v, p, c)->us))
+        else if (capo_fit_beyond(v->s->links, &v->s->like, v->s->call, q->bytes, at(v, p, c)->us))
                 *why = CAPO_FIT_BEYOND_LINKS;
         else if (same)
                 *why = CAPO_FIT_SAME_EVERYWHERE;

@@ -10,12 +10,14 @@
 #define CAPO_FIT_H
 
 #include "capo/profile.h"
+#include "profiles/fit/links.h"
 #include "profiles/import/import.h"
 
 struct capo_fit_options {
-        double min_gain;      /* fraction of time saved below which a rule is not worth having */
-        bool force;           /* believe gains that look like a fault of the measurement */
-        bool without_default; /* NCCL's own choice was not measured: the next best candidate stands in */
+        double min_gain;             /* fraction of time saved below which a rule is not worth having */
+        bool force;                  /* believe gains that look like a fault of the measurement */
+        bool without_default;        /* NCCL's own choice was not measured: the next best candidate stands in */
+        struct capo_fit_links links; /* of the machine; all 0: by the name of the GPU */
         void (*progress)(const char *what, double done, void *user); /* may be NULL; done 0 .. 1 */
         void *user;
 };
@@ -47,7 +49,7 @@ enum capo_fit_verdict {
         CAPO_FIT_LEFT_NOISE,        /* the gain may be noise */
         CAPO_FIT_NO_NAME,           /* what ran is not fully recorded: a rule cannot name it */
         CAPO_FIT_TOO_GOOD,          /* so large a gain is a fault of the measurement */
-        CAPO_FIT_BEYOND_LINKS,      /* so fast that the GPU's links cannot carry it */
+        CAPO_FIT_BEYOND_LINKS,      /* so fast that the links cannot carry it */
         CAPO_FIT_SAME_EVERYWHERE,   /* the same gain at all sizes is a slow run of NCCL's own choice */
         CAPO_FIT_NO_DEFAULT,        /* NCCL's own choice was not measured here */
 };
@@ -107,6 +109,7 @@ struct capo_fit_series {
         bool covered;                          /* it was not, but the candidates are all it could have been */
         bool one_run;                          /* nothing repeats between runs: how they differ is assumed */
         double noise;                          /* the median of its points' noise */
+        struct capo_fit_links links;           /* what it was checked against; all 0: nothing is known of them */
         struct capo_fit_candidate *candidates; /* [0] is NCCL's own choice */
         int n_candidates;
         struct capo_fit_point *points; /* by rising size */

@@ -204,6 +204,8 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                                               .call = (uint8_t)(items[i].key >> 8),
                                               .make = (uint8_t)items[i].key};
                 s->like.source = NULL;
+                s->links =
+                        o->links.gpu_gbs > 0 || o->links.node_gbs > 0 ? o->links : capo_fit_links_of_gpu(s->like.gpu);
                 e = make_series(&m, s, &items[i], k - i, o, fault);
                 if (e == -EINVAL) {
                         if (capo_array_room(&fit->faults, fit->n_faults, sizeof *fit->faults) < 0 ||
