@@ -160,7 +160,6 @@ static void text_record(const struct capo_record *r)
         printf("    %" PRIu64 " +%" PRIu64 " %s", r->t_begin, r->t_end - r->t_begin, capo_call_name(r->call));
 #define CAPO_FIELD(type, name, kept) text_field(r, #name, (int64_t)r->name);
 #include "capo/record_fields.def"
-#undef CAPO_FIELD
         putchar('\n');
 }
 

@@ -13,8 +13,6 @@ const struct cli_verb cli_verbs[] = {
 #define VERB(name, help)          {#name, help, &name##_command},
 #define SUBVERB(verb, name, help) {#verb " " #name, help, &verb##_##name##_command},
 #include "cli/base/verbs.def"
-#undef VERB
-#undef SUBVERB
         {0}};
 
 const struct cli_verb *cli_verb_find(const char *name, const char *sub)

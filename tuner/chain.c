@@ -13,7 +13,6 @@
 static const size_t grain[CAPO_NCCL_PROTOS] = {
 #define CAPO_PROTO(id, name, word, grain) grain,
 #include "capo/protocols.def"
-#undef CAPO_PROTO
 };
 
 /* Which object to use: found once, for the version of the first question; one process has one NCCL. */

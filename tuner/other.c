@@ -9,13 +9,11 @@
 const struct capo_tuner_abi *const capo_tuner_abis[CAPO_TUNER_ABI_NEWEST] = {
 #define CAPO_TUNER_ABI(version, first, last) [version - 1] = &capo_tuner_abi_v##version,
 #include "capo/plugin_abis.def"
-#undef CAPO_TUNER_ABI
 };
 
 const struct capo_profiler_abi *const capo_profiler_abis[CAPO_PROFILER_ABI_NEWEST] = {
 #define CAPO_PROFILER_ABI(version, first, last) [version - 1] = &capo_profiler_abi_v##version,
 #include "capo/plugin_abis.def"
-#undef CAPO_PROFILER_ABI
 };
 
 enum capo_plugin_found capo_other_look(void *library, int abi, struct capo_other *out)

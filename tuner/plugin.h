@@ -61,12 +61,10 @@ enum {
         CAPO_TUNER_ABI_NEWEST = 0
 #define CAPO_TUNER_ABI(version, first, last) +1
 #include "capo/plugin_abis.def"
-#undef CAPO_TUNER_ABI
         ,
         CAPO_PROFILER_ABI_NEWEST = 0
 #define CAPO_PROFILER_ABI(version, first, last) +1
 #include "capo/plugin_abis.def"
-#undef CAPO_PROFILER_ABI
 };
 
 /* By version minus one. */
@@ -75,9 +73,7 @@ extern const struct capo_profiler_abi *const capo_profiler_abis[CAPO_PROFILER_AB
 
 #define CAPO_TUNER_ABI(version, first, last) extern const struct capo_tuner_abi capo_tuner_abi_v##version;
 #include "capo/plugin_abis.def"
-#undef CAPO_TUNER_ABI
 #define CAPO_PROFILER_ABI(version, first, last) extern const struct capo_profiler_abi capo_profiler_abi_v##version;
 #include "capo/plugin_abis.def"
-#undef CAPO_PROFILER_ABI
 
 #endif

@@ -88,15 +88,10 @@ static bool first_rank(void)
         return true;
 }
 
-static const char *get_variable(const char *name, void *user)
-{
-        return getenv(name);
-}
-
 static void read_launcher(void)
 {
         struct capo_layout_launch launch;
-        int r = capo_layout_from_rank(get_variable, NULL, &launch);
+        int r = capo_layout_from_rank(capo_getenv, NULL, &launch);
 
         if (*launch.said && capo_process.speaks)
                 capo_warn("%s", launch.said);

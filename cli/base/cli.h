@@ -8,8 +8,6 @@
 #define VERB(name, help)          extern const struct cli_command name##_command;
 #define SUBVERB(verb, name, help) extern const struct cli_command verb##_##name##_command;
 #include "cli/base/verbs.def"
-#undef VERB
-#undef SUBVERB
 
 #ifndef CAPO_VERSION
 #define CAPO_VERSION "unknown"

@@ -295,7 +295,6 @@ void cli_manual(FILE *out)
         roff_line(out, "", help);         \
         roff_line(out, "Default: ", *(def) ? (def) : "none");
 #include "capo/env.def"
-#undef ENV
         fputs(".SH EXIT STATUS\n"
               "0 fine; 1 the answer is no, or something failed; 2 the command line is wrong. capo run and capo sweep "
               "end with\ntheir command's own status.\n"

@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/base/progress.h"
+#include "core/base/clock.h"
 
 static struct {
         bool begun, shown;
         uint64_t begin_ns, last_ns;
 } line;
 
-static uint64_t now_ns(void)
-{
-        struct timespec t;
-
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Is it time to write? */
 static bool due(void)
 {
-        uint64_t now = now_ns();
+        uint64_t now = capo_clock_mono();
 
         if (!isatty(STDERR_FILENO))
                 return false;

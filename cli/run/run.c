@@ -192,11 +192,6 @@ void run_take_plugin(const char *variable, const char *chain, const char *librar
         run_setenv(variable, library);
 }
 
-static const char *get_variable(const char *name, void *user)
-{
-        return getenv(name);
-}
-
 /* A profile of a fragment holds for its class only, and nothing in the job would say that it never does. */
 static void say_class(const struct capo_profile *profile, const char *here)
 {
@@ -242,7 +237,7 @@ static int set_profile(const struct run *run, char **command, const char *librar
                 capo_error("%s", fault.text);
                 return -EINVAL;
         }
-        if (capo_layout_from_launcher(get_variable, NULL, &launch) == -EINVAL) {
+        if (capo_layout_from_launcher(capo_getenv, NULL, &launch) == -EINVAL) {
                 capo_error("%s", launch.said);
                 return -EINVAL;
         }

@@ -10,11 +10,6 @@
 #include "core/base/util.h"
 #include "profiles/machine/visible.h"
 
-static const char *get_variable(const char *name, void *user)
-{
-        return getenv(name);
-}
-
 /* The GPUs that CUDA would show to a program started here, in its order. */
 static int visible(struct capo_topology *t, struct capo_alloc *a, char *said, size_t said_room, char *why, size_t room)
 {
@@ -28,7 +23,7 @@ static int visible(struct capo_topology *t, struct capo_alloc *a, char *said, si
         if (!nvml || !v)
                 return -ENOMEM;
         driver = capo_nvml_read(nvml, no_driver, sizeof no_driver) == 0;
-        r = capo_visible_find(t, driver ? nvml : NULL, get_variable, NULL, v, why, room);
+        r = capo_visible_find(t, driver ? nvml : NULL, capo_getenv, NULL, v, why, room);
         if (r < 0)
                 return r;
         for (int i = 0; i < v->n; i++) {

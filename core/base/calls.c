@@ -14,7 +14,6 @@ static const struct {
         [CAPO_CALL_NONE] = {"?", CAPO_KIND_OTHER},
 #define CAPO_CALL(id, name, kind) [CAPO_CALL_##id] = {name, CAPO_KIND_##kind},
 #include "capo/calls.def"
-#undef CAPO_CALL
 };
 
 #define IN(coll) (1u << CAPO_COLL_##coll)
@@ -28,7 +27,6 @@ static const struct {
         [CAPO_ALGO_UNKNOWN] = {"-", "", ANY_PROTO, EVERY},
 #define CAPO_ALGO(id, name, word, short_word, since, protos, colls) [CAPO_ALGO_##id] = {name, word, protos, colls},
 #include "capo/algorithms.def"
-#undef CAPO_ALGO
 };
 
 static const struct {
@@ -37,7 +35,6 @@ static const struct {
         [CAPO_PROTO_UNKNOWN] = {"-", ""},
 #define CAPO_PROTO(id, name, word, grain) [CAPO_PROTO_##id] = {name, word},
 #include "capo/protocols.def"
-#undef CAPO_PROTO
 };
 
 static const struct {
@@ -49,13 +46,11 @@ static const struct {
 #define CAPO_COLL(id, word, long_word, place, size) \
         [CAPO_COLL_##id] = {word, long_word, CAPO_CALL_##id, CAPO_KIND_##id, place},
 #include "capo/collectives.def"
-#undef CAPO_COLL
 };
 
 static const enum capo_coll coll_at[CAPO_COLLS] = {
 #define CAPO_COLL(id, word, long_word, place, size) [place] = CAPO_COLL_##id,
 #include "capo/collectives.def"
-#undef CAPO_COLL
 };
 
 static const char *const clocks[CAPO_CLOCKS] = {"none", "host", "event", "kernel"};

@@ -62,7 +62,6 @@ int capo_env_read(struct capo_env *env)
                 }                                                                                                    \
         }
 #include "capo/env.def"
-#undef ENV
         return bad;
 }
 
@@ -75,7 +74,6 @@ int capo_env_understood(const char *known, const char *text, const char **of)
                 return !*text || parse_##type(text, &value) ? 0 : -EINVAL; \
         }
 #include "capo/env.def"
-#undef ENV
         return -ENOENT;
 }
 
@@ -90,5 +88,4 @@ void capo_env_print(FILE *out, bool markdown)
                 fprintf(out, "%-22s %-16s default %-10s %s\n", name, getenv(name) ? getenv(name) : "-", \
                         *def ? def : "(empty)", help);
 #include "capo/env.def"
-#undef ENV
 }

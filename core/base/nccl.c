@@ -14,19 +14,16 @@ struct span {
 static const struct span facts[] = {
 #define CAPO_NCCL_FACT(id, first, last) [CAPO_NCCL_##id] = {first, last},
 #include "capo/nccl_facts.def"
-#undef CAPO_NCCL_FACT
 };
 
 static const struct span tuner_abis[] = {
 #define CAPO_TUNER_ABI(version, first, last) [version] = {first, last},
 #include "capo/plugin_abis.def"
-#undef CAPO_TUNER_ABI
 };
 
 static const struct span profiler_abis[] = {
 #define CAPO_PROFILER_ABI(version, first, last) [version] = {first, last},
 #include "capo/plugin_abis.def"
-#undef CAPO_PROFILER_ABI
 };
 
 static bool in(struct span s, int version)

@@ -15,7 +15,6 @@
 enum capo_nccl_fact {
 #define CAPO_NCCL_FACT(id, first, last) CAPO_NCCL_##id,
 #include "capo/nccl_facts.def"
-#undef CAPO_NCCL_FACT
         CAPO_NCCL_FACTS,
 };
 

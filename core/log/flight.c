@@ -45,7 +45,6 @@ static struct capo_log_shape shape_of(const struct capo_record *r)
 
 #define CAPO_FIELD(type, name, kept) KEPT_##kept(name)
 #include "capo/record_fields.def"
-#undef CAPO_FIELD
         return shape;
 }
 

@@ -195,7 +195,6 @@ const char *capo_frame_name(unsigned type)
         static const char *const names[CAPO_FRAMES] = {
 #define FRAME(id, number, since, meaning) [number] = #id,
 #include "capo/log_frames.def"
-#undef FRAME
         };
 
         return type < CAPO_FRAMES && names[type] ? names[type] : "?";
@@ -467,7 +466,6 @@ void capo_log_record(const struct capo_log_columns *columns, uint32_t i, const s
 {
 #define CAPO_FIELD(type, name, kept) KEPT_##kept(name)
 #include "capo/record_fields.def"
-#undef CAPO_FIELD
 }
 
 const char *capo_log_next_line(const struct capo_log_frame *f, size_t *at, size_t *n_line)

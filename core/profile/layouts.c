@@ -18,7 +18,6 @@ static const struct capo_slice keys[] = {
         CAPO_SLICE("gpus"),
 #define CAPO_COLL(id, word, long_word, place, size) [KEY_COLLS + (place)] = CAPO_SLICE(word),
 #include "capo/collectives.def"
-#undef CAPO_COLL
 };
 
 static bool read_pair(struct capo_json *r, double *us, double *gbs)

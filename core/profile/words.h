@@ -21,7 +21,6 @@ static const struct capo_slice rule_keys[] = {
         WORD("constants"),
 #define CAPO_COLL(id, word, long_word, place, size) [RULE_COLLS + (place)] = WORD(word),
 #include "capo/collectives.def"
-#undef CAPO_COLL
 };
 
 static const struct capo_slice constant_tables[CAPO_CONST_TABLES] = {
@@ -36,12 +35,10 @@ static const struct capo_slice link_words[] = {WORD("any"), WORD("nvlink"), WORD
 static const struct capo_slice algo_words[] = {
 #define CAPO_ALGO(id, name, word, short_word, ...) WORD(short_word),
 #include "capo/algorithms.def"
-#undef CAPO_ALGO
 };
 static const struct capo_slice proto_words[] = {
 #define CAPO_PROTO(id, name, word, grain) WORD(word),
 #include "capo/protocols.def"
-#undef CAPO_PROTO
 };
 
 /* The conditions: one row says key, kind and place; reader, writer and printer go by it. */

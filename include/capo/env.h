@@ -19,14 +19,12 @@ typedef bool capo_env_BOOL;     /* 1/0, yes/no, on/off, true/false */
 struct capo_env {
 #define ENV(field, type, name, def, help) capo_env_##type field;
 #include "capo/env.def"
-#undef ENV
 };
 
 /* CAPO_ENV_dir is the name of the variable behind capo_env.dir, and so on: for who sets one for another process, or
  * look at one before there are settings. */
 #define ENV(field, type, name, def, help) static const char CAPO_ENV_##field[] __attribute__((unused)) = name;
 #include "capo/env.def"
-#undef ENV
 
 /**
  * capo_env_read() - read all settings from the process environment

@@ -58,7 +58,6 @@ static_assert(sizeof(struct capo_frame) == 16, "layout");
 enum capo_frame_type {
 #define FRAME(id, number, since, meaning) CAPO_FRAME_##id = number,
 #include "capo/log_frames.def"
-#undef FRAME
         CAPO_FRAMES, /* one more than the last: a reader of this version steps over this type and all behind it */
 };
 

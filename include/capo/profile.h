@@ -27,7 +27,6 @@
 enum capo_coll {
 #define CAPO_COLL(id, ...) CAPO_COLL_##id,
 #include "capo/collectives.def"
-#undef CAPO_COLL
         CAPO_COLLS,
 };
 

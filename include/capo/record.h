@@ -26,7 +26,6 @@ enum capo_algo {
         CAPO_ALGO_UNKNOWN = 0,
 #define CAPO_ALGO(id, ...) CAPO_ALGO_##id,
 #include "capo/algorithms.def"
-#undef CAPO_ALGO
         CAPO_ALGOS,
 };
 
@@ -34,7 +33,6 @@ enum capo_proto {
         CAPO_PROTO_UNKNOWN = 0,
 #define CAPO_PROTO(id, ...) CAPO_PROTO_##id,
 #include "capo/protocols.def"
-#undef CAPO_PROTO
         CAPO_PROTOS,
 };
 
@@ -49,7 +47,6 @@ enum capo_record_flag {
 struct capo_record {
 #define CAPO_FIELD(type, name, kept) type name;
 #include "capo/record_fields.def"
-#undef CAPO_FIELD
 };
 static_assert(sizeof(struct capo_record) == 64, "one record, one cache line");
 
@@ -57,7 +54,6 @@ enum capo_call_id {
         CAPO_CALL_NONE = 0,
 #define CAPO_CALL(id, name, kind) CAPO_CALL_##id,
 #include "capo/calls.def"
-#undef CAPO_CALL
         CAPO_CALLS,
 };
 

@@ -7,11 +7,6 @@
 #include "profiles/doctor/doctor.h"
 #include "profiles/machine/visible.h"
 
-static const char *get_variable(const char *name, void *user)
-{
-        return getenv(name);
-}
-
 void capo_doctor_gpus(struct capo_findings *f)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
@@ -32,7 +27,7 @@ void capo_doctor_gpus(struct capo_findings *f)
                 return;
         }
         driver = capo_nvml_read(nvml, why, sizeof why) == 0;
-        if (capo_visible_find(t, driver ? nvml : NULL, get_variable, NULL, v, why, sizeof why) < 0) {
+        if (capo_visible_find(t, driver ? nvml : NULL, capo_getenv, NULL, v, why, sizeof why) < 0) {
                 capo_finding_add(f, CAPO_FINDING_WARN, "gpu", "%s", why);
                 return;
         }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include <dirent.h>
 
+#include "core/base/clock.h"
 #include "core/base/util.h"
 #include "profiles/plan/answer.h"
 #include "profiles/plan/environment.h"
@@ -50,10 +51,7 @@ __attribute__((format(printf, 3, 4))) static int say(struct run *run, int rc, co
 
 static double now_ms(void)
 {
-        struct timespec t;
-
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+        return (double)capo_clock_mono() * 1e-6;
 }
 
 /* The question, written down. */

@@ -226,7 +226,6 @@ static inline __attribute__((always_inline)) void capo_record_store(struct capo_
                 word |= ((uint64_t)r.name & UINT64_MAX >> (64 - 8 * sizeof(type)))                       \
                         << CAPO_FIELD_SHIFT(offsetof(struct capo_record, name), sizeof(type));
 #include "capo/record_fields.def"
-#undef CAPO_FIELD
         /* atomic: or the compiler gathers them into larger pieces after all */
         __atomic_store_n((capo_record_word *)to + offset / 8, word, __ATOMIC_RELAXED);
 }

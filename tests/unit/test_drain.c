@@ -34,7 +34,6 @@ Test(drain, every_field_comes_back)
                 in[i].t_end -= 1000;
 #define CAPO_FIELD(type, name, kept) cr_assert(in[i].name == out[i].name, "call %u: " #name, i);
 #include "capo/record_fields.def"
-#undef CAPO_FIELD
         }
 }
 

@@ -36,7 +36,6 @@ Test(log_words, frames)
 #define FRAME(id, number, since, meaning) \
         n += sprintf(table + n, "| %s | %d | %d | %s |\n", #id, number, since, meaning);
 #include "capo/log_frames.def"
-#undef FRAME
         shows(table);
         for (unsigned type = 1; type < CAPO_FRAMES; type++)
                 cr_assert(strcmp(capo_frame_name(type), "?"), "type %u has no row", type);
@@ -53,7 +52,6 @@ Test(log_words, record_fields)
 
 #define CAPO_FIELD(type, name, kept) n += sprintf(table + n, "| `%s` | %s | %s |\n", #name, #type, #kept);
 #include "capo/record_fields.def"
-#undef CAPO_FIELD
         shows(table);
 }
 

@@ -22,7 +22,6 @@ Test(record, words_are_the_struct)
                 store_all(&stored, r);
 #define CAPO_FIELD(type, name, kept) cr_assert(stored.name == r.name, #name);
 #include "capo/record_fields.def"
-#undef CAPO_FIELD
                 cr_assert_eq(memcmp(&stored, &r, sizeof r), 0, "a field is not in the list");
         }
 }

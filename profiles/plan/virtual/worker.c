@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/util.h"
 #include "core/base/nccl.h"
 #include "profiles/plan/virtual/cuda_virtual.h"
@@ -101,10 +102,7 @@ int plan_gap(const char *name)
 
 static double now_ms(void)
 {
-        struct timespec t;
-
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+        return (double)capo_clock_mono() * 1e-6;
 }
 
 /* Redirecting the runtime. */
