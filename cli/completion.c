@@ -172,8 +172,7 @@ static int run(void *options, int n, char **shell)
                 for (const struct cli_verb *v = cli_verbs; v->name; v++)
                         fish_verb(v);
         } else {
-                capo_error("completion: expected bash, zsh or fish, found \"%s\"", shell[0]);
-                return CAPO_EXIT_USAGE;
+                return capo_fail(CAPO_EXIT_USAGE, "completion: expected bash, zsh or fish, found \"%s\"", shell[0]);
         }
         return CAPO_EXIT_OK;
 }

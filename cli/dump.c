@@ -264,14 +264,10 @@ static int dump(void *options, int n, char **words)
         const struct options *o = options;
         char why[512];
 
-        if (capo_log_find(words, (size_t)n, &paths, why, sizeof why) < 0) {
-                capo_error("%s", why);
-                return CAPO_EXIT_FAIL;
-        }
-        if (!paths.n) {
-                capo_error("%s holds no logs (*.capo)", words[0]);
-                return CAPO_EXIT_FAIL;
-        }
+        if (capo_log_find(words, (size_t)n, &paths, why, sizeof why) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s", why);
+        if (!paths.n)
+                return capo_fail(CAPO_EXIT_FAIL, "%s holds no logs (*.capo)", words[0]);
         return dump_files(&paths, o->chrome, o->records);
 }
 

@@ -38,9 +38,8 @@ static int group(const struct cli_verb *verb, const char *word)
                         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
                                                  v->name + n + 1);
         }
-        capo_error("%s: expected one of %s; found \"%s\"; capo %s --help", verb->name, names, word ? word : "nothing",
-                   verb->name);
-        return CAPO_EXIT_USAGE;
+        return capo_fail(CAPO_EXIT_USAGE, "%s: expected one of %s; found \"%s\"; capo %s --help", verb->name, names,
+                         word ? word : "nothing", verb->name);
 }
 
 static int run(int argc, char **argv)
@@ -50,10 +49,8 @@ static int run(int argc, char **argv)
 
         if (sub)
                 return cli_run(sub, argc - 1, argv + 1);
-        if (!verb) {
-                capo_error("unknown verb \"%s\"; capo --help lists them", argv[0]);
-                return CAPO_EXIT_USAGE;
-        }
+        if (!verb)
+                return capo_fail(CAPO_EXIT_USAGE, "unknown verb \"%s\"; capo --help lists them", argv[0]);
         if (!verb->command->run && (argc < 2 || argv[1][0] != '-'))
                 return group(verb, argv[1]);
         return cli_run(verb, argc, argv);

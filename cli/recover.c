@@ -42,15 +42,11 @@ static int recover(void *options, int n, char **words)
         _cleanup_free_ char *absolute = NULL;
         int r;
 
-        if (n && !(absolute = realpath(words[0], NULL))) {
-                capo_error("%s: %s", words[0], strerror(errno));
-                return CAPO_EXIT_FAIL;
-        }
+        if (n && !(absolute = realpath(words[0], NULL)))
+                return capo_fail(CAPO_EXIT_FAIL, "%s: %s", words[0], strerror(errno));
         r = capo_segment_find_dead(NULL, absolute, one, run);
-        if (r < 0) {
-                capo_error("%s: %s", CAPO_SEGMENT_DIR, strerror(-r));
-                return CAPO_EXIT_FAIL;
-        }
+        if (r < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s: %s", CAPO_SEGMENT_DIR, strerror(-r));
         if (!run->n)
                 puts("nothing to recover");
         return run->failed ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;

@@ -129,10 +129,10 @@ static int rm(void *options, int n, char **words)
         long long id = strtoll(words[1], &end, 10);
         int r;
 
-        if (*end || end == words[1]) {
-                capo_error("store rm: expected the number of an import (capo store list), found \"%s\"", words[1]);
-                return CAPO_EXIT_USAGE;
-        }
+        if (*end || end == words[1])
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "store rm: expected the number of an import (capo store list), found \"%s\"",
+                                 words[1]);
         r = capo_store_open(words[0], true, &store, why, sizeof why);
         if (r >= 0)
                 r = capo_store_remove(store, id, why, sizeof why);
@@ -149,10 +149,8 @@ static int fit(void *options, int n, char **words)
         _cleanup_free_ char *input = NULL;
         _cleanup_free_ char **line = calloc((size_t)n + 2, sizeof *line);
 
-        if (!line || asprintf(&input, "store:%s", words[0]) < 0) {
-                capo_error("store: out of memory");
-                return CAPO_EXIT_FAIL;
-        }
+        if (!line || asprintf(&input, "store:%s", words[0]) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "store: out of memory");
         line[0] = verb;
         line[1] = input;
         memcpy(line + 2, words + 1, (size_t)(n - 1) * sizeof *line);

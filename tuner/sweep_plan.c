@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
@@ -125,15 +126,11 @@ int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *
                 for (char *item = eq ? strtok_r(eq + 1, "+", &more) : NULL; item; item = strtok_r(NULL, "+", &more)) {
                         int e = !strcmp(field, "drop") ? drop(plan, item, &coll, &log2) : word(plan, &l, field, item);
 
-                        if (e < 0) {
-                                snprintf(why, room, "%s: \"%s\" is not known or out of range", field, item);
-                                return e;
-                        }
+                        if (e < 0)
+                                return capo_why(e, why, room, "%s: \"%s\" is not known or out of range", field, item);
                 }
-                if (!eq) {
-                        snprintf(why, room, "expected key=value, found \"%s\"", field);
-                        return -EINVAL;
-                }
+                if (!eq)
+                        return capo_why(-EINVAL, why, room, "expected key=value, found \"%s\"", field);
         }
         if (!plan->colls)
                 plan->colls = (1u << CAPO_COLLS) - 1;

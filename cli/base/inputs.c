@@ -125,10 +125,8 @@ const struct cli_option cli_label_options[] = {
 
 int cli_inputs_add(struct cli_inputs *inputs, const char *path)
 {
-        if (capo_array_room(&inputs->v, inputs->n, sizeof *inputs->v) < 0) {
-                capo_error("out of memory");
-                return -ENOMEM;
-        }
+        if (capo_array_room(&inputs->v, inputs->n, sizeof *inputs->v) < 0)
+                return capo_fail(-ENOMEM, "out of memory");
         inputs->v[inputs->n++] = (struct cli_input){path, inputs->label};
         return 0;
 }
@@ -249,10 +247,8 @@ static int read_store(const char *path, struct capo_samples *set, char *error, s
         r = read_imports(store, filter_in_force ? filter_in_force : &everything, set, error, room);
         capo_store_close(store);
         set->n_files++;
-        if (r >= 0 && set->n == before) {
-                snprintf(error, room, "%s: no sample in the store passes the filter", path);
-                return -ENODATA;
-        }
+        if (r >= 0 && set->n == before)
+                return capo_why(-ENODATA, error, room, "%s: no sample in the store passes the filter", path);
         return r;
 }
 

@@ -20,10 +20,8 @@ static int completed(const char *path, const struct cli_machine_words *o, struct
         char name[] = "/tmp/capo-topo-XXXXXX";
         int fd = m ? mkstemp(name) : -1, r;
 
-        if (fd < 0) {
-                snprintf(why, room, "%.200s: no temporary file: %s", path, strerror(errno));
-                return -errno;
-        }
+        if (fd < 0)
+                return capo_why(-errno, why, room, "%.200s: no temporary file: %s", path, strerror(errno));
         close(fd);
         r = plan_machine_prepare(path, o->platform, name, m, why, room);
         if (!r)
@@ -60,9 +58,8 @@ int cli_machine_load(const char *verb, const struct cli_machine_words *o, struct
         if (r == -ENOENT && o->platform && !o->topo && cli_topology_find(o->platform, s->path, sizeof s->path) < 0) {
                 char names[512];
 
-                snprintf(why, sizeof why, "platform \"%.64s\" is not known; one of%s", o->platform,
-                         capo_platform_names(true, names, sizeof names));
-                r = -EINVAL;
+                r = capo_why(-EINVAL, why, sizeof why, "platform \"%.64s\" is not known; one of%s", o->platform,
+                             capo_platform_names(true, names, sizeof names));
         }
         if (r == -ENOENT && !*s->path)
                 r = capo_topology_this_machine(o->brick_gbs, t, why, sizeof why);
@@ -73,10 +70,8 @@ int cli_machine_load(const char *verb, const struct cli_machine_words *o, struct
                 r = completed(s->path, o, t, why, sizeof why);
                 s->platform = o->platform;
         }
-        if (r < 0) {
-                capo_error("%s: %s", verb, why);
-                return r;
-        }
+        if (r < 0)
+                return capo_fail(r, "%s: %s", verb, why);
         if (!ends_in_nccl_xml(*t))
                 *s->path = 0;
         return 0;
@@ -87,14 +82,10 @@ int cli_machine_asker(const struct cli_machine_source *source, struct cli_machin
         int r;
 
         memset(out, 0, sizeof *out);
-        if (!*source->path) {
-                snprintf(why, room, "NCCL reads only its own XML; this machine is described otherwise");
-                return -EINVAL;
-        }
-        if (cli_tools_find(out->tools, sizeof out->tools) < 0) {
-                snprintf(why, room, "capo-plan-worker is not installed");
-                return -ENOENT;
-        }
+        if (!*source->path)
+                return capo_why(-EINVAL, why, room, "NCCL reads only its own XML; this machine is described otherwise");
+        if (cli_tools_find(out->tools, sizeof out->tools) < 0)
+                return capo_why(-ENOENT, why, room, "capo-plan-worker is not installed");
         r = cli_libnccl_find(NULL, out->libnccl, sizeof out->libnccl, why, room);
         if (r < 0)
                 return r;

@@ -43,8 +43,7 @@ unsigned cli_options(const struct cli_command *command, struct cli_found found[C
 
 int cli_wrong(const char *verb, const char *name, const char *expected, const char *found)
 {
-        capo_error("%s: --%s: expected %s, found \"%s\"", verb, name, expected, found);
-        return -EINVAL;
+        return capo_fail(-EINVAL, "%s: --%s: expected %s, found \"%s\"", verb, name, expected, found);
 }
 
 /* ---- values: each returns NULL, or what was expected ---- */
@@ -216,10 +215,8 @@ struct words {
 
 static int operand(const struct parser *p, struct words *w, char *word)
 {
-        if (w->n == w->command->most) {
-                capo_error("%s: unexpected \"%s\"; capo %s --help", p->verb, word, p->verb);
-                return -EINVAL;
-        }
+        if (w->n == w->command->most)
+                return capo_fail(-EINVAL, "%s: unexpected \"%s\"; capo %s --help", p->verb, word, p->verb);
         w->v[w->n++] = word;
         return w->command->take ? w->command->take(p->options, word) : 0;
 }
@@ -277,10 +274,8 @@ static int parse(struct parser *p, struct words *w, int argc, char **argv)
         }
         for (int i = optind; i < argc && r == 0; i++)
                 r = operand(p, w, argv[i]);
-        if (r == 0 && w->n < w->command->least) {
-                capo_error("%s: %s; capo %s --help", p->verb, w->command->missing, p->verb);
-                r = -EINVAL;
-        }
+        if (r == 0 && w->n < w->command->least)
+                r = capo_fail(-EINVAL, "%s: %s; capo %s --help", p->verb, w->command->missing, p->verb);
         return r;
 }
 
@@ -293,20 +288,16 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
         struct words w = {command, words, 0};
         int r;
 
-        if (!options || !words) {
-                capo_error("%s: out of memory", verb->name);
-                return CAPO_EXIT_FAIL;
-        }
+        if (!options || !words)
+                return capo_fail(CAPO_EXIT_FAIL, "%s: out of memory", verb->name);
         if (command->defaults)
                 memcpy(options, command->defaults, command->size);
         p.n = cli_options(command, p.found);
         r = parse(&p, &w, argc, argv);
         if (r > 0)
                 cli_help(stdout, verb);
-        if (r == 0 && !command->run) {
-                capo_error("%s: which of its verbs? capo %s --help", verb->name, verb->name);
-                r = -EINVAL;
-        }
+        if (r == 0 && !command->run)
+                r = capo_fail(-EINVAL, "%s: which of its verbs? capo %s --help", verb->name, verb->name);
         if (r == 0)
                 r = command->run(options, (int)w.n, words);
         else

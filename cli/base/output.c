@@ -12,9 +12,8 @@
 
 static int said(const char *path, int error)
 {
-        capo_error("%s: %s", path ? path : "standard output",
-                   error == -EISDIR ? "is a folder, and a file is to be written" : strerror(-error));
-        return error;
+        return capo_fail(error, "%s: %s", path ? path : "standard output",
+                         error == -EISDIR ? "is a folder, and a file is to be written" : strerror(-error));
 }
 
 /* The file to appear in the end, links followed; NULL where it is to be written in place, with *@error 0 or why not. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "capo/env.h"
+#include "capo/msg.h"
 #include "cli/base/plan_tools.h"
 #include "cli/base/where.h"
 #include "profiles/plan/plan.h"
@@ -43,10 +44,10 @@ int cli_libnccl_find(const char *named, char *path, size_t room, char *why, size
         if (!named && !(setting && *setting)) {
                 if (capo_plan_find_libnccl(path, room) == 0)
                         return 0;
-                snprintf(why, why_room,
-                         "no libnccl.so.2 found on this machine; --nccl FILE or CAPO_NCCL names one (pip install "
-                         "nvidia-nccl-cu13 has one)");
-                return -ENOENT;
+                return capo_why(
+                        -ENOENT, why, why_room,
+                        "no libnccl.so.2 found on this machine; --nccl FILE or CAPO_NCCL names one (pip install "
+                        "nvidia-nccl-cu13 has one)");
         }
         named = named ? named : setting;
         r = !realpath(named, resolved) || access(resolved, R_OK) < 0 ? -errno : 0;

@@ -87,11 +87,11 @@ static int parse_colls(struct cli_question *q, enum capo_coll *colls, size_t *n)
                         *n = N_ELEMENTS(order);
                         return 0;
                 }
-                if (coll < 0 || *n == CAPO_COLLS) {
-                        capo_error("--coll %s: expected broadcast, reduce, allgather, reducescatter, allreduce or all",
-                                   word);
-                        return -EINVAL;
-                }
+                if (coll < 0 || *n == CAPO_COLLS)
+                        return capo_fail(
+                                -EINVAL,
+                                "--coll %s: expected broadcast, reduce, allgather, reducescatter, allreduce or all",
+                                word);
                 colls[(*n)++] = (enum capo_coll)coll;
         }
         if (!*n)
@@ -111,10 +111,8 @@ static int make_asks(struct cli_question *q)
         if (!sizes || parse_colls(q, colls, &n_colls) < 0)
                 return -EINVAL;
         n = capo_plan_sizes_parse(q->sizes, sizes, SIZES, why, sizeof why);
-        if (n < 0) {
-                capo_error("--sizes: %s", why);
-                return -EINVAL;
-        }
+        if (n < 0)
+                return capo_fail(-EINVAL, "--sizes: %s", why);
         q->asks = calloc(n_colls * (size_t)n, sizeof *q->asks);
         for (size_t c = 0; q->asks && c < n_colls; c++) {
                 for (long i = 0; i < n; i++)
@@ -144,26 +142,19 @@ static int find_tuner(const struct cli_question *q)
         snprintf(name, sizeof name, "libnccl-tuner-%s.so", q->tuner);
         if (!strchr(q->tuner, '/') && (loads(q->tuner) || loads(name)))
                 return 0;
-        capo_error("--tuner %s: %s", q->tuner, strerror(ENOENT));
-        return -ENOENT;
+        return capo_fail(-ENOENT, "--tuner %s: %s", q->tuner, strerror(ENOENT));
 }
 
 static int find_parts(struct cli_question *q, const char *verb)
 {
         char why[PATH_MAX + 256];
 
-        if (cli_tools_find(q->tools, sizeof q->tools) < 0) {
-                capo_error("%s: capo-plan-worker is missing from this installation", verb);
-                return -ENOENT;
-        }
-        if (cli_libnccl_find(q->nccl, q->libnccl, sizeof q->libnccl, why, sizeof why) < 0) {
-                capo_error("%s: %s", verb, why);
-                return -ENOENT;
-        }
-        if (q->profile && !q->tuner && cli_tuner_find(q->plugin, sizeof q->plugin) < 0) {
-                capo_error("%s: capo's tuner plugin is missing from this installation", verb);
-                return -ENOENT;
-        }
+        if (cli_tools_find(q->tools, sizeof q->tools) < 0)
+                return capo_fail(-ENOENT, "%s: capo-plan-worker is missing from this installation", verb);
+        if (cli_libnccl_find(q->nccl, q->libnccl, sizeof q->libnccl, why, sizeof why) < 0)
+                return capo_fail(-ENOENT, "%s: %s", verb, why);
+        if (q->profile && !q->tuner && cli_tuner_find(q->plugin, sizeof q->plugin) < 0)
+                return capo_fail(-ENOENT, "%s: capo's tuner plugin is missing from this installation", verb);
         if (q->profile && !realpath(q->profile, q->profile_path)) /* a stored profile's name */
                 snprintf(q->profile_path, sizeof q->profile_path, "%s", q->profile);
         return find_tuner(q);
@@ -175,21 +166,16 @@ static int find_machine(struct cli_question *q, const char *verb)
         int n;
 
         if (!q->n_topo && q->platform) {
-                if (cli_topology_find(q->platform, q->stored, sizeof q->stored) < 0) {
-                        capo_error("--platform %s: not one of those that capo plan --help lists", q->platform);
-                        return -EINVAL;
-                }
+                if (cli_topology_find(q->platform, q->stored, sizeof q->stored) < 0)
+                        return capo_fail(-EINVAL, "--platform %s: not one of those that capo plan --help lists",
+                                         q->platform);
                 q->topo[q->n_topo++] = q->stored;
         }
-        if (!q->n_topo) {
-                capo_error("%s: name a machine with --topo or --platform; capo plan --help", verb);
-                return -EINVAL;
-        }
+        if (!q->n_topo)
+                return capo_fail(-EINVAL, "%s: name a machine with --topo or --platform; capo plan --help", verb);
         n = capo_plan_machine_gpus(q->topo[0], q->platform, q->devs, why, sizeof why);
-        if (n < 0) {
-                capo_error("%s", why);
-                return n;
-        }
+        if (n < 0)
+                return capo_fail(n, "%s", why);
         q->n_devs = (size_t)n;
         return 0;
 }

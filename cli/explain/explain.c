@@ -25,10 +25,8 @@ static int load_profile(struct explain *e)
         if (!e->profile_name)
                 return 0;
         if (capo_profile_find(e->profile_name, NULL, e->plan.profile_path, sizeof e->plan.profile_path, &fault) ||
-            capo_profile_load(e->plan.profile_path, &e->profile, &fault)) {
-                capo_error("%s", fault.text);
-                return CAPO_EXIT_FAIL;
-        }
+            capo_profile_load(e->plan.profile_path, &e->profile, &fault))
+                return capo_fail(CAPO_EXIT_FAIL, "%s", fault.text);
         e->plan.profile = e->plan.profile_path;
         return 0;
 }
@@ -38,25 +36,21 @@ static int understand(struct explain *e, char **words)
 {
         e->call = capo_call_find(words[0]);
         e->coll = capo_coll_of_call(e->call);
-        if (!e->call || (e->coll < 0 && !e->log)) {
-                capo_error("explain: \"%s\" is not a call NCCL asks a tuner about: allreduce, broadcast, reduce, "
-                           "allgather, reducescatter",
-                           words[0]);
-                return -EINVAL;
-        }
-        if (capo_size_parse(words[1], &e->bytes)) {
-                capo_error("explain: \"%s\" is not a size, such as 64K or 25M", words[1]);
-                return -EINVAL;
-        }
+        if (!e->call || (e->coll < 0 && !e->log))
+                return capo_fail(-EINVAL,
+                                 "explain: \"%s\" is not a call NCCL asks a tuner about: allreduce, broadcast, reduce, "
+                                 "allgather, reducescatter",
+                                 words[0]);
+        if (capo_size_parse(words[1], &e->bytes))
+                return capo_fail(-EINVAL, "explain: \"%s\" is not a size, such as 64K or 25M", words[1]);
         snprintf(e->size, sizeof e->size, "%s", words[1]);
         e->layout = e->plan.layout && *e->plan.layout ? e->plan.layout : NULL;
         e->shape.allow_modelled = e->plan.allow_modelled;
         if (!e->log && !e->plan.n_topo && !e->plan.platform &&
-            !(e->profile_name && e->shape.n_ranks && e->shape.n_nodes)) {
-                capo_error("explain: name a machine (--platform, --topo), a job's shape with a profile (--ranks, "
-                           "--nodes, --profile) or a recorded job (--log)");
-                return -EINVAL;
-        }
+            !(e->profile_name && e->shape.n_ranks && e->shape.n_nodes))
+                return capo_fail(-EINVAL,
+                                 "explain: name a machine (--platform, --topo), a job's shape with a profile (--ranks, "
+                                 "--nodes, --profile) or a recorded job (--log)");
         return 0;
 }
 

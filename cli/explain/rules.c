@@ -146,10 +146,8 @@ int explain_shape(struct explain *e)
                                                     .tree_gbs = -1}};
         char canonical[CAPO_LAYOUT_TEXT], what[96];
 
-        if (e->layout && capo_layout_canonical(e->layout, canonical, sizeof canonical)) {
-                capo_error("--layout %s: expected ranks per node, such as 3+5", e->layout);
-                return CAPO_EXIT_USAGE;
-        }
+        if (e->layout && capo_layout_canonical(e->layout, canonical, sizeof canonical))
+                return capo_fail(CAPO_EXIT_USAGE, "--layout %s: expected ranks per node, such as 3+5", e->layout);
         capo_shape_fill(&d.shape, e->layout ? canonical : NULL, d.derived, sizeof d.derived, &d.layout_why);
         capo_plan_look_up(e->profile, &d);
         if (e->json) {

@@ -243,14 +243,10 @@ static int run(void *options, int n, char **words)
         struct capo_fault fault;
         int status = CAPO_EXIT_FAIL, n_rules, n_rows, r;
 
-        if (j->models.every && (n || !j->models.n)) {
-                capo_error("fit: --every goes with --model and without inputs");
-                return CAPO_EXIT_USAGE;
-        }
-        if (!n && !j->models.n) {
-                capo_error("fit: no input; capo fit --help");
-                return CAPO_EXIT_USAGE;
-        }
+        if (j->models.every && (n || !j->models.n))
+                return capo_fail(CAPO_EXIT_USAGE, "fit: --every goes with --model and without inputs");
+        if (!n && !j->models.n)
+                return capo_fail(CAPO_EXIT_USAGE, "fit: no input; capo fit --help");
         if (!n)
                 return model_alone(j);
         if (cli_inputs_read(&j->inputs, &j->set) < 0 && !j->set.n) /* what can be read is used */
@@ -259,10 +255,8 @@ static int run(void *options, int n, char **words)
                 return CAPO_EXIT_FAIL;
         j->options.progress = progress;
         cli_inputs_notes(&j->set);
-        if (capo_fit_guard(&j->set, j->options.force) < 0) {
-                capo_error("fit: no memory");
-                return CAPO_EXIT_FAIL;
-        }
+        if (capo_fit_guard(&j->set, j->options.force) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "fit: no memory");
         if (j->runs) {
                 fit_runs(&j->set);
                 return CAPO_EXIT_OK;

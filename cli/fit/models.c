@@ -17,21 +17,17 @@
 
 static int parts(const struct fit_models *m, char *tools, char *libnccl, size_t room)
 {
-        if (cli_tools_find(tools, room) < 0) {
-                capo_error("fit: --model: the planner's parts are neither in the build tree nor in the prefix of this "
-                           "capo");
-                return -1;
-        }
+        if (cli_tools_find(tools, room) < 0)
+                return capo_fail(
+                        -1, "fit: --model: the planner's parts are neither in the build tree nor in the prefix of this "
+                            "capo");
         if (m->libnccl)
                 snprintf(libnccl, room, "%s", m->libnccl);
         else if (capo_plan_find_libnccl(libnccl, room) < 0) {
-                capo_error("fit: --model needs a libnccl.so.2: --libnccl FILE");
-                return -1;
+                return capo_fail(-1, "fit: --model needs a libnccl.so.2: --libnccl FILE");
         }
-        if (!m->topo && !m->platform) {
-                capo_error("fit: --model needs --topo FILE or --platform NAME");
-                return -1;
-        }
+        if (!m->topo && !m->platform)
+                return capo_fail(-1, "fit: --model needs --topo FILE or --platform NAME");
         return 0;
 }
 
@@ -49,16 +45,13 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const 
                 return -1;
         if (!m->topo) {
                 machine.topo = topo;
-                if (cli_topology_find(m->platform, topo, sizeof topo) < 0) {
-                        capo_error("fit: --platform %s: not one of those that capo plan --help lists", m->platform);
-                        return -1;
-                }
+                if (cli_topology_find(m->platform, topo, sizeof topo) < 0)
+                        return capo_fail(-1, "fit: --platform %s: not one of those that capo plan --help lists",
+                                         m->platform);
         }
         for (size_t i = 0; i < m->n; i++) {
-                if (capo_fit_model(fit, &machine, m->alloc[i], options, profile, &done, why, sizeof why) < 0) {
-                        capo_error("fit: --model %s: %s", m->alloc[i], why);
-                        return -1;
-                }
+                if (capo_fit_model(fit, &machine, m->alloc[i], options, profile, &done, why, sizeof why) < 0)
+                        return capo_fail(-1, "fit: --model %s: %s", m->alloc[i], why);
                 *n_rules += done.n_rows > 0;
                 *n_rows += done.n_rows;
                 if (print)
@@ -162,10 +155,8 @@ static int named(struct asking *k, const char *text)
         bool exact = !capo_gpus_counts(text, true);
         int r = capo_alloc_parse(k->machine->t, text, true, &a, why, sizeof why);
 
-        if (r == 0 && a.n_ranks < 2) {
-                snprintf(why, sizeof why, "one GPU has nobody to talk to");
-                r = -EINVAL;
-        }
+        if (r == 0 && a.n_ranks < 2)
+                r = capo_why(-EINVAL, why, sizeof why, "one GPU has nobody to talk to");
         if (r < 0)
                 capo_error("fit: --model %s: %s", text, why);
         else
@@ -235,24 +226,22 @@ static int every(struct asking *k, const char *text)
         int n[2] = {0, 0}, found[2] = {0, 1}, nodes = 0;
 
         if (!x || capo_layout_parse(text, &layout, NULL) < 0 || layout.n_nodes > 2 || layout.n_ranks < 2 ||
-            capo_layout_largest(&layout) > t->n_gpus || t->n_gpus > 16) {
-                capo_error("fit: --every: expected ranks per node of one or two machines of up to 16 GPUs, such as 3 "
-                           "or 3+5, "
-                           "found \"%s\"",
-                           text);
-                return -1;
-        }
+            capo_layout_largest(&layout) > t->n_gpus || t->n_gpus > 16)
+                return capo_fail(
+                        -1,
+                        "fit: --every: expected ranks per node of one or two machines of up to 16 GPUs, such as 3 "
+                        "or 3+5, "
+                        "found \"%s\"",
+                        text);
         for (uint32_t i = 0; i < layout.n_runs; i++) {
                 for (uint32_t c = 0; c < layout.runs[i].nodes; c++)
                         n[nodes++] = (int)layout.runs[i].ranks;
         }
         for (int i = 0; i < nodes; i++) {
                 found[i] = classes_of(t, n[i], x + i * CLASSES, CLASSES);
-                if (found[i] < 0) {
-                        capo_error("fit: --every %s: %s", text,
-                                   found[i] == -E2BIG ? "more than 64 classes" : strerror(-found[i]));
-                        return -1;
-                }
+                if (found[i] < 0)
+                        return capo_fail(-1, "fit: --every %s: %s", text,
+                                         found[i] == -E2BIG ? "more than 64 classes" : strerror(-found[i]));
         }
         if (!k->json)
                 fit_models_line_head(text);
@@ -279,10 +268,9 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
 
         if (parts(m, tools, libnccl, sizeof tools) < 0 || cli_machine_load("fit", &o, &t, &source) < 0)
                 return -1;
-        if (!*source.path) {
-                capo_error("fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
-                return -1;
-        }
+        if (!*source.path)
+                return capo_fail(-1,
+                                 "fit: --model: NCCL reads only its own XML, and this machine is described otherwise");
         asks = make_asks(m->sizes ? m->sizes : "1K..8G*2", &k.n_asks);
         if (!asks)
                 return -1;

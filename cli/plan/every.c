@@ -216,11 +216,9 @@ int plan_every(struct plan_options *o)
         char why[512];
         int r;
 
-        if (o->every > (int)o->q.n_devs || o->every_2 > (int)o->q.n_devs || o->q.n_devs > 32) {
-                capo_error("--every %d: the machine has %zu GPUs", o->every > (int)o->q.n_devs ? o->every : o->every_2,
-                           o->q.n_devs);
-                return CAPO_EXIT_USAGE;
-        }
+        if (o->every > (int)o->q.n_devs || o->every_2 > (int)o->q.n_devs || o->q.n_devs > 32)
+                return capo_fail(CAPO_EXIT_USAGE, "--every %d: the machine has %zu GPUs",
+                                 o->every > (int)o->q.n_devs ? o->every : o->every_2, o->q.n_devs);
         r = splits_ask(&s, why, sizeof why);
         if (r < 0) {
                 capo_error("plan: %s", *why ? why : strerror(-r));

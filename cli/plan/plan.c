@@ -36,8 +36,7 @@ static int print(struct plan_options *o, const struct capo_plan_answer *own, con
         capo_plan_comparison_finish(&c);
         if (agree)
                 return CAPO_EXIT_OK;
-        capo_error("plan: ranks decided differently: such a job hangs or computes nonsense");
-        return CAPO_EXIT_FAIL;
+        return capo_fail(CAPO_EXIT_FAIL, "plan: ranks decided differently: such a job hangs or computes nonsense");
 }
 
 static int ask(struct plan_options *o)
@@ -57,15 +56,12 @@ static int run(void *options, int n, char **words)
         struct plan_options *o = options;
         int status;
 
-        if (o->every && (o->q.profile || o->q.tuner)) {
-                capo_error(
+        if (o->every && (o->q.profile || o->q.tuner))
+                return capo_fail(
+                        CAPO_EXIT_USAGE,
                         "plan: --every shows what NCCL does by itself; ask one allocation with --profile or --tuner");
-                return CAPO_EXIT_USAGE;
-        }
-        if (o->q.alloc && o->q.gpus) {
-                capo_error("plan: --alloc and --gpus say the same thing; give one");
-                return CAPO_EXIT_USAGE;
-        }
+        if (o->q.alloc && o->q.gpus)
+                return capo_fail(CAPO_EXIT_USAGE, "plan: --alloc and --gpus say the same thing; give one");
         for (size_t i = 0; i < 3; i++) {
                 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 

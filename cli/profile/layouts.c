@@ -127,39 +127,29 @@ static int layouts(void *options, int n, char **words)
         m.tools = tools;
         m.libnccl = libnccl;
         m.progress = progress;
-        if (!m.topo && !m.platform) {
-                capo_error("profile layouts: expected --platform or --topo; capo profile layouts --help");
-                return CAPO_EXIT_USAGE;
-        }
-        if (capo_profile_load(words[0], &p, &fault) < 0) {
-                capo_error("%s", fault.text);
-                return CAPO_EXIT_FAIL;
-        }
-        if (p->csv) {
-                capo_error("%s is a CSV, which knows no layouts", p->file);
-                return CAPO_EXIT_FAIL;
-        }
+        if (!m.topo && !m.platform)
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "profile layouts: expected --platform or --topo; capo profile layouts --help");
+        if (capo_profile_load(words[0], &p, &fault) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s", fault.text);
+        if (p->csv)
+                return capo_fail(CAPO_EXIT_FAIL, "%s is a CSV, which knows no layouts", p->file);
         if (!n_pairs)
                 n_pairs = pairs_of(p, pairs, N_ELEMENTS(o->pairs));
-        if (!n_pairs) {
-                capo_error("%s: no rule names a layout of several nodes; --ranks 8/2 says which to list", p->file);
-                return CAPO_EXIT_FAIL;
-        }
+        if (!n_pairs)
+                return capo_fail(CAPO_EXIT_FAIL,
+                                 "%s: no rule names a layout of several nodes; --ranks 8/2 says which to list",
+                                 p->file);
         if (!m.topo) {
-                if (cli_topology_find(m.platform, stored, sizeof stored) < 0) {
-                        capo_error("--platform %s: not one of those that capo plan --help lists", m.platform);
-                        return CAPO_EXIT_FAIL;
-                }
+                if (cli_topology_find(m.platform, stored, sizeof stored) < 0)
+                        return capo_fail(CAPO_EXIT_FAIL, "--platform %s: not one of those that capo plan --help lists",
+                                         m.platform);
                 m.topo = stored;
         }
-        if (cli_tools_find(tools, sizeof tools) < 0) {
-                capo_error("profile: capo-plan-worker is missing from this installation");
-                return CAPO_EXIT_FAIL;
-        }
-        if (cli_libnccl_find(nccl, libnccl, sizeof libnccl, why, sizeof why) < 0) {
-                capo_error("profile: %s", why);
-                return CAPO_EXIT_FAIL;
-        }
+        if (cli_tools_find(tools, sizeof tools) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "profile: capo-plan-worker is missing from this installation");
+        if (cli_libnccl_find(nccl, libnccl, sizeof libnccl, why, sizeof why) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "profile: %s", why);
         for (size_t i = 0; i < 3; i++)
                 signal((const int[]){SIGINT, SIGTERM, SIGHUP}[i], capo_plan_interrupt);
         for (size_t i = 0; i < n_pairs; i++) {
@@ -167,10 +157,8 @@ static int layouts(void *options, int n, char **words)
                 uint32_t before = p->n_layouts;
 
                 r = capo_layouts_make(&m, pairs[i].ranks, pairs[i].nodes, p, &made, why, sizeof why);
-                if (r < 0) {
-                        capo_error("profile: %s", why);
-                        return CAPO_EXIT_FAIL;
-                }
+                if (r < 0)
+                        return capo_fail(CAPO_EXIT_FAIL, "profile: %s", why);
                 capo_info(
                         "%d ranks on %d nodes, NCCL %s: %zu allocations of %zu layouts asked; the table settles %zu of "
                         "the layouts",

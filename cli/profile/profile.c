@@ -66,10 +66,8 @@ static int check_page(struct capo_profile *p)
         struct said said = {.file = p->file};
         int errors = capo_profile_check(p, say, &said);
 
-        if (errors < 0) {
-                capo_error("%s: %s", p->file, strerror(-errors));
-                return CAPO_EXIT_FAIL;
-        }
+        if (errors < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s: %s", p->file, strerror(-errors));
         printf("%s: %u rule%s, %u row%s, digest %s: ", p->file, p->n_rules, p->n_rules == 1 ? "" : "s", p->n_rows,
                p->n_rows == 1 ? "" : "s", p->digest);
         if (said.n[0] + said.n[1] + said.n[2])
@@ -184,14 +182,10 @@ static int match(void *options, int n, char **words)
         struct profile_ask *ask = options;
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
 
-        if (ask->shape.n_ranks < 0) {
-                capo_error("profile: match needs --ranks (and --nodes), or --layout");
-                return CAPO_EXIT_USAGE;
-        }
-        if (ask->one && ask->coll < 0) {
-                capo_error("profile: --bytes needs --coll");
-                return CAPO_EXIT_USAGE;
-        }
+        if (ask->shape.n_ranks < 0)
+                return capo_fail(CAPO_EXIT_USAGE, "profile: match needs --ranks (and --nodes), or --layout");
+        if (ask->one && ask->coll < 0)
+                return capo_fail(CAPO_EXIT_USAGE, "profile: --bytes needs --coll");
         p = load(words[0]);
         return p && profile_show_match(p, ask) == 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }
@@ -234,10 +228,10 @@ static int export(void *options, int n, char **words)
 
         if (!p)
                 return CAPO_EXIT_FAIL;
-        if (!csv && p->csv) {
-                capo_error("%s is a CSV: its lines may overlap, which JSON cannot say; --csv rewrites it", p->file);
-                return CAPO_EXIT_FAIL;
-        }
+        if (!csv && p->csv)
+                return capo_fail(CAPO_EXIT_FAIL,
+                                 "%s is a CSV: its lines may overlap, which JSON cannot say; --csv rewrites it",
+                                 p->file);
         r = csv ? capo_profile_write_csv(p, stdout, stderr) : capo_profile_write(p, stdout);
         if (r < 0)
                 capo_error("%s: %s", p->file, strerror(-r));

@@ -167,10 +167,9 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
         n = capo_match(p, &ask->shape, &holding);
         n_all = capo_match(p, NULL, &all);
         r = n < 0 || n_all < 0 ? -1 : capo_tables_new(p, &ask->shape, &tables);
-        if (r < 0) {
-                capo_error("%s: out of memory, or more conditions on single calls than can be compiled", p->file);
-                return r;
-        }
+        if (r < 0)
+                return capo_fail(r, "%s: out of memory, or more conditions on single calls than can be compiled",
+                                 p->file);
         for (int i = 0; i < n; i++) {
                 const struct capo_rule *rule = &p->rules[holding[i]];
                 _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new(PROFILE_COLUMNS);

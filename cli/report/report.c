@@ -204,16 +204,12 @@ static int run(void *options, int n, char **words)
 
         o->args = words;
         o->n_args = n;
-        if (capo_log_find(o->args, (size_t)o->n_args, &paths, why, sizeof why) < 0) {
-                capo_error("%s", why);
-                return CAPO_EXIT_FAIL;
-        }
+        if (capo_log_find(o->args, (size_t)o->n_args, &paths, why, sizeof why) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s", why);
         if (o->recover && recover(&paths)) {
                 capo_log_paths_finish(&paths);
-                if (capo_log_find(o->args, (size_t)o->n_args, &paths, why, sizeof why) < 0) {
-                        capo_error("%s", why);
-                        return CAPO_EXIT_FAIL;
-                }
+                if (capo_log_find(o->args, (size_t)o->n_args, &paths, why, sizeof why) < 0)
+                        return capo_fail(CAPO_EXIT_FAIL, "%s", why);
         }
         if (make(&r, o, &paths) < 0)
                 return CAPO_EXIT_FAIL;

@@ -26,16 +26,14 @@ int run_allocation(const struct run *run)
 
         if (!run->topo && !run->platform && !gpus)
                 return 0;
-        if (!(run->topo || run->platform) || !gpus || (run->gpus && run->alloc)) {
-                capo_error("run: --gpus or --alloc and --topo or --platform go together: which GPUs of which machine");
-                return CAPO_EXIT_USAGE;
-        }
+        if (!(run->topo || run->platform) || !gpus || (run->gpus && run->alloc))
+                return capo_fail(
+                        CAPO_EXIT_USAGE,
+                        "run: --gpus or --alloc and --topo or --platform go together: which GPUs of which machine");
         if (cli_machine_load("run", &o, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
-        if (capo_alloc_parse(t, gpus, !run->gpus, &a, why, sizeof why) < 0) {
-                capo_error("run: %s", why);
-                return CAPO_EXIT_FAIL;
-        }
+        if (capo_alloc_parse(t, gpus, !run->gpus, &a, why, sizeof why) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "run: %s", why);
         if (capo_class_name(t, &a, class, sizeof class) == 0)
                 run_setenv(CAPO_ENV_class_name, class);
         capo_alloc_layout(&a, &layout);

@@ -233,14 +233,10 @@ static int set_profile(const struct run *run, char **command, const char *librar
         if ((strcmp(run->profile, "auto")
                      ? capo_profile_find(run->profile, *shipped ? shipped : NULL, path, sizeof path, &fault)
                      : capo_profile_auto(*shipped ? shipped : NULL, NULL, path, sizeof path, &fault)) ||
-            !realpath(path, absolute) || capo_profile_load(absolute, &profile, &fault)) {
-                capo_error("%s", fault.text);
-                return -EINVAL;
-        }
-        if (capo_layout_from_launcher(capo_getenv, NULL, &launch) == -EINVAL) {
-                capo_error("%s", launch.said);
-                return -EINVAL;
-        }
+            !realpath(path, absolute) || capo_profile_load(absolute, &profile, &fault))
+                return capo_fail(-EINVAL, "%s", fault.text);
+        if (capo_layout_from_launcher(capo_getenv, NULL, &launch) == -EINVAL)
+                return capo_fail(-EINVAL, "%s", launch.said);
         if (*launch.said)
                 capo_warn("%s", launch.said);
         capo_env_read(&env);
@@ -271,8 +267,7 @@ int run_library(char *path, size_t room)
 {
         if (!cli_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", path, room))
                 return 0;
-        capo_error("libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
-        return -ENOENT;
+        return capo_fail(-ENOENT, "libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
 }
 
 int run_exec(const struct run *run, char **command)
@@ -288,10 +283,8 @@ int run_exec(const struct run *run, char **command)
         else
                 default_dir(dir, sizeof dir);
         r = make_dir(dir, path, sizeof path, &before);
-        if (r < 0) {
-                capo_error("%s: cannot be used for logs: %s", dir, strerror(-r));
-                return CAPO_EXIT_FAIL;
-        }
+        if (r < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s: cannot be used for logs: %s", dir, strerror(-r));
         run_setenv(CAPO_ENV_dir, path);
         r = run_allocation(run);
         if (r) {

@@ -36,10 +36,8 @@ static int append(struct sweep *s, const char *format, const char *a, const char
 {
         size_t n = strlen(s->plan);
 
-        if (snprintf(s->plan + n, sizeof s->plan - n, format, n ? " " : "", a, b) >= (int)(sizeof s->plan - n)) {
-                capo_error("sweep: too much to say in one plan");
-                return -EINVAL;
-        }
+        if (snprintf(s->plan + n, sizeof s->plan - n, format, n ? " " : "", a, b) >= (int)(sizeof s->plan - n))
+                return capo_fail(-EINVAL, "sweep: too much to say in one plan");
         return 0;
 }
 
@@ -198,10 +196,8 @@ static int refine(struct sweep *s, const struct capo_sweep_plan *plan)
         static uint8_t lost[CAPO_COLLS][64][CAPO_SWEEP_CANDIDATES + 1], won[CAPO_COLLS][64][CAPO_SWEEP_CANDIDATES + 1];
         int e = cli_input_read(s->refine, NULL, &set) < 0 ? -EINVAL : 0, n = 0;
 
-        if (e == 0 && capo_fit_make(&set, &options, &fit, &fault) < 0) {
-                capo_error("sweep: --refine %s: %s", s->refine, fault.text);
-                e = -EINVAL;
-        }
+        if (e == 0 && capo_fit_make(&set, &options, &fit, &fault) < 0)
+                e = capo_fail(-EINVAL, "sweep: --refine %s: %s", s->refine, fault.text);
         for (int i = 0; e == 0 && i < fit->n_series; i++) {
                 const struct capo_fit_series *f = &fit->series[i];
                 int coll = capo_coll_of_call(f->call);
@@ -249,19 +245,17 @@ static int finish_plan(struct sweep *s)
 
         if (s->seconds > 0) {
                 rate = s->refine ? calls_per_second(s->refine) : 0;
-                if (rate <= 0) {
-                        capo_error("sweep: --seconds needs earlier logs of this job (--refine DIR) to tell how many "
-                                   "calls that is; or say --calls N");
-                        return -EINVAL;
-                }
+                if (rate <= 0)
+                        return capo_fail(
+                                -EINVAL,
+                                "sweep: --seconds needs earlier logs of this job (--refine DIR) to tell how many "
+                                "calls that is; or say --calls N");
                 snprintf(calls, sizeof calls, "%.0f", fmax(1, rate * s->seconds));
                 if (append(s, "%scalls=%s", calls, "") < 0)
                         return -EINVAL;
         }
-        if (capo_sweep_plan_parse(s->plan, &plan, why, sizeof why) < 0) {
-                capo_error("sweep: %s", why);
-                return -EINVAL;
-        }
+        if (capo_sweep_plan_parse(s->plan, &plan, why, sizeof why) < 0)
+                return capo_fail(-EINVAL, "sweep: %s", why);
         if (s->refine && refine(s, &plan) < 0)
                 return -EINVAL;
         if (!s->plan[0])
@@ -274,10 +268,9 @@ static int run(void *options, int n, char **words)
         struct sweep *s = options;
         char library[PATH_MAX];
 
-        if (!n && !s->print) {
-                capo_error("sweep: no command given, expected -- COMMAND [ARG...]; capo sweep --help");
-                return CAPO_EXIT_USAGE;
-        }
+        if (!n && !s->print)
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "sweep: no command given, expected -- COMMAND [ARG...]; capo sweep --help");
         if (finish_plan(s) < 0)
                 return CAPO_EXIT_FAIL;
         if (s->print) {

@@ -69,10 +69,8 @@ static int one(const struct topo_options *o, struct capo_topology *t, const stru
         char why[1600] = "out of memory", said[1024];
         int r = allocation(o, t, &a, said, sizeof said, why, sizeof why), status = CAPO_EXIT_OK;
 
-        if (r < 0) {
-                capo_error("topo: %s", why);
-                return CAPO_EXIT_FAIL;
-        }
+        if (r < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "topo: %s", why);
         r = capo_ceilings(t, &a, CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &c);
         if (!r && o->ask_nccl)
                 topo_ask(s, t, &a, &nccl); /* the page says why not */
@@ -96,10 +94,8 @@ static int run(void *options, int n, char **words)
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         struct cli_machine_source s;
 
-        if (o->gpus && o->alloc) {
-                capo_error("topo: only one of --gpus and --alloc");
-                return CAPO_EXIT_USAGE;
-        }
+        if (o->gpus && o->alloc)
+                return capo_fail(CAPO_EXIT_USAGE, "topo: only one of --gpus and --alloc");
         if (cli_machine_load("topo", &o->machine, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
         return one(o, t, &s);

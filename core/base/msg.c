@@ -13,20 +13,17 @@ void capo_msg_set_level(enum capo_level last)
         last_level = last;
 }
 
-void capo_msg(enum capo_level level, const char *format, ...)
+static void print(enum capo_level level, const char *format, va_list args)
 {
         static const char *const prefix[] = {"capo: ", "capo: warning: ", "capo: ", "capo: debug: "};
         int saved = errno;
         char line[1024];
-        va_list args;
         int n, m;
 
         if (level > last_level)
                 return;
         n = snprintf(line, sizeof line, "%s", prefix[level]);
-        va_start(args, format);
         m = vsnprintf(line + n, sizeof line - n - 1, format, args);
-        va_end(args);
         if (m > 0)
                 n += m;
         if (n > (int)sizeof line - 2) /* cut rather than lost */
@@ -36,4 +33,33 @@ void capo_msg(enum capo_level level, const char *format, ...)
                 /* stderr is closed: there is nobody to tell */
         }
         errno = saved;
+}
+
+void capo_msg(enum capo_level level, const char *format, ...)
+{
+        va_list args;
+
+        va_start(args, format);
+        print(level, format, args);
+        va_end(args);
+}
+
+int capo_fail(int rc, const char *format, ...)
+{
+        va_list args;
+
+        va_start(args, format);
+        print(CAPO_ERROR, format, args);
+        va_end(args);
+        return rc;
+}
+
+int capo_why(int rc, char *why, size_t room, const char *format, ...)
+{
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(why, room, format, args);
+        va_end(args);
+        return rc;
 }

@@ -386,19 +386,16 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                 if (stat(args[i], &st) < 0) {
                         r = -errno;
                         folder = numbered(args[i], &number);
-                        if (folder && (r = add_folder(folder, number, out)) == -ENOENT) {
-                                snprintf(why, why_size, "%s: there is no job %lu in that folder", args[i], number);
-                                return r;
-                        }
+                        if (folder && (r = add_folder(folder, number, out)) == -ENOENT)
+                                return capo_why(r, why, why_size, "%s: there is no job %lu in that folder", args[i],
+                                                number);
                 } else if (S_ISDIR(st.st_mode)) {
                         r = add_folder(args[i], 0, out);
                 } else {
                         r = add(&out->path, &out->n, strdup(args[i]));
                 }
-                if (r < 0) {
-                        snprintf(why, why_size, "%s: %s", args[i], strerror(-r));
-                        return r;
-                }
+                if (r < 0)
+                        return capo_why(r, why, why_size, "%s: %s", args[i], strerror(-r));
         }
         return drop_copies(out);
 }

@@ -20,6 +20,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "capo/msg.h"
 #include "core/log/read.h"
 #include "core/base/util.h"
 
@@ -87,30 +88,23 @@ static const unsigned char *look(struct capo_log *log, uint64_t offset, size_t n
 
 static int check_header(const struct capo_log_header *h, uint64_t file_size, char *why, size_t why_size)
 {
-        if (memcmp(h->magic, CAPO_LOG_MAGIC, sizeof h->magic) != 0) {
-                snprintf(why, why_size, "is not a capo log");
-                return -EBADMSG;
-        }
-        if (h->order == __builtin_bswap32(CAPO_LOG_ORDER)) {
-                snprintf(why, why_size, "was written on a machine of the other byte order; read it there");
-                return -EPROTO;
-        }
-        if (h->order != CAPO_LOG_ORDER) {
-                snprintf(why, why_size, "damaged at byte 8: expected the byte order mark, found 0x%08x", h->order);
-                return -EBADMSG;
-        }
-        if (h->min_reader > CAPO_LOG_VERSION) {
-                snprintf(why, why_size,
-                         "is of log version %u, which needs a capo that reads version %u; this one reads up to %u",
-                         h->version, h->min_reader, CAPO_LOG_VERSION);
-                return -EPROTO;
-        }
+        if (memcmp(h->magic, CAPO_LOG_MAGIC, sizeof h->magic) != 0)
+                return capo_why(-EBADMSG, why, why_size, "is not a capo log");
+        if (h->order == __builtin_bswap32(CAPO_LOG_ORDER))
+                return capo_why(-EPROTO, why, why_size,
+                                "was written on a machine of the other byte order; read it there");
+        if (h->order != CAPO_LOG_ORDER)
+                return capo_why(-EBADMSG, why, why_size,
+                                "damaged at byte 8: expected the byte order mark, found 0x%08x", h->order);
+        if (h->min_reader > CAPO_LOG_VERSION)
+                return capo_why(
+                        -EPROTO, why, why_size,
+                        "is of log version %u, which needs a capo that reads version %u; this one reads up to %u",
+                        h->version, h->min_reader, CAPO_LOG_VERSION);
         if (h->header_size < sizeof *h || h->header_size > 65536 || h->header_size % 8 || h->header_size > file_size ||
-            h->version == 0) {
-                snprintf(why, why_size, "damaged at byte 12: version %u, header of %u bytes", h->version,
-                         h->header_size);
-                return -EBADMSG;
-        }
+            h->version == 0)
+                return capo_why(-EBADMSG, why, why_size, "damaged at byte 12: version %u, header of %u bytes",
+                                h->version, h->header_size);
         return 0;
 }
 
@@ -126,29 +120,22 @@ int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why
         log->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hang us */
         if (log->fd < 0 || fstat(log->fd, &st) < 0) {
                 r = -errno;
-                snprintf(why, why_size, "%s", strerror(-r));
-                return r;
+                return capo_why(r, why, why_size, "%s", strerror(-r));
         }
-        if (!S_ISREG(st.st_mode)) {
-                snprintf(why, why_size, "is not a regular file");
-                return -EBADMSG;
-        }
+        if (!S_ISREG(st.st_mode))
+                return capo_why(-EBADMSG, why, why_size, "is not a regular file");
         log->size = (uint64_t)st.st_size;
-        if (log->size < sizeof log->header) {
-                snprintf(why, why_size, log->size ? "is not a capo log (%llu bytes)" : "is empty",
-                         (unsigned long long)log->size);
-                return -EBADMSG;
-        }
+        if (log->size < sizeof log->header)
+                return capo_why(-EBADMSG, why, why_size, log->size ? "is not a capo log (%llu bytes)" : "is empty",
+                                (unsigned long long)log->size);
         log->path = strdup(path);
         log->room = WINDOW;
         log->window = aligned_alloc(4096, log->room);
         if (!log->path || !log->window)
                 return -ENOMEM;
         bytes = look(log, 0, sizeof log->header, &r);
-        if (!bytes) {
-                snprintf(why, why_size, "%s", strerror(-r));
-                return r;
-        }
+        if (!bytes)
+                return capo_why(r, why, why_size, "%s", strerror(-r));
         memcpy(&log->header, bytes, sizeof log->header);
         r = check_header(&log->header, log->size, why, why_size);
         if (r < 0)

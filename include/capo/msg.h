@@ -15,6 +15,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 enum capo_level { CAPO_ERROR, CAPO_WARN, CAPO_INFO, CAPO_DEBUG };
 
@@ -27,6 +28,12 @@ void capo_msg_set_level(enum capo_level last);
 #define capo_warn(...)  capo_msg(CAPO_WARN, __VA_ARGS__)
 #define capo_info(...)  capo_msg(CAPO_INFO, __VA_ARGS__)
 #define capo_debug(...) capo_msg(CAPO_DEBUG, __VA_ARGS__)
+
+/** capo_fail() - capo_error(), and @rc to return: return capo_fail(-EINVAL, "..."). */
+int capo_fail(int rc, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** capo_why() - the reason into @why for whoever asked to say, and @rc to return. */
+int capo_why(int rc, char *why, size_t room, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 #define capo_warn_once(...)                                  \
         do {                                                 \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/size.h"
@@ -144,14 +145,13 @@ static int mixed_units(const struct capo_fit_maker *m, const struct capo_fit_ser
                             x->candidate == y->candidate)
                                 v[n++] = fabs(y->value - x->value);
                 }
-                if (capo_median(v, n) > log(100)) {
-                        snprintf(fault->text, sizeof fault->text,
-                                 "mixed units? times in %s:%u and %s:%u differ by a factor of %.0f at most sizes, for "
-                                 "the same choice",
-                                 runs[a->run].source, runs[a->run].line, runs[b->run].source, runs[b->run].line,
-                                 exp(capo_median(v, n)));
-                        e = -EINVAL;
-                }
+                if (capo_median(v, n) > log(100))
+                        e = capo_why(
+                                -EINVAL, fault->text, sizeof fault->text,
+                                "mixed units? times in %s:%u and %s:%u differ by a factor of %.0f at most sizes, for "
+                                "the same choice",
+                                runs[a->run].source, runs[a->run].line, runs[b->run].source, runs[b->run].line,
+                                exp(capo_median(v, n)));
         }
         free(v);
         return e;
@@ -169,14 +169,14 @@ static int contradiction(const struct capo_fit_maker *m, const struct capo_fit_s
                         continue;
                 if (a->candidate == 0 && a->ran && b->ran && a->ran != b->ran && a->run != b->run) {
                         capo_size_print(s->points[a->point].bytes, size, sizeof size);
-                        snprintf(fault->text, sizeof fault->text,
-                                 "contradicting labels: for %s %s NCCL chose %s %s in %s:%u, %s %s in %s:%u, and "
-                                 "neither says what was forced; --algo and --proto before a file do",
-                                 capo_call_name(s->call), size, capo_algo_name(CAPO_ALGO_OF(a->ran)),
-                                 capo_proto_name(CAPO_PROTO_OF(a->ran)), runs[a->run].source, runs[a->run].line,
-                                 capo_algo_name(CAPO_ALGO_OF(b->ran)), capo_proto_name(CAPO_PROTO_OF(b->ran)),
-                                 runs[b->run].source, runs[b->run].line);
-                        return -EINVAL;
+                        return capo_why(
+                                -EINVAL, fault->text, sizeof fault->text,
+                                "contradicting labels: for %s %s NCCL chose %s %s in %s:%u, %s %s in %s:%u, and "
+                                "neither says what was forced; --algo and --proto before a file do",
+                                capo_call_name(s->call), size, capo_algo_name(CAPO_ALGO_OF(a->ran)),
+                                capo_proto_name(CAPO_PROTO_OF(a->ran)), runs[a->run].source, runs[a->run].line,
+                                capo_algo_name(CAPO_ALGO_OF(b->ran)), capo_proto_name(CAPO_PROTO_OF(b->ran)),
+                                runs[b->run].source, runs[b->run].line);
                 }
         }
         return mixed_units(m, s, fault);

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
@@ -182,12 +183,11 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                                                     .ran = s->ran,
                                                     .ran_channels = s->ran_channels};
         }
-        if (n == 0) {
-                snprintf(fault->text, sizeof fault->text,
-                         "no samples of a collective that a tuner decides (all-reduce, all-gather, reduce-scatter, "
-                         "broadcast, reduce) whose choice is certain; capo fit --runs says what was made of each run");
-                return -ENODATA;
-        }
+        if (n == 0)
+                return capo_why(
+                        -ENODATA, fault->text, sizeof fault->text,
+                        "no samples of a collective that a tuner decides (all-reduce, all-gather, reduce-scatter, "
+                        "broadcast, reduce) whose choice is certain; capo fit --runs says what was made of each run");
         if (o->progress)
                 o->progress("sorting", 0.1, o->user);
         qsort(items, n, sizeof *items, by_what);

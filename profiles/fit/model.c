@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "profiles/fit/model.h"
@@ -168,16 +169,12 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
         int used = 0, e = 0;
 
         *out = (struct capo_fit_modelled){0};
-        if (capo_layout_parse(layout, &wanted, NULL) < 0) {
-                snprintf(why, room, "\"%s\": expected ranks per node, such as 3+5", layout);
-                return -EINVAL;
-        }
+        if (capo_layout_parse(layout, &wanted, NULL) < 0)
+                return capo_why(-EINVAL, why, room, "\"%s\": expected ranks per node, such as 3+5", layout);
         capo_layout_print(&wanted, canonical, sizeof canonical);
         for (int i = 0; i < fit->n_series; i++) {
-                if (!strcmp(fit->series[i].like.layout, canonical)) {
-                        snprintf(why, room, "%s was measured: its rules are", canonical);
-                        return -EEXIST;
-                }
+                if (!strcmp(fit->series[i].like.layout, canonical))
+                        return capo_why(-EEXIST, why, room, "%s was measured: its rules are", canonical);
         }
         for (int i = 0; i < fit->n_series && e == 0; i++) {
                 const struct capo_fit_series *s = &fit->series[i];
@@ -216,11 +213,10 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
                 capo_plan_answer_finish(&here);
                 capo_plan_answer_finish(&there);
         }
-        if (e == 0 && !used) {
-                snprintf(why, room,
-                         "nothing measured that the model could be corrected by: a sweep on an allocation with known "
-                         "layout");
-                return -ENODATA;
-        }
+        if (e == 0 && !used)
+                return capo_why(
+                        -ENODATA, why, room,
+                        "nothing measured that the model could be corrected by: a sweep on an allocation with known "
+                        "layout");
         return e;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/util.h"
 #include "profiles/fragment/fragment.h"
 #include "profiles/machine/gpus.h"
@@ -74,11 +75,9 @@ static int number_nodes(struct capo_alloc *a, const struct capo_gpu_place *place
                 bool new = !i || places[i].node != places[i - 1].node;
 
                 for (int k = 0; new &&k < i; k++) {
-                        if (places[k].node == places[i].node) {
-                                snprintf(why, room, "allocation \"%.80s\": machine %d is there twice", text,
-                                         places[i].node);
-                                return -EINVAL;
-                        }
+                        if (places[k].node == places[i].node)
+                                return capo_why(-EINVAL, why, room, "allocation \"%.80s\": machine %d is there twice",
+                                                text, places[i].node);
                 }
                 a->n_nodes += new;
                 a->ranks[i] = (struct capo_alloc_rank){a->n_nodes - 1, places[i].gpu};

@@ -32,6 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/util.h"
 #include "core/base/nccl.h"
 #include "profiles/fragment/formula.h"
@@ -367,11 +368,9 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         snprintf(why, room, "out of memory");
         out->cost = calloc(n_asks + 1, sizeof *out->cost);
         r = v && all && out->cost ? 0 : -ENOMEM;
-        if (r == 0 && a->n_ranks > CAPO_PLAN_RANKS_MAX) {
-                snprintf(why, room, "%d ranks are more than the %d that can be asked about", a->n_ranks,
-                         CAPO_PLAN_RANKS_MAX);
-                r = -EINVAL;
-        }
+        if (r == 0 && a->n_ranks > CAPO_PLAN_RANKS_MAX)
+                r = capo_why(-EINVAL, why, room, "%d ranks are more than the %d that can be asked about", a->n_ranks,
+                             CAPO_PLAN_RANKS_MAX);
         if (r < 0) {
                 fragment_model_finish(out);
                 return r;
@@ -396,9 +395,8 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         if (out->nccl.rows[n_asks].n_algo) {
                 r = look(v, why, room);
         } else {
-                snprintf(why, room, "NCCL %d.%d gives a tuner no cost table; 2.22 and later do",
-                         out->nccl.version / 10000, out->nccl.version / 100 % 100);
-                r = -ENOTSUP;
+                r = capo_why(-ENOTSUP, why, room, "NCCL %d.%d gives a tuner no cost table; 2.22 and later do",
+                             out->nccl.version / 10000, out->nccl.version / 100 % 100);
         }
         if (r == 0) {
                 correct(out, v, out->nccl.rows + n_asks);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/profile/find.h"
 #include "core/base/util.h"
 #include "profiles/launch/profile_auto.h"
@@ -99,11 +100,9 @@ int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t 
         bool found = false;
         const char *what;
 
-        if (n_gpus == 0) {
-                snprintf(fault->text, sizeof fault->text,
-                         "profile auto: no NVIDIA GPU on this machine; name a profile (capo profile list)");
-                return -ENODEV;
-        }
+        if (n_gpus == 0)
+                return capo_why(-ENODEV, fault->text, sizeof fault->text,
+                                "profile auto: no NVIDIA GPU on this machine; name a profile (capo profile list)");
         squeeze(model, plain, sizeof plain);
         for (unsigned i = 0; !found && capo_profile_folder(i, shipped, folder, sizeof folder, &what); i++) {
                 struct dirent **names;
@@ -125,8 +124,7 @@ int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t 
         }
         if (found)
                 return 0;
-        snprintf(fault->text, sizeof fault->text,
-                 "profile auto: no stored profile is for %d x %s; capo profile list shows what there is", n_gpus,
-                 model);
-        return -ENOENT;
+        return capo_why(-ENOENT, fault->text, sizeof fault->text,
+                        "profile auto: no stored profile is for %d x %s; capo profile list shows what there is", n_gpus,
+                        model);
 }

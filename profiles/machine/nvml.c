@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/util.h"
 #include "profiles/machine/nvml.h"
 
@@ -70,8 +71,7 @@ static const struct {
 
 static int failed(int result, const char *what, char *why, size_t room)
 {
-        snprintf(why, room, "NVML: %s: %s", what, nv.ErrorString(result));
-        return -EIO;
+        return capo_why(-EIO, why, room, "NVML: %s: %s", what, nv.ErrorString(result));
 }
 
 static void read_slices(device d, int gpu, struct capo_nvml *out)
@@ -164,10 +164,8 @@ int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
         int r;
 
         memset(out, 0, sizeof *out);
-        if (!library) {
-                snprintf(why, room, "there is no libnvidia-ml.so.1 here");
-                return -ENOENT;
-        }
+        if (!library)
+                return capo_why(-ENOENT, why, room, "there is no libnvidia-ml.so.1 here");
         for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
                 *(void **)functions[i].where = dlsym(library, functions[i].name);
                 if (!*(void **)functions[i].where && functions[i].group == NEEDED) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
 #include "profiles/machine/topology_build.h"
@@ -21,15 +22,13 @@ int capo_topology_read(const char *path, unsigned flags, double brick_gbs, struc
         if (!f) {
                 int r = -errno;
 
-                snprintf(why, room, "%s: %s", path, strerror(-r));
-                return r;
+                return capo_why(r, why, room, "%s: %s", path, strerror(-r));
         }
         n = fread(head, 1, sizeof head - 1, f);
         if (ferror(f)) {
                 int r = errno ? -errno : -EIO;
 
-                snprintf(why, room, "%s: %s", path, strerror(-r));
-                return r;
+                return capo_why(r, why, room, "%s: %s", path, strerror(-r));
         }
         head[n] = 0;
         if (n && !strchr("<", head[strspn(head, " \t\r\n\xef\xbb\xbf")]))

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
@@ -23,8 +24,7 @@ int topology_build_begin(struct topology_build *b, const char *name, unsigned fl
         if (!b->t || !(b->t->name = strdup(strcmp(name, "-") ? name : "standard input"))) {
                 free(b->t);
                 b->t = NULL;
-                snprintf(why, room, "%s: out of memory", name);
-                return -ENOMEM;
+                return capo_why(-ENOMEM, why, room, "%s: out of memory", name);
         }
         return 0;
 }

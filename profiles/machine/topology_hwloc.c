@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/util.h"
 #include "profiles/machine/topology_build.h"
 
@@ -300,10 +301,8 @@ int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, stru
         size_t size = 0;
         int r;
 
-        if (path && (r = read_xml(path, &text, &size)) < 0) {
-                snprintf(why, room, "%s: %s", path, strerror(-r));
-                return r;
-        }
+        if (path && (r = read_xml(path, &text, &size)) < 0)
+                return capo_why(r, why, room, "%s: %s", path, strerror(-r));
         r = topology_build_begin(&b, name, flags, brick_gbs, why, room);
         if (r < 0)
                 return r;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/util.h"
 #include "profiles/machine/topology_build.h"
 
@@ -245,8 +246,7 @@ int topology_read_smi(const char *path, unsigned flags, double brick_gbs, struct
 
         if (!f || !m) {
                 r = f ? -ENOMEM : -errno;
-                snprintf(why, room, "%s: %s", path, strerror(-r));
-                return r;
+                return capo_why(r, why, room, "%s: %s", path, strerror(-r));
         }
         r = topology_build_begin(&b, path, flags, brick_gbs, why, room);
         if (r < 0)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "capo/msg.h"
 #include "core/base/util.h"
 #include "profiles/machine/visible.h"
 
@@ -157,14 +158,13 @@ static int entry(struct finder *f, const char *word, bool by_bus, char *why, siz
                 for (int k = 0; k < n; k++)
                         uuids |= *list[k].uuid;
                 i = match(list, n, word);
-                if (i < 0 && !uuids) {
-                        snprintf(why, room,
-                                 "CUDA_VISIBLE_DEVICES names %.80s, but the %s of this machine are not known here: %s",
-                                 word, slice ? "MIG slices" : "UUIDs of the GPUs",
-                                 slice ? "MIG is off, or libnvidia-ml.so.1 is missing; name GPUs with --gpus"
-                                       : "libnvidia-ml.so.1 is missing; name GPUs with --gpus");
-                        return -EINVAL;
-                }
+                if (i < 0 && !uuids)
+                        return capo_why(
+                                -EINVAL, why, room,
+                                "CUDA_VISIBLE_DEVICES names %.80s, but the %s of this machine are not known here: %s",
+                                word, slice ? "MIG slices" : "UUIDs of the GPUs",
+                                slice ? "MIG is off, or libnvidia-ml.so.1 is missing; name GPUs with --gpus"
+                                      : "libnvidia-ml.so.1 is missing; name GPUs with --gpus");
                 if (i == -2)
                         say(f->out, "%.80s is the beginning of several UUIDs: CUDA ends its list there", word);
                 else if (i < 0)
@@ -180,13 +180,11 @@ static int entry(struct finder *f, const char *word, bool by_bus, char *why, siz
                         say(f->out, "\"%.80s\" is no GPU here: CUDA ends its list there", word);
                 return 0;
         }
-        if (!by_bus && models_differ(f)) {
-                snprintf(why, room,
-                         "CUDA_VISIBLE_DEVICES=%.40s counts GPUs the fastest first, and they differ here: set "
-                         "CUDA_DEVICE_ORDER=PCI_BUS_ID, use UUIDs, or name GPUs with --gpus",
-                         word);
-                return -EINVAL;
-        }
+        if (!by_bus && models_differ(f))
+                return capo_why(-EINVAL, why, room,
+                                "CUDA_VISIBLE_DEVICES=%.40s counts GPUs the fastest first, and they differ here: set "
+                                "CUDA_DEVICE_ORDER=PCI_BUS_ID, use UUIDs, or name GPUs with --gpus",
+                                word);
         take(f, &list[dev], word);
         return 1;
 }
@@ -196,16 +194,13 @@ static int finish(const struct finder *f, const char *list, char *why, size_t ro
         struct capo_visible *v = f->out;
         int slices = 0;
 
-        if (!v->n) {
-                snprintf(why, room,
-                         "CUDA_VISIBLE_DEVICES=%.80s leaves no GPU of this machine; name GPUs with --gpus%s%s", list,
-                         *v->said ? "; " : "", v->said);
-                return -EINVAL;
-        }
-        if (f->taken_twice) {
-                snprintf(why, room, "CUDA_VISIBLE_DEVICES=%.80s names a device twice: CUDA shows none then", list);
-                return -EINVAL;
-        }
+        if (!v->n)
+                return capo_why(-EINVAL, why, room,
+                                "CUDA_VISIBLE_DEVICES=%.80s leaves no GPU of this machine; name GPUs with --gpus%s%s",
+                                list, *v->said ? "; " : "", v->said);
+        if (f->taken_twice)
+                return capo_why(-EINVAL, why, room,
+                                "CUDA_VISIBLE_DEVICES=%.80s names a device twice: CUDA shows none then", list);
         for (int i = 0; i < v->n; i++)
                 slices += v->devices[i].slice;
         if (slices)
@@ -233,18 +228,14 @@ int capo_visible_find(const struct capo_topology *t, const struct capo_nvml *nvm
         int r = 1;
 
         memset(out, 0, sizeof *out);
-        if (!f || (list && !copy)) {
-                snprintf(why, room, "out of memory");
-                return -EINVAL;
-        }
+        if (!f || (list && !copy))
+                return capo_why(-EINVAL, why, room, "out of memory");
         f->t = t;
         f->out = out;
         collect(f, nvml);
-        if (nvml && !f->n_gpus) {
-                snprintf(why, room, "the driver shows this process no GPU%s%.80s",
-                         container ? "; NVIDIA_VISIBLE_DEVICES=" : "", container ? container : "");
-                return -EINVAL;
-        }
+        if (nvml && !f->n_gpus)
+                return capo_why(-EINVAL, why, room, "the driver shows this process no GPU%s%.80s",
+                                container ? "; NVIDIA_VISIBLE_DEVICES=" : "", container ? container : "");
         for (int i = 0; !list && i < f->n_gpus; i++) {
                 char name[16];
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/util.h"
 #include "profiles/machine/xml.h"
@@ -134,10 +135,8 @@ int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_
         struct builder b = {.parser = XML_ParserCreate(NULL)};
         size_t blank = 0;
 
-        if (!b.parser) {
-                snprintf(why, room, "%s: out of memory", name);
-                return -ENOMEM;
-        }
+        if (!b.parser)
+                return capo_why(-ENOMEM, why, room, "%s: out of memory", name);
         if (size > SIZE_MAX_BYTES) {
                 snprintf(why, room, "%s: %zu bytes is more than a topology can have (64 MiB)", name, size);
                 XML_ParserFree(b.parser);
@@ -180,8 +179,7 @@ int capo_xml_read(const char *path, struct capo_xml **out, char *why, size_t roo
 
         if (!f) {
                 r = -errno;
-                snprintf(why, room, "%s: %s", path, strerror(-r));
-                return r;
+                return capo_why(r, why, room, "%s: %s", path, strerror(-r));
         }
         for (;;) {
                 if (used == have) {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
@@ -156,10 +157,8 @@ static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *w
                 for (uint32_t r = 0; r < job->n_ranks; r++) {
                         const struct plan_agree *a = plan_job_agree(job, r) + i;
 
-                        if (!a->done) {
-                                snprintf(why, room, "rank %u did not answer question %u", r, i);
-                                return -EPROTO;
-                        }
+                        if (!a->done)
+                                return capo_why(-EPROTO, why, room, "rank %u did not answer question %u", r, i);
                         if (a->algo != first[i].algo || a->proto != first[i].proto || a->channels != first[i].channels)
                                 out->rows[i].ranks_agree = false;
                 }

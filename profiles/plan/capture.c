@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "capo/msg.h"
 #include "core/base/util.h"
 #include "profiles/machine/nvml.h"
 #include "profiles/plan/capture.h"
@@ -301,9 +302,7 @@ int capo_topology_capture(FILE *out, struct capo_capture *found, char *why, size
         fputs("</system>\n", out);
         hwloc_topology_destroy(c->topology);
         free(c);
-        if (ferror(out)) {
-                snprintf(why, room, "the file cannot be written: %s", strerror(errno));
-                return -EIO;
-        }
+        if (ferror(out))
+                return capo_why(-EIO, why, room, "the file cannot be written: %s", strerror(errno));
         return 0;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/layout.h"
 #include "core/profile/seen.h"
@@ -338,11 +339,10 @@ int capo_layouts_make(const struct capo_layouts_machine *m, int n_ranks, int n_n
         if (k->n_devs < 0)
                 return k->n_devs;
         if (n_nodes < 2 || n_nodes > NODES_MAX || n_ranks < n_nodes || n_ranks > n_nodes * k->n_devs ||
-            n_ranks > CAPO_PLAN_RANKS_MAX) {
-                snprintf(why, room, "%d ranks on %d nodes of %d GPUs: expected 2 to %d nodes, and ranks that fit",
-                         n_ranks, n_nodes, k->n_devs, NODES_MAX);
-                return -EINVAL;
-        }
+            n_ranks > CAPO_PLAN_RANKS_MAX)
+                return capo_why(-EINVAL, why, room,
+                                "%d ranks on %d nodes of %d GPUs: expected 2 to %d nodes, and ranks that fit", n_ranks,
+                                n_nodes, k->n_devs, NODES_MAX);
         r = capo_topology_read_nccl(m->topo, 0, 0, &t, why, room);
         if (r < 0)
                 return r;

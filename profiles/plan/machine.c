@@ -14,6 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "capo/msg.h"
 #include "core/base/markup.h"
 #include "core/base/util.h"
 #include "profiles/plan/plan.h"
@@ -293,10 +294,8 @@ int plan_machine_prepare(const char *topo, const char *platform, const char *wri
         FILE *f;
 
         memset(m, 0, sizeof *m);
-        if (platform && !(r.platform = capo_platform_find(platform))) {
-                snprintf(why, room, "unknown platform \"%s\"", platform);
-                return -EINVAL;
-        }
+        if (platform && !(r.platform = capo_platform_find(platform)))
+                return capo_why(-EINVAL, why, room, "unknown platform \"%s\"", platform);
         r.rc = capo_xml_read(topo, &root, why, room);
         if (r.rc < 0)
                 return r.rc;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "capo/env.h"
+#include "capo/msg.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/plan/plan.h"
@@ -109,10 +110,8 @@ long capo_plan_sizes_parse(const char *text, uint64_t *out, size_t room, char *w
                         return got;
                 n += got;
         }
-        if (!n) {
-                snprintf(why, why_room, "expected sizes as 1K..1G*2, found \"%s\"", text);
-                return -EINVAL;
-        }
+        if (!n)
+                return capo_why(-EINVAL, why, why_room, "expected sizes as 1K..1G*2, found \"%s\"", text);
         return n;
 }
 

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capo/msg.h"
 #include "core/base/util.h"
 #include "profiles/store/schema.h"
 #include "profiles/store/store.h"
@@ -32,14 +33,14 @@ static int trouble(sqlite3 *db, int rc, const char *path, char *why, size_t room
         case SQLITE_DONE: return 0;
         case SQLITE_BUSY:
         case SQLITE_LOCKED:
-                snprintf(why, room, "%s: locked by another process for more than %u s; try again when it is done", path,
-                         wait_s);
-                return -EBUSY;
+                return capo_why(-EBUSY, why, room,
+                                "%s: locked by another process for more than %u s; try again when it is done", path,
+                                wait_s);
         case SQLITE_NOTADB: snprintf(why, room, "%s: is not a store", path); return -EBADMSG;
         case SQLITE_CORRUPT:
-                snprintf(why, room, "%s: the store is damaged (%s); sqlite3 FILE .recover may save what is left", path,
-                         sqlite3_errmsg(db));
-                return -EBADMSG;
+                return capo_why(-EBADMSG, why, room,
+                                "%s: the store is damaged (%s); sqlite3 FILE .recover may save what is left", path,
+                                sqlite3_errmsg(db));
         case SQLITE_CANTOPEN: snprintf(why, room, "%s: cannot be opened: %s", path, strerror(errno)); return -ENOENT;
         case SQLITE_READONLY:
         case SQLITE_PERM: snprintf(why, room, "%s: cannot be written", path); return -EACCES;
@@ -75,15 +76,12 @@ static int check(sqlite3 *db, const char *path, bool *old, char *why, size_t roo
                 return rc;
         }
         sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
-        if (head.n_tables > 0 && head.application != CAPO_STORE_APPLICATION) {
-                snprintf(why, room, "%s: an SQLite file, but not a store of capo's", path);
-                return -EBADMSG;
-        }
-        if (head.version > CAPO_STORE_VERSION) {
-                snprintf(why, room, "%s: the store has version %lld, this capo knows %d: a newer capo wrote it", path,
-                         (long long)head.version, CAPO_STORE_VERSION);
-                return -EPROTO;
-        }
+        if (head.n_tables > 0 && head.application != CAPO_STORE_APPLICATION)
+                return capo_why(-EBADMSG, why, room, "%s: an SQLite file, but not a store of capo's", path);
+        if (head.version > CAPO_STORE_VERSION)
+                return capo_why(-EPROTO, why, room,
+                                "%s: the store has version %lld, this capo knows %d: a newer capo wrote it", path,
+                                (long long)head.version, CAPO_STORE_VERSION);
         *old = head.version < CAPO_STORE_VERSION;
         return 0;
 }
@@ -128,8 +126,8 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                 if (old)
                         e = trouble(s->db, capo_schema_migrate(s->db), path, why, room);
         } else if (e == 0 && old) {
-                snprintf(why, room, "%s: the store is of an older version; capo store add brings it up to date", path);
-                e = -EPROTO;
+                e = capo_why(-EPROTO, why, room,
+                             "%s: the store is of an older version; capo store add brings it up to date", path);
         }
         if (e == 0 && !write)
                 sqlite3_exec(s->db, "PRAGMA query_only = ON", NULL, NULL, NULL);
@@ -334,10 +332,8 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f, str
                         break;
         }
         sqlite3_finalize(q);
-        if (rc == SQLITE_ROW) {
-                snprintf(why, room, "%s: a sample that no capo wrote, or no memory", file_of(s));
-                return -EBADMSG;
-        }
+        if (rc == SQLITE_ROW)
+                return capo_why(-EBADMSG, why, room, "%s: a sample that no capo wrote, or no memory", file_of(s));
         return failed(s, rc, why, room);
 }
 
@@ -416,9 +412,7 @@ int capo_store_remove(struct capo_store *s, int64_t id, char *why, size_t room)
                 rc = sqlite3_step(q);
         }
         sqlite3_finalize(q);
-        if (rc == SQLITE_DONE && sqlite3_changes(s->db) == 0) {
-                snprintf(why, room, "%s: no import %lld", file_of(s), (long long)id);
-                return -ENOENT;
-        }
+        if (rc == SQLITE_DONE && sqlite3_changes(s->db) == 0)
+                return capo_why(-ENOENT, why, room, "%s: no import %lld", file_of(s), (long long)id);
         return failed(s, rc, why, room);
 }

@@ -101,3 +101,14 @@ Test(msg, once_per_place)
         capo_warn_once("another");
         cr_expect_str_eq(said(), "capo: warning: place 0\ncapo: warning: another\n");
 }
+
+Test(msg, what_failed_goes_back_to_the_caller)
+{
+        char why[16] = "as it was";
+
+        cr_expect_eq(capo_fail(-22, "no %s", "such file"), -22);
+        cr_expect_str_eq(said(), "capo: no such file\n");
+        cr_expect_eq(capo_why(-2, why, sizeof why, "%d of %s", 3, "a long list of things"), -2);
+        cr_expect_str_eq(why, "3 of a long lis");
+        cr_expect_str_eq(said(), "");
+}
