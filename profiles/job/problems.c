@@ -151,6 +151,26 @@ static void tuned_by(const struct capo_job_process *p, char *text, size_t room, 
         snprintf(text, room, "%.8s%s (%s)", digest, allowed ? " and its modelled rules" : "", file);
 }
 
+/* capo's tuner was named, and no rank has told rules: this NCCL does not take a plugin as it was named. */
+static void not_tuned(struct capo_page *r)
+{
+        const struct capo_job *job = r->job;
+        const struct capo_job_process *first = job->processes;
+        const char *profile = capo_job_info(first, CAPO_INFO_PROFILE),
+                   *plugin = capo_job_info(first, CAPO_INFO_NCCL_TUNER);
+        const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION),
+                   *name = plugin ? strrchr(plugin, '/') : NULL;
+
+        name = name ? name + 1 : plugin;
+        if (!profile || !*profile || !name || strcmp(name, "libcapo.so") || !job->n_comms || job->comms[0].n_ranks < 2)
+                return;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (job->processes[i].rules)
+                        return;
+        }
+        PROBLEM(r, NOT_TUNED, profile, version ? version : "");
+}
+
 /* Ranks that tuned by another profile than the first, by other rules of it, or by none. */
 static void rule_problems(struct capo_page *r)
 {
@@ -271,6 +291,7 @@ int capo_judge_problems(struct capo_page *r)
         stood_still(r);
         missing_ranks(r);
         rule_problems(r);
+        not_tuned(r);
         slices(r);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_skew *s = job->comms[i].skew;

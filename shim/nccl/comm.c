@@ -26,6 +26,7 @@
 #include "capo/msg.h"
 #include "shim/nccl/comm.h"
 #include "shim/nccl/told.h"
+#include "shim/nccl/untuned.h"
 #include "shim/record/start.h"
 
 _Atomic unsigned capo_comms_pending;
@@ -184,6 +185,8 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
         pthread_mutex_unlock(&table_lock);
         describe(c, birth);
         capo_comm_claim(c);
+        if (!in_progress)
+                capo_untuned_look(c->n_ranks, c->lib->version);
         return c;
 }
 
@@ -236,6 +239,7 @@ void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm)
         describe(comm, NULL);
         if (!comm->comm_hash)
                 capo_comm_claim(comm);
+        capo_untuned_look(comm->n_ranks, comm->lib->version);
 }
 
 void capo_comm_died(struct capo_comm *comm, bool aborted)

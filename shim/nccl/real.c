@@ -32,6 +32,7 @@
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
 #include "shim/nccl/real.h"
+#include "shim/nccl/untuned.h"
 #include "shim/record/start.h"
 
 struct capo_nccl capo_nccl_copies[CAPO_NCCL_COPIES];
@@ -122,7 +123,6 @@ void capo_nccl_tell(void)
         for (; told < atomic_load_explicit(&capo_nccl_n, memory_order_acquire); told++) {
                 struct capo_nccl *copy = &capo_nccl_copies[told];
                 char path[32], how[32], version[32], release[16], suffix[16] = "";
-                int v;
 
                 if (told)
                         snprintf(suffix, sizeof suffix, ".%d", told);
@@ -131,10 +131,8 @@ void capo_nccl_tell(void)
                 snprintf(version, sizeof version, "%s%s", CAPO_INFO_NCCL_VERSION, suffix);
                 capo_shim_info(path, "%s", copy->path);
                 capo_shim_info(how, "%s", copy->how);
-                if (copy->ncclGetVersion(&v) == ncclSuccess) {
-                        copy->version = v;
-                        capo_shim_info(version, "%s", capo_nccl_text((uint32_t)v, release, sizeof release));
-                }
+                if (copy->version)
+                        capo_shim_info(version, "%s", capo_nccl_text((uint32_t)copy->version, release, sizeof release));
         }
 }
 
@@ -167,6 +165,9 @@ struct capo_nccl *capo_nccl_at(const void *symbol, const char *how)
                         copy->how = how;
                         memcpy(copy->path, o.path, sizeof copy->path);
                         resolve(copy, handle);
+                        if (copy->ncclGetVersion(&copy->version) != ncclSuccess)
+                                copy->version = 0;
+                        capo_untuned_prevent(copy->version);
                         atomic_store_explicit(&capo_nccl_n, n + 1, memory_order_release);
                 }
         }

@@ -5,6 +5,7 @@
 #include "capo/seam.h"
 #include "core/base/calls.h"
 #include "shim/nccl/told.h"
+#include "shim/nccl/untuned.h"
 #include "shim/record/comms.h"
 
 static bool seam_current(struct capo_seam_call *out)
@@ -87,6 +88,7 @@ static void seam_ran(const struct capo_seam_ran *ran)
 
 static void seam_rules(const char *text)
 {
+        capo_untuned_rules();
         if (capo_shim_start()) {
                 capo_shim_thread();
                 capo_shim_text(CAPO_FRAME_RULES, text, strlen(text));

@@ -86,6 +86,8 @@ void *plugin_load(const char *env, const char *prefix, char *found, size_t room)
         snprintf(found, room, "%s", value);
         if (version >= 22203 && !strncasecmp(value, "STATIC_PLUGIN", n))
                 return dlopen(NULL, flags);
+        if (version == 22703 && strchr(value, '/')) /* as the real one: no path, and no word */
+                return NULL;
         lib = try_open(value, flags);
         if (lib || (is_tuner && version < 22100))
                 return lib;

@@ -61,7 +61,7 @@ seen 2 1 even 2
 [ "$(grep -c "launcher's layout is dropped" "$work/out")" = 1 ] || fail "$name: said $(grep -c dropped "$work/out") times"
 
 # 2.27 does not: the launcher tells of all ranks, nobody of a part, unless there is but one possibility
-export CAPO_STANDIN_NCCL_VERSION=2.27.3
+export CAPO_STANDIN_NCCL_VERSION=2.27.7
 job "2.27 by torchrun's variables" "$launch" --layout 1+3 -- "$split" 0,0,0,-
 seen 4 2 1+3 4
 seen 3 2 none 3

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `capo run` names this library by its path, so that a process without the preload (an environment that reached the other
+ * node without LD_PRELOAD) decides like all others. NCCL 2.27.3 takes no path and says nothing. There the name serves: ld.so
+ * finds the preloaded library by its soname.
+ */
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/env.h"
+#include "capo/msg.h"
+#include "core/base/nccl.h"
+#include "core/base/util.h"
+#include "shim/find/object.h"
+#include "shim/find/symbol.h"
+#include "shim/nccl/untuned.h"
+#include "shim/record/shim.h"
+
+static atomic_bool was_loaded;
+
+static const char *file_name(const char *path)
+{
+        const char *slash = path ? strrchr(path, '/') : NULL;
+
+        return slash ? slash + 1 : path;
+}
+
+/* Would dlopen of @name find this library and no other? */
+static bool is_ours(const char *name)
+{
+        void *handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+        bool ours = handle && capo_own(capo_real_dlsym(handle, "ncclTunerPlugin_v4"));
+
+        if (handle)
+                dlclose(handle);
+        return ours;
+}
+
+void capo_untuned_prevent(int version)
+{
+        static const char *const variables[] = {"NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN"};
+
+        if (!capo_nccl_has(version, CAPO_NCCL_PLUGIN_NO_PATH))
+                return;
+        for (size_t i = 0; i < N_ELEMENTS(variables); i++) {
+                char *value = getenv(variables[i]);
+                const char *name = file_name(value);
+
+                if (name != value && is_ours(value) && is_ours(name))
+                        memmove(value, name, strlen(name) + 1);
+        }
+}
+
+void capo_untuned_rules(void)
+{
+        atomic_store_explicit(&was_loaded, true, memory_order_relaxed);
+}
+
+void capo_untuned_look(uint32_t n_ranks, int version)
+{
+        const struct capo_env *env = capo_shim_env();
+        const char *plugin = getenv("NCCL_TUNER_PLUGIN");
+        char release[16];
+
+        if (n_ranks < 2 || atomic_load_explicit(&was_loaded, memory_order_relaxed) || !plugin || !*plugin ||
+            !(*env->profile || *env->sweep) || !is_ours(plugin))
+                return;
+        capo_warn_once(
+                "NCCL %s has not loaded the tuner that NCCL_TUNER_PLUGIN=%s names: it runs what it chooses itself",
+                capo_nccl_text((uint32_t)version, release, sizeof release), plugin);
+}

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A profile was given: either NCCL asks capo's tuner, whatever form of name its release takes, or somebody says that it did not.
+# usage: untuned.sh CAPO SOURCE
+set -u
+capo=$(realpath "$1")
+build=$(realpath "$(dirname "$capo")/..")
+jobs=$build/tests/jobs
+library=$build/shim/libcapo.so
+work=$(mktemp -d "${TMPDIR:-/tmp}/capo-untuned.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+unset NCCL_TUNER_PLUGIN NCCL_PROFILER_PLUGIN CAPO_PROFILE CAPO_SWEEP
+export LD_LIBRARY_PATH="$build/tests/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+cat >p.json <<'END'
+{"capo_profile": 1, "rules": [{"when": {}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "ll", "channels": 1}]}]}
+END
+perf="$jobs/launch -n 2 --timeout 120 -- $jobs/coll_perf allreduce -b 1M -e 1M -n 3 -w 1"
+bad=0
+fail() {
+        echo "FAIL $*"
+        cat said 2>/dev/null
+        bad=1
+}
+ran() { python3 -c "import json; print(*sorted({(r['algo'], r['proto']) for r in json.load(open('$1'))['rows'] if r['call'] == 'AllReduce'}))"; }
+
+# 2.27.3 takes no path, and capo run gives one: the preload library turns it into its name before NCCL reads it.
+for version in 2.26.5 2.27.3 2.27.7 2.30.7; do
+        # shellcheck disable=SC2086
+        CAPO_STANDIN_NCCL_VERSION=$version "$capo" run --quiet --profile p.json --dir "$version" -- $perf >said 2>&1 || fail "$version: the job"
+        grep -q "has not loaded the tuner" said && fail "$version: called untuned"
+        "$capo" report --json "$version" >"$version.json" || fail "$version: report"
+        [ "$(ran "$version.json")" = "('Tree', 'LL')" ] || fail "$version: $(ran "$version.json") ran"
+        grep -q not_tuned "$version.json" && fail "$version: the page calls it untuned"
+done
+
+# A release without tuners, told of one by hand: each rank says so once, and the page begins with it.
+# shellcheck disable=SC2086
+CAPO_STANDIN_NCCL_VERSION=2.18.3 LD_PRELOAD=$library NCCL_TUNER_PLUGIN=$library CAPO_PROFILE=$work/p.json CAPO_DIR=$work/old $perf >said 2>&1 || fail "2.18.3: the job"
+[ "$(grep -c "NCCL 2.18.3 has not loaded the tuner" said)" = 2 ] || fail "2.18.3: said $(grep -c "has not loaded" said) times by two ranks"
+"$capo" report old >said 2>&1
+grep -q "! .*NCCL 2.18.3 never loaded capo's tuner" said || fail "2.18.3: the page"
+exit $bad
