@@ -107,6 +107,25 @@ Test(cells, a_cell_has_the_times_of_its_calls)
         cr_expect_eq(cell[0].count, 4);
 }
 
+static void keep_borders(const struct capo_log_frame *f)
+{
+        keep_cell(f);
+        cr_expect(host[0].head.n == 2 && host[0].head.min_ns == 0 && host[0].head.max_ns == 5000000000);
+        cr_expect(host[0].pairs[0].bucket == 0 && host[0].pairs[0].count == 3);
+        cr_expect(host[0].pairs[1].bucket == CAPO_HIST_BUCKETS - 1 && host[0].pairs[1].count == 2);
+}
+
+Test(cells, the_first_bucket_and_the_last)
+{
+        for (int i = 0; i < 5; i++)
+                put(call_at(0, i % 2 ? 5000000000 : 0));
+        capo_drain_round(drain);
+        cr_assert_eq(capo_drain_finish(drain, 1), 0);
+        n_cells = 0;
+        frames(CAPO_FRAME_CELL, keep_borders);
+        cr_assert_eq(n_cells, 1);
+}
+
 Test(cells, a_clock_that_went_backwards)
 {
         struct capo_record r = call_at(100, 0);

@@ -130,6 +130,39 @@ Test(flight, more_shapes_than_numbers)
         }
 }
 
+static unsigned with_gpu, with_aux;
+
+static void exact(const struct capo_log_frame *f)
+{
+        struct capo_log_columns c;
+        size_t words, halves;
+
+        cr_assert_eq(capo_log_block(f, &c), 0);
+        words = (4 * c.n + 7) / 8 * 8;
+        halves = (2 * c.n + 7) / 8 * 8;
+        with_gpu += c.gpu_ns != NULL;
+        with_aux += c.aux != NULL;
+        cr_expect_eq(f->size, sizeof(struct capo_log_block) + (3 + !!c.gpu_ns + !!c.aux) * words + halves);
+}
+
+Test(flight, a_block_has_no_more_than_it_says)
+{
+        drained_start(64, true);
+        for (unsigned i = 0; i < 4; i++) {
+                struct capo_record r = call_at(100 * i, 10);
+
+                r.thread = (uint16_t)(i + 1);
+                r.group = i & 1 ? 7 : 0;
+                r.flags = i & 1 ? CAPO_RECORD_MEMBER : 0;
+                r.clock = i & 2 ? CAPO_CLOCK_KERNEL : CAPO_CLOCK_HOST;
+                r.gpu_ns = i & 2 ? 1000 : 0;
+                put(r);
+        }
+        cr_assert_eq(read_back(out, 80000), 4);
+        cr_expect_eq(frames(CAPO_FRAME_BLOCK, exact), 4);
+        cr_expect(with_gpu == 2 && with_aux == 2);
+}
+
 /* What a member of a group points to is kept; what other calls have in its place is not. */
 Test(flight, columns_that_few_calls_have)
 {

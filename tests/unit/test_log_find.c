@@ -11,6 +11,7 @@
 #include "capo/msg.h"
 #include "core/base/util.h"
 #include "core/log/find.h"
+#include "tests/golden/gen_log.h"
 
 static char top[] = "/tmp/capo-test-find-XXXXXX", why[512];
 
@@ -132,4 +133,103 @@ Test(log_find, many)
         }
         capo_log_paths_finish(&paths);
         cr_assert(!paths.path && !paths.n);
+}
+
+/* A log of @rank of job @id, that ran from @begin to @end s, last written then. */
+static void make_log(const char *name, const char *id, int rank, unsigned begin, unsigned end)
+{
+        const uint64_t second = 1000000000, epoch = 1795183331 * second;
+        struct capo_log_header header = {.magic = CAPO_LOG_MAGIC,
+                                         .order = CAPO_LOG_ORDER,
+                                         .version = 1,
+                                         .min_reader = 1,
+                                         .header_size = sizeof header,
+                                         .t0_real_ns = epoch + begin * second,
+                                         .ticks_per_s = second};
+        struct capo_log_end e = {.t_ns = (end - begin) * second, .clean = 1};
+        struct timespec t[2] = {{.tv_sec = (time_t)(epoch / second + end)}, {.tv_sec = (time_t)(epoch / second + end)}};
+        char path[256], text[64];
+        struct gen_log g;
+
+        snprintf(path, sizeof path, "%s/%s", top, name);
+        snprintf(text, sizeof text, "host\tnode\nrank\t%d\nworld_size\t2\njob\t%s\n", rank, id);
+        gen_log_open_with(&g, path, &header);
+        gen_log_text(&g, CAPO_FRAME_INFO, text);
+        gen_log_frame(&g, CAPO_FRAME_END, &e, sizeof e);
+        gen_log_close(&g);
+        cr_assert_eq(utimensat(AT_FDCWD, path, t, 0), 0);
+}
+
+/* What was said since the last time. */
+static const char *said(void)
+{
+        static char text[2048];
+        static int out;
+        ssize_t n;
+
+        if (!out) {
+                int ends[2];
+
+                cr_assert_eq(pipe(ends), 0);
+                cr_assert(dup2(ends[1], STDERR_FILENO) >= 0);
+                out = ends[0];
+        }
+        cr_assert_eq(write(STDERR_FILENO, "|", 1), 1);
+        n = read(out, text, sizeof text - 1);
+        cr_assert_gt(n, 0);
+        text[n] = 0;
+        return text;
+}
+
+Test(log_find, jobs_of_one_folder_have_numbers)
+{
+        struct capo_log_paths *jobs;
+        char folder[128];
+        size_t n;
+
+        make("logs", -1);
+        make_log("logs/a.capo", "1", 0, 100, 150);
+        make_log("logs/c.capo", "2", 0, 200, 250);
+        make_log("logs/b.capo", "3", 0, 300, 350);
+        make("logs/junk.capo", 0);
+        cr_assert_str_eq(found("logs@1"), "logs/a.capo logs/junk.capo in logs");
+        cr_assert_str_eq(found("logs@2"), "logs/c.capo logs/junk.capo in logs");
+        cr_assert_str_eq(found("logs@3"), "logs/b.capo logs/junk.capo in logs");
+        cr_assert_null(found("logs@4"));
+        cr_assert_null(found("logs@0"));
+        said();
+        capo_msg_set_level(CAPO_INFO);
+        cr_assert_str_eq(found("logs"), "logs/b.capo logs/junk.capo in logs");
+        cr_assert(strstr(said(), "holds 3 jobs; this is job 3, the newest (1 log, from "));
+        cr_assert_str_eq(found("logs@3"), "logs/b.capo logs/junk.capo in logs");
+        cr_assert_str_eq(said(), "|", "who gives a number knows");
+        snprintf(folder, sizeof folder, "%s/logs", top);
+        cr_assert_eq(capo_log_find_jobs(folder, &jobs, &n), 0);
+        cr_assert_eq(n, 3);
+        for (size_t i = 0; i < n; i++) {
+                cr_expect_eq(jobs[i].n, 2);
+                cr_expect_eq(jobs[i].path[0][strlen(folder) + 1], "acb"[i]);
+                capo_log_paths_finish(&jobs[i]);
+        }
+        free(jobs);
+}
+
+/* In folders of a folder, also where one job's ranks are in two of them; what is older is not looked into. */
+Test(log_find, a_job_in_several_folders)
+{
+        make("logs", -1);
+        make("logs/n0", -1);
+        make("logs/n1", -1);
+        make("logs/old", -1);
+        make_log("logs/old/a.capo", "1", 0, 100, 150);
+        make_log("logs/n0/a.capo", "2", 0, 200, 250);
+        make_log("logs/n1/a.capo", "2", 1, 200, 260);
+        make("logs/n1/junk.capo", 0);
+        said();
+        capo_msg_set_level(CAPO_INFO);
+        cr_assert_str_eq(found("logs"), "logs/n1/a.capo logs/n1/junk.capo logs/n0/a.capo in logs/n1 logs/n0");
+        cr_assert(strstr(said(), "holds older jobs too (1 folders); this is the newest (2 logs, from "));
+        cr_assert_str_eq(found("logs@1"), "logs/old/a.capo in logs/old");
+        cr_assert_str_eq(found("logs@2"), "logs/n1/a.capo logs/n1/junk.capo logs/n0/a.capo in logs/n1 logs/n0");
+        cr_assert_null(found("logs@3"));
 }

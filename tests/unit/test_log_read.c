@@ -295,3 +295,87 @@ Test(log_read, a_payload_that_lies_is_refused)
         f.size = 3;
         cr_assert_eq(capo_log_comm(&f, &comm, &name), -EBADMSG);
 }
+
+/* A payload in memory, of which the reader is told @size bytes. */
+static struct capo_log_frame frame_of(const void *payload, size_t size)
+{
+        return (struct capo_log_frame){.payload = payload, .size = (uint32_t)size, .version = CAPO_LOG_VERSION};
+}
+
+/* A block must have every column whole: the words, the halves, and those that few calls have. */
+Test(log_read, a_block_has_its_columns_whole)
+{
+        static uint64_t room[256];
+        struct capo_log_block *b = (struct capo_log_block *)room;
+        struct capo_log_columns c;
+
+        for (uint32_t n = 0; n < 12; n++) {
+                for (unsigned columns = 0; columns < 4; columns++) {
+                        size_t words = (4 * n + 7) / 8 * 8, halves = (2 * n + 7) / 8 * 8, size = sizeof *b;
+                        struct capo_log_frame f;
+
+                        *b = (struct capo_log_block){.base = 9, .n = n, .thread = 3};
+                        b->columns =
+                                (uint8_t)((columns & 1 ? CAPO_COLUMN_GPU : 0) | (columns & 2 ? CAPO_COLUMN_AUX : 0));
+                        size += 3 * words + halves + (columns & 1 ? words : 0) + (columns & 2 ? words : 0);
+                        f = frame_of(b, size);
+                        cr_assert_eq(capo_log_block(&f, &c), 0, "%u calls", n);
+                        cr_expect(c.base == 9 && c.n == n && c.thread == 3);
+                        cr_expect((const char *)c.t_begin == (const char *)(b + 1));
+                        cr_expect((const char *)c.host_ns == (const char *)c.t_begin + words);
+                        cr_expect((const char *)c.seq == (const char *)c.host_ns + words);
+                        cr_expect((const char *)c.shape == (const char *)c.seq + words);
+                        cr_expect_eq((const char *)c.gpu_ns,
+                                     columns & 1 ? (const char *)c.shape + halves : (const char *)NULL);
+                        cr_expect_eq((const char *)c.aux,
+                                     columns & 2 ? (const char *)c.shape + halves + (columns & 1 ? words : 0)
+                                                 : (const char *)NULL);
+                        f.size--;
+                        cr_expect_eq(capo_log_block(&f, &c), -EBADMSG, "%u calls", n);
+                }
+        }
+}
+
+Test(log_read, names_and_texts_end_with_their_frame)
+{
+        static uint64_t room[64];
+        struct capo_log_comm *comm = (struct capo_log_comm *)room, got_comm;
+        struct capo_log_site *site = (struct capo_log_site *)room, got_site;
+        struct capo_log_frame f;
+        const char *text;
+
+        *comm = (struct capo_log_comm){.id = 7, .name_size = 5};
+        f = frame_of(room, sizeof *comm + 5);
+        cr_expect(capo_log_comm(&f, &got_comm, &text) == 0 && text == (const char *)(comm + 1) && got_comm.id == 7);
+        f.size--;
+        cr_expect_eq(capo_log_comm(&f, &got_comm, &text), -EBADMSG);
+        f.size = sizeof *comm - 1;
+        comm->name_size = 0;
+        cr_expect_eq(capo_log_comm(&f, &got_comm, &text), -EBADMSG);
+        *site = (struct capo_log_site){.id = 8, .text_size = 5};
+        f = frame_of(room, sizeof *site + 5);
+        cr_expect(capo_log_site(&f, &got_site, &text) == 0 && text == (const char *)(site + 1) && got_site.id == 8);
+        f.size--;
+        cr_expect_eq(capo_log_site(&f, &got_site, &text), -EBADMSG);
+        f.size = sizeof *site - 1;
+        site->text_size = 0;
+        cr_expect_eq(capo_log_site(&f, &got_site, &text), -EBADMSG);
+}
+
+Test(log_read, lines_of_a_text)
+{
+        static const struct {
+                const char *text, *lines;
+        } rows[] = {{"", ""}, {"a", "a|"}, {"a\n", "a|"}, {"a\nbc", "a|bc|"}, {"\n\nd\n", "||d|"}};
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_log_frame f = frame_of(rows[i].text, strlen(rows[i].text));
+                char all[32] = "";
+                size_t at = 0, n;
+                const char *line;
+
+                while ((line = capo_log_next_line(&f, &at, &n)))
+                        snprintf(all + strlen(all), sizeof all - strlen(all), "%.*s|", (int)n, line);
+                cr_expect_str_eq(all, rows[i].lines);
+        }
+}
