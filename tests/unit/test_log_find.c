@@ -101,6 +101,14 @@ Test(log_find, a_folder_of_jobs_is_its_newest)
         cr_assert_str_eq(found("logs"), "logs/c.1.capo in logs", "logs of its own go before");
 }
 
+Test(log_find, a_log_as_old_as_time)
+{
+        make("logs", -1);
+        make("logs/1", -1);
+        make("logs/1/a.1.capo", 1000000); /* of 1970-01-01 00:00:00 */
+        cr_assert_str_eq(found("logs"), "logs/1/a.1.capo in logs/1");
+}
+
 Test(log_find, a_folder_without_logs_is_only_named)
 {
         make("empty", -1);

@@ -379,3 +379,38 @@ Test(log_read, lines_of_a_text)
                 cr_expect_str_eq(all, rows[i].lines);
         }
 }
+
+/* Frames larger than what is read at once, between small ones, and back to one that was passed. */
+Test(log_read, frames_of_any_size)
+{
+        static const uint32_t sizes[] = {10, 5 << 20, 3, 1 << 20, (1 << 20) - 8, 9 << 20, 1};
+        static char text[(9 << 20) + 1];
+        uint64_t where[N_ELEMENTS(sizes)];
+        struct capo_log *log;
+        struct capo_log_frame f;
+        struct gen_log g;
+
+        gen_log_open(&g, path, 42);
+        for (size_t i = 0; i < N_ELEMENTS(sizes); i++) {
+                for (uint32_t k = 0; k < sizes[i]; k++)
+                        text[k] = (char)('a' + (i + k) % 23);
+                where[i] = (uint64_t)ftell(g.file);
+                gen_log_frame(&g, CAPO_FRAME_RULES, text, sizes[i]);
+        }
+        gen_log_close(&g);
+        cr_assert_eq(capo_log_open(path, &log, why, sizeof why), 0, "%s", why);
+        for (size_t i = 0; i < 2 * N_ELEMENTS(sizes); i++) {
+                size_t n = i % N_ELEMENTS(sizes), back = N_ELEMENTS(sizes) - 1 - n;
+
+                if (i >= N_ELEMENTS(sizes))
+                        cr_assert_eq(capo_log_frame_at(log, where[n = back], &f), 0);
+                else
+                        cr_assert_eq(capo_log_next(log, &f), 1);
+                cr_assert_eq(f.size, sizes[n]);
+                for (uint32_t k = 0; k < f.size; k++)
+                        cr_assert(((const char *)f.payload)[k] == (char)('a' + (n + k) % 23), "frame %zu byte %u", n,
+                                  k);
+        }
+        cr_assert_eq(capo_log_health(log)->n_damages, 0);
+        capo_log_close(log);
+}
