@@ -117,6 +117,52 @@ Test(layout, of_comm)
         }
 }
 
+/* A launcher's layout of all ranks that NCCL's numbers contradict, each by itself. */
+Test(layout, what_nccl_contradicts_is_dropped)
+{
+        static const struct {
+                const char *world;
+                struct capo_layout_told told;
+                bool dropped;
+        } rows[] = {
+                {"3+6+6", {15, 3, 3, 6}, false},   {"3+6+6", {15, 3, 4, 6}, true},   {"3+6+6", {15, 3, 3, 7}, true},
+                {"3+6+6", {15, 3, -1, -1}, false}, {"3+6+6", {15, 3, 3, -1}, false}, {"3+6+6", {15, 4, -1, -1}, true},
+                {"3+6+6", {14, 3, 4, 5}, false},   {"8", {8, 1, -1, -1}, false},     {"4+4", {8, 1, -1, -1}, true},
+                {"4+4", {8, 8, -1, -1}, true},     {"3+5", {8, 0, 3, 5}, false},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_layout world, l;
+                struct capo_layout_why why;
+
+                cr_assert_eq(capo_layout_parse(rows[i].world, &world, NULL), 0);
+                capo_layout_of_comm(&world, &rows[i].told, &l, &why);
+                cr_expect_eq(why.dropped, rows[i].dropped, "row %zu: %s", i, why.text);
+        }
+}
+
+Test(layout, why_it_is_not_known)
+{
+        static const struct {
+                struct capo_layout_told told;
+                const char *text;
+        } rows[] = {
+                {{8, 2, -1, -1}, "told neither"},         {{8, 2, 3, -1}, "told neither"},
+                {{8, 2, -1, 5}, "told neither"},          {{20, 4, 3, 8}, "several layouts"},
+                {{20, 4, 1, 8}, "several layouts"},       {{8, 2, 3, 4}, "contradict each other"},
+                {{8, 2, 1, 1}, "contradict each other"},  {{8, 0, 3, 5}, "told no ranks or nodes"},
+                {{0, 1, 1, 1}, "told no ranks or nodes"}, {{2, 3, 1, 1}, "told no ranks or nodes"},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_layout l;
+                struct capo_layout_why why;
+
+                cr_expect_lt(capo_layout_of_comm(NULL, &rows[i].told, &l, &why), 0, "row %zu", i);
+                cr_expect(strstr(why.text, rows[i].text), "row %zu: %s", i, why.text);
+        }
+}
+
 /* Every answer of_comm gives must be the only layout with these numbers: compare with counting all of them. */
 static int count_layouts(int nodes, int ranks, int low, int high, int least)
 {
@@ -240,6 +286,23 @@ Test(layout, launchers)
                  8,
                  "SLURM_STEP_TASKS_PER_NODE is dropped"},
                 {{"CAPO_LAYOUT=4+5", "SLURM_STEP_TASKS_PER_NODE=3,5"}, 0, "3+5", 8, "CAPO_LAYOUT is dropped"},
+                {{"CAPO_LAYOUT=5+3", "SLURM_STEP_TASKS_PER_NODE=3,5"}, 0, "3+5", 8, ""},
+                {{"SLURM_STEP_TASKS_PER_NODE=x", "SLURM_TASKS_PER_NODE=3,5"}, 0, "3+5", 8, "=x is not understood"},
+                /* torchrun with one rank per node, and what several agents do not settle */
+                {{"WORLD_SIZE=4", "LOCAL_WORLD_SIZE=1", "GROUP_WORLD_SIZE=4"}, 0, "4x1", 4, ""},
+                {{"WORLD_SIZE=1", "LOCAL_WORLD_SIZE=1", "GROUP_WORLD_SIZE=1"}, 0, "1", 1, ""},
+                {{"WORLD_SIZE=8", "LOCAL_WORLD_SIZE=8", "GROUP_WORLD_SIZE=2"}, 0, "8", 8, ""},
+                {{"WORLD_SIZE=8", "LOCAL_WORLD_SIZE=1", "GROUP_WORLD_SIZE=4"}, -ENODATA, "", 8, ""},
+                {{"WORLD_SIZE=8", "LOCAL_WORLD_SIZE=2", "GROUP_WORLD_SIZE=8"}, -ENODATA, "", 8, ""},
+                {{"WORLD_SIZE=8", "LOCAL_WORLD_SIZE=4"}, -ENODATA, "", 8, ""},
+                {{"WORLD_SIZE=8"}, -ENODATA, "", 0, ""},
+                {{"LOCAL_WORLD_SIZE=8"}, -ENODATA, "", 0, ""},
+                {{"PMI_SIZE=4"}, -ENODATA, "", 4, ""},
+                /* numbers that are none, or more ranks than there can be */
+                {{"PMI_SIZE=4x", "MPI_LOCALNRANKS=4"}, -ENODATA, "", 0, ""},
+                {{"PMI_SIZE=", "MPI_LOCALNRANKS=4"}, -ENODATA, "", 0, ""},
+                {{"PMI_SIZE=16777216", "MPI_LOCALNRANKS=16777216"}, 0, "16777216", 16777216, ""},
+                {{"PMI_SIZE=16777217", "MPI_LOCALNRANKS=16777217"}, -ENODATA, "", 0, ""},
         };
 
         check_launchers(rows, N_ELEMENTS(rows), capo_layout_from_launcher);

@@ -29,6 +29,18 @@ Test(size, parse)
                 {"-1", -EINVAL, 0},
                 {"1X", -EINVAL, 0},
                 {"1Kx", -EINVAL, 0},
+                {"1kib", 0, 1024},
+                {"1KB", 0, 1024},
+                {"1Ki", -EINVAL, 0},
+                {"1Kxb", -EINVAL, 0},
+                {"1Kib1", -EINVAL, 0},
+                {"1ib", -EINVAL, 0},
+                {"17179869183G", 0, 17179869183ull << 30},
+                {"17179869184G", -ERANGE, 0},
+                {"17179869183.5G", 0, UINT64_MAX - (1ull << 29) + 1},
+                {"17179869184.5G", -ERANGE, 0},
+                {"0.5", 0, 1},
+                {"0.4", 0, 0},
                 {"8.1 KiB", 0, 8294},
                 {"900 B", 0, 900},
                 {"1 ", -EINVAL, 0},
@@ -49,7 +61,14 @@ Test(size, print)
 {
         char t[32];
 
+        cr_assert_str_eq(capo_size_print(0, t, sizeof t), "0 B");
         cr_assert_str_eq(capo_size_print(900, t, sizeof t), "900 B");
+        cr_assert_str_eq(capo_size_print(1023, t, sizeof t), "1023 B");
+        cr_assert_str_eq(capo_size_print(1024, t, sizeof t), "1 KiB");
+        cr_assert_str_eq(capo_size_print(1536, t, sizeof t), "1.5 KiB");
+        cr_assert_str_eq(capo_size_print(99 * 1024 + 512, t, sizeof t), "99.5 KiB");
+        cr_assert_str_eq(capo_size_print(100 * 1024 + 256, t, sizeof t), "100 KiB");
+        cr_assert_str_eq(capo_size_print(1 << 20, t, sizeof t), "1 MiB");
         cr_assert_str_eq(capo_size_print(25 << 20, t, sizeof t), "25 MiB");
         cr_assert_str_eq(capo_size_print(3 << 19, t, sizeof t), "1.5 MiB");
         cr_assert_str_eq(capo_size_print(UINT64_MAX, t, sizeof t), "16 EiB");
