@@ -21,6 +21,24 @@ struct capo_paths {
         size_t n;
 };
 
+/* Parts of an input (documents, rows) that are not used. */
+struct capo_input_faults {
+        char text[5][320]; /* of the first few */
+        unsigned n;
+};
+
+/** capo_input_fault() - in->error is about one part of the input only: keep it, and go on. */
+void capo_input_fault(struct capo_input *in, struct capo_input_faults *faults);
+
+/**
+ * capo_input_faults_end() - at the end of the input
+ * @what: "documents", "rows"
+ * @used: something of it is used
+ *
+ * Return: 0, and each fault is a note, of the first few; -EINVAL when nothing is used: in->error is the first.
+ */
+int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults *faults, const char *what, bool used);
+
 /** capo_input_error() - "path:line: ..." into in->error; line 0 leaves it out. Returns -EINVAL. */
 int capo_input_error(struct capo_input *in, unsigned line, const char *format, ...)
         __attribute__((format(printf, 3, 4)));

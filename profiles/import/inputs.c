@@ -87,6 +87,29 @@ int capo_input_error(struct capo_input *in, unsigned line, const char *format, .
         return -EINVAL;
 }
 
+void capo_input_fault(struct capo_input *in, struct capo_input_faults *faults)
+{
+        if (faults->n < N_ELEMENTS(faults->text))
+                snprintf(faults->text[faults->n], sizeof faults->text[0], "%s", in->error);
+        faults->n++;
+        *in->error = 0;
+}
+
+int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults *faults, const char *what, bool used)
+{
+        unsigned most = N_ELEMENTS(faults->text);
+
+        if (!used && faults->n) {
+                snprintf(in->error, in->room, "%s", faults->text[0]);
+                return -EINVAL;
+        }
+        for (unsigned i = 0; i < faults->n && i < most; i++)
+                capo_samples_note(in->set, "left out %s", faults->text[i]);
+        if (faults->n > most)
+                capo_samples_note(in->set, "%s: %u %s more are left out", in->path, faults->n - most, what);
+        return 0;
+}
+
 int capo_input_label(struct capo_input *in, struct capo_trial *run)
 {
         const struct capo_label *label = in->label;

@@ -265,27 +265,6 @@ static size_t next_document(const struct capo_input *in, size_t at)
         return in->size;
 }
 
-enum { NOTED = 5 };
-
-/* Documents that are not used; the last one's reason waits, as it is the file's when nothing else is in it. */
-struct left_out {
-        char last[512];
-        unsigned n;
-};
-
-static void left_out(struct capo_input *in, size_t n_samples, size_t n_runs, struct left_out *out)
-{
-        in->set->n = n_samples;
-        for (size_t i = n_runs; i < in->set->n_runs; i++) {
-                in->set->runs[i].left_out = true;
-                snprintf(in->set->runs[i].why, sizeof in->set->runs[i].why, "rejected");
-        }
-        if (out->n && out->n <= NOTED)
-                capo_samples_note(in->set, "left out %s", out->last);
-        snprintf(out->last, sizeof out->last, "%s", in->error);
-        out->n++;
-}
-
 /* One document, nccl-tests' or Inspector's. Return: 0; -EINVAL, said; -ENOMEM. */
 static int document(struct capo_input *in, struct inspector *all, const json_t *o, unsigned line)
 {
@@ -299,7 +278,7 @@ int capo_import_json(struct capo_input *in)
         struct inspector all = {0};
         size_t at = 0, before = in->set->n;
         unsigned line = 1;
-        struct left_out out = {0};
+        struct capo_input_faults faults = {0};
         int e = 0;
 
         while (e == 0) {
@@ -328,7 +307,12 @@ int capo_import_json(struct capo_input *in)
                                          : capo_input_error(in, line, "%s", why.text);
                 }
                 if (e == -EINVAL) { /* of this document only */
-                        left_out(in, n, runs, &out);
+                        capo_input_fault(in, &faults);
+                        in->set->n = n;
+                        for (; runs < in->set->n_runs; runs++) {
+                                in->set->runs[runs].left_out = true;
+                                snprintf(in->set->runs[runs].why, sizeof in->set->runs[runs].why, "rejected");
+                        }
                         e = 0;
                 }
                 for (; at < next; at++)
@@ -337,16 +321,5 @@ int capo_import_json(struct capo_input *in)
         if (e == 0)
                 e = inspector_samples(in, &all);
         inspector_finish(&all);
-        if (e < 0 || !out.n)
-                return e;
-        if (in->set->n == before) {
-                snprintf(in->error, in->room, "%s", out.last);
-                return -EINVAL;
-        }
-        *in->error = 0;
-        if (out.n <= NOTED)
-                capo_samples_note(in->set, "left out %s", out.last);
-        else
-                capo_samples_note(in->set, "%s: %u documents more are left out", in->path, out.n - NOTED);
-        return 0;
+        return e < 0 ? e : capo_input_faults_end(in, &faults, "documents", in->set->n > before);
 }

@@ -153,69 +153,107 @@ bool capo_import_is_sweep_csv(const char *text, size_t n)
         return !strncmp(text, "collective,", 11) || !strncmp(text, "collective ,", 12);
 }
 
-int capo_import_sweep_csv(struct capo_input *in)
+enum { COLL, SIZE, ALGO, PROTO, CHANNELS, NODES, RANKS, US };
+
+/* A table being read: which column is where, and what was wrong with rows of it. */
+struct table {
+        struct capo_input *in;
+        int at[8];
+        unsigned n_heads;
+        size_t first_run;
+        struct capo_input_faults faults;
+};
+
+/* Line @n, @f of it, as a sample. Return: 0; -EINVAL, said; -ENOMEM. */
+typedef int row_reader(struct table *t, char **f, unsigned n);
+
+static int add_row(struct table *t, struct capo_trial *run, struct capo_sample *s)
 {
-        static const char *const names[] = {"collective", "size_bytes", "algorithm", "protocol",
-                                            "channels",   "nodes",      "ranks",     "latency_us"};
-        enum { COLL, SIZE, ALGO, PROTO, CHANNELS, NODES, RANKS, US };
-        char *f[MAX_FIELDS], *line = in->text, *next = strchr(line, '\n');
-        int at[N_ELEMENTS(names)];
-        unsigned n_heads = split(line, f), n = 1;
-        size_t first = in->set->n_runs, first_sample = in->set->n;
+        if (capo_input_label(t->in, run) < 0)
+                return -EINVAL;
+        s->run = find_run(t->in, run, t->first_run);
+        return s->run == UINT32_MAX || capo_samples_add(t->in->set, s) < 0 ? -ENOMEM : 0;
+}
 
-        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                at[i] = column(f, n_heads, names[i]);
-                if (at[i] < 0)
-                        return capo_input_error(in, 1,
-                                                "expected a column \"%s\", found none (times are read from latency_us)",
-                                                names[i]);
-        }
-        for (line = next ? next + 1 : NULL; line && *line; line = next) {
-                struct capo_trial run = {.source = (char *)in->path, .line = ++n, .iterations = 1};
-                struct capo_sample s = {.order = n, .make = CAPO_MAKE_REPORT, .type = 255, .op = 255};
-                unsigned fields, algo = 0, proto = 0;
-                long channels, nodes, ranks;
+/* All lines behind the heads; a bad one is named and left out. */
+static int read_rows(struct table *t, char *line, row_reader *read)
+{
+        size_t before = t->in->set->n;
+        unsigned n = 1;
+        int e = 0;
 
+        for (char *next; line && *line && e == 0; line = next) {
+                char *f[MAX_FIELDS];
+                unsigned fields;
+
+                n++;
                 next = strchr(line, '\n');
                 next = next ? next + 1 : NULL;
                 if (line[strspn(line, " \t\r")] == '\n' || *line == '#')
                         continue;
                 fields = split(line, f);
-                if (fields != n_heads)
-                        return capo_input_error(in, n, "expected %u fields, found %u", n_heads, fields);
-                s.call = (uint8_t)capo_call_find(f[at[COLL]]);
-                if (!s.call)
-                        return capo_input_error(in, n, "expected a collective, found \"%s\"", f[at[COLL]]);
-                if (capo_size_parse(f[at[SIZE]], &s.bytes) < 0 || s.bytes == 0)
-                        return capo_input_error(in, n, "expected a size in bytes, found \"%s\"", f[at[SIZE]]);
-                if (strcmp(f[at[ALGO]], "default") && strcmp(f[at[ALGO]], "auto") &&
-                    !(algo = capo_algo_find(f[at[ALGO]])))
-                        return capo_input_error(in, n, "expected an algorithm or \"default\", found \"%s\"",
-                                                f[at[ALGO]]);
-                if (strcmp(f[at[PROTO]], "default") && strcmp(f[at[PROTO]], "auto") &&
-                    !(proto = capo_proto_find(f[at[PROTO]])))
-                        return capo_input_error(in, n, "expected a protocol or \"default\", found \"%s\"",
-                                                f[at[PROTO]]);
-                if (!integer(f[at[CHANNELS]], -1, 127, &channels))
-                        return capo_input_error(in, n, "expected channels, -1 for NCCL's own, found \"%s\"",
-                                                f[at[CHANNELS]]);
-                if (!integer(f[at[NODES]], -1, 100000, &nodes) || !integer(f[at[RANKS]], 2, 1000000, &ranks))
-                        return capo_input_error(in, n, "expected nodes and at least 2 ranks, found \"%s\" and \"%s\"",
-                                                f[at[NODES]], f[at[RANKS]]);
-                if (!capo_input_number(f[at[US]], &s.us) || s.us <= 0)
-                        return capo_input_error(in, n, "expected a time in us above 0, found \"%s\"", f[at[US]]);
-                s.want = CAPO_ALGO_PROTO(algo, proto);
-                s.want_channels = (uint8_t)(channels > 0 ? channels : 0);
-                run.n_ranks = (int)ranks;
-                run.n_nodes = (int)(nodes > 0 ? nodes : 0);
-                even_layout(&run, false);
-                if (capo_input_label(in, &run) < 0)
-                        return -EINVAL;
-                s.run = find_run(in, &run, first);
-                if (s.run == UINT32_MAX || capo_samples_add(in->set, &s) < 0)
-                        return -ENOMEM;
+                e = fields != t->n_heads
+                            ? capo_input_error(t->in, n, "expected %u fields, found %u", t->n_heads, fields)
+                            : read(t, f, n);
+                if (e == -EINVAL) {
+                        capo_input_fault(t->in, &t->faults);
+                        e = 0;
+                }
         }
-        return split_repeats(in, first_sample);
+        return e < 0 ? e : capo_input_faults_end(t->in, &t->faults, "rows", t->in->set->n > before);
+}
+
+static int sweep_row(struct table *t, char **f, unsigned n)
+{
+        struct capo_trial run = {.source = (char *)t->in->path, .line = n, .iterations = 1};
+        struct capo_sample s = {.order = n, .make = CAPO_MAKE_REPORT, .type = 255, .op = 255};
+        const char *algo_text = f[t->at[ALGO]], *proto_text = f[t->at[PROTO]];
+        unsigned algo = 0, proto = 0;
+        long channels, nodes, ranks;
+
+        s.call = (uint8_t)capo_call_find(f[t->at[COLL]]);
+        if (!s.call)
+                return capo_input_error(t->in, n, "expected a collective, found \"%s\"", f[t->at[COLL]]);
+        if (capo_size_parse(f[t->at[SIZE]], &s.bytes) < 0 || s.bytes == 0)
+                return capo_input_error(t->in, n, "expected a size in bytes, found \"%s\"", f[t->at[SIZE]]);
+        if (strcmp(algo_text, "default") && strcmp(algo_text, "auto") && !(algo = capo_algo_find(algo_text)))
+                return capo_input_error(t->in, n, "expected an algorithm or \"default\", found \"%s\"", algo_text);
+        if (strcmp(proto_text, "default") && strcmp(proto_text, "auto") && !(proto = capo_proto_find(proto_text)))
+                return capo_input_error(t->in, n, "expected a protocol or \"default\", found \"%s\"", proto_text);
+        if (!integer(f[t->at[CHANNELS]], -1, 127, &channels))
+                return capo_input_error(t->in, n, "expected channels, -1 for NCCL's own, found \"%s\"",
+                                        f[t->at[CHANNELS]]);
+        if (!integer(f[t->at[NODES]], -1, 100000, &nodes) || !integer(f[t->at[RANKS]], 2, 1000000, &ranks))
+                return capo_input_error(t->in, n, "expected nodes and at least 2 ranks, found \"%s\" and \"%s\"",
+                                        f[t->at[NODES]], f[t->at[RANKS]]);
+        if (!capo_input_number(f[t->at[US]], &s.us) || s.us <= 0)
+                return capo_input_error(t->in, n, "expected a time in us above 0, found \"%s\"", f[t->at[US]]);
+        s.want = CAPO_ALGO_PROTO(algo, proto);
+        s.want_channels = (uint8_t)(channels > 0 ? channels : 0);
+        run.n_ranks = (int)ranks;
+        run.n_nodes = (int)(nodes > 0 ? nodes : 0);
+        even_layout(&run, false);
+        return add_row(t, &run, &s);
+}
+
+int capo_import_sweep_csv(struct capo_input *in)
+{
+        static const char *const names[] = {"collective", "size_bytes", "algorithm", "protocol",
+                                            "channels",   "nodes",      "ranks",     "latency_us"};
+        char *f[MAX_FIELDS], *next = strchr(in->text, '\n');
+        struct table t = {.in = in, .n_heads = split(in->text, f), .first_run = in->set->n_runs};
+        size_t first_sample = in->set->n;
+        int e;
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                t.at[i] = column(f, t.n_heads, names[i]);
+                if (t.at[i] < 0)
+                        return capo_input_error(in, 1,
+                                                "expected a column \"%s\", found none (times are read from latency_us)",
+                                                names[i]);
+        }
+        e = read_rows(&t, next ? next + 1 : NULL, sweep_row);
+        return e < 0 ? e : split_repeats(in, first_sample);
 }
 
 bool capo_import_is_vidur_csv(const char *text, size_t n)
@@ -228,63 +266,60 @@ bool capo_import_is_vidur_csv(const char *text, size_t n)
         return stats && end && stats < end;
 }
 
+enum { V_SIZE, V_WORKERS, V_EACH, V_COLL, V_MEDIAN };
+
+static int vidur_row(struct table *t, char **f, unsigned n)
+{
+        struct capo_trial run = {.source = (char *)t->in->path, .line = n, .iterations = 1};
+        struct capo_sample s = {.order = n, .make = CAPO_MAKE_REPORT, .type = 255, .op = 255};
+        const char *name = f[t->at[V_COLL]];
+        long ranks, per_node;
+        double ms;
+
+        s.call = !strcmp(name, "send_recv") ? CAPO_CALL_SEND : (uint8_t)capo_call_find(name);
+        if (!s.call)
+                return capo_input_error(t->in, n, "expected a collective, found \"%s\"", name);
+        if (capo_size_parse(f[t->at[V_SIZE]], &s.bytes) < 0 || s.bytes == 0)
+                return capo_input_error(t->in, n, "expected a size in bytes, found \"%s\"", f[t->at[V_SIZE]]);
+        if (!integer(f[t->at[V_WORKERS]], 2, 1000000, &ranks) || !integer(f[t->at[V_EACH]], 1, 4096, &per_node) ||
+            ranks % per_node)
+                return capo_input_error(t->in, n,
+                                        "expected workers and devices per node that divide, found \"%s\" and \"%s\"",
+                                        f[t->at[V_WORKERS]], f[t->at[V_EACH]]);
+        if (!capo_input_number(f[t->at[V_MEDIAN]], &ms) || ms < 0)
+                return capo_input_error(t->in, n, "expected a time in ms, found \"%s\"", f[t->at[V_MEDIAN]]);
+        if (ms == 0) { /* rounded away */
+                t->in->set->n_empty++;
+                return 0;
+        }
+        s.us = ms * 1e3;
+        run.n_ranks = (int)ranks;
+        run.n_nodes = (int)(ranks / per_node);
+        even_layout(&run, true);
+        return add_row(t, &run, &s);
+}
+
 int capo_import_vidur_csv(struct capo_input *in)
 {
-        char *f[MAX_FIELDS], *line = in->text, *next = strchr(line, '\n');
-        unsigned n_heads = split(line, f), n = 1;
-        int size = column(f, n_heads, "size"), workers = column(f, n_heads, "num_workers"),
-            each = column(f, n_heads, "devices_per_node"), name = column(f, n_heads, "collective"), median = -1;
-        size_t first = in->set->n_runs;
+        static const char *const names[] = {"size", "num_workers", "devices_per_node", "collective"};
+        char *f[MAX_FIELDS], *next = strchr(in->text, '\n');
+        struct table t = {.in = in, .n_heads = split(in->text, f), .first_run = in->set->n_runs};
+        bool all = true;
 
-        for (unsigned i = 0; i < n_heads && i < MAX_FIELDS; i++) {
+        t.at[V_MEDIAN] = -1;
+        for (unsigned i = 0; i < t.n_heads && i < MAX_FIELDS; i++) {
                 size_t k = strlen(f[i]);
 
                 if (!strncmp(f[i], "time_stats.", 11) && k > 7 && !strcmp(f[i] + k - 7, ".median"))
-                        median = (int)i;
+                        t.at[V_MEDIAN] = (int)i;
         }
-        if (size < 0 || workers < 0 || each < 0 || name < 0 || median < 0)
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                t.at[i] = column(f, t.n_heads, names[i]);
+                all &= t.at[i] >= 0;
+        }
+        if (!all || t.at[V_MEDIAN] < 0)
                 return capo_input_error(in, 1,
                                         "expected columns size, num_workers, devices_per_node, collective and "
                                         "time_stats.*.median");
-        for (line = next ? next + 1 : NULL; line && *line; line = next) {
-                struct capo_trial run = {.source = (char *)in->path, .line = ++n, .iterations = 1};
-                struct capo_sample s = {.order = n, .make = CAPO_MAKE_REPORT, .type = 255, .op = 255};
-                long ranks, per_node;
-                double ms;
-                unsigned fields;
-
-                next = strchr(line, '\n');
-                next = next ? next + 1 : NULL;
-                if (line[strspn(line, " \t\r")] == '\n')
-                        continue;
-                fields = split(line, f);
-                if (fields != n_heads)
-                        return capo_input_error(in, n, "expected %u fields, found %u", n_heads, fields);
-                s.call = !strcmp(f[name], "send_recv") ? CAPO_CALL_SEND : (uint8_t)capo_call_find(f[name]);
-                if (!s.call)
-                        return capo_input_error(in, n, "expected a collective, found \"%s\"", f[name]);
-                if (capo_size_parse(f[size], &s.bytes) < 0 || s.bytes == 0)
-                        return capo_input_error(in, n, "expected a size in bytes, found \"%s\"", f[size]);
-                if (!integer(f[workers], 2, 1000000, &ranks) || !integer(f[each], 1, 4096, &per_node) ||
-                    ranks % per_node)
-                        return capo_input_error(
-                                in, n, "expected workers and devices per node that divide, found \"%s\" and \"%s\"",
-                                f[workers], f[each]);
-                if (!capo_input_number(f[median], &ms) || ms < 0)
-                        return capo_input_error(in, n, "expected a time in ms, found \"%s\"", f[median]);
-                if (ms == 0) { /* rounded away */
-                        in->set->n_empty++;
-                        continue;
-                }
-                s.us = ms * 1e3;
-                run.n_ranks = (int)ranks;
-                run.n_nodes = (int)(ranks / per_node);
-                even_layout(&run, true);
-                if (capo_input_label(in, &run) < 0)
-                        return -EINVAL;
-                s.run = find_run(in, &run, first);
-                if (s.run == UINT32_MAX || capo_samples_add(in->set, &s) < 0)
-                        return -ENOMEM;
-        }
-        return 0;
+        return read_rows(&t, next ? next + 1 : NULL, vidur_row);
 }
