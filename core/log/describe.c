@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/log/describe.h"
+#include "core/log/info.h"
 
 static void copy_text(const struct capo_describe *d, uint64_t at, void *out, size_t n)
 {
@@ -142,7 +143,7 @@ static void cells_write(struct capo_describe *d)
                 struct capo_log_cell log = cell->key;
                 char *p = d->cell_frame;
 
-                if (cell->written == cell->count && !d->again)
+                if ((cell->written == cell->count && !d->again) || !cell->count)
                         continue;
                 log.id = (uint16_t)i;
                 log.count = cell->count;
@@ -187,6 +188,11 @@ void capo_describe_end(struct capo_describe *d, unsigned clean)
                 .threads = d->seg->header->threads,
         };
 
+        if (d->seg->header->went_private) {
+                int n = snprintf(d->text, sizeof d->text, "%s\tfull\n", CAPO_INFO_MEMORY);
+
+                capo_output_frame(d->out, CAPO_FRAME_INFO, d->text, (size_t)n, NULL, 0);
+        }
         for (uint32_t i = 0; i < d->seg->header->areas[CAPO_AREA_RINGS].used; i++)
                 end.dropped += ((struct capo_ring *)capo_area_at(d->seg, CAPO_AREA_RINGS, i))->dropped;
         capo_output_frame(d->out, CAPO_FRAME_END, &end, sizeof end, NULL, 0);

@@ -113,8 +113,11 @@ static void batch_add(struct capo_flight *f, const struct capo_record *in)
 {
         struct capo_record *r = &f->batch[f->batch_n];
         uint64_t low, high;
-        unsigned shape = shape_find(f, in);
+        unsigned shape;
 
+        if (in->call == CAPO_CALL_NONE) /* a hole in what a dead process left (capo_area_commit()) */
+                return;
+        shape = shape_find(f, in);
         if (shape == CAPO_NO_NUMBER) {
                 batch_write(f);
                 capo_flight_restart(f);

@@ -18,10 +18,31 @@
 #include "core/log/drain.h"
 #include "core/log/recover.h"
 
+/*
+ * What is in the file, in memory of our own. A file with holes (capo_area_commit()) cannot be mapped: to look at a hole of a
+ * tmpfs that is full is SIGBUS.
+ */
+static void *copy_in(int fd, size_t size)
+{
+        char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        off_t at = 0, hole;
+        ssize_t n;
+
+        while (p != MAP_FAILED && (at = lseek(fd, at, SEEK_DATA)) >= 0) {
+                hole = lseek(fd, at, SEEK_HOLE);
+                hole = hole < 0 || (size_t)hole > size ? (off_t)size : hole;
+                for (n = 1; at < hole && n > 0; at += n)
+                        n = pread(fd, p + at, (size_t)(hole - at), at);
+                if (n <= 0)
+                        break;
+        }
+        return p;
+}
+
 /* Map a dead process's file privately, every number in it checked. */
 static int attach(int fd, struct capo_segment *seg)
 {
-        struct capo_segment_header *h, plan = {0};
+        struct capo_segment_header *h, plan = {0}, first;
         struct capo_area *flight;
         struct stat st;
         size_t size;
@@ -31,7 +52,9 @@ static int attach(int fd, struct capo_segment *seg)
         if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (size_t)st.st_size < sizeof *h)
                 return -EBADMSG;
         size = (size_t)st.st_size;
-        h = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        if (pread(fd, &first, sizeof first, 0) != sizeof first)
+                return -EBADMSG;
+        h = first.went_private ? copy_in(fd, size) : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
         if (h == MAP_FAILED)
                 return -errno;
         *seg = (struct capo_segment){.header = h, .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};

@@ -166,6 +166,30 @@ static bool still_ours(const struct capo_segment *seg)
         return fstat(seg->fd, &st) == 0 && st.st_dev == seg->dev && st.st_ino == seg->ino;
 }
 
+/*
+ * The folder is full: this stretch becomes memory of the process alone. Nothing is lost but by a kill, and a reader of the
+ * file finds zeros there. A page that is half in use keeps its memory.
+ */
+static bool go_private(struct capo_segment *seg, uint64_t begin, uint64_t end)
+{
+        char *at = (char *)seg->header + round_up(begin, PAGE);
+        uint64_t size = end - round_up(begin, PAGE);
+        struct stat st;
+
+        if (size && mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+                         0) == MAP_FAILED)
+                return false;
+        if (size)
+                madvise(at, size, MADV_DONTDUMP);
+        if (fstat(seg->fd, &st) == 0 && (uint64_t)st.st_size < end &&
+            ftruncate(seg->fd, (off_t)end)) /* a hole: it takes no memory */
+                return false;
+        if (!atomic_exchange(&seg->header->went_private, 1))
+                capo_warn("%s: no room for more recording memory; going on without it: a kill will lose calls",
+                          seg->path);
+        return true;
+}
+
 int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
 {
         struct capo_area *a = &seg->header->areas[id];
@@ -185,7 +209,8 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
         end = round_up(a->offset + want * a->item, PAGE);
         if (end > round_up(seg->header->size, PAGE)) /* of a dead process's file only what is there is mapped */
                 return -ENOSPC;
-        if (seg->fd >= 0 && (!still_ours(seg) || posix_fallocate(seg->fd, (off_t)begin, (off_t)(end - begin)))) {
+        if (seg->fd >= 0 && (!still_ours(seg) || (posix_fallocate(seg->fd, (off_t)begin, (off_t)(end - begin)) &&
+                                                  !go_private(seg, a->offset + have * a->item, end)))) {
                 errno = saved;
                 return -ENOSPC;
         }

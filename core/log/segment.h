@@ -8,7 +8,7 @@
  *      +---------+-------+-------+-------+-------+--------+-------+------+------+--------+- - -
  *
  * Each area is an array of equal items with room for many more than are used; only its first `committed` items are
- * backed by memory (posix_fallocate, so a full tmpfs is an error code and not SIGBUS). Nothing in here is a pointer:
+ * backed by memory (posix_fallocate, so a full tmpfs is an error code and not SIGBUS: then the process goes on in memory of its own). Nothing in here is a pointer:
  * the drain (core/log/drain.c) runs the same in the living process and in a stranger that maps the file afterwards.
  *
  * Who writes what, in the living process:
@@ -31,7 +31,7 @@
 #include "core/base/clock.h"
 
 #define CAPO_SEGMENT_MAGIC   "CAPOSEG\n"
-#define CAPO_SEGMENT_VERSION 3 /* layouts never mix: another version is left alone */
+#define CAPO_SEGMENT_VERSION 4 /* layouts never mix: another version is left alone */
 #define CAPO_SEGMENT_DIR     "/dev/shm"
 
 enum capo_area_id {
@@ -171,7 +171,9 @@ struct capo_segment_header {
         uint64_t calls;             /* taken out of rings and slots */
         uint64_t shape_overflow, bytes_lost;
         double cost_ns;
-        uint64_t last_write_ns; /* CLOCK_MONOTONIC of the last checkpoint */
+        uint64_t last_write_ns;        /* CLOCK_MONOTONIC of the last checkpoint */
+        _Atomic uint32_t went_private; /* 1: some of the areas is not in the file: there was no room */
+        uint32_t reserved;
         struct capo_area areas[CAPO_AREAS];
 };
 
@@ -215,7 +217,8 @@ int capo_segment_create(struct capo_segment *seg, const char *dir, const struct 
 
 /**
  * capo_area_commit() - make the first @n items usable
- * Caller holds the lock. Return: 0; -ENOSPC when the capacity or the memory is used up (nothing changed).
+ * Caller holds the lock. Where the folder has no room the items are the process's alone, with one line. Return: 0; -ENOSPC when the capacity is
+ * used up, or all memory (nothing changed).
  */
 int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n);
 

@@ -125,6 +125,14 @@ static const char *gpu_part(const struct capo_page *r, const struct ending *e, c
         return text;
 }
 
+/* Its recorder worked in memory that a kill takes away, all of it or some. */
+static bool lost_memory(const struct capo_job_process *p)
+{
+        const char *memory = capo_job_info(p, CAPO_INFO_MEMORY);
+
+        return memory && strcmp(memory, "shm") != 0;
+}
+
 /* What the last problem is about. */
 static void about(struct capo_page *r, const struct ending *e, unsigned call, unsigned seq, unsigned comm,
                   int8_t in_call)
@@ -137,7 +145,7 @@ static void about(struct capo_page *r, const struct ending *e, unsigned call, un
         problem->seq = seq;
         problem->comm = comm_of(r, e->p, comm);
         problem->in_call = in_call;
-        problem->at_s = e->p->end.clean == 2 ? after_start(r, e) / 1e9 : -1;
+        problem->at_s = e->p->end.clean == 2 && !lost_memory(e->p) ? after_start(r, e) / 1e9 : -1;
         if (e->p->rank >= 0)
                 capo_problem_rank(r, e->p->rank);
 }
@@ -155,8 +163,9 @@ static void say(struct capo_page *r, const struct ending *e)
         else
                 snprintf(who, sizeof who, "%.255s", name);
         when(r, e, at);
-        if (e->p->end.clean != 2) {
-                int n = snprintf(text, sizeof text, "%s: when it ended and in which call is not known", who);
+        if (e->p->end.clean != 2 || lost_memory(e->p)) {
+                int n = snprintf(text, sizeof text, "%s: when it ended and in which call is not known%s", who,
+                                 lost_memory(e->p) ? ": /dev/shm had no room for its recording memory" : "");
 
                 if (e->p->last_ns)
                         n += snprintf(text + n, sizeof text - (size_t)n, "; its log was last written %s", at);

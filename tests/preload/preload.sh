@@ -290,6 +290,16 @@ small-shm) # a full /dev/shm is an error code, not SIGBUS
         CAPO_SHM=$tmp/disk both "$bin/app" burst 1000
         sum=$(sed -n 's/^end calls=\([0-9]*\) dropped=\([0-9]*\).*/\1 \2/p' "$tmp/log" | { read -r x y; echo $((x + y)); })
         [ "$sum" -eq 1001 ] || fail "recorded and dropped together $sum, not 1001"
+        want 1 '^end .* dropped=0 gpu_dropped=0 lost=0 clean=1'
+        want 1 '^cell AllReduce .* count=1000 .* host=1000'
+        grep -q "$tmp/disk/capo-.*: no room for more recording memory" "$tmp/err" || fail "not said: $(cat "$tmp/err")"
+        rm -r "$CAPO_DIR" # and a kill: the log is whole, and says that it is not all
+        CAPO_SHM=$tmp/disk both "$bin/app" kill 5000
+        "$bin/log_text" --recover "$tmp/disk" >"$tmp/recovered"
+        grep -q '^dead 1$' "$tmp/recovered" || fail "$(cat "$tmp/recovered")"
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
+        want 1 '^health damages=0 cut=0'
+        grep -q '^info recording.memory full' "$tmp/log" || fail "not said in the log"
         ;;
 busy-exit)
         both "$bin/app" busy-exit 3

@@ -142,6 +142,14 @@ Test(endings, nobody_took_it_over)
         cr_assert(page.problems[0].at_s < 0 && page.problems[0].in_call == -1 && page.problems[0].seq == 511);
 }
 
+Test(endings, dev_shm_was_full)
+{
+        made_info(killed(4000000000), CAPO_INFO_MEMORY, "full");
+        says("rank 2: when it ended and in which call is not known: /dev/shm had no room for its recording memory; its log "
+             "was last written 4.2 s after the start (12:00:04), its last call there is AllReduce number 511 of dp");
+        cr_assert(page.problems[0].at_s < 0 && page.problems[0].in_call == -1);
+}
+
 static uint32_t all_killed(bool all)
 {
         for (uint32_t i = 0; i < 8; i++) {
