@@ -46,8 +46,9 @@ int report_csv(const struct capo_page *r, FILE *out)
                 csv_number(out, timed, (double)h->max_ns / 1000);
                 csv_number(out, row->has_bandwidth, row->algbw);
                 csv_number(out, row->has_bandwidth, row->busbw);
-                fprintf(out, ",%s,%s,%u,%s", capo_algo_name(w->algo_proto >> 4), capo_proto_name(w->algo_proto & 15),
-                        w->channels, capo_clock_name(row->clock));
+                fprintf(out, ",%s,%s", capo_algo_name(w->algo_proto >> 4), capo_proto_name(w->algo_proto & 15));
+                csv_number(out, w->channels, w->channels);
+                fprintf(out, ",%s", capo_clock_name(row->clock));
                 csv_number(out, timed, capo_hist_mean(h) / 1000);
                 csv_number(out, timed, capo_hist_cov(h));
                 fprintf(out, ",%llu,%llu,%d,%d,%llu\n", (unsigned long long)w->calls, (unsigned long long)h->count,

@@ -230,7 +230,7 @@ int report_json(const struct capo_page *r, FILE *out)
         json_object_set_new(j, "capo_report", json_integer(REPORT_VERSION));
         json_object_set_new(j, "ranks", json_integer(job->n_ranks));
         json_object_set_new(j, "nodes", json_integer(job->n_nodes));
-        json_object_set_new(j, "begin_unix_s", json_real((double)job->t_begin_ns / 1e9));
+        json_object_set_new(j, "begin_unix_s", json_integer((json_int_t)(job->t_begin_ns / 1000000000)));
         json_object_set_new(j, "duration_s", report_json_number((double)capo_job_duration_ns(job) / 1e9));
         json_object_set_new(j, "collectives", json_integer((json_int_t)r->collectives));
         json_object_set_new(j, "bytes", json_integer((json_int_t)r->moved_bytes));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network of the page: NIC use by rank, then which calls the traffic was for. See profiles/job/fabric.h for how the
  * latter is known. */
+#include <math.h>
 #include <string.h>
 
 #include "cli/base/table.h"
@@ -9,9 +10,10 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 
-#define LINKS_SHOWN       16
-#define SHARES_SHOWN      8
-#define LATE_WORTH_SAYING 0.05 /* part of the looks */
+#define LINKS_SHOWN          16
+#define SHARES_SHOWN         8
+#define LATE_WORTH_SAYING    0.05 /* part of the looks */
+#define GUESSED_WORTH_SAYING 0.05 /* part of the calls */
 
 static const char *link_nic(const struct capo_fabric_domain *d)
 {
@@ -108,11 +110,15 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll rrr/cr/brr/ar");
         static const char *const heads[] = {"comm",    "call",    "sent",  "recv", "ops",
                                             "own ops", "network", "looks", "wait"};
+        uint64_t calls = 0, guessed = 0;
         size_t shown = 0, n = 0;
         char text[32], slit[32];
 
-        for (size_t i = 0; i < f->n_shares; i++)
+        for (size_t i = 0; i < f->n_shares; i++) {
                 n += f->shares[i].comm != CAPO_NO_COMM && !capo_page_share_empty(&f->shares[i]);
+                calls += f->shares[i].calls;
+                guessed += f->shares[i].guessed;
+        }
         if (!n)
                 return;
         fprintf(out,
@@ -129,6 +135,11 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
                         "%s of the looks came late, because the cores were busy: the interval does not cover what that "
                         "does\n",
                         capo_text_percent((double)f->looks_late / (double)f->looks_taken, text));
+        if (guessed > GUESSED_WORTH_SAYING * (double)calls)
+                fprintf(out,
+                        "%s of %s calls were enqueued behind one that was not timed: when those were on the GPU is a "
+                        "guess, and what is outside may be theirs (capo run --sample 1 times all)\n",
+                        capo_text_count(guessed, text), capo_text_count(calls, slit));
         for (size_t i = 0; i < N_ELEMENTS(heads); i++)
                 capo_table_cell(t, "%s", heads[i]);
         for (size_t i = 0; i < f->n_shares && (r->all || shown < SHARES_SHOWN); i++) {
@@ -139,9 +150,9 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
                 shown++;
                 capo_table_cell(t, "%s", s->comm == CAPO_NO_COMM ? "-" : capo_page_comm(r, s->comm));
                 capo_table_cell(t, "%s", s->call ? capo_call_name(s->call) : "outside recorded calls");
-                capo_table_cell(t, "%s", capo_size_print((uint64_t)s->sent, text, sizeof text));
-                capo_table_cell(t, "%s", capo_size_print((uint64_t)s->received, text, sizeof text));
-                capo_table_cell(t, "%s", capo_text_count((uint64_t)s->ops, text));
+                capo_table_cell(t, "%s", capo_size_print((uint64_t)round(s->sent), text, sizeof text));
+                capo_table_cell(t, "%s", capo_size_print((uint64_t)round(s->received), text, sizeof text));
+                capo_table_cell(t, "%s", capo_text_count((uint64_t)round(s->ops), text));
                 capo_table_cell(t, "%s", capo_text_count(s->own_ops, text));
                 network_cell(t, s);
                 capo_table_cell(t, "%s", s->looks.n ? capo_text_count(s->looks.n, text) : "-");

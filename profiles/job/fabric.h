@@ -32,6 +32,7 @@ struct capo_fabric_share {
         uint32_t comm; /* index in job->comms; CAPO_NO_COMM: traffic outside every recorded call */
         uint8_t call;
         uint64_t calls;              /* on all ranks, with known times */
+        uint64_t guessed;            /* of them: when they were on the GPU follows from one that was not timed */
         uint64_t own_ops, own_bytes; /* posted by the calling threads themselves, inside the call */
         double ops, sent, received;  /* by time: each window's traffic is divided among the calls it overlaps */
         double call_ns;              /* time in these calls */

@@ -93,6 +93,7 @@ static int place(struct gathered *g, uint64_t epoch, struct fabric_spans *s)
                 if (end <= w->begin)
                         continue;
                 f->shares[share].calls++;
+                f->shares[share].guessed += w->by == CAPO_SPAN_BY_GUESS;
                 f->shares[share].call_ns += (double)(end - w->begin);
                 if (capo_array_room(&s->span, s->n, sizeof *s->span) < 0)
                         return -ENOMEM;
