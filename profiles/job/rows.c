@@ -176,16 +176,20 @@ static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
         }
 }
 
-/* How much of the job was on the GPU, from the rows that are the same in every face. */
+/* How much of the job was on the GPU, from the rows that are the same in every face. A group of several communicators is
+ * timed on one stream: where processes have several GPUs, it is their ranks' and lasts as long on each. */
 static void rate_job(struct capo_page *r)
 {
-        double there_was = (double)capo_job_duration_ns(r->job) * capo_job_gpus(r->job), ns = 0, sq = 0;
+        double gpus = capo_job_gpus(r->job), there_was = (double)capo_job_duration_ns(r->job) * gpus, ns = 0, sq = 0;
 
         for (uint32_t i = 0; i < r->judged.n; i++) {
                 const struct capo_page_row *row = &r->judged.row[i];
 
-                ns += on_gpu(row->clock) ? row->total_ns : 0;
-                sq += on_gpu(row->clock) ? doubt_ns(row) * doubt_ns(row) : 0;
+                bool of_all = row->row.call == CAPO_CALL_GROUP && row->row.comm == CAPO_NO_COMM;
+                double times = !on_gpu(row->clock) ? 0 : of_all ? gpus / r->job->n_processes : 1;
+
+                ns += times * row->total_ns;
+                sq += times * doubt_ns(row) * times * doubt_ns(row);
         }
         r->gpu_share = r->gpu && there_was > 0 ? ns / there_was : -1;
         r->gpu_share_pm = r->gpu_share >= 0 ? sqrt(sq) / there_was : 0;
