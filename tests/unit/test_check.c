@@ -143,6 +143,8 @@ Test(check, bandwidths)
                 {RULES(WHEN("\"tree_gbs\": \"1-2\"", FROM("16777216"))), ""},
                 {RULES(WHEN("\"tree_gbs\": \"1-2\"", FROM("16777215"))), "E2 known from 16 MiB on"},
                 {RULES(WHEN("\"ring_gbs\": \"1-2\"", FROM("16777215"))), "E2 known from 16 MiB on"},
+                {RULES(WHEN("\"ring_gbs\": \"1-2\"", "\"broadcast\": [" RING("16777215") ",\n" LEAVE "]")),
+                 "E2 known from"},
                 {RULES(WHEN("", FROM("16777215"))), ""},
                 {RULES(WHEN("\"ring_gbs\": \"1-2\", \"nccl\": \"2.21\"", LARGE)), "E2 no cost table"},
                 {RULES(WHEN("\"tree_gbs\": \"1-2\", \"nccl\": \"2.21\"", LARGE)), "E2 no cost table"},
@@ -217,6 +219,7 @@ Test(check, every_condition_tells_two_rules_apart)
                 {"comm", "\"a\"", "\"b\""},
                 {"link", "\"nvlink\"", "\"other\""},
                 {"reg_buff", "true", "false"},
+                {"reg_buff", "false", "true"},
                 {"nodes", "\"2-4\"", "\"3-5\""},
                 {"nodes", "\"2-4\"", "\"1-3\""},
         };
