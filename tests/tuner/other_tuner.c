@@ -126,7 +126,8 @@ static capo_nccl_result profiler_init(void **context, uint64_t id, int *mask, co
 
         events++;
         *context = &events;
-        *mask = wanted ? atoi(wanted) : CAPO_EVENT_PROXY_OP;
+        if (!wanted || *wanted) /* empty: it does not say */
+                *mask = wanted ? atoi(wanted) : CAPO_EVENT_PROXY_OP;
         return getenv("OTHER_PROFILER_REFUSES") ? CAPO_NCCL_SYSTEM_ERROR : 0;
 }
 

@@ -162,6 +162,18 @@ Test(profiler, one_that_refuses_is_left_out)
         cr_expect_eq(told(5, "others_events"), 1, "its init and nothing more");
 }
 
+Test(profiler, one_that_does_not_say_what_it_wants)
+{
+        void *context;
+
+        setenv("CAPO_CHAIN_PROFILER", other(5), 1);
+        setenv("OTHER_PROFILER_MASK", "", 1);
+        cr_expect_eq(open_for(5, 2, "dp", &context), CAPO_EVENT_COLL);
+        cr_expect_null(start(context, CAPO_EVENT_GROUP, NULL));
+        cr_expect_eq(told(5, "others_types"), 0);
+        profiler_of(5)->finalize(context);
+}
+
 static void passes(int speaks, int theirs, bool passed)
 {
         void *context;
