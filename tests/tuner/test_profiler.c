@@ -4,6 +4,7 @@
 #include "plugin.h"
 #include "tuner/comm_name.h"
 #include "tuner/nccl_profiler.h"
+#include "tuner/version.h"
 
 TestSuite(profiler, .timeout = 60);
 
@@ -354,5 +355,19 @@ Test(profiler, kernel_times_from_version_4_on)
                 cr_expect_eq(open_for(version, 2, "dp", &context),
                              CAPO_EVENT_COLL | (version >= 4 ? CAPO_EVENT_KERNEL : 0), "v%d", version);
                 profiler_of(version)->finalize(context);
+        }
+}
+
+/* A library with ncclGetVersion stands behind the logger; the last one is remembered, and no other. */
+Test(profiler, the_release_behind_a_logger)
+{
+        capo_nccl_log log = (capo_nccl_log)(uintptr_t)dlsym(dlopen(other(6), RTLD_NOW), "others_log");
+
+        cr_assert_not_null(log);
+        for (int again = 0; again < 2; again++) {
+                cr_expect_eq(capo_nccl_version(log), 23102);
+                cr_expect_eq(capo_nccl_version(log), 23102);
+                cr_expect_eq(capo_nccl_version(NULL), 0);
+                cr_expect_eq(capo_nccl_version(NULL), 0);
         }
 }
