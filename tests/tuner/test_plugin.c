@@ -386,8 +386,11 @@ Test(plugin, a_launcher_that_the_cost_table_contradicts)
 {
         struct plugin p;
         void *context;
+        char said[2000] = "";
+        int ends[2];
 
         setenv("CAPO_LAYOUT", "4+4", 1);
+        cr_assert(pipe(ends) == 0 && dup2(ends[1], STDERR_FILENO) >= 0);
         use_profile(LAYOUT_RULE);
         p = plugin_open(4);
         cr_assert_eq(plugin_init(&p, 8, 2, -1, -1, NULL, &context), CAPO_NCCL_SUCCESS);
@@ -395,6 +398,8 @@ Test(plugin, a_launcher_that_the_cost_table_contradicts)
         cr_expect_eq(ask_by_layout(&p, context, 8192, 75).algo, RING, "the launcher alone");
         cr_expect_not(ask_by_layout(&p, context, 64 << 20, 75).touched);
         cr_expect_not(ask_by_layout(&p, context, 64 << 20, 60).touched);
+        cr_assert(write(STDERR_FILENO, "|", 1) == 1 && read(ends[0], said, sizeof said - 1) > 0);
+        cr_expect(strstr(said, "8 ranks on 2 nodes: ") && strstr(said, " (it says 4+4)"), "%s", said);
         plugin_finish(&p, context);
         /* NCCL's own numbers go before both */
         p = plugin_open(6);

@@ -4,6 +4,7 @@
 #include "capo/profile.h"
 #include "capo/seam.h"
 #include "plugin.h"
+#include "tuner/choose.h"
 #include "tuner/nccl_profiler.h"
 #include "tuner/sweep.h"
 
@@ -77,6 +78,7 @@ Test(recorder, hears_which_row_decided)
         cr_expect(last_comm.comm_hash == 77 && last_comm.n_ranks == 8 && last_comm.min_local == 3 &&
                   last_comm.max_local == 5);
         cr_expect(last_comm.tuned && strstr(last_rule_when, ":1: nodes=2"), "%s", last_rule_when);
+        cr_expect(((const struct capo_tuner *)context)->plain, "without a sweep a look-up is the whole decision");
         cr_expect(strstr(last_rules, "digest\t") && strstr(last_rules, "\nmodelled\tnot allowed\n") &&
                           strstr(last_rules, "row\t2\t1\tnodes=2\tallreduce\t1025\t1048576\tRing\tSimple"),
                   "%s", last_rules);
