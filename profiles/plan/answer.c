@@ -119,31 +119,6 @@ static double told_us(const struct capo_plan_row *r)
         return r->cost[r->algo - 1][r->proto - 1];
 }
 
-static void read_row(const struct plan_row *from, struct capo_plan_row *to)
-{
-        *to = (struct capo_plan_row){
-                .coll = from->func,
-                .bytes = from->bytes,
-                .told = from->told,
-                .algo = (uint8_t)(from->algo + 1),
-                .proto = (uint8_t)(from->proto + 1),
-                .channels = from->channels,
-                .warps = from->warps,
-                .us = NAN,
-                .busbw_gbs = NAN,
-                .sim_us = from->sim_us >= 0 ? from->sim_us : NAN,
-                .ranks_agree = true,
-                .n_algo = from->n_algo,
-                .n_proto = from->n_proto,
-                .tuner_channels = from->tuner_channels,
-                .pipe_ops = from->pipe_ops,
-                .reg_buff = from->reg_buff,
-        };
-        memcpy(to->cost, from->cost, sizeof to->cost);
-        memcpy(to->cost_after, from->cost_after, sizeof to->cost_after);
-        to->us = told_us(to);
-}
-
 static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *why, size_t room)
 {
         const struct plan_agree *first = plan_job_agree(job, 0);
@@ -153,7 +128,10 @@ static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *w
                 return -ENOMEM;
         out->n_rows = job->n_rows;
         for (uint32_t i = 0; i < job->n_rows; i++) {
-                read_row(&job->rows[i], &out->rows[i]);
+                out->rows[i] = job->rows[i].row;
+                out->rows[i].us = told_us(&out->rows[i]);
+                out->rows[i].busbw_gbs = NAN;
+                out->rows[i].ranks_agree = true;
                 for (uint32_t r = 0; r < job->n_ranks; r++) {
                         const struct plan_agree *a = plan_job_agree(job, r) + i;
 
@@ -296,20 +274,8 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
         if (r < 0)
                 return r;
         out->version = job->version;
-        out->net_abi = job->net_abi;
         out->profiler_abi = job->profiler_abi;
-        out->told.abi = job->tuner_abi;
-        out->told.n_ranks = job->told_ranks;
-        out->told.n_nodes = job->told_nodes;
-        out->told.nvl_domains = job->nvl_domains;
-        out->told.nvl_min = job->nvl_min;
-        out->told.nvl_max = job->nvl_max;
-        out->told.n_constants = job->n_constants;
-        memcpy(out->told.constants, job->constants, sizeof out->told.constants);
-        out->load_ms = job->t_load_ms;
-        out->init_ms = job->t_init_ms;
-        out->rows_ms = job->t_rows_ms;
-        out->max_rss_kb = job->max_rss_kb;
+        out->told = job->told;
         read_printed(job, folder, out);
         for (size_t i = 0; i < out->n_rows; i++) {
                 struct capo_plan_row *row = &out->rows[i];
@@ -343,6 +309,5 @@ void capo_plan_answer_finish(struct capo_plan_answer *a)
         free(a->graphs);
         free(a->rows);
         free(a->log);
-        free(a->plugin_log);
         memset(a, 0, sizeof *a);
 }

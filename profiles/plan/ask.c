@@ -17,7 +17,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <dirent.h>
 
@@ -102,7 +101,7 @@ static int prepare_ranks(struct run *run)
                 }
                 if (q->gpus[r].node >= job->n_nodes)
                         job->n_nodes = q->gpus[r].node + 1u;
-                job->ranks[r] = (struct plan_rank){q->gpus[r].node, q->gpus[r].dev};
+                job->ranks[r] = q->gpus[r];
         }
         for (uint32_t n = 0; n < job->n_nodes; n++) {
                 bool used = false;
@@ -125,8 +124,8 @@ static int prepare(struct run *run)
         uint64_t size = plan_job_size((uint32_t)q->n_ranks, (uint32_t)q->n_asks);
         int r;
 
-        if (!q->n_ranks || q->n_ranks > PLAN_MAX_RANKS)
-                return say(run, -EINVAL, "%zu ranks: 1 to %d can be asked for", q->n_ranks, PLAN_MAX_RANKS);
+        if (!q->n_ranks || q->n_ranks > CAPO_PLAN_RANKS_MAX)
+                return say(run, -EINVAL, "%zu ranks: 1 to %d can be asked for", q->n_ranks, CAPO_PLAN_RANKS_MAX);
         if (!q->n_topo || q->n_asks > 100000)
                 return say(run, -EINVAL, "no topology, or more than 100000 questions");
         if (!q->libnccl || strlen(q->libnccl) >= PLAN_PATH || access(q->libnccl, R_OK) < 0)
@@ -142,17 +141,12 @@ static int prepare(struct run *run)
         run->job->size = size;
         run->job->n_ranks = (uint32_t)q->n_ranks;
         run->job->n_rows = (uint32_t)q->n_asks;
-        run->job->want_sim = q->simulate;
         strcpy(run->job->libnccl, q->libnccl);
         if (q->tuner && q->wrap)
                 snprintf(run->job->wrapped, sizeof run->job->wrapped, "%s", q->tuner);
         for (size_t i = 0; i < q->n_asks; i++) {
-                struct plan_row *row = &run->job->rows[i];
-
-                row->func = (uint8_t)q->asks[i].coll;
-                row->bytes = q->asks[i].bytes;
-                row->algo = row->proto = -1;
-                row->sim_us = -1;
+                run->job->rows[i].row.coll = q->asks[i].coll;
+                run->job->rows[i].row.bytes = q->asks[i].bytes;
         }
         r = prepare_machines(run);
         return r < 0 ? r : prepare_ranks(run);

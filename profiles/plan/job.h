@@ -11,21 +11,16 @@
 #define CAPO_PLAN_JOB_H
 
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
+
+#include "profiles/plan/plan.h"
 
 enum {
         PLAN_MAX_NODES = 256,
-        PLAN_MAX_RANKS = 256,
         PLAN_MAX_MACHINES = 16, /* different topology files in one question */
-        PLAN_MAX_GPUS = 32,     /* per machine; NVML's table in NCCL ends there too (nvmlwrap.h, ncclNvmlMaxDevices) */
         PLAN_MAX_NETS = 64,
         PLAN_MAX_SHM = 4096,
-        PLAN_ALGOS = 8, /* NCCL has 7 since 2.23 */
-        PLAN_PROTOS = 3,
         PLAN_PATH = 1024,
         PLAN_JOB_FD = 3, /* where a worker finds the job */
-        PLAN_MAX_CHANNELS = 64,
 };
 
 struct plan_gpu {
@@ -52,34 +47,14 @@ struct plan_machine {
         uint32_t n_gpus;
         uint32_t n_nets;
         uint32_t multicast; /* NVSwitch machine whose GPUs can NVLS */
-        uint32_t reserved;
-        struct plan_gpu gpus[PLAN_MAX_GPUS];
+        struct plan_gpu gpus[CAPO_PLAN_GPUS_MAX];
         struct plan_net nets[PLAN_MAX_NETS];
-};
-
-struct plan_rank {
-        uint16_t node;
-        uint16_t dev;
 };
 
 /* One question and what rank 0 saw of the answer. */
 struct plan_row {
-        uint64_t bytes; /* as nccl-tests' size: total over ranks for all-gather and reduce-scatter */
-        uint64_t told;  /* bytes the tuner was given */
-        uint8_t func;   /* ncclFunc_t: Broadcast 0, Reduce 1, AllGather 2, ReduceScatter 3, AllReduce 4 */
-        int8_t algo;    /* NCCL's numbers; -1 not reported */
-        int8_t proto;
-        uint8_t channels; /* 0 not reported */
-        uint8_t warps;
-        uint8_t n_algo; /* of the cost table; 0: the tuner ABI has none */
-        uint8_t n_proto;
-        uint8_t result;   /* ncclResult_t of the call */
-        uint64_t log_end; /* size of rank 0's NCCL log after the call */
-        int32_t tuner_channels;
-        int32_t pipe_ops, reg_buff;
-        float sim_us;                              /* ncclGroupSimulateEnd; < 0 not available */
-        float cost[PLAN_ALGOS][PLAN_PROTOS];       /* us as the tuner is given them; -1 not available */
-        float cost_after[PLAN_ALGOS][PLAN_PROTOS]; /* as a wrapped tuner left them */
+        struct capo_plan_row row; /* what can be told without the log: us, busbw_gbs and ranks_agree are not set */
+        uint64_t log_end;         /* size of rank 0's NCCL log after the call */
 };
 
 struct plan_agree { /* one per (rank, row) */
@@ -91,11 +66,9 @@ struct plan_job {
         uint64_t size;
         /* the question */
         uint32_t n_ranks, n_nodes, n_machines, n_rows;
-        uint32_t want_sim;
-        uint32_t reserved;
         char libnccl[PLAN_PATH];
         char wrapped[PLAN_PATH]; /* tuner for the spy to wrap; "" none */
-        struct plan_rank ranks[PLAN_MAX_RANKS];
+        struct capo_plan_gpu ranks[CAPO_PLAN_RANKS_MAX];
         uint16_t node_machine[PLAN_MAX_NODES];
         struct plan_machine machines[PLAN_MAX_MACHINES];
 
@@ -113,15 +86,9 @@ struct plan_job {
         _Atomic uint32_t rows_done;
 
         /* the answer */
-        int32_t version;                          /* ncclGetVersion */
-        int32_t tuner_abi, profiler_abi, net_abi; /* 0 not asked */
-        int32_t told_ranks, told_nodes;           /* what a tuner is told at init */
-        int32_t nvl_domains, nvl_min, nvl_max;    /* -1: this ABI does not tell */
-        int32_t n_constants;                      /* doubles; 0: this ABI has none */
-        double constants[144];
-        double t_load_ms, t_init_ms, t_rows_ms; /* wall time of rank 0's worker */
-        int32_t max_rss_kb;
-        int32_t coll_channels, nvls_channels, p2p_channels;
+        int32_t version;      /* ncclGetVersion */
+        int32_t profiler_abi; /* 0 not asked */
+        struct capo_plan_told told;
 
         struct plan_row rows[]; /* n_rows, then struct plan_agree [n_ranks][n_rows] */
 };

@@ -26,8 +26,8 @@ struct reading {
         const char *path;
         const struct capo_platform *platform;
         struct plan_machine *m;
-        const struct capo_xml *gpu_at[PLAN_MAX_GPUS]; /* the <pci> of each GPU, same order as m->gpus */
-        const struct capo_xml *net_at[PLAN_MAX_NETS]; /* the <net>, or the <pci> that gets one */
+        const struct capo_xml *gpu_at[CAPO_PLAN_GPUS_MAX]; /* the <pci> of each GPU, same order as m->gpus */
+        const struct capo_xml *net_at[PLAN_MAX_NETS];      /* the <net>, or the <pci> that gets one */
         bool has_links, has_switch;
         char *why;
         size_t room;
@@ -81,8 +81,8 @@ static void add_gpu(struct reading *r, const struct capo_xml *pci, int numa)
         struct plan_gpu *gpu = &r->m->gpus[r->m->n_gpus];
         int end = 0;
 
-        if (r->m->n_gpus == PLAN_MAX_GPUS) {
-                fail(r, pci->line, "more than %d GPUs; NCCL's NVML table ends there", PLAN_MAX_GPUS);
+        if (r->m->n_gpus == CAPO_PLAN_GPUS_MAX) {
+                fail(r, pci->line, "more than %d GPUs; NCCL's NVML table ends there", CAPO_PLAN_GPUS_MAX);
                 return;
         }
         if (!busid || strlen(busid) >= sizeof gpu->busid) {

@@ -20,7 +20,12 @@
 #include "profiles/machine/gpus.h"
 #include "capo/record.h"
 
-enum { CAPO_PLAN_RANKS_MAX = 256, CAPO_PLAN_GPUS_MAX = 32, CAPO_PLAN_ALGOS = 8, CAPO_PLAN_PROTOS = 3 };
+enum {
+        CAPO_PLAN_RANKS_MAX = 256,
+        CAPO_PLAN_GPUS_MAX = 32, /* per machine; NVML's table in NCCL ends there too (nvmlwrap.h, ncclNvmlMaxDevices) */
+        CAPO_PLAN_ALGOS = 8,     /* NCCL has 7 since 2.23 */
+        CAPO_PLAN_PROTOS = 3,
+};
 
 /* A rank: which node it is on (0, 1, ... in order of first use) and which GPU of that node (the XML's `dev`). */
 struct capo_plan_gpu {
@@ -49,7 +54,6 @@ struct capo_plan_question {
         const char *class_name; /* CAPO_CLASS for it; NULL: unset */
         const char *layout;     /* CAPO_LAYOUT for it; NULL: the allocation's, as a launcher knows it; "": unset */
         bool wrap;           /* the spy stands before `tuner` (a path): costs before and after it are in the answer */
-        bool simulate;       /* also ask ncclGroupSimulateEnd (2.22 and later) */
         bool graph;          /* also keep the graphs NCCL found */
         bool log;            /* keep NCCL's own INFO lines of INIT, GRAPH and TUNING */
         unsigned timeout_ms; /* 0: 60 s and 1 s per rank */
@@ -65,7 +69,6 @@ struct capo_plan_row {
         uint8_t warps;
         double us;        /* NCCL's model for the choice; NAN not known */
         double busbw_gbs; /* implied by us; NAN not known */
-        double sim_us;    /* ncclGroupSimulateEnd; NAN not asked or not available */
         bool ranks_agree; /* all ranks decided the same: a job would hang otherwise */
         /* what the tuner is given: us per cell, -1 not available; n_algo 0: its interface has no table */
         uint8_t n_algo, n_proto;
@@ -100,16 +103,14 @@ struct capo_plan_graph {
 
 struct capo_plan_answer {
         int version; /* 22809 is 2.28.9 */
-        int net_abi, profiler_abi;
+        int profiler_abi;
         struct capo_plan_told told;
         struct capo_plan_row *rows; /* as the question's asks */
         size_t n_rows;
         struct capo_plan_graph *graphs; /* node by node, that of rank 0 first; with question.graph */
         size_t n_graphs;
-        char *log;        /* NCCL's lines of all nodes; with question.log */
-        char *plugin_log; /* lines the tuner printed itself; NULL none */
-        double load_ms, init_ms, rows_ms, wall_ms;
-        long max_rss_kb; /* of rank 0's node */
+        char *log; /* NCCL's lines of all nodes; with question.log */
+        double wall_ms;
 };
 
 /**

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <pthread.h>
 
+#include "core/base/array.h"
 #include "core/base/util.h"
 #include "profiles/plan/virtual/cuda_virtual.h"
 #include "profiles/plan/virtual/virtual.h"
@@ -34,7 +35,7 @@ static struct mapping {
         size_t bytes;
         struct handle *handle;
 } * mappings;
-static size_t n_mappings, room;
+static size_t n_mappings;
 
 static struct handle *handle_new(uint64_t bytes)
 {
@@ -54,12 +55,13 @@ static void handle_put(struct handle *h)
                 free(h);
 }
 
-/* devices and contexts */
-
-static int cuInit(unsigned flags)
+/* What needs no answer but that it went well. */
+static int nothing(void)
 {
         return 0;
 }
+
+/* devices and contexts */
 
 static int cuDriverGetVersion(int *v)
 {
@@ -89,11 +91,6 @@ static int cuDeviceGetUuid(unsigned char *uuid, int dev)
 static int cuCtxCreate(void **ctx)
 {
         *ctx = (void *)(uintptr_t)(plan_device + 1);
-        return 0;
-}
-
-static int cuCtxDestroy(void *ctx)
-{
         return 0;
 }
 
@@ -160,37 +157,40 @@ static int cuMemAddressFree(void *p, size_t bytes)
 
 static int cuMemMap(void *p, size_t bytes, size_t offset, struct handle *h, unsigned long long flags)
 {
+        int rc;
+
         if (plan_memory_map_at(p, bytes) < 0)
                 return OUT_OF_MEMORY;
         pthread_mutex_lock(&lock);
-        if (n_mappings == room) {
-                size_t more = room ? room * 2 : 256;
-                struct mapping *m = reallocarray(mappings, more, sizeof *m);
-
-                if (!m) {
-                        pthread_mutex_unlock(&lock);
-                        return OUT_OF_MEMORY;
-                }
-                mappings = m;
-                room = more;
+        rc = capo_array_room(&mappings, n_mappings, sizeof *mappings) < 0 ? OUT_OF_MEMORY : 0;
+        if (rc == 0) {
+                h->count++;
+                mappings[n_mappings++] = (struct mapping){p, bytes, h};
         }
-        h->count++;
-        mappings[n_mappings++] = (struct mapping){p, bytes, h};
         pthread_mutex_unlock(&lock);
-        return 0;
+        return rc;
+}
+
+/* The mapping that @p lies in, or NULL; call with the lock held. */
+static struct mapping *mapping_of(const char *p)
+{
+        for (size_t i = 0; i < n_mappings; i++) {
+                if (p >= mappings[i].base && p < mappings[i].base + mappings[i].bytes)
+                        return &mappings[i];
+        }
+        return NULL;
 }
 
 static int cuMemUnmap(void *p, size_t bytes)
 {
         struct handle *h = NULL;
+        struct mapping *m;
 
         pthread_mutex_lock(&lock);
-        for (size_t i = 0; i < n_mappings; i++) {
-                if (mappings[i].base == p) {
-                        h = mappings[i].handle;
-                        mappings[i] = mappings[--n_mappings];
-                        break;
-                }
+        m = mapping_of(p);
+        if (m && m->base == p) {
+                h = m->handle;
+                *m = mappings[--n_mappings];
         }
         pthread_mutex_unlock(&lock);
         handle_put(h);
@@ -199,26 +199,18 @@ static int cuMemUnmap(void *p, size_t bytes)
         return 0;
 }
 
-static int cuMemSetAccess(void *p, size_t bytes, const void *desc, size_t n)
-{
-        return 0;
-}
-
 static int cuMemRetainAllocationHandle(struct handle **h, void *p)
 {
-        int rc = INVALID_VALUE;
+        const struct mapping *m;
 
         pthread_mutex_lock(&lock);
-        for (size_t i = 0; i < n_mappings; i++) {
-                if ((char *)p >= mappings[i].base && (char *)p < mappings[i].base + mappings[i].bytes) {
-                        *h = mappings[i].handle;
-                        (*h)->count++;
-                        rc = 0;
-                        break;
-                }
+        m = mapping_of(p);
+        if (m) {
+                *h = m->handle;
+                (*h)->count++;
         }
         pthread_mutex_unlock(&lock);
-        return rc;
+        return m ? 0 : INVALID_VALUE;
 }
 
 static int cuMemGetAllocationPropertiesFromHandle(int *prop, struct handle *h)
@@ -304,22 +296,17 @@ static int cuMulticastCreate(struct handle **h, const size_t *prop)
         return *h ? 0 : OUT_OF_MEMORY;
 }
 
-static int nothing(void)
-{
-        return 0;
-}
-
 /* kernels */
 
 static int cuLaunchKernel(const void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                           unsigned shared, void *stream, void **args, void **extra)
 {
-        return plan_cuda_launched(f, gx, bx, args);
+        return plan_cuda_launched(gx, bx, args);
 }
 
 static int cuLaunchKernelEx(const unsigned *config, const void *f, void **args, void **extra)
 {
-        return plan_cuda_launched(f, config[0], config[3], args); /* CUlaunchConfig: grid x y z, block x y z, ... */
+        return plan_cuda_launched(config[0], config[3], args); /* CUlaunchConfig: grid x y z, block x y z, ... */
 }
 
 static int cuGetProcAddress(const char *name, void **f, int version, uint64_t flags)
@@ -333,14 +320,14 @@ static const struct plan_symbol driver[] = {
         {                           \
 #name, (void *)name \
         }
-        ROW(cuInit),
+        {"cuInit", (void *)nothing},
         ROW(cuDriverGetVersion),
         ROW(cuDeviceGet),
         ROW(cuDeviceGetCount),
         {"cuDeviceGetAttribute", (void *)plan_cuda_device_attribute},
         ROW(cuDeviceGetUuid),
         ROW(cuCtxCreate),
-        ROW(cuCtxDestroy),
+        {"cuCtxDestroy", (void *)nothing},
         {"cuCtxGetCurrent", (void *)cuCtxCreate},
         ROW(cuCtxSetCurrent),
         ROW(cuCtxGetDevice),
@@ -353,7 +340,7 @@ static const struct plan_symbol driver[] = {
         ROW(cuMemAddressFree),
         ROW(cuMemMap),
         ROW(cuMemUnmap),
-        ROW(cuMemSetAccess),
+        {"cuMemSetAccess", (void *)nothing},
         ROW(cuMemRetainAllocationHandle),
         ROW(cuMemGetAllocationPropertiesFromHandle),
         ROW(cuMemExportToShareableHandle),
@@ -379,9 +366,5 @@ static const struct plan_symbol driver[] = {
 
 void *plan_cuda_driver_find(const char *name)
 {
-        for (size_t i = 0; i < N_ELEMENTS(driver); i++) {
-                if (!strcmp(driver[i].name, name))
-                        return driver[i].address;
-        }
-        return NULL;
+        return plan_symbol_find(driver, N_ELEMENTS(driver), name);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/base/array.h"
 #include "profiles/plan/virtual/virtual.h"
 
 #define PAGE 4096ul
@@ -19,7 +20,7 @@ static struct range {
         char *base;
         size_t bytes;
 } * ranges;
-static size_t n_ranges, room;
+static size_t n_ranges;
 
 /* First range whose base is above @address; call with the lock held. */
 static size_t above(const char *address)
@@ -53,17 +54,10 @@ static char *map(char *at, size_t bytes)
         if (base == MAP_FAILED)
                 return NULL;
         pthread_mutex_lock(&lock);
-        if (n_ranges == room) {
-                size_t more = room ? room * 2 : 256;
-                struct range *p = reallocarray(ranges, more, sizeof *p);
-
-                if (!p) {
-                        pthread_mutex_unlock(&lock);
-                        munmap(base, bytes);
-                        return NULL;
-                }
-                ranges = p;
-                room = more;
+        if (capo_array_room(&ranges, n_ranges, sizeof *ranges) < 0) {
+                pthread_mutex_unlock(&lock);
+                munmap(base, bytes);
+                return NULL;
         }
 
         size_t i = above(base);

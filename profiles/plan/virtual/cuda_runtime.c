@@ -55,7 +55,7 @@ static int set_device(int dev)
 }
 
 /* cudaDeviceAttr and CUdevice_attribute share their numbers (cuda.h, driver_types.h). */
-static int device_attribute(int *v, int attr, int dev)
+int plan_cuda_device_attribute(int *v, int attr, int dev)
 {
         const struct plan_gpu *gpu = gpu_of(dev);
 
@@ -161,7 +161,7 @@ static const char *error_text(int e)
         return e ? "an error of capo's virtual CUDA" : "no error";
 }
 
-static int launched(const void *f, unsigned grid, unsigned block, void **args)
+int plan_cuda_launched(unsigned grid, unsigned block, void **args)
 {
         if (plan_seen) {
                 plan_seen->launches++;
@@ -194,21 +194,16 @@ static const struct plan_symbol runtime[] = {
 #include "profiles/plan/virtual/cuda_runtime.def"
 };
 
-void *plan_cuda_runtime_find(const char *name)
+void *plan_symbol_find(const struct plan_symbol *list, size_t n, const char *name)
 {
-        for (size_t i = 0; i < N_ELEMENTS(runtime); i++) {
-                if (!strcmp(runtime[i].name, name))
-                        return runtime[i].address;
+        for (size_t i = 0; i < n; i++) {
+                if (!strcmp(list[i].name, name))
+                        return list[i].address;
         }
         return NULL;
 }
 
-int plan_cuda_launched(const void *f, unsigned grid, unsigned block, void **args)
+void *plan_cuda_runtime_find(const char *name)
 {
-        return launched(f, grid, block, args);
-}
-
-int plan_cuda_device_attribute(int *v, int attr, int dev)
-{
-        return device_attribute(v, attr, dev);
+        return plan_symbol_find(runtime, N_ELEMENTS(runtime), name);
 }

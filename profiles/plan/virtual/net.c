@@ -52,15 +52,8 @@ struct net {
 
 static char something; /* what every handle and request points to */
 
-static int init_v8(void *log)
+static int init(void *log)
 {
-        plan_job->net_abi = 8;
-        return 0;
-}
-
-static int init_v7(void *log)
-{
-        plan_job->net_abi = 7;
         return 0;
 }
 
@@ -169,13 +162,13 @@ static int close_any(void *comm)
         return 0;
 }
 
-#define NET(version)                                                                                                   \
-        {                                                                                                              \
-                .name = "capo-virtual", .init = init_##version, .devices = devices,                                    \
-                .properties = properties_##version, .listen = listen_at, .connect = connect_to, .accept = accept_from, \
-                .reg_mr = reg_mr, .reg_mr_dmabuf = reg_mr_dmabuf, .dereg_mr = dereg_mr, .isend = isend,                \
-                .irecv = irecv, .iflush = iflush, .test = test, .close_send = close_any, .close_recv = close_any,      \
-                .close_listen = close_any,                                                                             \
+#define NET(version)                                                                                          \
+        {                                                                                                     \
+                .name = "capo-virtual", .init = init, .devices = devices, .properties = properties_##version, \
+                .listen = listen_at, .connect = connect_to, .accept = accept_from, .reg_mr = reg_mr,          \
+                .reg_mr_dmabuf = reg_mr_dmabuf, .dereg_mr = dereg_mr, .isend = isend, .irecv = irecv,         \
+                .iflush = iflush, .test = test, .close_send = close_any, .close_recv = close_any,             \
+                .close_listen = close_any,                                                                    \
         }
 
 extern const struct net ncclNetPlugin_v8, ncclNetPlugin_v7;

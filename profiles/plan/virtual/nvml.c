@@ -35,18 +35,7 @@ NVML nvmlDeviceGetHandleByPciBusId_v2(const char *busid, const struct plan_gpu *
 NVML nvmlDeviceGetIndex(const struct plan_gpu *dev, unsigned *i);
 NVML nvmlDeviceGetCudaComputeCapability(const struct plan_gpu *dev, int *major, int *minor);
 NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, int index, int *status);
-NVML nvmlDeviceGetNvLinkState(const struct plan_gpu *dev, unsigned link, int *active);
-NVML nvmlDeviceGetNvLinkRemotePciInfo(const struct plan_gpu *dev, unsigned link, void *pci);
-NVML nvmlDeviceGetNvLinkCapability(const struct plan_gpu *dev, unsigned link, int capability, unsigned *result);
-NVML nvmlDeviceGetFieldValues(const struct plan_gpu *dev, int n, void *values);
-NVML nvmlDeviceGetGpuFabricInfoV(const struct plan_gpu *dev, void *info);
-NVML nvmlDeviceGetPlatformInfo(const struct plan_gpu *dev, void *info);
 NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci);
-NVML nvmlDeviceGetCurrPcieLinkWidth(const struct plan_gpu *dev, unsigned *v);
-NVML nvmlDeviceGetCurrPcieLinkGeneration(const struct plan_gpu *dev, unsigned *v);
-NVML nvmlDeviceGetPcieLinkMaxSpeed(const struct plan_gpu *dev, unsigned *v);
-NVML nvmlSystemGetConfComputeState(void *state);
-NVML nvmlSystemGetConfComputeSettings(void *settings);
 
 NVML nvmlInit(void)
 {
@@ -129,36 +118,6 @@ NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, 
         return 0;
 }
 
-NVML nvmlDeviceGetNvLinkState(const struct plan_gpu *dev, unsigned link, int *active)
-{
-        return NOT_SUPPORTED;
-}
-
-NVML nvmlDeviceGetNvLinkRemotePciInfo(const struct plan_gpu *dev, unsigned link, void *pci)
-{
-        return NOT_SUPPORTED;
-}
-
-NVML nvmlDeviceGetNvLinkCapability(const struct plan_gpu *dev, unsigned link, int capability, unsigned *result)
-{
-        return NOT_SUPPORTED;
-}
-
-NVML nvmlDeviceGetFieldValues(const struct plan_gpu *dev, int n, void *values)
-{
-        return NOT_SUPPORTED;
-}
-
-NVML nvmlDeviceGetGpuFabricInfoV(const struct plan_gpu *dev, void *info)
-{
-        return NOT_SUPPORTED;
-}
-
-NVML nvmlDeviceGetPlatformInfo(const struct plan_gpu *dev, void *info)
-{
-        return NOT_SUPPORTED;
-}
-
 NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci)
 {
         memset(pci, 0, sizeof *pci);
@@ -168,27 +127,21 @@ NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci)
         return 0;
 }
 
-NVML nvmlDeviceGetCurrPcieLinkWidth(const struct plan_gpu *dev, unsigned *v)
-{
-        return NOT_SUPPORTED;
-}
-
-NVML nvmlDeviceGetCurrPcieLinkGeneration(const struct plan_gpu *dev, unsigned *v)
-{
-        return NOT_SUPPORTED;
-}
-
-NVML nvmlDeviceGetPcieLinkMaxSpeed(const struct plan_gpu *dev, unsigned *v)
-{
-        return NOT_SUPPORTED;
-}
-
-NVML nvmlSystemGetConfComputeState(void *state)
-{
-        return NOT_SUPPORTED;
-}
-
-NVML nvmlSystemGetConfComputeSettings(void *settings)
-{
-        return NOT_SUPPORTED;
-}
+/* Whatever they are given: NVLinks are in the topology file, and the rest is not modelled. */
+#define NONE(name)                    \
+        NVML name(void);              \
+        NVML name(void)               \
+        {                             \
+                return NOT_SUPPORTED; \
+        }
+NONE(nvmlDeviceGetNvLinkState)
+NONE(nvmlDeviceGetNvLinkRemotePciInfo)
+NONE(nvmlDeviceGetNvLinkCapability)
+NONE(nvmlDeviceGetFieldValues)
+NONE(nvmlDeviceGetGpuFabricInfoV)
+NONE(nvmlDeviceGetPlatformInfo)
+NONE(nvmlDeviceGetCurrPcieLinkWidth)
+NONE(nvmlDeviceGetCurrPcieLinkGeneration)
+NONE(nvmlDeviceGetPcieLinkMaxSpeed)
+NONE(nvmlSystemGetConfComputeState)
+NONE(nvmlSystemGetConfComputeSettings)

@@ -41,15 +41,15 @@ static void find_other(int abi)
 
 static void told(const struct capo_tuner_info *info)
 {
-        plan_job->told_ranks = (int)info->n_ranks;
-        plan_job->told_nodes = (int)info->n_nodes;
-        plan_job->nvl_domains = info->nvl ? info->nvl->n_domains : -1;
-        plan_job->nvl_min = info->nvl ? info->nvl->min_ranks : -1;
-        plan_job->nvl_max = info->nvl ? info->nvl->max_ranks : -1;
-        plan_job->n_constants = info->constants ? 144 : 0;
+        plan_job->told = (struct capo_plan_told){.abi = info->abi,
+                                                 .n_ranks = (int)info->n_ranks,
+                                                 .n_nodes = (int)info->n_nodes,
+                                                 .nvl_domains = info->nvl ? info->nvl->n_domains : -1,
+                                                 .nvl_min = info->nvl ? info->nvl->min_ranks : -1,
+                                                 .nvl_max = info->nvl ? info->nvl->max_ranks : -1,
+                                                 .n_constants = info->constants ? 144 : 0};
         if (info->constants)
-                memcpy(plan_job->constants, info->constants, sizeof plan_job->constants);
-        plan_job->tuner_abi = info->abi;
+                memcpy(plan_job->told.constants, info->constants, sizeof plan_job->told.constants);
 }
 
 capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out)
@@ -79,15 +79,15 @@ capo_nccl_result capo_tuner_close(void *tuner)
         return r;
 }
 
-static void note_table(float to[PLAN_ALGOS][PLAN_PROTOS], const float *table, int n_algo, int n_proto)
+static void note_table(float to[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS], const float *table, int n_algo, int n_proto)
 {
-        for (int a = 0; a < n_algo && a < PLAN_ALGOS; a++) {
-                for (int p = 0; p < n_proto && p < PLAN_PROTOS; p++)
+        for (int a = 0; a < n_algo && a < CAPO_PLAN_ALGOS; a++) {
+                for (int p = 0; p < n_proto && p < CAPO_PLAN_PROTOS; p++)
                         to[a][p] = table[a * n_proto + p];
         }
 }
 
-static struct plan_row *row_now(void)
+static struct capo_plan_row *row_now(void)
 {
         return plan_seen ? plan_seen->row : NULL;
 }
@@ -95,13 +95,13 @@ static struct plan_row *row_now(void)
 capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
                                       int n_algos, int n_protos, int reg_buff, int *channels)
 {
-        struct plan_row *row = row_now();
+        struct capo_plan_row *row = row_now();
         capo_nccl_result r;
 
         if (row) {
                 row->told = bytes;
-                row->n_algo = (uint8_t)(n_algos < PLAN_ALGOS ? n_algos : PLAN_ALGOS);
-                row->n_proto = (uint8_t)(n_protos < PLAN_PROTOS ? n_protos : PLAN_PROTOS);
+                row->n_algo = (uint8_t)(n_algos < CAPO_PLAN_ALGOS ? n_algos : CAPO_PLAN_ALGOS);
+                row->n_proto = (uint8_t)(n_protos < CAPO_PLAN_PROTOS ? n_protos : CAPO_PLAN_PROTOS);
                 row->pipe_ops = pipe_ops;
                 row->reg_buff = reg_buff > 0 ? reg_buff : 0;
                 note_table(row->cost, table, n_algos, n_protos);
@@ -118,7 +118,7 @@ capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size
 capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
                                       int pipe_ops, int *algo, int *proto, int *channels)
 {
-        struct plan_row *row = row_now();
+        struct capo_plan_row *row = row_now();
         capo_nccl_result r =
                 capo_other_name(&((struct spy *)t)->other, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
 

@@ -16,8 +16,8 @@ extern const struct plan_machine *plan_machine; /* of the node this worker plays
 /* What the calling thread is asking NCCL right now. Profiler, tuner and kernel launches write here, because NCCL calls
  * all three on the thread that called the collective (facts of NCCL: blocking communicators, 2.19 to 2.30). */
 struct plan_seen {
-        struct plan_row *row; /* of rank 0; NULL on other ranks */
-        int algo, proto;      /* -1 not reported */
+        struct capo_plan_row *row; /* of rank 0; NULL on other ranks */
+        int algo, proto;           /* -1 not reported */
         int channels;
         unsigned launches;
         unsigned grid, block; /* of the last kernel launch */
@@ -49,6 +49,9 @@ struct plan_symbol {
         const char *name;
         void *address;
 };
+
+/** plan_symbol_find() - by name; NULL when it is none of them. */
+void *plan_symbol_find(const struct plan_symbol *list, size_t n, const char *name);
 
 /**
  * plan_cuda_runtime_find() - the virtual implementation of a CUDA runtime function

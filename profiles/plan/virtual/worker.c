@@ -18,10 +18,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
 #include "core/base/util.h"
 #include "core/base/nccl.h"
 #include "profiles/plan/virtual/cuda_virtual.h"
@@ -36,11 +34,6 @@ enum { SUM = 0, INT8 = 0, FLOAT32 = 7 }; /* nccl.h */
 struct unique_id {
         char bytes[128];
 };
-struct sim_info { /* ncclSimInfo_t, 2.22 and later */
-        size_t size;
-        unsigned magic, version;
-        float us;
-};
 
 static struct {
         int (*GetVersion)(int *version);
@@ -53,8 +46,6 @@ static struct {
         int (*Reduce)(const void *src, void *dst, size_t count, int type, int op, int root, void *comm, void *stream);
         int (*AllGather)(const void *src, void *dst, size_t count, int type, void *comm, void *stream);
         int (*ReduceScatter)(const void *src, void *dst, size_t count, int type, int op, void *comm, void *stream);
-        int (*GroupStart)(void);
-        int (*GroupSimulateEnd)(struct sim_info *info); /* NULL before 2.22 */
 } nccl;
 
 static const struct {
@@ -69,7 +60,7 @@ static const struct {
         FUNCTION(GetVersion, false),     FUNCTION(GetUniqueId, false), FUNCTION(CommInitRank, false),
         FUNCTION(GetErrorString, false), FUNCTION(GetLastError, true), FUNCTION(AllReduce, false),
         FUNCTION(Broadcast, false),      FUNCTION(Reduce, false),      FUNCTION(AllGather, false),
-        FUNCTION(ReduceScatter, false),  FUNCTION(GroupStart, false),  FUNCTION(GroupSimulateEnd, true),
+        FUNCTION(ReduceScatter, false),
 #undef FUNCTION
 };
 
@@ -98,11 +89,6 @@ int plan_gap(const char *name)
         if (n < N_ELEMENTS(plan_job->gaps))
                 snprintf(plan_job->gaps[n], sizeof plan_job->gaps[n], "%s", name);
         return 801;
-}
-
-static double now_ms(void)
-{
-        return (double)capo_clock_mono() * 1e-6;
 }
 
 /* Redirecting the runtime. */
@@ -220,31 +206,20 @@ struct rank {
 
 static char *buffer; /* address space only; no kernel ever reads it */
 
-static int call(void *comm, uint32_t n_ranks, const struct plan_row *row)
+static int call(void *comm, uint32_t n_ranks, const struct capo_plan_row *row)
 {
-        uint64_t share = row->func == 2 || row->func == 3 ? row->bytes / n_ranks : row->bytes;
+        bool shared = row->coll == CAPO_COLL_ALLGATHER || row->coll == CAPO_COLL_REDUCESCATTER;
+        uint64_t share = shared ? row->bytes / n_ranks : row->bytes;
         int type = share % 4 == 0 || share > (1 << 20) ? FLOAT32 : INT8;
         size_t count = type == FLOAT32 ? share / 4 : share;
 
-        switch (row->func) {
-        case 0: return nccl.Broadcast(buffer, buffer, count, type, 0, comm, NULL);
-        case 1: return nccl.Reduce(buffer, buffer, count, type, SUM, 0, comm, NULL);
-        case 2: return nccl.AllGather(buffer, buffer, count, type, comm, NULL);
-        case 3: return nccl.ReduceScatter(buffer, buffer, count, type, SUM, comm, NULL);
+        switch (row->coll) {
+        case CAPO_COLL_BROADCAST: return nccl.Broadcast(buffer, buffer, count, type, 0, comm, NULL);
+        case CAPO_COLL_REDUCE: return nccl.Reduce(buffer, buffer, count, type, SUM, 0, comm, NULL);
+        case CAPO_COLL_ALLGATHER: return nccl.AllGather(buffer, buffer, count, type, comm, NULL);
+        case CAPO_COLL_REDUCESCATTER: return nccl.ReduceScatter(buffer, buffer, count, type, SUM, comm, NULL);
         default: return nccl.AllReduce(buffer, buffer, count, type, SUM, comm, NULL);
         }
-}
-
-static float simulate(void *comm, uint32_t n_ranks, const struct plan_row *row)
-{
-        struct sim_info info = {
-                .size = sizeof info, .magic = 0x74685283, .version = (unsigned)plan_job->version, .us = -1};
-
-        if (!nccl.GroupSimulateEnd || nccl.GroupStart() != 0)
-                return -1;
-        if (call(comm, n_ranks, row) != 0 || nccl.GroupSimulateEnd(&info) != 0)
-                return -1;
-        return info.us;
 }
 
 /* NCCL writes whole lines to NCCL_DEBUG_FILE at once: what it printed so far belongs to the calls so far. */
@@ -261,7 +236,6 @@ static void *play(void *arg)
         struct rank *me = arg;
         struct plan_agree *agree = plan_job_agree(plan_job, me->rank);
         struct unique_id id;
-        double t0 = now_ms(), t1;
 
         memcpy(&id, plan_job->id, sizeof id);
         plan_device = me->dev;
@@ -273,37 +247,29 @@ static void *play(void *arg)
                           last && *last ? ": " : "", last ? last : "");
                 return NULL;
         }
-        t1 = now_ms();
         for (uint32_t i = 0; i < plan_job->n_rows && !atomic_load(&plan_job->failed); i++) {
-                struct plan_row *row = &plan_job->rows[i];
+                struct capo_plan_row *row = &plan_job->rows[i].row;
                 struct plan_seen seen = {.row = me->rank == 0 ? row : NULL, .algo = -1, .proto = -1, .func_index = -1};
 
                 plan_seen = &seen;
                 me->rc = call(me->comm, plan_job->n_ranks, row);
                 plan_seen = NULL;
                 if (seen.algo < 0)
-                        plan_kernel_decode(&seen, row->func);
+                        plan_kernel_decode(&seen, row->coll);
                 agree[i] = (struct plan_agree){(int8_t)seen.algo, (int8_t)seen.proto,
                                                (uint8_t)(seen.channels ? seen.channels : (int)seen.grid), 1};
                 if (me->rank == 0) {
-                        row->algo = (int8_t)seen.algo;
-                        row->proto = (int8_t)seen.proto;
+                        row->algo = (uint8_t)(seen.algo + 1);
+                        row->proto = (uint8_t)(seen.proto + 1);
                         row->channels = (uint8_t)seen.grid;
                         row->warps = (uint8_t)(seen.block / 32);
-                        row->result = (uint8_t)me->rc;
-                        row->log_end = log_size();
-                        row->sim_us =
-                                plan_job->want_sim && me->rc == 0 ? simulate(me->comm, plan_job->n_ranks, row) : -1;
+                        plan_job->rows[i].log_end = log_size();
                         atomic_fetch_add(&plan_job->rows_done, 1);
                 }
                 if (me->rc != 0) {
                         plan_fail("rank %u, row %u: %s", me->rank, i, nccl.GetErrorString(me->rc));
                         return NULL;
                 }
-        }
-        if (me->rank == 0) {
-                plan_job->t_init_ms = t1 - t0;
-                plan_job->t_rows_ms = now_ms() - t1;
         }
         atomic_fetch_add(&plan_job->ranks_ready, 1);
         return NULL;
@@ -354,7 +320,7 @@ static int play_node(uint32_t node)
         if (!ranks)
                 return -ENOMEM;
         for (uint32_t i = 0; i < plan_job->n_rows; i++)
-                most = plan_job->rows[i].bytes > most ? plan_job->rows[i].bytes : most;
+                most = plan_job->rows[i].row.bytes > most ? plan_job->rows[i].row.bytes : most;
         buffer = mmap(NULL, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (buffer == MAP_FAILED) {
                 plan_fail("no address space for buffers of %llu bytes", (unsigned long long)most);
@@ -397,8 +363,6 @@ CAPO_EXPORT int capo_plan_node(struct plan_job *job, uint32_t node);
 int capo_plan_node(struct plan_job *job, uint32_t node)
 {
         struct rlimit files;
-        struct rusage usage;
-        double t0 = now_ms();
 
         plan_job = job;
         plan_machine = &job->machines[job->node_machine[node]];
@@ -410,12 +374,5 @@ int capo_plan_node(struct plan_job *job, uint32_t node)
                 job->error_code = -ENOEXEC;
                 return 1;
         }
-        if (node == job->ranks[0].node)
-                job->t_load_ms = now_ms() - t0;
-        if (play_node(node) < 0)
-                return 1;
-        getrusage(RUSAGE_SELF, &usage);
-        if (node == job->ranks[0].node)
-                job->max_rss_kb = (int)usage.ru_maxrss;
-        return 0;
+        return play_node(node) < 0;
 }
