@@ -18,13 +18,6 @@
 #include "profiles/fragment/bound.h"
 #include "profiles/plan/judge.h"
 
-static const char *file_name(const struct capo_profile *p)
-{
-        const char *slash = strrchr(p->file, '/');
-
-        return slash ? slash + 1 : p->file;
-}
-
 static const char *choice_text(unsigned algo, unsigned proto, unsigned channels, char *text, size_t room)
 {
         if (!algo)
@@ -46,7 +39,7 @@ static void print_verdict(const struct capo_profile *p, const struct capo_rule_v
         char when[400], what[96];
 
         capo_when_print(&rule->when, when, sizeof when);
-        printf("  %s:%-5u %-9s when %-40s ", file_name(p), rule->line,
+        printf("  %s:%-5u %-9s when %-40s ", capo_base_name(p->file), rule->line,
                rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured", when);
         switch (v->fate) {
         case CAPO_RULE_DECIDES:

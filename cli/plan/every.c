@@ -133,7 +133,6 @@ static void print_text(const struct plan_options *o, const struct splits *s)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = every_table(o->q.n_asks);
         char version[16];
-        const char *name = strrchr(o->q.topo[0], '/');
 
         if (!t)
                 return;
@@ -141,7 +140,7 @@ static void print_text(const struct plan_options *o, const struct splits *s)
         printf("capo plan   real NCCL %s on virtual GPUs: decisions are NCCL's, times are its model, nothing was "
                "measured\n",
                capo_nccl_text((uint32_t)s->version, version, sizeof version));
-        printf("%-11s ", name ? name + 1 : o->q.topo[0]);
+        printf("%-11s ", capo_base_name(o->q.topo[0]));
         if (o->every_2)
                 printf("all %zu splits %d+%d over two nodes", s->n_all, o->every, o->every_2);
         else

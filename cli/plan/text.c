@@ -15,13 +15,6 @@
 
 extern char **environ;
 
-static const char *base(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        return slash ? slash + 1 : path;
-}
-
 /* 94,151 and 23.2 and 0.08: three digits, or all of them before the point. */
 static const char *number_text(double v, char text[32])
 {
@@ -240,7 +233,7 @@ static void coll_rows(const struct plan_options *o, const struct capo_plan_answe
 static void print_rows(const struct plan_options *o, const struct capo_plan_answer *own,
                        const struct capo_plan_comparison *c)
 {
-        const char *with = o->q.profile ? base(o->q.profile) : o->q.tuner ? base(o->q.tuner) : "";
+        const char *with = o->q.profile ? capo_base_name(o->q.profile) : o->q.tuner ? capo_base_name(o->q.tuner) : "";
 
         for (size_t i = 0, end; i < own->n_rows; i = end) {
                 for (end = i + 1; end < own->n_rows && own->rows[end].coll == own->rows[i].coll; end++)
@@ -268,8 +261,9 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
                "measured\n",
                capo_nccl_text((uint32_t)plain->version, version, sizeof version));
         printf("asked       %s\n", o->q.libnccl);
-        printf("%-11s %zu rank%s on %u node%s: %s", base(o->q.topo[0]), o->q.n_ranks, o->q.n_ranks == 1 ? "" : "s",
-               n_nodes, n_nodes == 1 ? "" : "s", capo_plan_gpus_print(o->q.ranks, o->q.n_ranks, nodes, sizeof nodes));
+        printf("%-11s %zu rank%s on %u node%s: %s", capo_base_name(o->q.topo[0]), o->q.n_ranks,
+               o->q.n_ranks == 1 ? "" : "s", n_nodes, n_nodes == 1 ? "" : "s",
+               capo_plan_gpus_print(o->q.ranks, o->q.n_ranks, nodes, sizeof nodes));
         graph_line(stdout, capo_algo_word(CAPO_ALGO_RING), capo_plan_graph_find(plain, -1, 0));
         graph_line(stdout, capo_algo_word(CAPO_ALGO_TREE), capo_plan_graph_find(plain, -1, 1));
         putchar('\n');
@@ -285,7 +279,7 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
                        "what the profile measured\n",
                        c->n_differ, plain->n_rows);
         if (c->no_match)
-                printf("note        no rule of %s can hold here: %s\n", base(o->q.profile), c->no_match);
+                printf("note        no rule of %s can hold here: %s\n", capo_base_name(o->q.profile), c->no_match);
         if (c->gap && o->q.n_ranks > 1)
                 printf("\nnote        %s\n", c->gap);
         if (o->graph)

@@ -124,13 +124,6 @@ static const char *link_word(const struct capo_topology *t)
         return "NVLink";
 }
 
-static const char *base_name(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        return slash ? slash + 1 : path;
-}
-
 /* How each GPU reaches each other, and the network. */
 static void links_page(FILE *out, const struct capo_topology *t, const struct capo_alloc *a)
 {
@@ -179,7 +172,7 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
         out = cli_screen_begin(out);
         capo_class_name(t, a, class, sizeof class);
         capo_alloc_print(t, a, alloc, sizeof alloc);
-        fprintf(out, "capo topo  %s   allocation %s   class %s\n", base_name(t->name), alloc, class);
+        fprintf(out, "capo topo  %s   allocation %s   class %s\n", capo_base_name(t->name), alloc, class);
         fprintf(out, "%d GPUs on %d machine%s, %s over %s", n, a->n_nodes, a->n_nodes > 1 ? "s" : "",
                 n < 2          ? "nothing to join"
                 : c->connected ? "connected"

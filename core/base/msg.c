@@ -63,3 +63,15 @@ int capo_why(int rc, char *why, size_t room, const char *format, ...)
         va_end(args);
         return rc;
 }
+
+int capo_why_at(int rc, char *why, size_t room, const char *file, int line, const char *format, ...)
+{
+        int n = line ? snprintf(why, room, "%s:%d: ", file, line) : snprintf(why, room, "%s: ", file);
+        va_list args;
+
+        va_start(args, format);
+        if (n > 0 && (size_t)n < room)
+                vsnprintf(why + n, room - (size_t)n, format, args);
+        va_end(args);
+        return rc;
+}

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define _cleanup_(f)  __attribute__((cleanup(f)))
@@ -27,6 +28,14 @@
 static inline const char *capo_getenv(const char *name, void *nothing)
 {
         return getenv(name);
+}
+
+/* The last part of a path. */
+static inline const char *capo_base_name(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+
+        return slash ? slash + 1 : path;
 }
 
 static inline void capo_freep(void *p)

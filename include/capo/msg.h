@@ -34,6 +34,9 @@ int capo_fail(int rc, const char *format, ...) __attribute__((format(printf, 2, 
 
 /** capo_why() - the reason into @why for whoever asked to say, and @rc to return. */
 int capo_why(int rc, char *why, size_t room, const char *format, ...) __attribute__((format(printf, 4, 5)));
+/** capo_why_at() - the same of a place, "FILE:LINE: ..."; without the line where it is 0. */
+int capo_why_at(int rc, char *why, size_t room, const char *file, int line, const char *format, ...)
+        __attribute__((format(printf, 6, 7)));
 
 #define capo_warn_once(...)                                  \
         do {                                                 \

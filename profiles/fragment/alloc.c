@@ -41,27 +41,6 @@ void capo_alloc_layout(const struct capo_alloc *a, struct capo_layout *out)
         }
 }
 
-char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a, char *text, size_t room)
-{
-        size_t used = 0;
-
-        if (room)
-                *text = 0;
-        for (int i = 0; i < a->n_ranks && used < room; i++) {
-                bool first = !i || a->ranks[i].node != a->ranks[i - 1].node;
-                int n = snprintf(text + used, room - used, "%s%d",
-                                 !i      ? "{"
-                                 : first ? "} + {"
-                                         : ",",
-                                 t->gpus[a->ranks[i].gpu].dev);
-
-                used += n > 0 ? (size_t)n : 0;
-        }
-        if (used < room)
-                snprintf(text + used, room - used, "}");
-        return text;
-}
-
 static int busid(const void *topology, const char *text)
 {
         return capo_topology_gpu_by_busid(topology, text);

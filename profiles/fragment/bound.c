@@ -16,6 +16,14 @@ struct capo_plan_gpu *capo_alloc_ranks(const struct capo_topology *t, const stru
         return ranks;
 }
 
+char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a, char *text, size_t room)
+{
+        _cleanup_free_ struct capo_plan_gpu *ranks = capo_alloc_ranks(t, a);
+
+        capo_plan_gpus_print(ranks, ranks ? (size_t)a->n_ranks : 0, text, room);
+        return text;
+}
+
 static int alloc_of(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n, struct capo_alloc *out)
 {
         int r;

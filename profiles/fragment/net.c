@@ -148,11 +148,6 @@ static void simplify(struct builder *b, int n_ranks)
         }
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-        return b ? gcd(b, a % b) : a;
-}
-
 int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool hybrid, struct pack_net *out,
                  double *unit_gbs)
 {
@@ -192,7 +187,7 @@ int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool
         simplify(&b, a->n_ranks);
         for (int u = 0; u < b.n; u++) {
                 for (int v = 0; v < u; v++)
-                        unit = gcd(b.cap[u * b.room + v], unit);
+                        unit = pack_gcd(b.cap[u * b.room + v], unit);
         }
         if (!unit)
                 unit = 1;

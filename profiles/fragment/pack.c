@@ -18,7 +18,7 @@
 #include "profiles/fragment/lp.h"
 #include "profiles/fragment/pack.h"
 
-static int64_t gcd(int64_t a, int64_t b)
+int64_t pack_gcd(int64_t a, int64_t b)
 {
         while (b) {
                 int64_t c = a % b;
@@ -31,7 +31,7 @@ static int64_t gcd(int64_t a, int64_t b)
 
 struct pack_rate pack_rate_make(int64_t num, int64_t den)
 {
-        int64_t g = gcd(num, den);
+        int64_t g = pack_gcd(num, den);
 
         return g ? (struct pack_rate){num / g, den / g} : (struct pack_rate){0, 1};
 }

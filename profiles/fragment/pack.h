@@ -33,6 +33,9 @@ struct pack_rate {
         int64_t num, den;
 };
 
+/** pack_gcd() - the greatest common divisor; that with 0 is the other. */
+int64_t pack_gcd(int64_t a, int64_t b);
+
 /** pack_rate_make() - num / den in lowest terms. */
 struct pack_rate pack_rate_make(int64_t num, int64_t den);
 

@@ -31,21 +31,13 @@ static int add(struct splits *s, uint32_t one, uint32_t two, uint32_t stands_for
         return 0;
 }
 
-/* The next set with as many bits, above @set (Gosper). */
-static uint64_t next_set(uint64_t set)
-{
-        uint64_t low = set & (~set + 1), ripple = set + low;
-
-        return ripple | (((set ^ ripple) >> 2) / low);
-}
-
 static int subsets(size_t n_gpus, int k, uint32_t **out, size_t *n)
 {
         uint64_t end = 1ull << n_gpus;
 
         *n = 0;
         *out = NULL;
-        for (uint64_t set = (1ull << k) - 1; set < end; set = next_set(set)) {
+        for (uint64_t set = (1ull << k) - 1; set < end; set = capo_set_next(set)) {
                 if (capo_array_room(out, *n, sizeof **out) < 0)
                         return -ENOMEM;
                 (*out)[(*n)++] = (uint32_t)set;

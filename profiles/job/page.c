@@ -125,13 +125,6 @@ char *capo_page_title(const struct capo_page *r, char *text, size_t room)
         return text;
 }
 
-const char *capo_base_name(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        return slash ? slash + 1 : path;
-}
-
 const char *capo_page_comm(const struct capo_page *r, uint32_t comm)
 {
         return comm == CAPO_NO_COMM ? "-" : r->job->comms[comm].name;

@@ -234,7 +234,4 @@ static inline bool capo_page_share_empty(const struct capo_fabric_share *s)
         return s->ops < 0.5 && !s->own_ops && !s->looks.n;
 }
 
-/** capo_base_name() - the last part of a path. */
-const char *capo_base_name(const char *path);
-
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "core/base/array.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
+#include "capo/msg.h"
 #include "profiles/machine/gpus.h"
 
 struct reader {
@@ -19,20 +19,10 @@ struct reader {
         int node;
         char *why;
         size_t room;
+        char named[100]; /* allocation "TEXT" */
 };
 
-static int bad(struct reader *r, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static int bad(struct reader *r, int error, const char *format, ...)
-{
-        int n = snprintf(r->why, r->room, "allocation \"%.80s\": ", r->text);
-        va_list args;
-
-        va_start(args, format);
-        if (n > 0 && (size_t)n < r->room)
-                vsnprintf(r->why + n, r->room - (size_t)n, format, args);
-        va_end(args);
-        return error;
-}
+#define bad(r, error, ...) capo_why_at(error, (r)->why, (r)->room, (r)->named, 0, __VA_ARGS__)
 
 static void blanks(struct reader *r)
 {
@@ -202,7 +192,10 @@ int capo_gpus_parse(const char *text, bool counts, const struct capo_gpus_of *of
                     size_t *n, char *why, size_t room)
 {
         struct reader r = {.of = of, .text = text, .at = text, .why = why, .room = room};
-        int e = capo_gpus_counts(text, counts) ? read_counts(&r) : read_list(&r);
+        int e;
+
+        snprintf(r.named, sizeof r.named, "allocation \"%.80s\"", text);
+        e = capo_gpus_counts(text, counts) ? read_counts(&r) : read_list(&r);
 
         if (e < 0) {
                 if (e == -ENOMEM)

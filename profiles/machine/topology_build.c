@@ -5,12 +5,10 @@
  * computed from it would be wrong without a sign, so that is an error and not a guess.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
@@ -94,19 +92,6 @@ int topology_add_switch(struct topology_build *b, const char *busid)
                 return -ENOMEM;
         snprintf(s->busid, sizeof s->busid, "%s", busid);
         return (int)b->t->n_switches - 1;
-}
-
-int topology_fail(struct topology_build *b, int line, const char *format, ...)
-{
-        va_list args;
-        int n = line ? snprintf(b->why, b->room, "%s:%d: ", b->t->name, line)
-                     : snprintf(b->why, b->room, "%s: ", b->t->name);
-
-        va_start(args, format);
-        if (n > 0 && (size_t)n < b->room)
-                vsnprintf(b->why + n, b->room - (size_t)n, format, args);
-        va_end(args);
-        return -EINVAL;
 }
 
 static int line_of(const struct capo_xml *e)

@@ -3,6 +3,9 @@
 #ifndef CAPO_TOPOLOGY_BUILD_H
 #define CAPO_TOPOLOGY_BUILD_H
 
+#include <errno.h>
+
+#include "capo/msg.h"
 #include "profiles/machine/topology.h"
 
 /* One end of a link bundle, as its owner's description has it. */
@@ -38,7 +41,7 @@ struct half_link *topology_add_half(struct topology_build *b);
 int topology_add_switch(struct topology_build *b, const char *busid); /* finds or adds; index or -ENOMEM */
 
 /** topology_fail() - "NAME:LINE: ..." into why (without the line when it is 0). Return: -EINVAL. */
-int topology_fail(struct topology_build *b, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define topology_fail(b, line, ...) capo_why_at(-EINVAL, (b)->why, (b)->room, (b)->t->name, line, __VA_ARGS__)
 
 /** topology_build_end() - join the half links, check, order the GPUs, measure distances, name the platform.
  * Return: 0 and *out; or an error, and everything is freed. */

@@ -13,6 +13,7 @@
 
 #include "capo/msg.h"
 #include "core/base/util.h"
+#include "profiles/machine/file.h"
 #include "profiles/machine/topology_build.h"
 
 /* GPU models by a word in their name: the compute capability, and the wire rate of one link in MB/s. */
@@ -263,32 +264,16 @@ static int build(struct topology_build *b, hwloc_topology_t h)
         return r;
 }
 
-/*
- * hwloc 2 refuses files of hwloc 3 by their version number alone; what is read here did not change between them.
- * Return: 0 with *out the text, ended by a zero; -errno.
- */
+/* hwloc 2 refuses files of hwloc 3 by their version number alone; what is read here did not change between them. */
 static int read_xml(const char *path, char **out, size_t *size)
 {
         static const char three[] = "<topology version=\"3.";
-        _cleanup_fclose_ FILE *f = fopen(path, "re");
-        _cleanup_free_ char *text = NULL;
-        long n;
-        char *at;
+        int r = capo_file_read(path, 64 << 20, out, size);
+        char *at = r < 0 ? NULL : strstr(*out, three);
 
-        if (!f || fseek(f, 0, SEEK_END) < 0 || (n = ftell(f)) < 0 || n > 64 << 20)
-                return f ? -EINVAL : -errno;
-        rewind(f);
-        text = malloc((size_t)n + 1);
-        if (!text)
-                return -ENOMEM;
-        n = (long)fread(text, 1, (size_t)n, f);
-        text[n] = 0;
-        at = strstr(text, three);
         if (at)
                 at[sizeof three - 3] = '2';
-        *out = steal(&text);
-        *size = (size_t)n + 1;
-        return 0;
+        return r;
 }
 
 int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
@@ -312,7 +297,7 @@ int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, stru
                 return -ENOMEM;
         }
         hwloc_topology_set_io_types_filter(h, HWLOC_TYPE_FILTER_KEEP_ALL);
-        if ((text && hwloc_topology_set_xmlbuffer(h, text, (int)size) < 0) || hwloc_topology_load(h) < 0) {
+        if ((text && hwloc_topology_set_xmlbuffer(h, text, (int)size + 1) < 0) || hwloc_topology_load(h) < 0) {
                 r = topology_fail(&b, 0, "hwloc does not read it (expected the XML of lstopo)");
         } else {
                 b.t->pci_known = true;

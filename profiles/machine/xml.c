@@ -12,6 +12,7 @@
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/util.h"
+#include "profiles/machine/file.h"
 #include "profiles/machine/xml.h"
 
 #define SIZE_MAX_BYTES (64u << 20)
@@ -172,39 +173,10 @@ int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_
 int capo_xml_read(const char *path, struct capo_xml **out, char *why, size_t room)
 {
         _cleanup_free_ char *text = NULL;
-        bool is_stdin = !strcmp(path, "-");
-        FILE *f = is_stdin ? stdin : fopen(path, "re");
-        size_t used = 0, have = 0;
-        int r = 0;
+        size_t size;
+        int r = capo_file_read(path, SIZE_MAX_BYTES, &text, &size);
 
-        if (!f) {
-                r = -errno;
-                return capo_why(r, why, room, "%s: %s", path, strerror(-r));
-        }
-        for (;;) {
-                if (used == have) {
-                        char *more = realloc(text, have = have ? 2 * have : 65536);
-
-                        if (!more || have > 2 * (size_t)SIZE_MAX_BYTES) {
-                                r = more ? -E2BIG : -ENOMEM;
-                                text = more ? more : text;
-                                snprintf(why, room, "%s: too large", path);
-                                break;
-                        }
-                        text = more;
-                }
-                size_t n = fread(text + used, 1, have - used, f);
-
-                if (!n) {
-                        if (ferror(f)) {
-                                r = errno ? -errno : -EIO;
-                                snprintf(why, room, "%s: %s", path, strerror(-r));
-                        }
-                        break;
-                }
-                used += n;
-        }
-        if (!is_stdin)
-                fclose(f);
-        return r < 0 ? r : capo_xml_parse(is_stdin ? "standard input" : path, text, used, out, why, room);
+        if (r < 0)
+                return capo_why(r, why, room, "%s: %s", path, r == -E2BIG ? "too large" : strerror(-r));
+        return capo_xml_parse(strcmp(path, "-") ? path : "standard input", text, size, out, why, room);
 }

@@ -16,6 +16,7 @@
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "profiles/plan/answer.h"
+#include "profiles/machine/file.h"
 #include "profiles/machine/xml.h"
 
 double capo_plan_busbw_factor(enum capo_coll coll, unsigned n_ranks)
@@ -27,33 +28,14 @@ double capo_plan_busbw_factor(enum capo_coll coll, unsigned n_ranks)
         return capo_busbw_factor(kinds[coll], n_ranks);
 }
 
-static char *read_text(const char *folder, const char *name)
+/* What a node's NCCL printed; NULL nothing. */
+static char *read_log(const char *folder, uint32_t node)
 {
-        char path[PLAN_PATH];
-        char *text = NULL;
-        size_t n = 0, room = 0;
+        char path[PLAN_PATH], *text = NULL;
+        size_t size;
 
-        snprintf(path, sizeof path, "%s/%s", folder, name);
-        _cleanup_fclose_ FILE *f = fopen(path, "re");
-        if (!f)
-                return NULL;
-        for (;;) {
-                if (n + 65536 > room) {
-                        char *p = realloc(text, room = room * 2 + 131072);
-
-                        if (!p)
-                                break;
-                        text = p;
-                }
-                size_t got = fread(text + n, 1, 65535, f);
-
-                if (!got)
-                        break;
-                n += got;
-        }
-        if (text)
-                text[n] = 0;
-        return text;
+        snprintf(path, sizeof path, "%s/log.%u", folder, node);
+        return capo_file_read(path, SIZE_MAX - 1, &text, &size) < 0 ? NULL : text;
 }
 
 /*
@@ -88,12 +70,9 @@ static void read_line(const char *line, struct capo_plan_row *r)
 
 static void read_printed(const struct plan_job *job, const char *folder, struct capo_plan_answer *out)
 {
-        char name[32];
-        uint64_t begin = 0, size;
+        _cleanup_free_ char *text = read_log(folder, job->ranks[0].node);
+        uint64_t begin = 0, size = text ? strlen(text) : 0;
 
-        snprintf(name, sizeof name, "log.%u", job->ranks[0].node);
-        _cleanup_free_ char *text = read_text(folder, name);
-        size = text ? strlen(text) : 0;
         for (size_t i = 0; i < out->n_rows && job->rows[i].log_end <= size; i++) {
                 uint64_t end = job->rows[i].log_end;
                 char kept = text ? text[end] : 0;
@@ -234,10 +213,7 @@ static int read_logs(const char *folder, uint32_t n_nodes, char **log)
         if (!f)
                 return -ENOMEM;
         for (uint32_t i = 0; i < n_nodes; i++) {
-                char name[32];
-
-                snprintf(name, sizeof name, "log.%u", i);
-                _cleanup_free_ char *text = read_text(folder, name);
+                _cleanup_free_ char *text = read_log(folder, i);
                 if (text)
                         fputs(text, f);
         }
@@ -248,10 +224,7 @@ void plan_answer_warning(const char *folder, uint32_t n_nodes, char *out, size_t
 {
         *out = 0;
         for (uint32_t i = 0; i < n_nodes && !*out; i++) {
-                char name[32];
-
-                snprintf(name, sizeof name, "log.%u", i);
-                _cleanup_free_ char *text = read_text(folder, name);
+                _cleanup_free_ char *text = read_log(folder, i);
                 char *at = text ? strstr(text, "NCCL WARN ") : NULL;
 
                 if (at)

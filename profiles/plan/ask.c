@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/util.h"
+#include "capo/msg.h"
 #include "profiles/plan/answer.h"
 #include "profiles/plan/environment.h"
 #include "profiles/plan/machine.h"
@@ -38,15 +38,7 @@ struct run {
         size_t room;
 };
 
-__attribute__((format(printf, 3, 4))) static int say(struct run *run, int rc, const char *format, ...)
-{
-        va_list args;
-
-        va_start(args, format);
-        vsnprintf(run->why, run->room, format, args);
-        va_end(args);
-        return rc;
-}
+#define say(run, rc, ...) capo_why(rc, (run)->why, (run)->room, __VA_ARGS__)
 
 static double now_ms(void)
 {

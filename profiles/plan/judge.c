@@ -121,13 +121,13 @@ struct capo_rule_verdict *capo_plan_judge(const struct capo_profile *profile, co
 static void row_text(const struct capo_profile *profile, const struct capo_row *row, uint32_t number, char *text,
                      size_t room)
 {
-        const char *slash = strrchr(profile->file, '/'), *basis = "";
+        const char *basis = "";
         uint32_t rule = rule_of(profile, row->coll, number);
         int n;
 
         if (rule != UINT32_MAX)
                 basis = profile->rules[rule].basis == CAPO_BASIS_MODELLED ? "modelled" : "measured";
-        n = snprintf(text, room, "%.40s:%u %s", slash ? slash + 1 : profile->file, row->line,
+        n = snprintf(text, room, "%.40s:%u %s", capo_base_name(profile->file), row->line,
                      row->algo ? basis : "leaves it to NCCL");
         if (row->algo && !isnan(row->gain) && n > 0 && (size_t)n < room)
                 snprintf(text + n, room - (size_t)n, ", gain %.0f %%", (double)row->gain * 100);

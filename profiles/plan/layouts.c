@@ -18,6 +18,7 @@
 #include "core/base/layout.h"
 #include "core/profile/seen.h"
 #include "core/base/util.h"
+#include "profiles/machine/file.h"
 #include "profiles/plan/layouts.h"
 #include "profiles/plan/symmetry.h"
 
@@ -96,20 +97,17 @@ static int add(struct maker *k, const char *layout, const uint32_t *sets, int la
 /* All choices of GPUs, node by node; nodes of one size in order, because they can be exchanged. */
 static int choices(struct maker *k, const char *layout, const int *size, uint32_t *sets, int node)
 {
-        uint64_t end = 1ull << k->n_devs, set;
+        uint64_t end = 1ull << k->n_devs;
         int r = 0;
 
         if (node == k->n_nodes)
                 return add(k, layout, sets, -1, 0);
-        for (set = first_gpus(size[node]); set < end && r == 0;) {
-                uint64_t low = set & (~set + 1), ripple = set + low;
-
+        for (uint64_t set = first_gpus(size[node]); set < end && r == 0; set = capo_set_next(set)) {
                 if (capo_symmetry_least(&k->symmetry, (uint32_t)set) == set &&
                     !(node && size[node] == size[node - 1] && set < sets[node - 1])) {
                         sets[node] = (uint32_t)set;
                         r = choices(k, layout, size, sets, node + 1);
                 }
-                set = ripple | (((set ^ ripple) >> 2) / low); /* the next set with as many bits (Gosper) */
         }
         return r;
 }
@@ -147,24 +145,15 @@ static int layouts(struct maker *k, int *size, int node, int left)
         return r;
 }
 
-static char *read_file(const char *path)
-{
-        _cleanup_fclose_ FILE *f = fopen(path, "re");
-        char *text = NULL;
-        size_t size = 0;
-
-        return f && getdelim(&text, &size, 0, f) > 0 ? text : (free(text), NULL);
-}
-
 /* Topology files that lack one NIC each: the text without its i-th <net> element. */
 static int take_nics_out(struct maker *k)
 {
-        _cleanup_free_ char *text = k->m->all_nics ? NULL : read_file(k->m->topo);
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+        int r = k->m->all_nics ? 0 : capo_file_read(k->m->topo, 64 << 20, &text, &size);
 
-        if (k->m->all_nics)
-                return 0;
-        if (!text)
-                return -errno;
+        if (r < 0 || k->m->all_nics)
+                return r;
         snprintf(k->folder, sizeof k->folder, "/tmp/capo-layouts-XXXXXX");
         if (!mkdtemp(k->folder)) {
                 *k->folder = 0;

@@ -7,7 +7,6 @@
  * The XML tree stays as it was read; what is added is kept beside it, by element, and put in when the file is written.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,22 +33,9 @@ struct reading {
         int rc;
 };
 
-__attribute__((format(printf, 3, 4))) static int fail(struct reading *r, int line, const char *format, ...)
-{
-        va_list args;
-        int n;
-
-        if (r->rc)
-                return r->rc;
-        r->rc = -EINVAL;
-        n = line ? snprintf(r->why, r->room, "%s:%d: ", r->path, line) : snprintf(r->why, r->room, "%s: ", r->path);
-        if (n < 0 || (size_t)n >= r->room)
-                return r->rc;
-        va_start(args, format);
-        vsnprintf(r->why + n, r->room - (size_t)n, format, args);
-        va_end(args);
-        return r->rc;
-}
+/* The first fault is kept. */
+#define fail(r, line, ...) \
+        ((r)->rc = (r)->rc ? (r)->rc : capo_why_at(-EINVAL, (r)->why, (r)->room, (r)->path, line, __VA_ARGS__))
 
 static int number(const struct capo_xml *e, const char *attr, int otherwise)
 {

@@ -27,6 +27,14 @@ struct capo_symmetry {
  */
 int capo_symmetry_find(const struct capo_topology *t, struct capo_symmetry *out);
 
+/** capo_set_next() - the next set with as many bits, above @set (Gosper). */
+static inline uint64_t capo_set_next(uint64_t set)
+{
+        uint64_t low = set & (~set + 1), ripple = set + low;
+
+        return ripple | (((set ^ ripple) >> 2) / low);
+}
+
 /** capo_symmetry_least() - the smallest of all images of a set (bit i is GPU index i): equal for symmetric sets. */
 uint32_t capo_symmetry_least(const struct capo_symmetry *s, uint32_t set);
 

@@ -110,5 +110,9 @@ Test(msg, what_failed_goes_back_to_the_caller)
         cr_expect_str_eq(said(), "capo: no such file\n");
         cr_expect_eq(capo_why(-2, why, sizeof why, "%d of %s", 3, "a long list of things"), -2);
         cr_expect_str_eq(why, "3 of a long lis");
+        cr_expect_eq(capo_why_at(-2, why, sizeof why, "a.xml", 7, "no %s", "GPU"), -2);
+        cr_expect_str_eq(why, "a.xml:7: no GPU");
+        capo_why_at(-2, why, sizeof why, "a.xml", 0, "no GPU");
+        cr_expect_str_eq(why, "a.xml: no GPU");
         cr_expect_str_eq(said(), "");
 }

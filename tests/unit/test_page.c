@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The words that all faces use; and a page judged as a whole. */
+#include "core/base/util.h"
 #include "profiles/job/judge.h"
 #include "tests/unit/made_job.h"
 

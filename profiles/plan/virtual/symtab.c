@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/util.h"
+#include "capo/msg.h"
 #include "profiles/plan/virtual/symtab.h"
 
 #if defined(__x86_64__)
@@ -35,20 +36,16 @@ static int walk(const unsigned char *file, uint64_t size, unsigned type,
 {
         const Elf64_Ehdr *eh = (const void *)file;
 
-        if (size < sizeof *eh || memcmp(eh->e_ident, ELFMAG, SELFMAG)) {
-                snprintf(why, room, "not an ELF file");
-                return -ENOEXEC;
-        }
+        if (size < sizeof *eh || memcmp(eh->e_ident, ELFMAG, SELFMAG))
+                return capo_why(-ENOEXEC, why, room, "not an ELF file");
         if (eh->e_ident[EI_CLASS] != ELFCLASS64 || eh->e_machine != MACHINE || eh->e_type != ET_DYN) {
-                snprintf(why, room, "not a 64-bit shared object for this machine (ELF machine %u, type %u)",
-                         eh->e_machine, eh->e_type);
-                return -ENOEXEC;
+                return capo_why(-ENOEXEC, why, room,
+                                "not a 64-bit shared object for this machine (ELF machine %u, type %u)", eh->e_machine,
+                                eh->e_type);
         }
         if (eh->e_shentsize != sizeof(Elf64_Shdr) ||
-            !inside(eh->e_shoff, (uint64_t)eh->e_shnum * sizeof(Elf64_Shdr), size)) {
-                snprintf(why, room, "its section table lies outside the file (cut short?)");
-                return -ENOEXEC;
-        }
+            !inside(eh->e_shoff, (uint64_t)eh->e_shnum * sizeof(Elf64_Shdr), size))
+                return capo_why(-ENOEXEC, why, room, "its section table lies outside the file (cut short?)");
 
         const Elf64_Shdr *sections = (const void *)(file + eh->e_shoff);
 
@@ -58,10 +55,8 @@ static int walk(const unsigned char *file, uint64_t size, unsigned type,
                 if (tab->sh_type != SHT_SYMTAB)
                         continue;
                 if (tab->sh_link >= eh->e_shnum || !inside(tab->sh_offset, tab->sh_size, size) ||
-                    !inside(sections[tab->sh_link].sh_offset, sections[tab->sh_link].sh_size, size)) {
-                        snprintf(why, room, "its symbol table lies outside the file (cut short?)");
-                        return -ENOEXEC;
-                }
+                    !inside(sections[tab->sh_link].sh_offset, sections[tab->sh_link].sh_size, size))
+                        return capo_why(-ENOEXEC, why, room, "its symbol table lies outside the file (cut short?)");
 
                 const Elf64_Sym *syms = (const void *)(file + tab->sh_offset);
                 const char *names = (const char *)file + sections[tab->sh_link].sh_offset;
@@ -80,8 +75,8 @@ static int walk(const unsigned char *file, uint64_t size, unsigned type,
                 }
                 return 0;
         }
-        snprintf(why, room, "stripped: it has no .symtab, so the CUDA runtime inside it cannot be found");
-        return -ENODATA;
+        return capo_why(-ENODATA, why, room,
+                        "stripped: it has no .symtab, so the CUDA runtime inside it cannot be found");
 }
 
 int capo_elf_symbols(const char *path, unsigned type,
@@ -94,21 +89,17 @@ int capo_elf_symbols(const char *path, unsigned type,
         if (fd < 0 || fstat(fd, &st) < 0) {
                 int r = -errno;
 
-                snprintf(why, why_room, "%s", strerror(-r));
-                return r;
+                return capo_why(r, why, why_room, "%s", strerror(-r));
         }
-        if (!S_ISREG(st.st_mode) || st.st_size == 0) {
-                snprintf(why, why_room, "not an ELF file");
-                return -ENOEXEC;
-        }
+        if (!S_ISREG(st.st_mode) || st.st_size == 0)
+                return capo_why(-ENOEXEC, why, why_room, "not an ELF file");
 
         void *file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 
         if (file == MAP_FAILED) {
                 int r = -errno;
 
-                snprintf(why, why_room, "cannot be mapped: %s", strerror(-r));
-                return r;
+                return capo_why(r, why, why_room, "cannot be mapped: %s", strerror(-r));
         }
 
         int r = walk(file, (uint64_t)st.st_size, type, each, arg, why, why_room);
