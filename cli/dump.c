@@ -11,6 +11,7 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/output.h"
 #include "cli/trace.h"
 #include "core/base/calls.h"
 #include "core/log/find.h"
@@ -226,13 +227,11 @@ static int dump_text(struct capo_log *log, bool records)
 
 /* ---- command line ---- */
 
-static int dump_files(const struct capo_log_paths *paths, bool chrome, bool records)
+/* One log after the other; @t: as one trace. Return: the exit status. */
+static int dump_files(const struct capo_log_paths *paths, struct trace *t, bool records)
 {
-        struct trace t = {0};
         int status = CAPO_EXIT_OK;
 
-        if (chrome)
-                trace_begin();
         for (size_t i = 0; i < paths->n; i++) {
                 _cleanup_(capo_log_closep) struct capo_log *log = NULL;
                 char why[512] = "out of memory";
@@ -243,19 +242,34 @@ static int dump_files(const struct capo_log_paths *paths, bool chrome, bool reco
                         status = CAPO_EXIT_FAIL;
                         continue;
                 }
-                r = chrome ? trace_log(&t, log) : dump_text(log, records);
+                r = t ? trace_log(t, log) : dump_text(log, records);
                 if (r < 0) {
                         capo_error("%s: %s", paths->path[i], strerror(-r));
                         status = CAPO_EXIT_FAIL;
                 }
         }
-        if (chrome)
-                trace_end();
         return status;
+}
+
+/* A file appears when all of it is there: a trace that lacks a log is none. */
+static int dump_trace(const struct capo_log_paths *paths, const char *path)
+{
+        struct cli_output output;
+        struct trace t = {0};
+        int status;
+
+        if (cli_output_open(&output, path) < 0)
+                return CAPO_EXIT_FAIL;
+        t.out = output.file;
+        trace_begin(&t);
+        status = dump_files(paths, &t, false);
+        trace_end(&t);
+        return cli_output_close(&output, status ? -ECANCELED : 0) < 0 ? CAPO_EXIT_FAIL : status;
 }
 
 struct options {
         bool chrome, records;
+        const char *out;
 };
 
 static int dump(void *options, int n, char **words)
@@ -264,20 +278,27 @@ static int dump(void *options, int n, char **words)
         const struct options *o = options;
         char why[512];
 
+        if (o->out && !o->chrome) {
+                capo_error("dump: -o is where a trace goes: expected --chrome, too");
+                return CAPO_EXIT_USAGE;
+        }
         if (capo_log_find(words, (size_t)n, &paths, why, sizeof why) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s", why);
         if (!paths.n)
                 return capo_fail(CAPO_EXIT_FAIL, "%s holds no logs (*.capo)", words[0]);
-        return dump_files(&paths, o->chrome, o->records);
+        return o->chrome ? dump_trace(&paths, o->out) : dump_files(&paths, NULL, o->records);
 }
 
 static const struct cli_option options[] = {{"records", CLI_FLAG(struct options, records), "every single call too"},
                                             {"chrome", CLI_FLAG(struct options, chrome), "a trace: the second form"},
+                                            {"output", CLI_FILE(struct options, out, "FILE"),
+                                             "write the trace there, when all of it is there; default standard output",
+                                             .letter = 'o'},
                                             {0}};
 
 const struct cli_command dump_command = {
         .usage = "[--records] FILE\n"
-                 "--chrome FILE|DIR... > trace.json",
+                 "--chrome [-o FILE] FILE|DIR...",
         .about =
                 "The first form prints one log frame by frame (docs/log-format.md); --records adds every single call. "
                 "The second writes the calls that the logs keep one by one - all with `capo run --trace all`, else the "
@@ -286,7 +307,7 @@ const struct cli_command dump_command = {
                 "taken, in the order of the stream. Hosts keep their own clocks there; capo report says how far they are apart.",
         .options = options,
         .after = "  capo dump capo-logs/48213/node3.4711.capo | less\n"
-                 "  capo dump --chrome capo-logs/48213 > trace.json",
+                 "  capo dump --chrome -o trace.json capo-logs/48213",
         .status = "0; 1 a log cannot be read, 2 wrong command line.",
         .operand = "FILE",
         .missing = "which log? expected a file",

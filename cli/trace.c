@@ -29,30 +29,30 @@ struct process {
         int rank;
 };
 
-void trace_begin(void)
+void trace_begin(const struct trace *t)
 {
-        fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", stdout);
+        fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", t->out);
 }
 
-void trace_end(void)
+void trace_end(const struct trace *t)
 {
-        fputs("\n]}\n", stdout);
+        fputs("\n]}\n", t->out);
 }
 
 static void next(struct trace *t)
 {
-        fputs(t->some ? ",\n" : "\n", stdout);
+        fputs(t->some ? ",\n" : "\n", t->out);
         t->some = true;
 }
 
-static void put_text(const char *s)
+static void put_text(FILE *out, const char *s)
 {
         for (; *s; s++) {
                 if ((unsigned char)*s < ' ')
                         continue;
                 if (*s == '"' || *s == '\\')
-                        putchar('\\');
-                putchar(*s);
+                        fputc('\\', out);
+                fputc(*s, out);
         }
 }
 
@@ -62,14 +62,16 @@ static void put_call(struct process *p, const struct capo_record *r, uint64_t be
         char size[32];
 
         next(p->trace);
-        printf("{\"name\":\"%s %s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%u,\"tid\":%zu,\"args\":{",
-               capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size),
-               (double)(p->since_base_ns + (int64_t)begin_ns) / 1000, (double)ns / 1000, p->trace->processes, line);
+        fprintf(p->trace->out,
+                "{\"name\":\"%s %s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%u,\"tid\":%zu,\"args\":{",
+                capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size),
+                (double)(p->since_base_ns + (int64_t)begin_ns) / 1000, (double)ns / 1000, p->trace->processes, line);
         if (placed)
-                printf("\"placed\":\"%s\",", placed);
-        printf("\"bytes\":%" PRIu64 ",\"comm\":%u,\"seq\":%u,\"clock\":\"%s\",\"algo\":\"%s\",\"proto\":\"%s\"}}",
-               r->bytes, r->comm, r->seq, capo_clock_name(r->clock), capo_algo_name(r->algo_proto >> 4),
-               capo_proto_name(r->algo_proto & 15));
+                fprintf(p->trace->out, "\"placed\":\"%s\",", placed);
+        fprintf(p->trace->out,
+                "\"bytes\":%" PRIu64 ",\"comm\":%u,\"seq\":%u,\"clock\":\"%s\",\"algo\":\"%s\",\"proto\":\"%s\"}}",
+                r->bytes, r->comm, r->seq, capo_clock_name(r->clock), capo_algo_name(r->algo_proto >> 4),
+                capo_proto_name(r->algo_proto & 15));
 }
 
 static int take_call(const struct capo_record *r, unsigned thread, void *arg)
@@ -138,16 +140,17 @@ static void put_names(struct process *p, unsigned pid)
         unsigned nth = p->trace->processes;
 
         next(p->trace);
-        printf("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":\"", nth);
+        fprintf(p->trace->out, "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":\"", nth);
         if (p->rank >= 0)
-                printf("rank %d ", p->rank);
-        put_text(p->host);
-        printf(" pid %u\"}}", pid);
+                fprintf(p->trace->out, "rank %d ", p->rank);
+        put_text(p->trace->out, p->host);
+        fprintf(p->trace->out, " pid %u\"}}", pid);
         for (size_t i = 0; i < p->n_streams; i++) {
                 next(p->trace);
-                printf("{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%u,\"tid\":%zu,\"args\":{\"name\":\"GPU stream "
-                       "%zu\"}}",
-                       nth, STREAM_LINE + i, i + 1);
+                fprintf(p->trace->out,
+                        "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%u,\"tid\":%zu,\"args\":{\"name\":\"GPU stream "
+                        "%zu\"}}",
+                        nth, STREAM_LINE + i, i + 1);
         }
 }
 

@@ -2,17 +2,20 @@
 #ifndef CAPO_TRACE_H
 #define CAPO_TRACE_H
 
+#include <stdio.h>
+
 #include "core/log/read.h"
 
-/* A trace for Perfetto and chrome://tracing on standard output: Google's Trace Event Format, an array of events. */
+/* A trace for Perfetto and chrome://tracing: Google's Trace Event Format, an array of events. */
 struct trace {
+        FILE *out;
         unsigned processes;    /* written so far */
         uint64_t base_real_ns; /* where the trace begins: the first log's epoch */
         bool some;             /* an event has been written: the next one needs a comma */
 };
 
-void trace_begin(void);
-void trace_end(void);
+void trace_begin(const struct trace *t);
+void trace_end(const struct trace *t);
 
 /**
  * trace_log() - one process: a line per thread with the time in its calls, a line per stream with the time on the GPU

@@ -69,6 +69,7 @@ static void default_dir(char *dir, size_t room)
 static int make_dir(const char *dir, char *path, size_t room, size_t *before)
 {
         char cwd[PATH_MAX];
+        struct stat st;
         int r = -ENOENT;
 
         if (*dir == '/')
@@ -93,7 +94,9 @@ static int make_dir(const char *dir, char *path, size_t room, size_t *before)
                         if (p)
                                 *p = '/';
                 }
-                if (r == 0 && access(path, W_OK | X_OK) < 0)
+                if (r == 0 && stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+                        r = -ENOTDIR;
+                else if (r == 0 && access(path, W_OK | X_OK) < 0)
                         r = -errno;
         }
         return r;
@@ -284,7 +287,8 @@ int run_exec(const struct run *run, char **command)
                 default_dir(dir, sizeof dir);
         r = make_dir(dir, path, sizeof path, &before);
         if (r < 0)
-                return capo_fail(CAPO_EXIT_FAIL, "%s: cannot be used for logs: %s", dir, strerror(-r));
+                return capo_fail(CAPO_EXIT_FAIL, "%s: cannot be used for logs: %s", dir,
+                                 r == -ENOTDIR ? "a file is there, and a folder is expected" : strerror(-r));
         run_setenv(CAPO_ENV_dir, path);
         r = run_allocation(run);
         if (r) {

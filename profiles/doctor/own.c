@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "capo/env.h"
 #include "core/base/layout.h"
@@ -67,19 +68,41 @@ static void check_words(struct capo_findings *f)
         }
 }
 
+static bool is_off(const char *value)
+{
+        return value && (!strcmp(value, "0") || !strcasecmp(value, "no") || !strcasecmp(value, "off") ||
+                         !strcasecmp(value, "false"));
+}
+
+/* Why the tuner would refuse: the digest that capo run gave to all ranks is of another profile, or there is none here. */
+static void check_digest(struct capo_findings *f, const struct capo_profile *profile, const char *what)
+{
+        const char *digest = value_of(CAPO_ENV_profile_digest), *modelled = value_of(CAPO_ENV_allow_modelled);
+        char agreed[CAPO_AGREEMENT];
+
+        if (digest && !profile)
+                capo_finding_add(f, *what ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "settings",
+                                 "CAPO_PROFILE_DIGEST=%s, but CAPO_PROFILE is not set%s", digest, what);
+        else if (digest && strcasecmp(digest, capo_profile_agreement(profile, modelled && !is_off(modelled), agreed)))
+                capo_finding_add(f, *what ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "settings",
+                                 "CAPO_PROFILE_DIGEST=%s, but %s has %s%s", digest, profile->file, agreed, what);
+}
+
 /* What the tuner does with it: without the profile every communicator's init fails, unless CAPO_STRICT=0. */
 static void check_profile(struct capo_findings *f)
 {
-        const char *name = value_of(CAPO_ENV_profile), *tuner = value_of(CAPO_ENV_tuner),
-                   *strict = value_of(CAPO_ENV_strict);
+        const char *name = value_of(CAPO_ENV_profile), *tuner = value_of(CAPO_ENV_tuner);
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
-        bool lax = strict && (!strcmp(strict, "0") || !strcasecmp(strict, "no") || !strcasecmp(strict, "off") ||
-                              !strcasecmp(strict, "false"));
+        bool lax = is_off(value_of(CAPO_ENV_strict));
         struct capo_fault fault;
         char path[4096];
 
-        if (!name || (tuner && (!strcmp(tuner, "off") || !strcmp(tuner, "chain"))))
+        if (tuner && (!strcmp(tuner, "off") || !strcmp(tuner, "chain")))
                 return;
+        if (!name) {
+                check_digest(f, NULL, lax ? "" : "; the init of every communicator would fail");
+                return;
+        }
         if (!strcmp(name, "auto"))
                 capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
                                  "CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file");
@@ -89,6 +112,43 @@ static void check_profile(struct capo_findings *f)
                                  name, fault.text,
                                  lax ? "with CAPO_STRICT=0 the job goes on with NCCL's own choices"
                                      : "the init of every communicator would fail");
+        else
+                check_digest(f, profile, lax ? "" : "; the init of every communicator would fail");
+}
+
+/* Files and folders that the library opens when it is too late to ask. */
+static void check_paths(struct capo_findings *f)
+{
+        static const struct {
+                const char *name, *then;
+                int mode;
+        } rows[] = {{CAPO_ENV_shm, "records are kept in private memory, a kill would lose them", W_OK | X_OK},
+                    {CAPO_ENV_comm_names, "communicators keep the names that NCCL knows", R_OK},
+                    {CAPO_ENV_nccl, "capo plan, explain and fit find no NCCL to ask", R_OK},
+                    {CAPO_ENV_sysfs, "the network's devices are not known", R_OK | X_OK}};
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                const char *value = value_of(rows[i].name);
+
+                if (value && access(value, rows[i].mode))
+                        capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s=%s: %s; %s", rows[i].name, value,
+                                         strerror(errno), rows[i].then);
+        }
+}
+
+/* Numbers that mean nothing below 0; the library takes them for off, or for the least. */
+static void check_numbers(struct capo_findings *f)
+{
+        static const char *const names[] = {CAPO_ENV_flight, CAPO_ENV_gpu_sample, CAPO_ENV_fabric_sample,
+                                            CAPO_ENV_fabric_look};
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                const char *value = value_of(names[i]);
+
+                if (value && strtoll(value, NULL, 10) < 0)
+                        capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s=%s is below 0: taken for 0", names[i],
+                                         value);
+        }
 }
 
 static void check_layout(struct capo_findings *f)
@@ -109,4 +169,6 @@ void capo_doctor_own(struct capo_findings *f)
         check_words(f);
         check_profile(f);
         check_layout(f);
+        check_paths(f);
+        check_numbers(f);
 }

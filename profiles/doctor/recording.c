@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@ void capo_doctor_recording(struct capo_findings *f)
 {
         const char *dir = getenv(CAPO_ENV_dir), *preload = getenv("LD_PRELOAD");
         struct statvfs s;
+        struct stat st;
         struct rlimit limit;
 
         if (statvfs("/dev/shm", &s)) {
@@ -37,7 +39,10 @@ void capo_doctor_recording(struct capo_findings *f)
                 else
                         capo_finding_add(f, CAPO_FINDING_OK, "recording", "/dev/shm has %.0f MiB free", free_mib);
         }
-        if (dir && *dir && access(dir, W_OK | X_OK))
+        if (dir && *dir && stat(dir, &st) == 0 && !S_ISDIR(st.st_mode))
+                capo_finding_add(f, CAPO_FINDING_FAIL, "recording",
+                                 "CAPO_DIR=%s: a file is there, and a folder is expected", dir);
+        else if (dir && *dir && access(dir, W_OK | X_OK))
                 capo_finding_add(f, CAPO_FINDING_FAIL, "recording", "CAPO_DIR=%s: %s", dir, strerror(errno));
         if (preload && (strstr(preload, "asan") || strstr(preload, "tsan")))
                 capo_finding_add(f, CAPO_FINDING_NOTE, "recording", "LD_PRELOAD=%s: a sanitizer must stay first",

@@ -50,6 +50,18 @@ writes() {
         [ -z "$(find . -name '*.??????' -newer want.json)" ] || fail "$name leaves $(ls)"
 }
 writes export want.csv export "$log"
+# A trace to which a log is missing is none, and leaves what was there.
+echo old >trace.json
+echo nonsense >bad.capo
+"$capo" dump --chrome -o trace.json bad.capo >out 2>err && fail "a trace of no log: status 0"
+[ "$(cat trace.json)" = old ] && [ ! -s out ] || fail "half a trace is left"
+"$capo" dump -o trace.json bad.capo >/dev/null 2>err && fail "dump -o without --chrome"
+grep -q 'expected --chrome' err || fail "dump -o without --chrome: $(cat err)"
+# A file where a folder is expected is called that, also when we are root.
+"$capo" run --quiet --dir bad.capo -- true 2>err && fail "run --dir FILE: status 0"
+grep -q 'bad.capo: cannot be used for logs: a file is there' err || fail "run --dir FILE: $(cat err)"
+CAPO_DIR=$PWD/bad.capo "$capo" doctor 2>/dev/null | grep -q 'CAPO_DIR=.*bad.capo: a file is there' || fail "doctor: CAPO_DIR is a file"
+rm -f trace.json bad.capo out
 SOURCE_DATE_EPOCH=0
 export SOURCE_DATE_EPOCH
 "$capo" fit "$log" --without-default -o want.json >/dev/null 2>&1

@@ -93,6 +93,59 @@ Test(doctor, settings)
         }
 }
 
+/* What the library refuses or takes for something else, doctor says before. */
+Test(doctor, own_settings)
+{
+        static const struct {
+                const char *name, *value;
+                enum capo_finding_level level;
+                const char *said; /* NULL: nothing */
+        } rows[] = {
+                {"CAPO_PROFILE_DIGEST", "0123", CAPO_FINDING_FAIL,
+                 "CAPO_PROFILE is not set; the init of every communicator would fail"},
+                {"CAPO_PROFILE_DIGEST", "", CAPO_FINDING_OK, NULL},
+                {"CAPO_SHM", "/nonexistent", CAPO_FINDING_WARN, "CAPO_SHM=/nonexistent: No such file or directory"},
+                {"CAPO_COMM_NAMES", "/nonexistent", CAPO_FINDING_WARN, "communicators keep the names"},
+                {"CAPO_NCCL", "/nonexistent", CAPO_FINDING_WARN, "find no NCCL to ask"},
+                {"CAPO_SYSFS", "/sys", CAPO_FINDING_OK, NULL},
+                {"CAPO_FLIGHT", "-1", CAPO_FINDING_WARN, "CAPO_FLIGHT=-1 is below 0"},
+                {"CAPO_GPU_SAMPLE", "0", CAPO_FINDING_OK, NULL},
+        };
+
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                struct capo_findings f = {0};
+                const struct capo_finding *row;
+
+                setenv(rows[i].name, rows[i].value, 1);
+                capo_doctor_own(&f);
+                unsetenv(rows[i].name);
+                row = rows[i].said ? find(&f, rows[i].said) : NULL;
+                cr_expect(rows[i].said ? row && row->level == rows[i].level : !f.n, "%s=%s: %s", rows[i].name,
+                          rows[i].value, f.n ? f.rows[0].text : "nothing");
+                capo_findings_finish(&f);
+        }
+}
+
+Test(doctor, a_digest_of_another_profile)
+{
+        struct capo_findings f = {0};
+        char path[64];
+        FILE *file;
+
+        snprintf(path, sizeof path, "%s/p.json", home);
+        file = fopen(path, "w");
+        cr_assert(file && fputs("{\"capo_profile\": 1, \"name\": \"p\", \"rules\": []}", file) >= 0);
+        fclose(file);
+        setenv("CAPO_PROFILE", path, 1);
+        setenv("CAPO_PROFILE_DIGEST", "0123", 1);
+        setenv("CAPO_STRICT", "0", 1);
+        capo_doctor_own(&f);
+        unlink(path);
+        cr_assert(find(&f, "CAPO_PROFILE_DIGEST=0123, but "), "%s", f.n ? f.rows[0].text : "nothing");
+        cr_assert_eq(find(&f, "0123")->level, CAPO_FINDING_WARN);
+        capo_findings_finish(&f);
+}
+
 Test(doctor, two_that_contradict)
 {
         struct capo_findings f = {0};
