@@ -3,6 +3,7 @@
 """The table of matrix.sh: matrix.py CAPO [--markdown] [--check] LIBNCCL..."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,8 +16,8 @@ for variable in list(os.environ):
         del os.environ[variable]
 
 
-def plan(library, *arguments):
-    command = [capo, "plan", *arguments, "--json"]
+def plan(library, *arguments, by=capo):
+    command = [by, "plan", *arguments, "--json"]
     if library != "toolkit":
         command += ["--nccl", library]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
@@ -33,6 +34,35 @@ def rules(old, coll, algo, proto):
     only rules that always hold."""
     return {"capo_profile": 1, "rules": [{"when": {} if old else {"ranks": 8, "nodes": 2}, "basis": "modelled",
             coll: [{"upto": "1M", "algo": algo, "proto": proto, "channels": 2}, {"upto": "max", "leave": True}]}]}
+
+
+def as_run(folder, profile):
+    """capo, in a build tree of links, whose NCCL runs in what `capo run --profile` makes: preloaded, the plugin by its path."""
+    build = os.path.dirname(os.path.dirname(os.path.realpath(capo)))
+    tools = os.path.join(folder, "build/profiles/plan/virtual")
+    os.makedirs(tools)
+    os.mkdir(os.path.join(folder, "build/cli"))
+    shutil.copy(capo, os.path.join(folder, "build/cli/capo"))
+    os.symlink(os.path.join(build, "profiles/data"), os.path.join(folder, "build/profiles/data"))
+    real = os.path.join(build, "profiles/plan/virtual")
+    os.symlink(os.path.join(real, "capo-plan-virtual.so"), os.path.join(tools, "capo-plan-virtual.so"))
+    worker, shim = os.path.join(tools, "capo-plan-worker"), os.path.join(build, "shim/libcapo.so")
+    with open(worker, "w") as f:
+        f.write(f"#!/bin/sh\nexport LD_PRELOAD={shim} NCCL_TUNER_PLUGIN={shim} CAPO_PROFILE={profile} CAPO_TUNER=only CAPO_ALLOW_MODELLED=1 CAPO_DIR={folder}/logs\n"
+                f'exec {real}/capo-plan-worker "$@"\n')
+    os.chmod(worker, 0o755)
+    return os.path.join(folder, "build/cli/capo")
+
+
+def ask_as_run(library):
+    """Of how many sizes the profile decides, in a process that is preloaded as `capo run` does it."""
+    with tempfile.TemporaryDirectory() as folder:
+        profile = os.path.join(folder, "p.json")
+        with open(profile, "w") as f:
+            json.dump(rules(True, "allreduce", "tree", "ll"), f)
+        answer = plan(library, "--platform", "dgx1v", "--alloc", "4+4", "--sizes", "16K,64K,1M", by=as_run(folder, profile))
+    chosen = [r["default"] for r in answer["rows"]]
+    return sum((c["algo"], c["proto"]) == ("Tree", "LL") and c["channels"] <= 2 for c in chosen), len(chosen)
 
 
 def ask(library):
@@ -64,13 +94,15 @@ def ask(library):
                 untouched += r["same"] and r["ranks_agree"]
     row["obeyed"] = "%d of %d" % (obeyed, forced)
     row["untouched"] = "%d of %d" % (untouched, left)
+    as_told, asked = ask_as_run(library)
+    row["run"] = "%d of %d" % (as_told, asked)
     row["seconds"] = "%.2f" % seconds
-    row["good"] = obeyed == forced and untouched == left
+    row["good"] = obeyed == forced and untouched == left and as_told == asked
     return row
 
 
 columns = (("release", "NCCL"), ("tuner", "tuner ABI"), ("profiler", "profiler ABI"), ("model", "times from"),
-           ("obeyed", "obeyed"), ("untouched", "untouched where no rule"), ("seconds", "s per plan"))
+           ("obeyed", "obeyed"), ("untouched", "untouched where no rule"), ("run", "under the preload library"), ("seconds", "s per plan"))
 widths = [len(title) + 2 for _, title in columns]
 good = True
 
