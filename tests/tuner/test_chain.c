@@ -91,6 +91,16 @@ Test(chain, the_newest_asks_the_newest)
         try(CAPO_TUNER_ABI_NEWEST, CAPO_TUNER_ABI_NEWEST, true);
 }
 
+/* Looked for again for another version, and nothing of the first is left. */
+Test(chain, another_version_later)
+{
+        setenv("CAPO_CHAIN_TUNER", other(6), 1);
+        use_profile(OURS);
+        try(6, 6, true);
+        try(1, 6, false);
+        try(6, 6, true);
+}
+
 /* aws-ofi-nccl brings its tuner (v2, v3, v6) inside the net plugin, which NCCL has loaded by then. */
 Test(chain, the_net_plugin_brings_one)
 {

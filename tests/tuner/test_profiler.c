@@ -175,6 +175,23 @@ Test(profiler, one_that_does_not_say_what_it_wants)
         profiler_of(5)->finalize(context);
 }
 
+/* Whoever names capo itself has what he wants: nothing is chained, and nothing is said of it. */
+Test(profiler, itself_is_not_chained)
+{
+        char said[2000] = "";
+        void *context;
+        int ends[2];
+
+        setenv("CAPO_CHAIN_PROFILER", getenv("CAPO_TEST_PLUGIN"), 1);
+        cr_assert(pipe(ends) == 0 && dup2(ends[1], STDERR_FILENO) >= 0);
+        for (int version = 1; version <= CAPO_PROFILER_ABI_NEWEST; version++) {
+                cr_expect_eq(open_for(version, 2, "dp", &context), CAPO_EVENT_COLL);
+                profiler_of(version)->finalize(context);
+        }
+        cr_assert(write(STDERR_FILENO, "|", 1) == 1 && read(ends[0], said, sizeof said - 1) > 0);
+        cr_expect_str_eq(said, "|");
+}
+
 static void passes(int speaks, int theirs, bool passed)
 {
         void *context;
