@@ -45,8 +45,8 @@ SWAPS = [
     ("left out", r"^(\s+(?!free|return|capo_warn|capo_info|capo_debug|fclose|close|munmap|assert)\w+\([^;]*\);)$",
      lambda s: re.match(r"\s*", s)[0] + ";"),
 ]
-# Lines whose faults only waste or leak, and statements that only speak.
-QUIET = re.compile(r"\b(free|close|fclose|dlclose|munmap|assert|_Static_assert|_cleanup_)\b|^\s*#"
+# Lines whose faults only waste or leak, or need memory to run out, and statements that only speak.
+QUIET = re.compile(r"\b(free|close|fclose|dlclose|munmap|assert|_Static_assert|_cleanup_|ENOMEM)\b|^\s*#"
                    r"|__attribute__|\breserve|\bcapacity")
 SPEAKS = re.compile(r"\bcapo_(?:msg|error|warn|warn_once|info|debug)\([^;]*;")
 
@@ -91,8 +91,11 @@ def faults_of(path):
                 new = line[:m.start(1)] + (other[old] if isinstance(other, dict) else other(old)) + line[m.end(1):]
                 if kind == "constant" and "alloc(" in code and int(other(old)) > int(old):
                     continue  # more memory than is needed
+                if kind == "constant" and re.search(r"\? -(1 : )?$", code[:m.start(1)]) and other(old) == "2":
+                    continue  # of an order only the sign counts
                 # a declaration left out compiles to nothing; a pointer's star is no product
-                if new != line and not (last and kind == "left out") and not (kind == "product" and re.search(r"\b(struct|char|void|const)\b", code)):
+                star = kind == "product" and re.search(r"\b(struct|char|void|const)\b", code)
+                if new != line and not (last and kind == "left out") and not star:
                     fault = Fault(path, number, line, new, kind)
                     found.setdefault(fault.key(), fault)
     return list(found.values())

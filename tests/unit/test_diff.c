@@ -131,6 +131,42 @@ Test(diff, runs_in_turn_are_pairs)
         cr_assert(diff.runs_a == 4 && diff.runs_b == 3);
 }
 
+/* A row that hardly varies is believed to vary as rows here do: beside one that is all over the place it says little. */
+Test(diff, no_row_is_much_steadier_than_usual)
+{
+        static const double steady[] = {1, 1.001, 0.999}, noisy[] = {1, 1.4, 0.7}, later[] = {0.8, 1, 1.3};
+
+        for (int both = 0; both < 2; both++) {
+                for (unsigned k = 0; k < 3; k++) {
+                        before[k] = run(500 * steady[k]);
+                        after[k] = run(520 * steady[k]);
+                        for (int i = 0; i < 2 && both; i++) {
+                                struct capo_job *job = i ? after[k] : before[k];
+                                struct capo_job_row *row =
+                                        made_row(job, CAPO_CALL_REDUCE, 1 << 20, 100, CAPO_CLOCK_HOST, 0);
+
+                                capo_hist_add(&row->time[CAPO_CLOCK_EVENT], (uint64_t)(5e5 * (i ? later[k] : noisy[k])),
+                                              400);
+                        }
+                }
+                compare(3, 3, 0.01);
+                cr_assert_eq(diff.n_rows, both ? 2 : 1);
+                for (size_t i = 0; i < diff.n_rows; i++) {
+                        bool is_steady = diff.rows[i].call == CAPO_CALL_ALLREDUCE;
+
+                        cr_expect_eq(diff.rows[i].verdict, is_steady && !both ? CAPO_DIFF_SLOWER : CAPO_DIFF_NOISE);
+                        if (is_steady)
+                                cr_expect_float_eq(diff.rows[i].change, 0.04, 0.01);
+                }
+                capo_diff_finish(&diff);
+                for (unsigned k = 0; k < 3; k++) {
+                        capo_job_free(before[k]);
+                        capo_job_free(after[k]);
+                        before[k] = after[k] = NULL;
+                }
+        }
+}
+
 Test(diff, host_times_are_not_judged)
 {
         before[0] = run(500);

@@ -104,3 +104,44 @@ Test(stats_calls, where_nothing_is_silent_nothing_is_read_twice)
         cr_assert_eq(job->comms[0].skew->max_ns, 0);
         capo_job_free(job);
 }
+
+/* Calls that fit no block are compared as all others; one whose end is before its begin is not. */
+Test(stats_calls, wide_records_are_in_the_sample)
+{
+        struct capo_job *job = capo_job_new();
+        char why[256];
+
+        for (unsigned rank = 0; rank < 2; rank++) {
+                struct gen_log g;
+
+                snprintf(paths[rank], sizeof paths[rank], "/tmp/capo-test-calls-%d.%u", (int)getpid(), rank);
+                gen_log_open(&g, paths[rank], 100 + rank);
+                gen_log_text(&g, CAPO_FRAME_INFO, "host\tn0");
+                gen_log_comm(
+                        &g, (struct capo_log_comm){.uid = 7, .id = 1, .rank = (int32_t)rank, .n_ranks = 2, .color = -1},
+                        "dp");
+                for (uint32_t seq = 1; seq <= 10; seq++) {
+                        uint64_t begin = 10 * US * (uint64_t)seq + (rank ? 300 : 0);
+                        struct capo_record r = {.t_begin = begin,
+                                                .t_end = seq == 4 ? begin - 1 : begin + 5000000000,
+                                                .bytes = 8,
+                                                .seq = seq,
+                                                .comm = 1,
+                                                .call = CAPO_CALL_ALLREDUCE};
+
+                        gen_log_frame(&g, CAPO_FRAME_WIDE, &r, sizeof r);
+                }
+                gen_log_close(&g);
+                cr_assert_eq(capo_job_add_log(job, paths[rank], why, sizeof why, NULL, NULL), 0, "%s", why);
+        }
+        job->comms[0].n_calls = 10; /* the logs have no cells */
+        cr_assert_eq(capo_job_finish(job), 0);
+        unlink(paths[0]);
+        unlink(paths[1]);
+        cr_assert_not_null(job->comms[0].skew);
+        cr_assert(job->comms[0].skew->n_calls == 9 && job->comms[0].skew->worst == 1);
+        cr_assert_eq(job->comms[0].skew->p50_ns, 300);
+        cr_assert(job->processes[1].n_records == 10 && job->processes[1].last_call.seq == 10);
+        cr_assert_eq(job->t_end_ns - job->t_begin_ns, 5000000000 + 100 * US + 300);
+        capo_job_free(job);
+}
