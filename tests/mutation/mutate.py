@@ -174,9 +174,9 @@ class Copy:
             return hashlib.sha256(f.read()).digest()
 
     def chosen(self, words, path):
-        """The tests that a row of rooms.txt names, those first that noticed most of this file, then those called like it."""
+        """The tests that a row names and the file's own, those first that noticed most of it, then those called like it."""
         stem = os.path.splitext(os.path.basename(path))[0]
-        got = []
+        got = [t for t in self.tests if t["name"] == stem and any(s.endswith(":unit") for s in t["suite"])]
         for word in words.split():
             group = [t for t in self.tests if t["name"] == word or any(s.endswith(":" + word) for s in t["suite"])]
             got += sorted((t for t in group if t not in got and "slow" not in str(t["suite"])), key=lambda t: t["name"])
