@@ -353,7 +353,8 @@ static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void 
                 return rc;
         }
         if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_relaxed)) && t->group_members)
-                gpu = capo_gpu_begin(t->group_comm, t->group_stream);
+                gpu = capo_gpu_begin(t->group_comm, t->group_stream,
+                                     t->group_members == 1 ? t->group_call : CAPO_CALL_GROUP, t->group_bytes);
         enter(t, lib, NULL, CAPO_CALL_GROUP);
         rc = lib->ncclGroupEnd();
         back(t);

@@ -39,8 +39,9 @@ struct capo_comm {
         uint64_t uid;
         uint32_t seq, p2p_seq; /* of the last call; NCCL forbids concurrent calls on one communicator */
         uint32_t n_ranks;
-        uint32_t gpu_wait; /* calls until the next one timed on the GPU */
-        uint32_t gpu_turn; /* state of the generator of those distances */
+        uint32_t gpu_wait;       /* calls until the next one timed on the GPU */
+        uint32_t gpu_turn;       /* state of the generator of those distances */
+        uint32_t gpu_shapes[64]; /* what it was called with: a hash of call and size, its last bit: timed on purpose */
         uint16_t id;
         _Atomic bool pending; /* non-blocking and not known to be ready */
         int rank, device;
@@ -155,7 +156,7 @@ bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r);
 void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint64_t end_ns);
 
 /* gpu.c */
-struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream);
+struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsigned call, uint64_t bytes);
 void capo_gpu_end(struct capo_tls *t, int32_t slot, void *stream, struct capo_record r);
 
 static inline uint32_t capo_fold(const void *stream)
@@ -307,7 +308,7 @@ static inline struct capo_record *capo_call_begin_long(struct capo_tls *t, void 
         r = t->spare ? &t->spare_record : &t->ring->records[t->head & t->mask];
         capo_call_compose(t, r, t->comm, stream, id, w, capo_site_here(t, caller, frame));
         if (atomic_load_explicit(&capo_gpu_on, memory_order_relaxed) && !w->other && !t->group_depth) {
-                t->gpu_call = capo_gpu_begin(t->comm, stream);
+                t->gpu_call = capo_gpu_begin(t->comm, stream, id, r->bytes);
                 t->gpu = t->gpu_call.slot >= 0 || t->gpu_call.captured;
         }
         r->t_begin = capo_clock_ticks();

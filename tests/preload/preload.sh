@@ -357,6 +357,11 @@ gpu)
         n=$(grep -cE '^call .* clock=event .* gpu=1 ' "$tmp/log")
         [ "$n" -ge 18 ] || fail "$n calls with GPU time"
         gone
+        rm -r "$CAPO_DIR" # nothing by chance: the first call of the communicator, and the second of each kind and size
+        CAPO_GPU_SAMPLE=1000000 both "$bin/app_gpu" calls
+        want 1 '^cell AllReduce comm=1 bytes=1048576 count=80 .* gpu=2$'
+        want 1 '^cell Group comm=1 bytes=2097152 count=16 .* gpu=1$'
+        gone
         ;;
 kernel) # GPU time stamps through the profiler plugin
         CAPO_KERNEL_TIME=1 CAPO_PROFILER=on CAPO_GPU_SAMPLE=0 NCCL_PROFILER_PLUGIN=$lib both "$bin/app_gpu" ranks
