@@ -77,7 +77,8 @@ int cli_machine_load(const char *verb, const struct cli_machine_words *o, struct
         return 0;
 }
 
-int cli_machine_asker(const struct cli_machine_source *source, struct cli_machine_asker *out, char *why, size_t room)
+int cli_machine_asker(const struct cli_machine_source *source, const struct capo_topology *t,
+                      struct cli_machine_asker *out, char *why, size_t room)
 {
         int r;
 
@@ -89,7 +90,6 @@ int cli_machine_asker(const struct cli_machine_source *source, struct cli_machin
         r = cli_libnccl_find(NULL, out->libnccl, sizeof out->libnccl, why, room);
         if (r < 0)
                 return r;
-        out->ask = (struct fragment_nccl_ask){
-                .tools = out->tools, .libnccl = out->libnccl, .topo = source->path, .platform = source->platform};
+        out->machine = (struct fragment_machine){out->tools, out->libnccl, source->path, source->platform, t};
         return 0;
 }

@@ -21,14 +21,15 @@ struct cli_machine_source {
 int cli_machine_load(const char *verb, const struct cli_machine_words *words, struct capo_topology **t,
                      struct cli_machine_source *source);
 
-/* Real NCCL for questions about that machine; the strings of `ask` point into this. */
+/* Real NCCL for questions about that machine; strings of `machine` point into this, and into the source. */
 struct cli_machine_asker {
-        struct fragment_nccl_ask ask;
+        struct fragment_machine machine;
         char tools[4096], libnccl[4096];
 };
 
 /** cli_machine_asker() - find the worker and the libnccl. Return: 0; negative errno with @why: there is no NCCL XML, or a
  * part is missing. */
-int cli_machine_asker(const struct cli_machine_source *source, struct cli_machine_asker *out, char *why, size_t room);
+int cli_machine_asker(const struct cli_machine_source *source, const struct capo_topology *t,
+                      struct cli_machine_asker *out, char *why, size_t room);
 
 #endif

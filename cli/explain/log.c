@@ -38,6 +38,11 @@ static const char *rule_text(const char *rules, unsigned rule, char *text, size_
         return text;
 }
 
+static const char *comm_of(const struct capo_job *job, const struct capo_job_row *row)
+{
+        return row->comm == CAPO_NO_COMM ? "-" : job->comms[row->comm].name;
+}
+
 static bool wanted(const struct explain *e, const struct capo_job *job, const struct capo_job_row *row)
 {
         if (row->call != e->call || row->bytes != e->bytes)
@@ -110,8 +115,7 @@ static json_t *row_json(const struct capo_job *job, const struct capo_job_row *r
         const struct capo_hist *h = &row->time[clock];
         char text[512];
 
-        return json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm",
-                         row->comm == CAPO_NO_COMM ? "-" : job->comms[row->comm].name, "algo",
+        return json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm", comm_of(job, row), "algo",
                          capo_algo_name(row->algo_proto >> 4), "proto", capo_proto_name(row->algo_proto & 15),
                          "channels", row->channels, "count", (json_int_t)row->count, "clock", capo_clock_name(clock),
                          "p50_us", capo_hist_quantile(h, 0.5) / 1e3, "p95_us", capo_hist_quantile(h, 0.95) / 1e3,
@@ -121,15 +125,13 @@ static json_t *row_json(const struct capo_job *job, const struct capo_job_row *r
 static void print_text(const struct explain *e, const struct capo_job *job, const char *rules)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lllr/cr/drr/bl/al~");
-        static const char *const head[] = {"comm",   "algo",   "proto", "ch",        "count",
-                                           "p50 us", "p95 us", "clock", "decided by"};
         char text[512];
         bool unknown = false;
 
         cli_screen_begin(stdout);
         printf("capo explain  %s %s in %s (recorded)\n\n", capo_call_name(e->call), e->size, e->log);
-        for (size_t i = 0; t && i < N_ELEMENTS(head); i++)
-                capo_table_cell(t, "%s", head[i]);
+        if (t)
+                capo_table_row(t, "comm\talgo\tproto\tch\tcount\tp50 us\tp95 us\tclock\tdecided by");
         for (uint32_t i = 0; t && i < job->n_rows; i++) {
                 const struct capo_job_row *row = &job->rows[i];
                 enum capo_clock clock = capo_job_row_clock(row);
@@ -138,15 +140,11 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
                 if (!wanted(e, job, row))
                         continue;
                 unknown |= !row->algo_proto;
-                capo_table_cell(t, "%s", row->comm == CAPO_NO_COMM ? "-" : job->comms[row->comm].name);
-                capo_table_cell(t, "%s", capo_algo_name(row->algo_proto >> 4));
-                capo_table_cell(t, "%s", capo_proto_name(row->algo_proto & 15));
-                capo_table_cell(t, "%u", row->channels);
-                capo_table_cell(t, "%llu", (unsigned long long)row->count);
-                capo_table_cell(t, "%.1f", capo_hist_quantile(h, 0.5) / 1e3);
-                capo_table_cell(t, "%.1f", capo_hist_quantile(h, 0.95) / 1e3);
-                capo_table_cell(t, "%s", capo_clock_name(clock));
-                capo_table_cell(t, "%s", row->rule ? rule_text(rules, row->rule, text, sizeof text) : "NCCL itself");
+                capo_table_row(t, "%s\t%s\t%s\t%u\t%llu\t%.1f\t%.1f\t%s\t%s", comm_of(job, row),
+                               capo_algo_name(row->algo_proto >> 4), capo_proto_name(row->algo_proto & 15),
+                               row->channels, (unsigned long long)row->count, capo_hist_quantile(h, 0.5) / 1e3,
+                               capo_hist_quantile(h, 0.95) / 1e3, capo_clock_name(clock),
+                               row->rule ? rule_text(rules, row->rule, text, sizeof text) : "NCCL itself");
         }
         capo_table_print(t, stdout, 1, "", "");
         if (unknown)
@@ -165,7 +163,7 @@ static void say_others(struct explain *e, const struct capo_job *job)
 
         e->comm = NULL;
         for (uint32_t i = 0; i < job->n_rows && used < sizeof names - 64; i++) {
-                const char *name = job->rows[i].comm == CAPO_NO_COMM ? "-" : job->comms[job->rows[i].comm].name;
+                const char *name = comm_of(job, &job->rows[i]);
 
                 if (wanted(e, job, &job->rows[i]) && !strstr(names, name))
                         used += (size_t)snprintf(names + used, sizeof names - used, "%s%.60s", used ? ", " : "", name);

@@ -35,34 +35,27 @@ static struct capo_table *every_table(size_t n_asks)
         return capo_table_new(columns);
 }
 
-static void every_head(const struct plan_options *o)
+/* The calls stand over their columns; above the table on a terminal, where columns may be left out. */
+static void every_head(const struct plan_options *o, struct capo_table *t)
 {
-        printf("%6s  %5s  %-20s  %-20s", o->every_2 ? "splits" : "sets", "nodes", "ring, GB/s", "tree, GB/s");
+        bool fitted = cli_screen_columns(stdout);
+        const char *sets = o->every_2 ? "splits" : "sets";
+
+        if (!fitted)
+                printf("%6s  %5s  %-20s  %-20s", sets, "nodes", "ring, GB/s", "tree, GB/s");
+        capo_table_cell(t, "%s", fitted ? sets : " ");
+        capo_table_cell(t, "%s", fitted ? "nodes" : "");
+        capo_table_cell(t, "%s", fitted ? "ring, GB/s" : "");
+        capo_table_cell(t, "%s", fitted ? "tree, GB/s" : "");
         for (size_t k = 0; k < o->q.n_asks; k++) {
                 char size[24], title[48];
 
                 snprintf(title, sizeof title, "%s %s", capo_coll_word(o->q.asks[k].coll),
                          capo_size_print(o->q.asks[k].bytes, size, sizeof size));
-                printf("  %-27s", title);
-        }
-        printf("\n%6s  %5s  %-20s  %-20s", "", "", "", "");
-        for (size_t k = 0; k < o->q.n_asks; k++)
-                printf("  %-6s %-7s %2s %8s", "algo", "proto", "ch", "busbw");
-        putchar('\n');
-}
-
-/* On a terminal, where columns may be left out, the calls stand above the table. */
-static void every_head_fitted(const struct plan_options *o, struct capo_table *t)
-{
-        capo_table_cell(t, o->every_2 ? "splits" : "sets");
-        capo_table_cell(t, "nodes");
-        capo_table_cell(t, "ring, GB/s");
-        capo_table_cell(t, "tree, GB/s");
-        for (size_t k = 0; k < o->q.n_asks; k++) {
-                char size[24];
-
-                printf("%s%s %s", k ? ", then " : "choices for ", capo_coll_word(o->q.asks[k].coll),
-                       capo_size_print(o->q.asks[k].bytes, size, sizeof size));
+                if (fitted)
+                        printf("%s%s", k ? ", then " : "choices for ", title);
+                else
+                        printf("  %-27s", title);
                 capo_table_cell(t, "algo");
                 capo_table_cell(t, "proto");
                 capo_table_cell(t, "ch");
@@ -147,10 +140,7 @@ static void print_text(const struct plan_options *o, const struct splits *s)
                 printf("all %zu subsets of %d GPUs", s->n_all, o->every);
         printf("; %zu asked%s; %zu kinds\n\n", s->n_splits,
                s->n_splits < s->n_all ? ": the others are the same by the symmetry of the machine" : "", s->n_groups);
-        if (cli_screen_columns(stdout))
-                every_head_fitted(o, t);
-        else
-                every_head(o);
+        every_head(o, t);
         for (size_t g = 0; g < s->n_groups; g++) {
                 group_row(o, s, g, t);
                 group_members(s, g, t);

@@ -69,10 +69,8 @@ void plan_json(const struct plan_options *o, const struct capo_plan_answer *plai
 {
         json_t *rows = json_array(), *root;
         char version[16];
-        unsigned n_nodes = 0;
+        unsigned n_nodes = plan_nodes(o);
 
-        for (size_t i = 0; i < o->q.n_ranks; i++)
-                n_nodes = o->q.ranks[i].node >= n_nodes ? o->q.ranks[i].node + 1u : n_nodes;
         for (size_t i = 0; i < plain->n_rows; i++) {
                 const struct capo_plan_row *r = &plain->rows[i];
                 json_t *row = json_pack("{s:s, s:I, s:o}", "coll", capo_coll_word(r->coll), "bytes",

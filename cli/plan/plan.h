@@ -20,6 +20,16 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
 void plan_json(const struct plan_options *o, const struct capo_plan_answer *plain, const struct capo_plan_answer *tuned,
                const struct capo_plan_comparison *c);
 
+/** plan_nodes() - nodes of the allocation. */
+static inline unsigned plan_nodes(const struct plan_options *o)
+{
+        unsigned n = 0;
+
+        for (size_t i = 0; i < o->q.n_ranks; i++)
+                n = o->q.ranks[i].node >= n ? o->q.ranks[i].node + 1u : n;
+        return n;
+}
+
 /** plan_every() - the atlas. Return: an exit status. */
 int plan_every(struct plan_options *o);
 

@@ -252,10 +252,8 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
                const struct capo_plan_comparison *c)
 {
         char version[16], nodes[2048];
-        unsigned n_nodes = 0;
+        unsigned n_nodes = plan_nodes(o);
 
-        for (size_t i = 0; i < o->q.n_ranks; i++)
-                n_nodes = o->q.ranks[i].node >= n_nodes ? o->q.ranks[i].node + 1u : n_nodes;
         cli_screen_begin(stdout);
         printf("capo plan   real NCCL %s on virtual GPUs: decisions are NCCL's, times are its model, nothing was "
                "measured\n",

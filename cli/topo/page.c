@@ -12,38 +12,38 @@
 
 enum { LINKS_SHOWN = 24 }; /* GPUs; more are no picture */
 
+/* The distance of a GPU to NIC @nic; UNKNOWN of one that is behind no PCI device, where that is known. */
+static enum capo_path nic_path(const struct capo_topology *t, int gpu, size_t nic)
+{
+        return t->nics[nic].pci < 0 && t->pci_known ? CAPO_PATH_UNKNOWN : t->nic_path[(size_t)gpu * t->n_nics + nic];
+}
+
+static enum capo_path nearest_nic(const struct capo_topology *t, int gpu)
+{
+        enum capo_path nearest = CAPO_PATH_UNKNOWN;
+
+        for (size_t k = 0; k < t->n_nics; k++)
+                nearest = nic_path(t, gpu, k) < nearest ? nic_path(t, gpu, k) : nearest;
+        return nearest;
+}
+
 double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text, size_t room)
 {
         const struct capo_alloc_rank *me = &a->ranks[rank];
-        enum capo_path nearest = CAPO_PATH_UNKNOWN;
+        enum capo_path nearest = nearest_nic(t, me->gpu);
         const char *first = NULL;
         double share = 0;
         int more = -1;
 
-        for (size_t k = 0; k < t->n_nics; k++) {
-                enum capo_path p = t->nic_path[(size_t)me->gpu * t->n_nics + k];
-
-                if (p < nearest && (t->nics[k].pci >= 0 || !t->pci_known))
-                        nearest = p;
-        }
         snprintf(text, room, "-");
         for (size_t k = 0; k < t->n_nics && nearest < CAPO_PATH_UNKNOWN; k++) {
                 int users = 0;
 
-                if (t->nic_path[(size_t)me->gpu * t->n_nics + k] != nearest || (t->nics[k].pci < 0 && t->pci_known))
+                if (nic_path(t, me->gpu, k) != nearest)
                         continue;
-                for (int i = 0; i < a->n_ranks; i++) { /* who else of this machine has it nearest */
-                        enum capo_path best = CAPO_PATH_UNKNOWN;
-
-                        if (a->ranks[i].node != me->node)
-                                continue;
-                        for (size_t j = 0; j < t->n_nics; j++) {
-                                enum capo_path p = t->nic_path[(size_t)a->ranks[i].gpu * t->n_nics + j];
-
-                                best = p < best && (t->nics[j].pci >= 0 || !t->pci_known) ? p : best;
-                        }
-                        users += t->nic_path[(size_t)a->ranks[i].gpu * t->n_nics + k] == best;
-                }
+                for (int i = 0; i < a->n_ranks; i++) /* who else of this machine has it nearest */
+                        users += a->ranks[i].node == me->node &&
+                                 nic_path(t, a->ranks[i].gpu, k) == nearest_nic(t, a->ranks[i].gpu);
                 share += t->nics[k].gbs / (users ? users : 1);
                 first = first ? first : t->nics[k].name;
                 more++;

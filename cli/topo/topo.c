@@ -57,8 +57,8 @@ static void topo_ask(const struct cli_machine_source *s, const struct capo_topol
 {
         _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
 
-        if (asker && cli_machine_asker(s, asker, nccl->why_not, sizeof nccl->why_not) == 0)
-                (void)fragment_nccl_ask(&asker->ask, t, a, nccl);
+        if (asker && cli_machine_asker(s, t, asker, nccl->why_not, sizeof nccl->why_not) == 0)
+                (void)fragment_nccl_ask(&asker->machine, a, nccl);
 }
 
 static int one(const struct topo_options *o, struct capo_topology *t, const struct cli_machine_source *s)

@@ -30,16 +30,6 @@ static void gpu_to_gpu(struct machine *m, const struct fragment_domain *d, int a
         go(m, way_between(&m->ways, d->gpus, d->n_gpus, a, b), x);
 }
 
-static void gpu_to_nic(struct machine *m, const struct fragment_domain *d, int gpu, int nic, double x)
-{
-        go(m, way_out(&m->ways, d->gpus, d->n_gpus, gpu, nic), x);
-}
-
-static void nic_to_gpu(struct machine *m, int nic, int gpu, double x)
-{
-        go(m, way_in(&m->ways, nic, gpu), x);
-}
-
 /* ---- channels ---- */
 
 struct channel {
@@ -88,8 +78,8 @@ static int ring_channel(struct machine *m, const struct fragment_domain *d, cons
         }
         if (c->nic[0] < 0)
                 return -EINVAL;
-        nic_to_gpu(m, c->nic[0], c->gpus[0], x);
-        gpu_to_nic(m, d, c->gpus[c->n - 1], c->nic[1], x);
+        go(m, way_in(&m->ways, c->nic[0], c->gpus[0]), x);
+        go(m, way_out(&m->ways, d->gpus, d->n_gpus, c->gpus[c->n - 1], c->nic[1]), x);
         return 0;
 }
 
@@ -145,8 +135,8 @@ static int tree_channel(struct machine *m, const struct fragment_domain *d, cons
 
                         if (k < 2 ? !p.child[k] : !p.parent)
                                 continue;
-                        gpu_to_nic(m, d, c->gpus[at], c->nic[at > 0], x / 2);
-                        nic_to_gpu(m, c->nic[at > 0], c->gpus[at], x / 2);
+                        go(m, way_out(&m->ways, d->gpus, d->n_gpus, c->gpus[at], c->nic[at > 0]), x / 2);
+                        go(m, way_in(&m->ways, c->nic[at > 0], c->gpus[at]), x / 2);
                 }
         }
         return 0;

@@ -58,16 +58,6 @@ static int ask(const struct views *v, const int *order, const struct capo_plan_a
 {
         struct capo_plan_gpu gpus[CAPO_PLAN_RANKS_MAX];
         int node_of[CAPO_PLAN_RANKS_MAX], nodes = 0;
-        struct capo_plan_question q = {.tools = v->m->tools,
-                                       .libnccl = v->m->libnccl,
-                                       .topo = &v->m->topo,
-                                       .n_topo = 1,
-                                       .platform = v->m->platform,
-                                       .gpus = gpus,
-                                       .n_ranks = (size_t)v->a->n_ranks,
-                                       .asks = asks,
-                                       .n_asks = n_asks,
-                                       .graph = true};
 
         memset(node_of, -1, sizeof node_of);
         for (int i = 0; i < v->a->n_ranks; i++) {
@@ -77,7 +67,7 @@ static int ask(const struct views *v, const int *order, const struct capo_plan_a
                         node_of[r->node] = nodes++;
                 gpus[i] = (struct capo_plan_gpu){(uint16_t)node_of[r->node], (uint16_t)v->m->t->gpus[r->gpu].dev};
         }
-        return capo_plan_ask(&q, out, why, room);
+        return fragment_ask(v->m, gpus, v->a->n_ranks, asks, n_asks, out, why, room);
 }
 
 /* The GPUs that a graph's first channel goes through. */

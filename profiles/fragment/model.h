@@ -7,11 +7,7 @@
 #define CAPO_FRAGMENT_MODEL_H
 
 #include "profiles/fragment/loads.h"
-
-struct fragment_machine {
-        const char *tools, *libnccl, *topo, *platform; /* as in struct capo_plan_question; one file for all nodes */
-        const struct capo_topology *t;                 /* the same machine, read */
-};
+#include "profiles/fragment/nccl.h"
 
 /* One shape's bus bandwidth, GB/s in NCCL's sense. */
 struct fragment_shape_rate {

@@ -27,27 +27,34 @@ static void graph_text(const struct capo_plan_answer *a, int id, char *text, siz
                 snprintf(text, room, "%d x %g GB/s %s", g->n_channels, g->speed_intra, g->type_intra);
 }
 
-int fragment_nccl_ask(const struct fragment_nccl_ask *ask, const struct capo_topology *t, const struct capo_alloc *a,
-                      struct fragment_nccl *out)
+int fragment_ask(const struct fragment_machine *m, const struct capo_plan_gpu *gpus, int n,
+                 const struct capo_plan_ask *asks, size_t n_asks, struct capo_plan_answer *out, char *why, size_t room)
+{
+        struct capo_plan_question q = {.tools = m->tools,
+                                       .libnccl = m->libnccl,
+                                       .topo = &m->topo,
+                                       .n_topo = 1,
+                                       .platform = m->platform,
+                                       .gpus = gpus,
+                                       .n_ranks = (size_t)n,
+                                       .asks = asks,
+                                       .n_asks = n_asks,
+                                       .graph = true};
+
+        return capo_plan_ask(&q, out, why, room);
+}
+
+int fragment_nccl_ask(const struct fragment_machine *m, const struct capo_alloc *a, struct fragment_nccl *out)
 {
         static const struct capo_plan_ask asks[] = {
                 {CAPO_COLL_BROADCAST, LARGE}, {CAPO_COLL_ALLGATHER, LARGE}, {CAPO_COLL_ALLREDUCE, LARGE}};
-        _cleanup_free_ struct capo_plan_gpu *gpus = capo_alloc_ranks(t, a);
-        struct capo_plan_question q = {.tools = ask->tools,
-                                       .libnccl = ask->libnccl,
-                                       .topo = &ask->topo,
-                                       .n_topo = 1,
-                                       .platform = ask->platform,
-                                       .gpus = gpus,
-                                       .n_ranks = (size_t)a->n_ranks,
-                                       .asks = asks,
-                                       .n_asks = N_ELEMENTS(asks),
-                                       .graph = true};
+        _cleanup_free_ struct capo_plan_gpu *gpus = capo_alloc_ranks(m->t, a);
         struct capo_plan_answer answer;
         int r;
 
         *out = (struct fragment_nccl){.why_not = "out of memory"};
-        r = gpus ? capo_plan_ask(&q, &answer, out->why_not, sizeof out->why_not) : -ENOMEM;
+        r = gpus ? fragment_ask(m, gpus, a->n_ranks, asks, N_ELEMENTS(asks), &answer, out->why_not, sizeof out->why_not)
+                 : -ENOMEM;
         if (r < 0)
                 return r;
         *out->why_not = 0;

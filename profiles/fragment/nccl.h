@@ -6,6 +6,12 @@
 #include "profiles/fragment/fragment.h"
 #include "profiles/plan/plan.h"
 
+/* A machine that NCCL can be asked about. */
+struct fragment_machine {
+        const char *tools, *libnccl, *topo, *platform; /* as in struct capo_plan_question; one file for all nodes */
+        const struct capo_topology *t;                 /* the same machine, read */
+};
+
 struct fragment_nccl {
         int version; /* 22809; 0: not asked, and why_not says why */
         int nodes;   /* as NCCL counts them: a machine that falls apart over NVLink may count as two */
@@ -17,16 +23,11 @@ struct fragment_nccl {
         char why_not[512];
 };
 
-/* What is asked, beside the allocation. */
-struct fragment_nccl_ask {
-        const char *tools; /* as capo_plan_question.tools */
-        const char *libnccl;
-        const char *topo;     /* the NCCL XML the topology was read from */
-        const char *platform; /* completes it; NULL nothing */
-};
+/** fragment_ask() - capo_plan_ask() on that machine, with the graphs; @gpus as plan.h has them. */
+int fragment_ask(const struct fragment_machine *m, const struct capo_plan_gpu *gpus, int n,
+                 const struct capo_plan_ask *asks, size_t n_asks, struct capo_plan_answer *out, char *why, size_t room);
 
 /** fragment_nccl_ask() - Return: 0; negative errno with out->why_not set and everything else empty. */
-int fragment_nccl_ask(const struct fragment_nccl_ask *ask, const struct capo_topology *t, const struct capo_alloc *a,
-                      struct fragment_nccl *out);
+int fragment_nccl_ask(const struct fragment_machine *m, const struct capo_alloc *a, struct fragment_nccl *out);
 
 #endif

@@ -52,11 +52,6 @@ struct net {
 
 static char something; /* what every handle and request points to */
 
-static int init(void *log)
-{
-        return 0;
-}
-
 static int devices(int *n)
 {
         *n = (int)plan_machine->n_nets;
@@ -82,18 +77,12 @@ static int properties_v8(int dev, void *props)
 
 static int properties_v7(int dev, void *props)
 {
-        const struct plan_net *net = &plan_machine->nets[dev];
+        struct properties_v8 p;
 
-        *(struct properties_v7 *)props = (struct properties_v7){
-                .name = net->name,
-                .guid = net->guid,
-                .ptr_support = PTR_HOST | (net->gdr ? PTR_CUDA : 0),
-                .speed = net->speed,
-                .port = net->port,
-                .latency = net->latency,
-                .max_comms = net->max_comms,
-                .max_recvs = 1,
-        };
+        properties_v8(dev, &p);
+        *(struct properties_v7 *)props =
+                (struct properties_v7){p.name,    p.pci_path,  p.guid,      p.ptr_support, p.speed,         p.port,
+                                       p.latency, p.max_comms, p.max_recvs, p.device_type, p.device_version};
         return 0;
 }
 
@@ -128,6 +117,11 @@ static int reg_mr_dmabuf(void *comm, void *data, size_t bytes, int type, uint64_
         return 0;
 }
 
+static int nothing(void *comm_or_log)
+{
+        return 0;
+}
+
 static int dereg_mr(void *comm, void *mhandle)
 {
         return 0;
@@ -157,18 +151,12 @@ static int test(void *request, int *done, int *bytes)
         return 0;
 }
 
-static int close_any(void *comm)
-{
-        return 0;
-}
-
-#define NET(version)                                                                                          \
-        {                                                                                                     \
-                .name = "capo-virtual", .init = init, .devices = devices, .properties = properties_##version, \
-                .listen = listen_at, .connect = connect_to, .accept = accept_from, .reg_mr = reg_mr,          \
-                .reg_mr_dmabuf = reg_mr_dmabuf, .dereg_mr = dereg_mr, .isend = isend, .irecv = irecv,         \
-                .iflush = iflush, .test = test, .close_send = close_any, .close_recv = close_any,             \
-                .close_listen = close_any,                                                                    \
+#define NET(version)                                                                                                   \
+        {                                                                                                              \
+                .name = "capo-virtual", .init = nothing, .devices = devices, .properties = properties_##version,       \
+                .listen = listen_at, .connect = connect_to, .accept = accept_from, .reg_mr = reg_mr,                   \
+                .reg_mr_dmabuf = reg_mr_dmabuf, .dereg_mr = dereg_mr, .isend = isend, .irecv = irecv,                  \
+                .iflush = iflush, .test = test, .close_send = nothing, .close_recv = nothing, .close_listen = nothing, \
         }
 
 extern const struct net ncclNetPlugin_v8, ncclNetPlugin_v7;
