@@ -246,6 +246,44 @@ Test(describe, the_largest_text_and_one_more)
         cr_expect_eq(frames(CAPO_FRAME_CELL, NULL), 0);
 }
 
+/* Kept frames are said for a dead process, up to the first that cannot be one. */
+Test(describe, kept_texts)
+{
+        static const struct {
+                uint32_t type,
+                        size; /* of the second of two; the first has 5 bytes and 3 to fill, the second room for 8 */
+                int said;
+        } rows[] = {{CAPO_FRAME_FABRIC, 8, 2}, {CAPO_FRAME_FABRIC, 0, 2},  {CAPO_FRAME_FABRIC, 9, 1},
+                    {CAPO_FRAME_CELL, 8, 1},   {CAPO_FRAME_FABRIC, 24, 1}, {CAPO_FRAME_FABRIC, UINT32_MAX, 1}};
+
+        for (uint32_t half = 1; half <= 2; half++) {
+                for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                        uint32_t *at, n = half == 2 && i == 1 ? 24 : 32;
+
+                        capo_drain_free(drain);
+                        cr_assert_eq(unlink(seg.header->log_path), 0);
+                        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_KEPT, 2 * CAPO_KEPT_HALF), 0);
+                        at = capo_area_at(&seg, CAPO_AREA_KEPT, (half - 1) * CAPO_KEPT_HALF);
+                        at[0] = CAPO_FRAME_FABRIC;
+                        at[1] = 5;
+                        memcpy(at + 2, "first", 5);
+                        at[4] = rows[i].type;
+                        at[5] = rows[i].size;
+                        memcpy(at + 6, "second 8", 8);
+                        seg.header->kept_now = half;
+                        seg.header->kept_size[half - 1] = n;
+                        cr_assert_eq(capo_drain_new(&seg, &drain), 0);
+                        cr_assert_eq(capo_drain_create_log(drain), 0);
+                        cr_assert_eq(capo_drain_finish(drain, 2), 0);
+                        texts[0] = 0;
+                        cr_expect_eq(frames(CAPO_FRAME_FABRIC, keep_text), rows[i].said, "half %u, row %zu", half, i);
+                        cr_expect_str_eq(texts, rows[i].said == 1 ? "first|"
+                                                : rows[i].size    ? "first|second 8|"
+                                                                  : "first||");
+                }
+        }
+}
+
 /* ---- the log itself ---- */
 
 static struct capo_log_end last_end;

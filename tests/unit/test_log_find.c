@@ -241,3 +241,17 @@ Test(log_find, a_job_in_several_folders)
         cr_assert_str_eq(found("logs@2"), "logs/n1/a.capo logs/n1/junk.capo logs/n0/a.capo in logs/n1 logs/n0");
         cr_assert_null(found("logs@3"));
 }
+
+/* Under two names or as a copy: once. What merely begins alike stays. */
+Test(log_find, a_log_that_is_there_twice)
+{
+        char command[256];
+
+        make_log("a.capo", "1", 0, 100, 150);
+        make_log("b.capo", "2", 0, 200, 250);
+        snprintf(command, sizeof command, "cd %s && cp b.capo c.capo && ln b.capo d.capo && (cat b.capo; echo) >e.capo",
+                 top);
+        cr_assert_eq(system(command), 0);
+        cr_assert_str_eq(found("a.capo b.capo c.capo d.capo e.capo"), "a.capo b.capo e.capo in");
+        cr_assert_str_eq(found("e.capo d.capo c.capo a.capo a.capo"), "e.capo d.capo a.capo in");
+}
