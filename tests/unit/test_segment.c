@@ -44,6 +44,22 @@ Test(segment, areas_follow_each_other)
         }
 }
 
+/* Part of the layout that CAPO_SEGMENT_VERSION names: who changes one changes that too. */
+Test(segment, room_of_each_area)
+{
+        static const uint64_t room[CAPO_AREAS][2] = {
+                [CAPO_AREA_COMMS] = {256, 65535},  [CAPO_AREA_SITES] = {2048, 16384}, [CAPO_AREA_CELLS] = {64, 65535},
+                [CAPO_AREA_HISTS] = {4096, 8192},  [CAPO_AREA_FLIGHT] = {64, 256},    [CAPO_AREA_SLOTS] = {128, 2048},
+                [CAPO_AREA_TEXT] = {1, 256 << 10}, [CAPO_AREA_KEPT] = {1, 384 << 10}, [CAPO_AREA_RINGS] = {12288, 1024},
+        };
+        struct capo_segment_header h = {0};
+
+        capo_segment_lay_out(&h, &(struct capo_segment_config){.ring_bytes = 8192, .flight_records = 256});
+        for (int a = 0; a < CAPO_AREAS; a++)
+                cr_expect(h.areas[a].item == room[a][0] && h.areas[a].capacity == room[a][1], "area %d: %llu of %u", a,
+                          (unsigned long long)h.areas[a].item, h.areas[a].capacity);
+}
+
 Test(segment, memory_comes_in_pages_and_ends_at_the_capacity)
 {
         struct capo_segment_config config = {.ring_bytes = 4096, .flight_records = 64};
