@@ -289,6 +289,41 @@ Test(recover, a_call_on_its_way_is_counted_once)
         }
 }
 
+/* Calls on their way through the GPU: one in each state. */
+static void on_the_gpu(struct capo_segment *seg)
+{
+        static const uint32_t states[] = {CAPO_SLOT_ARMED, CAPO_SLOT_TAKEN, CAPO_SLOT_FREE, CAPO_SLOT_DONE};
+
+        if (capo_area_commit(seg, CAPO_AREA_SLOTS, 4))
+                _exit(1);
+        seg->header->areas[CAPO_AREA_SLOTS].used = 4;
+        for (uint32_t i = 0; i < 4; i++) {
+                struct capo_slot *slot = capo_area_at(seg, CAPO_AREA_SLOTS, i);
+
+                slot->record = (struct capo_record){.t_begin = seg->header->clock.t0_ticks,
+                                                    .t_end = seg->header->clock.t0_ticks + 1,
+                                                    .seq = CALLS + i + 1,
+                                                    .call = CAPO_CALL_ALLREDUCE,
+                                                    .clock = CAPO_CLOCK_EVENT,
+                                                    .gpu_ns = 5,
+                                                    .thread = 1};
+                slot->state = states[i];
+        }
+}
+
+Test(recover, calls_that_had_returned_but_not_ended)
+{
+        uint64_t left = 0, calls, counted, end;
+
+        unlink(segment);
+        leave(true, on_the_gpu);
+        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 1);
+        cr_assert_eq(left, CALLS + 2);
+        cr_assert_eq(capo_segment_recover(segment, NULL, NULL), 0);
+        read_log(&calls, &counted, &end);
+        cr_expect(calls == CALLS + 2 && counted == CALLS + 2 && end == CALLS + 2);
+}
+
 /* A histogram far behind those there are: a write there would be out of bounds. */
 static void hist_beyond(struct capo_segment *seg)
 {
