@@ -273,6 +273,7 @@ static void show(struct explain *e, const struct capo_plan_answer *answers)
                                   .class = e->plan.class,
                                   .allow_modelled = e->plan.allow_modelled,
                                   .n_ranks = (unsigned)e->plan.n_ranks};
+        struct capo_plan_comparison compared = {0};
         struct capo_plan_decision d;
         struct fragment_bound bound;
         bool bounded = find_bound(e, &bound);
@@ -303,8 +304,12 @@ static void show(struct explain *e, const struct capo_plan_answer *answers)
         if (why)
                 printf("blocked  %s: %s\n",
                        choice_text(d.choice.algo, d.choice.proto, d.choice.channels, what, sizeof what), why);
-        if (bounded)
-                print_bound(e, &bound, runs);
+        /* a tuner's choice costs nothing in the table it leaves: the time is the model's of before */
+        if (bounded && with && capo_plan_compare(&answers[0], &answers[1], NULL, &compared) == 0)
+                print_bound(e, &bound, &compared.rows[0].with);
+        else if (bounded)
+                print_bound(e, &bound, own);
+        capo_plan_comparison_finish(&compared);
 }
 
 int explain_planned(struct explain *e)

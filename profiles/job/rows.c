@@ -181,10 +181,12 @@ static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
 static void rate_job(struct capo_page *r)
 {
         double gpus = capo_job_gpus(r->job), there_was = (double)capo_job_duration_ns(r->job) * gpus, ns = 0, sq = 0;
+        bool many_streams = false;
 
+        for (uint32_t i = 0; i < r->job->n_processes; i++)
+                many_streams |= r->job->processes[i].many_streams;
         for (uint32_t i = 0; i < r->judged.n; i++) {
                 const struct capo_page_row *row = &r->judged.row[i];
-
                 bool of_all = row->row.call == CAPO_CALL_GROUP && row->row.comm == CAPO_NO_COMM;
                 double times = !on_gpu(row->clock) ? 0 : of_all ? gpus / r->job->n_processes : 1;
 
@@ -192,6 +194,9 @@ static void rate_job(struct capo_page *r)
                 sq += times * doubt_ns(row) * times * doubt_ns(row);
         }
         r->gpu_share = r->gpu && there_was > 0 ? ns / there_was : -1;
+        if (sq > 0 &&
+            !many_streams) /* an estimate, and one stream cannot have been at work for longer than there was */
+                r->gpu_share = fmin(1, r->gpu_share);
         r->gpu_share_pm = r->gpu_share >= 0 ? sqrt(sq) / there_was : 0;
 }
 
