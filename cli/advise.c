@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo advise: what the framework's knobs would change, from a recording. */
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,8 @@ static void page(const struct capo_advice *a, const char *from)
                        seconds(a->now_seconds - best->seconds, t, sizeof t),
                        seconds(1000 * (a->now_seconds - best->seconds), u, sizeof u));
         else
-                puts("buckets: as good as any other size, within 3 % (modelled)");
+                printf("buckets: as good as any other size, within %.0f %% (modelled%s)\n", ceil(100 * a->within),
+                       a->within > 0.03 ? "; more calls timed would tell more: CAPO_GPU_SAMPLE=1" : "");
         printf("gradient accumulation over 2 steps: %s less per step; over 4: %s (modelled; it changes the batch "
                "size)\n",
                seconds(a->now_seconds / 2, t, sizeof t), seconds(a->now_seconds * 3 / 4, u, sizeof u));

@@ -6,7 +6,7 @@
  *
  * The model sums the buckets of a step one after another. A job that overlaps them with its backward pass gains less
  * from fewer, larger buckets: the last one starts later. So the best is only named when it saves 3 % of the step's
- * communication or more, and the smallest cap that comes within 1 % of the best is taken.
+ * communication or more, and more than the 95 % intervals of the times that it is modelled from; and the smallest cap that comes within 1 % of the best is taken.
  */
 #include <errno.h>
 #include <math.h>
@@ -18,19 +18,37 @@
 #include "profiles/job/hist.h"
 #include "profiles/fit/advise.h"
 
+#define LEAST_GAIN 0.03 /* of the step's communication */
+
 static bool ours(const struct capo_job_row *r, uint32_t comm)
 {
         return r->comm == comm && r->call == CAPO_CALL_ALLREDUCE && r->bytes > 0 && !(r->flags & CAPO_RECORD_GROUP);
 }
 
-static int add_point(struct capo_curve *c, double bytes, double us)
+static int add_point(struct capo_curve *c, double bytes, double us, double pm)
 {
         if (capo_array_room(&c->bytes, (size_t)c->n, sizeof *c->bytes) < 0 ||
-            capo_array_room(&c->us, (size_t)c->n, sizeof *c->us) < 0)
+            capo_array_room(&c->us, (size_t)c->n, sizeof *c->us) < 0 ||
+            capo_array_room(&c->pm, (size_t)c->n, sizeof *c->pm) < 0)
                 return -ENOMEM;
+        c->pm[c->n] = pm;
         c->bytes[c->n] = bytes;
         c->us[c->n++] = us;
         return 0;
+}
+
+#define QUARTER 0.25 /* the quantile that stands for a size */
+
+/* How sure that quantile is: by how many calls lie below it. Ranks time the same calls, so a call counts once. */
+static double doubt_of(const struct capo_job_row *r, const struct capo_hist *h, double us)
+{
+        double drawn = (double)h->count * (double)r->count / (double)r->calls;
+        double part = 1.96 * sqrt(QUARTER * (1 - QUARTER) / fmax(drawn, 1));
+
+        if (drawn < 2)
+                return 1; /* one call tells nothing of the next */
+        return (capo_hist_quantile(h, fmin(1, QUARTER + part)) - capo_hist_quantile(h, fmax(0, QUARTER - part))) / 2e3 /
+               us;
 }
 
 int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_curve *c)
@@ -39,16 +57,18 @@ int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_cur
         for (uint32_t i = 0; i < job->n_rows; i++) { /* by communicator, call, bytes */
                 const struct capo_job_row *r = &job->rows[i];
                 enum capo_clock clock = capo_job_row_clock(r);
-                double us;
+                double us, pm;
 
                 if (!ours(r, comm) || (r->flags & CAPO_RECORD_MEMBER) || clock < CAPO_CLOCK_EVENT)
                         continue;
-                us = capo_hist_quantile(&r->time[clock], 0.25) / 1e3;
+                us = capo_hist_quantile(&r->time[clock], QUARTER) / 1e3;
                 if (!(us > 0))
                         continue;
-                if (c->n && c->bytes[c->n - 1] == (double)r->bytes) /* the same size ran in two ways */
+                pm = doubt_of(r, &r->time[clock], us);
+                if (c->n && c->bytes[c->n - 1] == (double)r->bytes) { /* the same size ran in two ways */
+                        c->pm[c->n - 1] = us < c->us[c->n - 1] ? pm : c->pm[c->n - 1];
                         c->us[c->n - 1] = fmin(c->us[c->n - 1], us);
-                else if (add_point(c, (double)r->bytes, us) < 0)
+                } else if (add_point(c, (double)r->bytes, us, pm) < 0)
                         return -ENOMEM;
         }
         return c->n < 2 ? -ENODATA : 0;
@@ -66,7 +86,9 @@ int capo_curve_of_fit(const struct capo_fit *fit, uint32_t n_ranks, struct capo_
                         const struct capo_fit_cell *cell =
                                 capo_fit_cell_of(s, p, s->points[p].chosen > 0 ? s->points[p].chosen : 0);
 
-                        if (!isnan(cell->us) && add_point(c, (double)s->points[p].bytes, cell->us) < 0)
+                        if (!isnan(cell->us) &&
+                            add_point(c, (double)s->points[p].bytes, cell->us,
+                                      isfinite(cell->hi - cell->lo) ? (cell->hi - cell->lo) / 2 / cell->us : 0) < 0)
                                 return -ENOMEM;
                 }
         }
@@ -77,6 +99,7 @@ void capo_curve_finish(struct capo_curve *c)
 {
         free(c->bytes);
         free(c->us);
+        free(c->pm);
         *c = (struct capo_curve){0};
 }
 
@@ -94,6 +117,16 @@ double capo_curve_at(const struct capo_curve *c, double bytes)
                    log(c->us[i] / c->us[i - 1]) * log(bytes / c->bytes[i - 1]) / log(c->bytes[i] / c->bytes[i - 1]));
 }
 
+/* How sure that is: as the less sure of the points beside it. */
+static double doubt_at(const struct capo_curve *c, double bytes)
+{
+        size_t i = 0;
+
+        while (i + 1 < c->n && c->bytes[i] < bytes)
+                i++;
+        return bytes == c->bytes[i] || i == 0 || bytes > c->bytes[i] ? c->pm[i] : fmax(c->pm[i - 1], c->pm[i]);
+}
+
 static uint64_t common(uint64_t a, uint64_t b)
 {
         while (b) {
@@ -109,7 +142,7 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
                 struct capo_advice *a)
 {
         static const uint64_t caps[CAPO_ADVICE_BUCKETS] = {1, 2, 5, 10, 25, 50, 64, 100, 128, 200, 400, 800};
-        double bytes = 0, ns = 0, best;
+        double bytes = 0, ns = 0, best, doubt = 0;
         uint64_t calls = 0, last = 0, count = 0, found = 0;
 
         *a = (struct capo_advice){
@@ -124,6 +157,8 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
                 a->largest = r->bytes > a->largest ? r->bytes : a->largest;
                 a->smallest = !a->smallest || r->bytes < a->smallest ? r->bytes : a->smallest;
                 a->now_seconds += (double)r->count * capo_curve_at(curve, (double)r->bytes) / 1e6;
+                doubt += (double)r->count * capo_curve_at(curve, (double)r->bytes) / 1e6 *
+                         doubt_at(curve, (double)r->bytes);
                 if (capo_job_row_clock(r) >= CAPO_CLOCK_EVENT)
                         ns += capo_hist_mean(&r->time[capo_job_row_clock(r)]) * (double)r->count;
         }
@@ -148,7 +183,7 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
         a->step_bytes = (uint64_t)(bytes / (double)a->steps);
         a->now_seconds /= (double)a->steps;
         a->recorded_seconds = ns / 1e9 / (double)a->steps;
-        best = a->now_seconds * 0.97;
+        doubt /= (double)a->steps;
         for (size_t i = 0; i < CAPO_ADVICE_BUCKETS; i++) {
                 struct capo_advice_bucket *b = &a->bucket[a->n_buckets];
 
@@ -158,13 +193,23 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
                         break;
                 b->bucket = a->step_bytes / b->n;
                 b->seconds = (double)b->n * capo_curve_at(curve, (double)b->bucket) / 1e6;
+                b->doubt_seconds = hypot(doubt, b->seconds * doubt_at(curve, (double)b->bucket));
                 a->n_buckets++;
                 if (b->n == 1)
                         break; /* larger caps change nothing */
         }
+        a->within = LEAST_GAIN;
+        best = a->now_seconds;
         for (size_t i = 0; i < a->n_buckets; i++) {
-                if (a->bucket[i].seconds < best * (a->best < 0 ? 1 : 0.99)) {
-                        best = a->bucket[i].seconds;
+                const struct capo_advice_bucket *b = &a->bucket[i];
+                double gain = a->now_seconds - b->seconds;
+
+                if (gain <= LEAST_GAIN * a->now_seconds)
+                        continue;
+                if (gain <= b->doubt_seconds) {
+                        a->within = fmax(a->within, b->doubt_seconds / a->now_seconds);
+                } else if (b->seconds < best * (a->best < 0 ? 1 : 0.99)) {
+                        best = b->seconds;
                         a->best = (int)i;
                 }
         }

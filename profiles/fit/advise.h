@@ -13,14 +13,16 @@
  * bandwidth, below the first at its time. */
 struct capo_curve {
         double *bytes, *us;
+        double *pm; /* half the 95 % interval of us, as a part of it */
         size_t n;
 };
 
 struct capo_advice_bucket {
-        uint64_t cap;    /* bytes: the knob's value */
-        uint64_t bucket; /* bytes a bucket really gets: the step's bytes shared evenly */
-        uint64_t n;      /* buckets per step */
-        double seconds;  /* per step, modelled, nothing overlapped */
+        uint64_t cap;         /* bytes: the knob's value */
+        uint64_t bucket;      /* bytes a bucket really gets: the step's bytes shared evenly */
+        uint64_t n;           /* buckets per step */
+        double seconds;       /* per step, modelled, nothing overlapped */
+        double doubt_seconds; /* half the 95 % interval of how much more or less that is than now */
 };
 
 enum { CAPO_ADVICE_BUCKETS = 12 };
@@ -37,6 +39,7 @@ struct capo_advice {
         double recorded_seconds; /* per step, as the GPU's clock saw it, waiting included; 0 not timed */
         struct capo_advice_bucket bucket[CAPO_ADVICE_BUCKETS];
         size_t n_buckets;
+        double within; /* no bucket size differs from now by more than this part and by more than the measured times' doubt */
         int best; /* index; -1: as good as it is */
 };
 
