@@ -16,11 +16,17 @@
 #include <string.h>
 
 #include "core/base/util.h"
-#include "profiles/fragment/classes.h"
+#include "profiles/fragment/fragment.h"
 
-#define EXACT_MAX 10 /* GPUs whose orders are searched; above, only sorted rows are compared */
+#define CLASS_GPUS 16 /* of one machine without a switch */
+#define EXACT_MAX  10 /* GPUs whose orders are searched; above, only sorted rows are compared */
 
 /* --- canonical form --- */
+
+struct class_code {
+        int n;
+        uint8_t row[CLASS_GPUS][CLASS_GPUS];
+};
 
 struct order {
         int n;
@@ -70,7 +76,9 @@ static int by_row(const void *a, const void *b)
         return memcmp(b, a, CLASS_GPUS);
 }
 
-void class_code(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], struct class_code *out)
+/* Equal codes exactly when some renumbering makes the labels equal (up to EXACT_MAX GPUs; above, equal labels still have
+ * equal codes). */
+static void class_code(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], struct class_code *out)
 {
         struct order o = {.n = n};
 
@@ -200,7 +208,8 @@ static int words(const struct capo_topology *t, const int *gpus, int n, uint8_t 
         return 0;
 }
 
-void class_labels(const struct capo_topology *t, const int *gpus, int n, uint8_t label[CLASS_GPUS][CLASS_GPUS])
+/* Bricks between GPUs; for PCIe-only machines the enum capo_path between them. */
+static void class_labels(const struct capo_topology *t, const int *gpus, int n, uint8_t label[CLASS_GPUS][CLASS_GPUS])
 {
         bool pcie = !strcmp(t->platform, "pcie");
 

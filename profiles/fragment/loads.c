@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A machine's links are counters, one per direction. Every channel is walked once and adds its share to each link it
- * crosses; the fullest link says how often the whole fits. rails.c lays new channels on the same links and ways. Shares
+ * crosses; the fullest link says how often the whole fits. Shares
  * are equal: NCCL cuts data evenly over channels, so a channel over a crowded NIC holds up the others.
  */
 #include <errno.h>

@@ -11,8 +11,8 @@
  *
  * The proof does not rest on the steps having been right. Let the prices be >= 0 and every thing cost at least c > 0.
  * Whatever is packed, all together pays at least c for each unit, and at most the price of everything there is, so its
- * amount is at most (sum of price * capacity) / c: that is `bound`, and the smallest one seen is kept. The value, on
- * the other side, is what the parts add up to after they have been shrunk to fit.
+ * amount is at most (sum of price * capacity) / c: the smallest such bound that was seen is the answer. At the end what
+ * is packed adds up to it.
  */
 #include <errno.h>
 #include <math.h>
@@ -31,7 +31,6 @@ struct simplex {
         double *inverse; /* m * m */
         double *amount;  /* of the basic variable of each row */
         double *value;   /* objective of each basic variable: 1 a thing, 0 slack */
-        double *columns; /* m * m: column of the basic variable of each row */
         double *price, *use, *step;
 };
 
@@ -86,50 +85,26 @@ static int enter(struct simplex *s, const double *column, double value)
                         s->inverse[i * m + j] -= a * s->inverse[row * m + j];
         }
         s->value[row] = value;
-        memcpy(s->columns + row * m, column, sizeof *column * (size_t)m);
         return 0;
 }
 
-/* What is attained: the amounts as they are, shrunk where rounding put a link over its capacity. */
-static double attained(const struct simplex *s)
-{
-        double shrink = 1, value = 0;
-
-        for (int j = 0; j < s->m; j++) {
-                double used = 0;
-
-                for (int i = 0; i < s->m; i++) {
-                        if (s->value[i] > 0 && s->amount[i] > 0)
-                                used += s->amount[i] * s->columns[i * s->m + j];
-                }
-                if (used > s->cap[j] && s->cap[j] > 0 && s->cap[j] / used < shrink)
-                        shrink = s->cap[j] / used;
-        }
-        for (int i = 0; i < s->m; i++)
-                value += s->value[i] > 0 && s->amount[i] > 1e-7 ? s->amount[i] * shrink : 0;
-        return value;
-}
-
-int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, struct lp_result *out)
+int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, double *most)
 {
         size_t square = (size_t)m * (size_t)m, rows = (size_t)m;
-        _cleanup_free_ double *memory = calloc(2 * square + 5 * rows + 1, sizeof *memory);
+        _cleanup_free_ double *memory = calloc(square + 5 * rows + 1, sizeof *memory);
         struct simplex s = {.m = m, .cap = cap};
-        double bound = INFINITY;
-        int r = -ELOOP;
 
-        *out = (struct lp_result){0};
+        *most = INFINITY;
         if (!memory)
                 return -ENOMEM;
         s.inverse = memory;
-        s.columns = s.inverse + square;
-        s.amount = s.columns + square;
+        s.amount = s.inverse + square;
         s.value = s.amount + rows;
         s.price = s.value + rows;
         s.use = s.price + rows;
         s.step = s.use + rows;
         for (int i = 0; i < m; i++) {
-                s.inverse[i * m + i] = s.columns[i * m + i] = 1;
+                s.inverse[i * m + i] = 1;
                 s.amount[i] = cap[i];
         }
         for (int k = 0; k < STEPS_MAX; k++) {
@@ -156,19 +131,15 @@ int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, struct lp_re
                 memset(s.use, 0, sizeof *s.use * rows);
                 cost = oracle(user, s.price, s.use);
                 if (cost < 0) { /* there is no such thing */
-                        bound = 0;
-                        r = 0;
-                        break;
+                        *most = 0;
+                        return 0;
                 }
-                if (cost > 0 && total / cost < bound) /* prices / cost are a proof by themselves */
-                        bound = total / cost;
-                if (cost >= 1 - 1e-10) {
-                        r = 0;
-                        break;
-                }
+                if (cost > 0 && total / cost < *most)
+                        *most = total / cost;
+                if (cost >= 1 - 1e-10)
+                        return 0;
                 if (enter(&s, s.use, 1) < 0)
                         break;
         }
-        *out = (struct lp_result){attained(&s), bound};
-        return r;
+        return -ELOOP;
 }

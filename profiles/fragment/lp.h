@@ -10,11 +10,8 @@
 /* The cheapest thing at these prices: fills use[n_links]. Return: its cost, negative when there is no thing at all. */
 typedef double (*lp_oracle)(void *user, const double *price, double *use);
 
-struct lp_result {
-        double value, bound; /* value is attained; nothing exceeds bound; they differ by rounding only */
-};
-
-/** lp_pack() - Return: 0; -ENOMEM; -ELOOP no end after a great many steps (value is attained, bound holds). */
-int lp_pack(int n_links, const double *cap, lp_oracle oracle, void *user, struct lp_result *out);
+/** lp_pack() - @most: what nothing exceeds. Return: 0, and it is attained; -ELOOP no end after a great many steps, it is an
+ * upper bound only; -ENOMEM. */
+int lp_pack(int n_links, const double *cap, lp_oracle oracle, void *user, double *most);
 
 #endif

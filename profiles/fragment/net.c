@@ -52,7 +52,8 @@ double fragment_cpu_link_gbs(const struct capo_topology_cpu *cpu)
 
 #define NIC_LEAST_GBS 1.0
 
-bool fragment_nic_counts(const struct capo_topology *t, size_t nic)
+/* Interfaces below 1 GB/s are for management, unless there is nothing faster. */
+static bool counts(const struct capo_topology *t, size_t nic)
 {
         bool fast = false;
 
@@ -103,7 +104,7 @@ static void add_pci(struct builder *b, const struct capo_alloc *a, int node, con
                         join(b, p->cpu[i], p->cpu[j], fragment_cpu_link_gbs(&t->cpus[i]));
         }
         for (size_t i = 0; i < t->n_nics; i++) {
-                if (fragment_nic_counts(t, i))
+                if (counts(t, i))
                         join(b, p->pci[t->nics[i].pci], network, t->nics[i].gbs);
         }
 }

@@ -21,9 +21,6 @@ int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool
 /** fragment_cpu_link_gbs() - the link between this CPU and another of its machine, each direction. */
 double fragment_cpu_link_gbs(const struct capo_topology_cpu *cpu);
 
-/** fragment_nic_counts() - interfaces below 1 GB/s are for management, unless there is nothing faster. */
-bool fragment_nic_counts(const struct capo_topology *t, size_t nic);
-
 /** fragment_star() - port capacity when every rank hangs on one relay by equal links and by nothing else; else 0. */
 int64_t fragment_star(const struct pack_net *net);
 

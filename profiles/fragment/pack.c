@@ -237,7 +237,7 @@ int pack_allreduce(const struct pack_net *net, double *out)
         _cleanup_free_ bool *done = malloc(n);
         struct relay_tree w = {
                 .net = net, .link = link, .far = far, .before = before, .at = at, .parent = parent, .done = done};
-        struct lp_result result;
+        double most;
         int n_links = 0;
 
         *out = 0;
@@ -253,8 +253,8 @@ int pack_allreduce(const struct pack_net *net, double *out)
                                 cap[n_links++] = (double)net->cap[u * n + v];
                 }
         }
-        if (lp_pack(n_links, cap, cheapest_tree, &w, &result) == -ENOMEM)
+        if (lp_pack(n_links, cap, cheapest_tree, &w, &most) == -ENOMEM)
                 return -ENOMEM;
-        *out = whole(result.value, net->n_ranks);
+        *out = whole(most, net->n_ranks);
         return 0;
 }

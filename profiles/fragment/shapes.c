@@ -195,7 +195,7 @@ static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, 
         int n = net->n, r;
         struct tour w = {.n = n, .closed = closed};
         double cap[TOUR_GPUS * TOUR_GPUS];
-        struct lp_result result;
+        double most;
 
         for (int u = 0; u < n; u++) {
                 w.link[u][u] = -1;
@@ -207,12 +207,12 @@ static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, 
         }
         w.cost = malloc(sizeof *w.cost * (size_t)n << n);
         w.before = calloc((size_t)n << n, sizeof *w.before);
-        r = w.cost && w.before ? lp_pack(w.n_links, cap, cheapest, &w, &result) : -ENOMEM;
+        r = w.cost && w.before ? lp_pack(w.n_links, cap, cheapest, &w, &most) : -ENOMEM;
         free(w.cost);
         free(w.before);
         if (r == -ENOMEM)
                 return r;
-        *out = result.value * unit_gbs;
+        *out = most * unit_gbs;
         return 0;
 }
 

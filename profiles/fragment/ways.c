@@ -16,13 +16,6 @@
 #include "profiles/fragment/net.h"
 #include "profiles/fragment/ways.h"
 
-const char *way_type_name(enum way_type type)
-{
-        static const char *const names[] = {"LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS", "SYS"};
-
-        return names[type];
-}
-
 /* ---- links ---- */
 
 /* Numbers: NVLinks by pair of GPUs, ports to a switch, PCI devices (up, down), pairs of CPUs, NICs (out, in). */

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The links of one machine, and the ways that NCCL goes over them from GPU to GPU, from a GPU to a NIC and back. What
- * lays channels (rails.h) and what judges those that are there (loads.h) count on the same ways.
+ * judges channels (loads.h) counts on them.
  */
 #ifndef CAPO_FRAGMENT_WAYS_H
 #define CAPO_FRAGMENT_WAYS_H
 
 #include "profiles/machine/topology.h"
 
-/* In NCCL's order, nearest first; the names in its files. */
+/* In NCCL's order, nearest first; the names are NCCL's. */
 enum way_type { WAY_LOC, WAY_NVL, WAY_NVB, WAY_PIX, WAY_PXB, WAY_PXN, WAY_PHB, WAY_SYS, WAY_NONE };
-const char *way_type_name(enum way_type type);
 
 /* Each link is two numbers, one per direction. Links keep their numbers whichever GPUs take part. */
 struct ways {

@@ -22,7 +22,7 @@ struct capo_topology_cpu {
         int numa;
         char host_hash[32]; /* "" unless the file has it: machines of one rack are told apart by it */
         char arch[16], vendor[24];
-        int family, model; /* 0 not known */
+        int model; /* 0 not known */
         const struct capo_xml *xml;
 };
 

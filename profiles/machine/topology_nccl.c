@@ -218,7 +218,6 @@ static int read_system(struct topology_build *b, const struct capo_xml *root)
                 copy(cpu->arch, sizeof cpu->arch, e, "arch");
                 copy(cpu->vendor, sizeof cpu->vendor, e, "vendor");
                 if ((r = number(b, e, "numaid", -1, 65535, (int)b->t->n_cpus - 1, &cpu->numa)) < 0 ||
-                    (r = number(b, e, "familyid", 0, 65535, 0, &cpu->family)) < 0 ||
                     (r = number(b, e, "modelid", 0, 65535, 0, &cpu->model)) < 0)
                         return r;
                 r = read_devices(b, e, (int)b->t->n_cpus - 1, -1);

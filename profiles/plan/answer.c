@@ -162,9 +162,6 @@ static void read_graph(const struct capo_xml *g, uint32_t node, struct capo_plan
         to->n_channels = (int)real(g, "nchannels");
         to->speed_intra = real(g, "speedintra");
         to->speed_inter = real(g, "speedinter");
-        to->latency_inter = real(g, "latencyinter");
-        to->cross_nic = (int)real(g, "crossnic");
-        to->same_channels = (int)real(g, "samechannels");
         snprintf(to->type_intra, sizeof to->type_intra, "%s", intra ? intra : "");
         snprintf(to->type_inter, sizeof to->type_inter, "%s", inter ? inter : "");
         for (const struct capo_xml *c = g->child; c; c = c->next)

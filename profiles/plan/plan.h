@@ -93,9 +93,7 @@ struct capo_plan_graph {
         int id;      /* 0 ring, 1 tree, 2 collnet chain, 3 NVLS, 4 collnet direct */
         int pattern; /* 1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS, 6 collnet direct */
         int n_channels;
-        double speed_intra, speed_inter; /* GB/s per channel */
-        double latency_inter;            /* us */
-        int cross_nic, same_channels;
+        double speed_intra, speed_inter;   /* GB/s per channel */
         char type_intra[8], type_inter[8]; /* NVL, NVB, PIX, ... */
         size_t n_paths;
         char (*paths)[512]; /* per channel "0 3 2 1", with "net 0" at the ends where it leaves the node */
