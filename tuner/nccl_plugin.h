@@ -30,7 +30,6 @@ enum { CAPO_NCCL_INIT = 1, CAPO_NCCL_TUNING = 0x40, CAPO_NCCL_ALL = ~0 };
 typedef void (*capo_nccl_log)(int level, unsigned long flags, const char *file, int line, const char *format, ...);
 
 /* NCCL's numbers: algorithms TREE 0 .. PAT 6, protocols LL 0, LL128 1, SIMPLE 2 (capo's enums minus one). */
-#define CAPO_NCCL_IGNORE (-1.0f) /* cost of an entry that is not available */
 #define CAPO_NCCL_ALGOS  (CAPO_ALGOS - 1)
 #define CAPO_NCCL_PROTOS (CAPO_PROTOS - 1)
 

@@ -316,7 +316,6 @@ static const char *example(const struct cli_option *o, char *text, size_t room)
         case CLI_KIND_NUMBER:
         case CLI_KIND_SECONDS: snprintf(text, room, "%g", some); break;
         case CLI_KIND_PERCENT: snprintf(text, room, "%g%%", some); break;
-        case CLI_KIND_SIZE: snprintf(text, room, "64K"); break;
         case CLI_KIND_CHOICE: snprintf(text, room, "%s", o->words[0]); break;
         default: snprintf(text, room, "x");
         }

@@ -11,7 +11,6 @@
 #include "capo/msg.h"
 #include "cli/base/options.h"
 #include "cli/base/screen.h"
-#include "core/base/size.h"
 #include "core/base/util.h"
 
 enum { FIRST = 256 }; /* getopt's number of the first option: above all letters */
@@ -39,11 +38,6 @@ const struct cli_option cli_wide_options[] = {CLI_WIDE, {0}};
 unsigned cli_options(const struct cli_command *command, struct cli_found found[CLI_OPTIONS_MAX])
 {
         return add_table(command->options, 0, found, 0);
-}
-
-int cli_wrong(const char *verb, const char *name, const char *expected, const char *found)
-{
-        return capo_fail(-EINVAL, "%s: --%s: expected %s, found \"%s\"", verb, name, expected, found);
 }
 
 /* ---- values: each returns NULL, or what was expected ---- */
@@ -141,14 +135,14 @@ static int take(const struct parser *p, const struct cli_found *f, const char *v
         case CLI_KIND_NUMBER:
         case CLI_KIND_SECONDS:
         case CLI_KIND_PERCENT: expected = take_number(row, target, value); break;
-        case CLI_KIND_SIZE: expected = capo_size_parse(value, target) < 0 ? "a size, such as 64K or 25M" : NULL; break;
         case CLI_KIND_CHOICE: expected = take_choice(row, target, value); break;
         case CLI_KIND_WORDS:
         case CLI_KIND_LIST: expected = take_words(row, options, target, value); break;
         case CLI_KIND_TAKE: expected = row->take(target, value); break;
         default: break;
         }
-        return expected ? cli_wrong(p->verb, row->name, expected, value) : 0;
+        return expected ? capo_fail(-EINVAL, "%s: --%s: expected %s, found \"%s\"", p->verb, row->name, expected, value)
+                        : 0;
 }
 
 /* ---- words ---- */

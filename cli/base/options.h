@@ -40,7 +40,6 @@ enum cli_kind {
         CLI_KIND_NUMBER,
         CLI_KIND_SECONDS,
         CLI_KIND_PERCENT,
-        CLI_KIND_SIZE,
         CLI_KIND_CHOICE,
         CLI_KIND_WORDS,
         CLI_KIND_LIST,
@@ -87,8 +86,6 @@ struct cli_option {
 #define CLI_NUMBER(S, m, w, l, h)  CLI_KIND_NUMBER, CLI_AT(double, S, m), {.least = (l), .most = (h)}, w
 #define CLI_SECONDS(S, m, w, l, h) CLI_KIND_SECONDS, CLI_AT(double, S, m), {.least = (l), .most = (h)}, w
 #define CLI_PERCENT(S, m, w, l, h) CLI_KIND_PERCENT, CLI_AT(double, S, m), {.least = (l), .most = (h)}, w
-/* uint64_t, as capo_size_parse() reads it. */
-#define CLI_SIZE(S, m, w) CLI_KIND_SIZE, CLI_AT(uint64_t, S, m), {0}, w
 /* int or enum: the number of the word in a list. */
 #define CLI_CHOICE(S, m, w, list) CLI_KIND_CHOICE, CLI_INT(S, m), {.words = (list)}, w
 /* const char *m[], with their number in size_t n: one more with every use; LIST: also several with commas between. */
@@ -149,9 +146,6 @@ const struct cli_verb *cli_verb_find(const char *name, const char *sub);
 
 /** cli_run() - parse @argv (argv[0] is the verb) and run the verb; --help is answered here. Return: exit status. */
 int cli_run(const struct cli_verb *verb, int argc, char **argv);
-
-/** cli_wrong() - "VERB: --NAME: expected EXPECTED, found "FOUND"", for what a table cannot tell. Return: -EINVAL. */
-int cli_wrong(const char *verb, const char *name, const char *expected, const char *found);
 
 /** cli_wide_options - for verbs that have no other. */
 extern const struct cli_option cli_wide_options[];

@@ -328,15 +328,6 @@ static void print_html(const struct capo_table *t, FILE *out, unsigned n_head)
         fputs("</table></div>\002\n", out);
 }
 
-void capo_table_markdown(const struct capo_table *t, FILE *out)
-{
-        for (size_t row = 0; row < t->n_cells; row += t->n_columns) {
-                for (unsigned c = 0; c < row_end(t, row); c++)
-                        fprintf(out, "| %s ", t->cells[row + c]);
-                fputs("|\n", out);
-        }
-}
-
 void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold, const char *bold, const char *plain)
 {
         struct layout l = {.columns = cli_screen_columns(out)};

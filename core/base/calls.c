@@ -38,13 +38,11 @@ static const struct {
 };
 
 static const struct {
-        const char *word, *long_word;
+        const char *word;
         enum capo_call_id call;
         enum capo_call_kind kind;
-        unsigned place;
 } colls[CAPO_COLLS] = {
-#define CAPO_COLL(id, word, long_word, place, size) \
-        [CAPO_COLL_##id] = {word, long_word, CAPO_CALL_##id, CAPO_KIND_##id, place},
+#define CAPO_COLL(id, word, ...) [CAPO_COLL_##id] = {word, CAPO_CALL_##id, CAPO_KIND_##id},
 #include "capo/collectives.def"
 };
 
@@ -183,11 +181,6 @@ const char *capo_coll_word(enum capo_coll coll)
         return colls[coll].word;
 }
 
-const char *capo_coll_long_word(enum capo_coll coll)
-{
-        return colls[coll].long_word;
-}
-
 int capo_coll_find(const char *word)
 {
         return capo_coll_of_call(capo_call_find(word));
@@ -212,11 +205,6 @@ enum capo_call_id capo_coll_call(enum capo_coll coll)
 enum capo_call_kind capo_coll_kind(enum capo_coll coll)
 {
         return colls[coll].kind;
-}
-
-unsigned capo_coll_place(enum capo_coll coll)
-{
-        return colls[coll].place;
 }
 
 enum capo_coll capo_coll_at(unsigned place)

@@ -36,13 +36,10 @@ char *capo_coll_words(const char *last, char *text, size_t room);
 /** capo_pair_offered() - has any NCCL this algorithm with this protocol for this collective? Unknown algorithms are. */
 bool capo_pair_offered(enum capo_coll coll, unsigned algo, unsigned proto);
 
-/** capo_coll_long_word() - as options and nccl-tests have it: "all_reduce", ... */
-const char *capo_coll_long_word(enum capo_coll coll);
 /** capo_coll_call() - the call it is; capo_coll_kind() - and its kind. */
 enum capo_call_id capo_coll_call(enum capo_coll coll);
 enum capo_call_kind capo_coll_kind(enum capo_coll coll);
-/** capo_coll_place() - where a profile lists it, from 0; capo_coll_at() - the one at that place. */
-unsigned capo_coll_place(enum capo_coll coll);
+/** capo_coll_at() - the one that a profile lists at @place, from 0. */
 enum capo_coll capo_coll_at(unsigned place);
 
 /** capo_clock_name() - "none", "host", "event", "kernel". */

@@ -27,14 +27,6 @@ static bool counter_is_a_clock(void)
 #endif
 }
 
-static uint64_t real_ns(void)
-{
-        struct timespec t;
-
-        clock_gettime(CLOCK_REALTIME, &t);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* The tightest of a few readings of both clocks: an interrupt between them would pass for drift. */
 static void moment(uint64_t *ticks, uint64_t *mono, uint64_t *real)
 {
@@ -51,7 +43,7 @@ static void moment(uint64_t *ticks, uint64_t *mono, uint64_t *real)
                         *mono = m;
                 }
         }
-        *real = real_ns() - (capo_clock_mono() - *mono);
+        *real = capo_clock_of(CLOCK_REALTIME) - (capo_clock_mono() - *mono);
 }
 
 void capo_clock_init(struct capo_timebase *clock)

@@ -22,21 +22,18 @@ struct capo_timebase {
 
 extern bool capo_clock_counter; /* set by capo_clock_init() before any other thread reads it */
 
-static inline uint64_t capo_clock_mono(void)
+/** capo_clock_of() - ns of one of clock_gettime()'s; CLOCK_THREAD_CPUTIME_ID is a system call. */
+static inline uint64_t capo_clock_of(clockid_t clock)
 {
         struct timespec t;
 
-        clock_gettime(CLOCK_MONOTONIC, &t);
+        clock_gettime(clock, &t);
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/** capo_clock_thread_cpu() - ns the calling thread has run so far. A system call. */
-static inline uint64_t capo_clock_thread_cpu(void)
+static inline uint64_t capo_clock_mono(void)
 {
-        struct timespec t;
-
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+        return capo_clock_of(CLOCK_MONOTONIC);
 }
 
 /** capo_clock_read() - the counter, for who knows that capo_clock_counter is set. */

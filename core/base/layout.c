@@ -148,13 +148,7 @@ char *capo_layout_print(const struct capo_layout *l, char *text, size_t room)
 
 bool capo_layout_equal(const struct capo_layout *a, const struct capo_layout *b)
 {
-        if (a->n_runs != b->n_runs)
-                return false;
-        for (uint32_t i = 0; i < a->n_runs; i++) {
-                if (a->runs[i].ranks != b->runs[i].ranks || a->runs[i].nodes != b->runs[i].nodes)
-                        return false;
-        }
-        return true;
+        return a->n_runs == b->n_runs && !memcmp(a->runs, b->runs, a->n_runs * sizeof *a->runs);
 }
 
 /* --- one communicator --- */

@@ -21,11 +21,6 @@ static const struct span tuner_abis[] = {
 #include "capo/plugin_abis.def"
 };
 
-static const struct span profiler_abis[] = {
-#define CAPO_PROFILER_ABI(version, first, last) [version] = {first, last},
-#include "capo/plugin_abis.def"
-};
-
 static bool in(struct span s, int version)
 {
         return version > 0 && version >= s.first && version <= s.last;
@@ -41,29 +36,14 @@ int capo_nccl_since(enum capo_nccl_fact fact)
         return facts[fact].first;
 }
 
-int capo_nccl_until(enum capo_nccl_fact fact)
-{
-        return facts[fact].last;
-}
-
 bool capo_tuner_abi_asked(int version, int abi)
 {
         return abi > 0 && abi < (int)N_ELEMENTS(tuner_abis) && in(tuner_abis[abi], version);
 }
 
-bool capo_profiler_abi_asked(int version, int abi)
-{
-        return abi > 0 && abi < (int)N_ELEMENTS(profiler_abis) && in(profiler_abis[abi], version);
-}
-
 int capo_tuner_abi_since(int abi)
 {
         return tuner_abis[abi].first;
-}
-
-int capo_profiler_abi_since(int abi)
-{
-        return profiler_abis[abi].first;
 }
 
 int capo_nccl_code(int said)

@@ -21,9 +21,8 @@ enum capo_nccl_fact {
 /** capo_nccl_has() - does it hold of release @version? Never of 0. */
 bool capo_nccl_has(int version, enum capo_nccl_fact fact);
 
-/** capo_nccl_since(), capo_nccl_until() - first and last release it holds of; 0, CAPO_NCCL_LAST: no end that way. */
+/** capo_nccl_since() - the first release it holds of; 0: all before it stopped to. */
 int capo_nccl_since(enum capo_nccl_fact fact);
-int capo_nccl_until(enum capo_nccl_fact fact);
 
 /** capo_nccl_code() - the number of what ncclGetVersion or NCCL_VERSION_CODE says: up to 2.8 that was X*1000 + Y*100 + Z.
  * 0 for 0 and what is below. */
@@ -45,11 +44,9 @@ int capo_nccl_named(const char *text);
  * Returns @text. */
 char *capo_nccl_text(uint32_t version, char *text, size_t room);
 
-/** capo_tuner_abi_asked(), capo_profiler_abi_asked() - does release @version look for that version of the plugin interface
- * (include/capo/plugin_abis.def)? capo_tuner_abi_since(), capo_profiler_abi_since() - the first that does. */
+/** capo_tuner_abi_asked() - does release @version look for that version of the tuner interface
+ * (include/capo/plugin_abis.def)? capo_tuner_abi_since() - the first that does. */
 bool capo_tuner_abi_asked(int version, int abi);
-bool capo_profiler_abi_asked(int version, int abi);
 int capo_tuner_abi_since(int abi);
-int capo_profiler_abi_since(int abi);
 
 #endif

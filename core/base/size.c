@@ -26,9 +26,8 @@ int capo_size_parse(const char *text, uint64_t *out)
         if (errno == ERANGE)
                 return -ERANGE;
         value = (double)whole;
-        if (*end == '.') {
+        if (*end == '.')
                 value = strtod(text, &end);
-        }
         if (*end == ' ' && isalpha((unsigned char)end[1])) /* as capo_size_print() writes it */
                 end++;
         for (int i = 0; units[i]; i++) {
@@ -67,11 +66,7 @@ char *capo_size_print(uint64_t bytes, char *text, size_t room)
                 value /= 1024;
                 unit++;
         }
-        if (value == (double)(uint64_t)value)
-                snprintf(text, room, "%.0f %s", value, names[unit]);
-        else if (value < 100)
-                snprintf(text, room, "%.1f %s", value, names[unit]);
-        else
-                snprintf(text, room, "%.0f %s", value, names[unit]);
+        snprintf(text, room, value < 100 && value != (double)(uint64_t)value ? "%.1f %s" : "%.0f %s", value,
+                 names[unit]);
         return text;
 }

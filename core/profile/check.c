@@ -42,11 +42,6 @@ found(struct check *c, enum capo_finding_level level, uint32_t line, const char 
         c->say(c->user, level, line, text);
 }
 
-bool capo_row_possible(const struct capo_row *row)
-{
-        return capo_pair_offered(row->coll, row->algo, row->proto);
-}
-
 /* Are all releases of the range older than what has this? */
 static bool before(struct capo_range nccl, enum capo_nccl_fact fact)
 {
@@ -81,7 +76,7 @@ static void check_rows(struct check *c)
                 const struct capo_row *row = &c->p->rows[i];
                 const char *algo = capo_algo_name(row->algo), *proto = capo_proto_name(row->proto);
 
-                if (!capo_row_possible(row))
+                if (!capo_pair_offered(row->coll, row->algo, row->proto))
                         found(c, CAPO_FINDING_ERROR, row->line,
                               "%s has no %s with %s in any NCCL: the row never applies", capo_coll_word(row->coll),
                               algo, proto);

@@ -21,9 +21,4 @@ enum capo_finding_level {
 typedef void (*capo_finding_say)(void *user, enum capo_finding_level level, uint32_t line, const char *text);
 int capo_profile_check(const struct capo_profile *profile, capo_finding_say say, void *user);
 
-/** capo_row_possible() - has any NCCL from 2.19 to 2.30 this algorithm and protocol for this collective? "Leave" rows
- * are possible. (src/graph/tuning.cc: Broadcast and Reduce have Ring; AllReduce all but PAT; AllGather and
- * ReduceScatter Ring, PAT, NVLS, CollNetDirect; all but Ring and Tree only with Simple.) */
-bool capo_row_possible(const struct capo_row *row);
-
 #endif

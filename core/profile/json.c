@@ -469,10 +469,8 @@ int capo_json_next(struct capo_json *r, const struct capo_slice *words, size_t n
 bool capo_json_text(struct capo_json *r, char *out, size_t room, const char *what)
 {
         struct capo_slice s;
-        const char *where;
+        const char *where = capo_json_here(r);
 
-        capo_json_peek(r);
-        where = r->at;
         if (!capo_json_string(r, &s, what))
                 return false;
         if (s.size >= room || memchr(s.at, 0, s.size))

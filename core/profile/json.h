@@ -46,6 +46,13 @@ static inline char capo_json_peek(struct capo_json *r)
         return r->at<r->end && * r->at> ' ' ? *r->at : capo_json_skip_blanks(r);
 }
 
+/** capo_json_here() - where that is, for faults. */
+static inline const char *capo_json_here(struct capo_json *r)
+{
+        capo_json_peek(r);
+        return r->at;
+}
+
 /** capo_json_open() - take '{' or '['; @what says what was expected in a fault. */
 bool capo_json_open(struct capo_json *r, char bracket, const char *what);
 

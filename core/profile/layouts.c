@@ -23,12 +23,10 @@ static const struct capo_slice keys[] = {
 static bool read_pair(struct capo_json *r, double *us, double *gbs)
 {
         static const char what[] = "[microseconds, GB/s], both above 0";
-        const char *where;
+        const char *where = capo_json_here(r);
         double v[2] = {0};
         int n = 0;
 
-        capo_json_peek(r);
-        where = r->at;
         if (!capo_json_open(r, '[', what))
                 return false;
         while (capo_json_item(r)) {
@@ -55,16 +53,14 @@ static bool read_layout(struct capo_json *r, struct capo_profile *p)
         const char *start, *where;
         int k, e;
 
-        capo_json_peek(r);
-        start = r->at;
+        start = capo_json_here(r);
         c.line = r->line;
         if (!capo_json_open(r, '{', "a layout's costs, {\"layout\": ...}"))
                 return false;
         while ((k = capo_json_next(r, keys, N_ELEMENTS(keys), &seen)) >= 0) {
                 switch (k) {
                 case KEY_LAYOUT:
-                        capo_json_peek(r);
-                        where = r->at;
+                        where = capo_json_here(r);
                         if (capo_json_text(r, layout, sizeof layout, "ranks per node such as \"3+5\"") &&
                             capo_layout_parse(layout, &parsed, NULL) < 0)
                                 capo_json_fail(r, where, "ranks per node such as \"3+5\"");

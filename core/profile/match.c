@@ -61,35 +61,26 @@ static bool layout_holds(const char *wanted, const struct capo_shape *s)
 
 bool capo_when_settled(const struct capo_when *w, const struct capo_shape *s, const char **why)
 {
-        const char *unused;
+        const struct {
+                const char *key;
+                bool holds;
+        } by[] = {
+                {"nodes", in(w->nodes, s->n_nodes)},
+                {"ranks", in(w->ranks, s->n_ranks)},
+                {"layout", !w->layout || layout_holds(w->layout, s)},
+                {"min_local", in(w->min_local, s->min_local)},
+                {"max_local", in(w->max_local, s->max_local)},
+                {"class", !w->class_name || (s->class_name && !strcmp(w->class_name, s->class_name))},
+                {"nccl", in(w->nccl, s->nccl > 0 ? s->nccl : -1)},
+                {"comm", !w->comm || (s->comm && !fnmatch(w->comm, s->comm, 0))},
+        };
+        size_t i = 0;
 
-        why = why ? why : &unused;
-        *why = "nodes";
-        if (!in(w->nodes, s->n_nodes))
-                return false;
-        *why = "ranks";
-        if (!in(w->ranks, s->n_ranks))
-                return false;
-        *why = "layout";
-        if (w->layout && !layout_holds(w->layout, s))
-                return false;
-        *why = "min_local";
-        if (!in(w->min_local, s->min_local))
-                return false;
-        *why = "max_local";
-        if (!in(w->max_local, s->max_local))
-                return false;
-        *why = "class";
-        if (w->class_name && (!s->class_name || strcmp(w->class_name, s->class_name)))
-                return false;
-        *why = "nccl";
-        if (!in(w->nccl, s->nccl > 0 ? s->nccl : -1))
-                return false;
-        *why = "comm";
-        if (w->comm && (!s->comm || fnmatch(w->comm, s->comm, 0)))
-                return false;
-        *why = NULL;
-        return true;
+        while (i < N_ELEMENTS(by) && by[i].holds)
+                i++;
+        if (why)
+                *why = i < N_ELEMENTS(by) ? by[i].key : NULL;
+        return i == N_ELEMENTS(by);
 }
 
 bool capo_rule_settled(const struct capo_rule *rule, const struct capo_shape *s, const char **why)

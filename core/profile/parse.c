@@ -97,10 +97,8 @@ static bool size_value(struct capo_json *r, uint64_t *out)
 
 static bool whole_number(struct capo_json *r, double min, double max, double *out, const char *what)
 {
-        const char *where;
+        const char *where = capo_json_here(r);
 
-        capo_json_peek(r);
-        where = r->at;
         if (!capo_json_number(r, out, what))
                 return false;
         return (*out >= min && *out <= max && *out == (double)(int64_t)*out) || capo_json_fail(r, where, "%s", what);
@@ -108,11 +106,9 @@ static bool whole_number(struct capo_json *r, double min, double max, double *ou
 
 static bool evidence(struct capo_json *r, float *out, bool negative)
 {
-        const char *where;
+        const char *where = capo_json_here(r);
         double value = NAN;
 
-        capo_json_peek(r);
-        where = r->at;
         if (!capo_json_number(r, &value, "a number"))
                 return false;
         *out = (float)value;
@@ -125,10 +121,8 @@ static bool read_row(struct capo_json *r, struct capo_row *row, const char **upt
         uint32_t seen = 0;
         bool leave = false;
         double n;
-        const char *start;
+        const char *start = capo_json_here(r);
 
-        capo_json_peek(r);
-        start = r->at;
         row->line = r->line;
         if (!capo_json_open(r, '{', "a row, {\"upto\": ...}"))
                 return false;
@@ -184,8 +178,7 @@ static bool read_rows(struct capo_json *r, struct capo_profile *p, enum capo_col
         uint64_t last = 0;
         bool any = false;
 
-        capo_json_peek(r);
-        open = r->at;
+        open = capo_json_here(r);
         if (!capo_json_open(r, '[', "a list of rows"))
                 return false;
         while (capo_json_item(r)) {
@@ -215,10 +208,8 @@ static bool read_text(struct capo_json *r, struct capo_profile *p, enum kind kin
         const char *what =
                 kind == LAYOUT ? "a layout like \"3+5\", \"even\" or \"uneven\"" : "a text that is not empty";
         char text[4096], canonical[4096];
-        const char *where;
+        const char *where = capo_json_here(r);
 
-        capo_json_peek(r);
-        where = r->at;
         if (!capo_json_text(r, text, sizeof text, what))
                 return false;
         if (!*text || (kind == LAYOUT && capo_layout_canonical(text, canonical, sizeof canonical) < 0))
@@ -268,11 +259,9 @@ static bool read_constant(struct capo_json *r, struct capo_profile *p)
         uint8_t link = 0, algo = 0, proto = 0, gpu = 0, scale = 0;
         int k;
         uint32_t seen = 0, needed;
-        const char *start;
+        const char *start = capo_json_here(r);
         double n;
 
-        capo_json_peek(r);
-        start = r->at;
         c.line = r->line;
         if (!capo_json_open(r, '{', "a constant, {\"table\": ...}"))
                 return false;
@@ -331,8 +320,7 @@ static bool read_rule(struct capo_json *r, struct capo_profile *p)
         const char *start, *bol;
         int k;
 
-        capo_json_peek(r);
-        start = r->at;
+        start = capo_json_here(r);
         line = r->line;
         if (!capo_json_open(r, '{', "a rule, {\"when\": ...}"))
                 return false;
@@ -398,10 +386,8 @@ static bool read_document(struct capo_json *r, struct capo_profile *p)
         int k;
         uint32_t seen = 0;
         double version;
-        const char *start;
+        const char *start = capo_json_here(r);
 
-        capo_json_peek(r);
-        start = r->at;
         if (!capo_json_open(r, '{', "a profile, {\"capo_profile\": 1, ...}, or CSV"))
                 return false;
         while ((k = capo_json_next(r, document_keys, N_ELEMENTS(document_keys), &seen)) >= 0) {

@@ -19,6 +19,7 @@
 #include <xxhash.h>
 
 #include "core/base/array.h"
+#include "core/base/file.h"
 #include "core/profile/json.h"
 #include "core/base/layout.h"
 #include "core/profile/file.h"
@@ -310,52 +311,6 @@ int capo_profile_parse(const char *text, size_t size, const char *file, struct c
         return 0;
 }
 
-/* All of @fd, growing as it comes (a pipe has no size). */
-static int read_all(int fd, char **out, size_t *size)
-{
-        struct stat st;
-        size_t room = 64 << 10, n = 0;
-        char *text = NULL;
-
-        if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0)
-                room = (size_t)st.st_size + 1;
-        for (;;) {
-                ssize_t got;
-
-                if (!text || n == room) {
-                        char *grown;
-
-                        if (text)
-                                room *= 2;
-                        if (room > CAPO_PROFILE_BYTES_MAX + (64u << 10)) {
-                                free(text);
-                                return -EFBIG;
-                        }
-                        grown = realloc(text, room);
-                        if (!grown) {
-                                free(text);
-                                return -ENOMEM;
-                        }
-                        text = grown;
-                }
-                got = read(fd, text + n, room - n);
-                if (got < 0 && errno == EINTR)
-                        continue;
-                if (got < 0) {
-                        int r = -errno;
-
-                        free(text);
-                        return r;
-                }
-                if (!got)
-                        break;
-                n += (size_t)got;
-        }
-        *out = text;
-        *size = n;
-        return 0;
-}
-
 int capo_profile_load(const char *path, struct capo_profile **out, struct capo_fault *fault)
 {
         bool input = !strcmp(path, "-");
@@ -369,7 +324,9 @@ int capo_profile_load(const char *path, struct capo_profile **out, struct capo_f
         if (!r && !input && !fstat(fd, &st) && !S_ISREG(st.st_mode))
                 r = S_ISDIR(st.st_mode) ? -EISDIR : -ENOTSUP;
         if (!r)
-                r = read_all(fd, &text, &size);
+                r = capo_file_read_fd(fd, CAPO_PROFILE_BYTES_MAX + 1, &text, &size);
+        if (!r && size > CAPO_PROFILE_BYTES_MAX)
+                r = -EFBIG;
         if (r < 0) {
                 capo_profile_fault(fault, "%s: %s", path,
                                    r == -ENOTSUP ? "not a regular file"

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #include "capo/log.h"
 #include "core/base/array.h"
+#include "core/base/file.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/import/import_priv.h"
@@ -240,29 +242,9 @@ const char *capo_make_name(unsigned make)
 /* All of a file, zero-terminated; at most @most bytes of it. */
 static int read_file(const char *path, size_t most, struct capo_input *in)
 {
-        _cleanup_fclose_ FILE *f = fopen(path, "re");
-        _cleanup_free_ char *text = NULL;
-        size_t n = 0, got;
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-        if (!f)
-                return -errno;
-        for (size_t room = 65536; n < most; room *= 2) {
-                char *p = realloc(text, room + 1);
-
-                if (!p)
-                        return -ENOMEM;
-                text = p;
-                got = fread(text + n, 1, room - n, f);
-                n += got;
-                if (n < room)
-                        break;
-        }
-        if (ferror(f))
-                return -EIO;
-        text[n] = 0;
-        in->text = steal(&text);
-        in->size = n;
-        return 0;
+        return fd < 0 ? -errno : capo_file_read_fd(fd, most, &in->text, &in->size);
 }
 
 bool capo_import_is_log(const char *head, size_t n)

@@ -13,7 +13,7 @@
 
 #include "capo/msg.h"
 #include "core/base/util.h"
-#include "profiles/machine/file.h"
+#include "core/base/file.h"
 #include "profiles/machine/topology_build.h"
 
 /* GPU models by a word in their name: the compute capability, and the wire rate of one link in MB/s. */

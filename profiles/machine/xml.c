@@ -12,7 +12,7 @@
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/util.h"
-#include "profiles/machine/file.h"
+#include "core/base/file.h"
 #include "profiles/machine/xml.h"
 
 #define SIZE_MAX_BYTES (64u << 20)

@@ -16,7 +16,7 @@
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "profiles/plan/answer.h"
-#include "profiles/machine/file.h"
+#include "core/base/file.h"
 #include "profiles/machine/xml.h"
 
 double capo_plan_busbw_factor(enum capo_coll coll, unsigned n_ranks)

@@ -18,7 +18,7 @@
 #include "core/base/layout.h"
 #include "core/profile/seen.h"
 #include "core/base/util.h"
-#include "profiles/machine/file.h"
+#include "core/base/file.h"
 #include "profiles/plan/layouts.h"
 #include "profiles/plan/symmetry.h"
 

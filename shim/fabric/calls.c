@@ -54,7 +54,7 @@ static int ours_close(struct fid *fid)
 
 /* ---- endpoints --------------------------------------------------------------------------------------------------- */
 
-struct fi_cq *capo_fi_cq_of(struct fid *fid)
+static struct fi_cq *cq_of(struct fid *fid)
 {
         struct fi_object *o = fid && fid->ops ? object_of(fid) : NULL;
 
@@ -121,7 +121,7 @@ static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags)
                 return fid->ops->bind(fid, with, flags);
         if (capo_fi_me.inside)
                 return e->o.base.real->bind(fid, with, flags);
-        c = with ? capo_fi_cq_of(with) : NULL;
+        c = with ? cq_of(with) : NULL;
         enter_ep(e);
         r = fid->ops->bind(fid, with, flags);
         leave_ep(e);

@@ -358,8 +358,7 @@ extern const struct fi_calls capo_fi_calls;
 /** capo_fi_fabric_opened() - follow a new fabric. Nothing happens when memory is short or it is followed already. */
 void capo_fi_fabric_opened(struct fid_fabric *fabric, const struct fi_fabric_attr *attr);
 
-/** capo_fi_ep_of(), capo_fi_cq_of() - the shadow of a fid, or NULL when it is not followed. */
-struct fi_cq *capo_fi_cq_of(struct fid *fid);
+/** capo_fi_ep_of() - the shadow of a fid, or NULL when it is not followed. */
 struct fi_ep *capo_fi_ep_of(struct fid *fid);
 
 /* ---- post.c, queue.c --------------------------------------------------------------------------------------- */

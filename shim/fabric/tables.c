@@ -20,10 +20,10 @@
  * fields inline (fi_mr_key), and registrations are counted where they are made, on the domain. What is posted by
  * FI_QUEUE_WORK or by a GPU itself (FI_EFA_GDA_OPS) makes no call that could be seen.
  */
-#include <link.h>
 #include <stdlib.h>
 
 #include "shim/fabric/fabric.h"
+#include "shim/find/object.h"
 
 void capo_fi_shadow(void *slot, void *table, const void *ours, size_t ours_size)
 {
@@ -93,33 +93,13 @@ void capo_fi_tables(struct fi_object *o, bool ours)
                 fi_shadow(fid->ops, o->base, capo_fi_base);
 }
 
-struct segment {
-        uintptr_t address, begin, size;
-};
-
-static int find_segment(struct dl_phdr_info *info, size_t size, void *out)
-{
-        struct segment *s = out;
-
-        for (int i = 0; i < info->dlpi_phnum; i++) {
-                const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-
-                if (p->p_type == PT_LOAD && s->address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz) {
-                        s->begin = info->dlpi_addr + p->p_vaddr;
-                        s->size = p->p_memsz;
-                        return 1;
-                }
-        }
-        return 0;
-}
-
 void capo_fi_follow(struct fi_object *o)
 {
-        struct segment s = {.address = (uintptr_t)o->fid->ops->close};
+        struct capo_object made_by;
 
-        dl_iterate_phdr(find_segment, &s);
-        o->text = s.begin;
-        o->text_size = s.size;
+        capo_object_of((const void *)o->fid->ops->close, &made_by);
+        o->text = made_by.begin;
+        o->text_size = made_by.size;
         capo_fi_tables(o, true);
         if ((void *)o->fid->ops != o->base.word) {
                 capo_fi_tables(o, false);

@@ -303,11 +303,11 @@ static void keep_snapshot(void)
 
         if (now < t_keep)
                 return;
-        took = capo_clock_thread_cpu();
+        took = capo_clock_of(CLOCK_THREAD_CPUTIME_ID);
         capo_shim_keep_begin();
         put_snapshot(capo_shim_keep);
         capo_shim_keep_end();
-        took = capo_clock_thread_cpu() - took;
+        took = capo_clock_of(CLOCK_THREAD_CPUTIME_ID) - took;
         t_keep = now + (KEEP_EVERY_NS > took * KEEP_ONE_IN ? KEEP_EVERY_NS : took * KEEP_ONE_IN);
 }
 

@@ -39,6 +39,8 @@ static int look(struct dl_phdr_info *info, size_t size, void *cookie)
 
                 if (p->p_type == PT_LOAD && s->address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz) {
                         s->out->base = info->dlpi_addr;
+                        s->out->begin = info->dlpi_addr + p->p_vaddr;
+                        s->out->size = p->p_memsz;
                         snprintf(s->out->path, sizeof s->out->path, "%s", info->dlpi_name ? info->dlpi_name : "");
                         return 1;
                 }

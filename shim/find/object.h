@@ -9,6 +9,7 @@
 
 struct capo_object {
         uintptr_t base;
+        uintptr_t begin, size; /* of the piece of it that the address lies in */
         char path[512]; /* "" the program itself */
 };
 

@@ -94,6 +94,35 @@ static struct capo_birth birth_of(ncclComm_t *where, struct capo_nccl *lib)
         return (struct capo_birth){.where = where, .lib = lib, .rank = -1, .n_ranks = -1, .device = -1, .color = -1};
 }
 
+/* One without a parent; @id NULL: not known. */
+static struct capo_birth first_of(struct capo_nccl *lib, ncclComm_t *where, const ncclUniqueId *id, int n_ranks,
+                                  int rank, const ncclConfig_t *config)
+{
+        struct capo_birth birth = birth_of(where, lib);
+
+        birth.uid = id ? capo_uid_of(id) : 0;
+        birth.n_ranks = n_ranks;
+        birth.rank = rank;
+        capo_comm_config(&birth, config);
+        return birth;
+}
+
+enum { COLOR_SHRINK = -1000001, COLOR_GROW = -1000002 }; /* no colour of a split: those are not negative */
+
+/* Split, Shrink and Grow: a child of @parent. @n_ranks: -1 not known. */
+static struct capo_birth child_of(struct capo_comm *parent, ncclComm_t *where, int color, int n_ranks,
+                                  const ncclConfig_t *config)
+{
+        struct capo_birth birth = birth_of(where, parent->lib);
+
+        birth.parent = parent;
+        birth.uid = capo_uid_child(parent->uid, parent->children++, color);
+        birth.color = color < 0 ? -1 : color;
+        birth.n_ranks = n_ranks;
+        capo_comm_config(&birth, config);
+        return birth;
+}
+
 static ncclResult_t hand_ncclGetUniqueId(int which, const void *caller, const void *frame, ncclUniqueId *uniqueId)
 {
         struct capo_tls *t = &capo_tls;
@@ -116,63 +145,47 @@ static ncclResult_t born(struct capo_tls *t, const struct capo_birth *birth, uns
         return rc;
 }
 
-static ncclResult_t hand_ncclCommInitRank(int which, const void *caller, const void *frame, ncclComm_t *comm,
-                                          int nranks, ncclUniqueId commId, int rank)
-{
-        struct capo_tls *t = &capo_tls;
-        struct capo_nccl *lib = capo_lib(t, which, caller);
-        struct capo_birth birth = birth_of(comm, lib);
-        uint64_t begin;
-
-        if (NESTED(t))
-                return lib->ncclCommInitRank(comm, nranks, commId, rank);
-        birth.uid = capo_uid_of(&commId);
-        birth.n_ranks = nranks;
-        birth.rank = rank;
-        begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
-        return born(t, &birth, CAPO_CALL_COMMINIT, begin, lib->ncclCommInitRank(comm, nranks, commId, rank), caller,
-                    frame);
-}
-
-static ncclResult_t hand_ncclCommInitRankConfig(int which, const void *caller, const void *frame, ncclComm_t *comm,
-                                                int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config)
-{
-        struct capo_tls *t = &capo_tls;
-        struct capo_nccl *lib = capo_lib(t, which, caller);
-        struct capo_birth birth = birth_of(comm, lib);
-        uint64_t begin;
-
-        if (NESTED(t))
-                return lib->ncclCommInitRankConfig(comm, nranks, commId, rank, config);
-        birth.uid = capo_uid_of(&commId);
-        birth.n_ranks = nranks;
-        birth.rank = rank;
-        capo_comm_config(&birth, config);
-        begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
-        return born(t, &birth, CAPO_CALL_COMMINIT, begin,
-                    lib->ncclCommInitRankConfig(comm, nranks, commId, rank, config), caller, frame);
-}
-
-static ncclResult_t hand_ncclCommInitRankScalable(int which, const void *caller, const void *frame, ncclComm_t *newcomm,
-                                                  int nranks, int myrank, int nId, ncclUniqueId *commIds,
-                                                  ncclConfig_t *config)
-{
-        struct capo_tls *t = &capo_tls;
-        struct capo_nccl *lib = capo_lib(t, which, caller);
-        struct capo_birth birth = birth_of(newcomm, lib);
-        uint64_t begin;
-
-        if (NESTED(t))
-                return lib->ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config);
-        if (commIds && nId > 0)
-                birth.uid = capo_uid_of(&commIds[0]); /* the same ids in the same order on every rank */
-        birth.n_ranks = nranks;
-        birth.rank = myrank;
-        capo_comm_config(&birth, config);
-        begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
-        return born(t, &birth, CAPO_CALL_COMMINIT, begin,
-                    lib->ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config), caller, frame);
-}
+/* What makes a communicator, where @recordable holds; @of: struct capo_birth. */
+#define BIRTH(name, id, recordable, params, args, of)                                   \
+        static ncclResult_t hand_##name PARAMS params                                   \
+        {                                                                               \
+                struct capo_tls *t = &capo_tls;                                         \
+                struct capo_nccl *lib = capo_lib(t, which, caller);                     \
+                struct capo_birth birth;                                                \
+                uint64_t begin;                                                         \
+                                                                                        \
+                if (NESTED(t) || !(recordable))                                         \
+                        return lib->name args;                                          \
+                birth = of;                                                             \
+                begin = enter(t, birth.lib, birth.parent, id);                          \
+                return born(t, &birth, id, begin, birth.lib->name args, caller, frame); \
+        }
+BIRTH(ncclCommInitRank, CAPO_CALL_COMMINIT, true, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank),
+      (comm, nranks, commId, rank), first_of(lib, comm, &commId, nranks, rank, NULL))
+BIRTH(ncclCommInitRankConfig, CAPO_CALL_COMMINIT, true,
+      (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config),
+      (comm, nranks, commId, rank, config), first_of(lib, comm, &commId, nranks, rank, config))
+/* the same ids in the same order on every rank */
+BIRTH(ncclCommInitRankScalable, CAPO_CALL_COMMINIT, true,
+      (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds, ncclConfig_t *config),
+      (newcomm, nranks, myrank, nId, commIds, config),
+      first_of(lib, newcomm, nId > 0 ? commIds : NULL, nranks, myrank, config))
+#define PARENT capo_comm_find(t, comm, which, caller)
+BIRTH(ncclCommSplit, CAPO_CALL_COMMSPLIT, comm,
+      (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config),
+      (comm, color, key, newcomm, config), child_of(PARENT, newcomm, color, -1, config))
+BIRTH(ncclCommShrink, CAPO_CALL_COMMSHRINK, comm,
+      (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm, ncclConfig_t *config,
+       int shrinkFlags),
+      (comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags),
+      child_of(PARENT, newcomm, COLOR_SHRINK, -1, config))
+/* a new rank has no parent */
+BIRTH(ncclCommGrow, CAPO_CALL_COMMGROW, true,
+      (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm, ncclConfig_t *config),
+      (comm, nRanks, uniqueId, rank, newcomm, config),
+      comm ? child_of(PARENT, newcomm, COLOR_GROW, nRanks, config)
+           : first_of(lib, newcomm, uniqueId, nRanks, rank, config))
+#undef PARENT
 
 static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const void *frame, ncclComm_t *comm, int ndev,
                                          const int *devlist)
@@ -204,78 +217,6 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
         }
         put(t, CAPO_CALL_COMMINIT, first, begin, rc, caller, frame);
         return rc;
-}
-
-/* Split, Shrink and Grow: a child of @handle. */
-static struct capo_birth child_of(struct capo_tls *t, ncclComm_t handle, int color, ncclComm_t *where,
-                                  ncclConfig_t *config, int which, const void *caller)
-{
-        struct capo_comm *parent = capo_comm_find(t, handle, which, caller);
-        struct capo_birth birth = birth_of(where, parent->lib);
-
-        birth.parent = parent;
-        birth.uid = capo_uid_child(parent->uid, parent->children++, color);
-        capo_comm_config(&birth, config);
-        return birth;
-}
-
-enum { COLOR_SHRINK = -1000001, COLOR_GROW = -1000002 }; /* no colour of a split: those are not negative */
-
-static ncclResult_t hand_ncclCommSplit(int which, const void *caller, const void *frame, ncclComm_t comm, int color,
-                                       int key, ncclComm_t *newcomm, ncclConfig_t *config)
-{
-        struct capo_tls *t = &capo_tls;
-        struct capo_birth birth;
-        uint64_t begin;
-
-        if (NESTED(t) || !comm)
-                return capo_lib(t, which, caller)->ncclCommSplit(comm, color, key, newcomm, config);
-        birth = child_of(t, comm, color, newcomm, config, which, caller);
-        birth.color = color;
-        begin = enter(t, birth.lib, birth.parent, CAPO_CALL_COMMSPLIT);
-        return born(t, &birth, CAPO_CALL_COMMSPLIT, begin, birth.lib->ncclCommSplit(comm, color, key, newcomm, config),
-                    caller, frame);
-}
-
-static ncclResult_t hand_ncclCommShrink(int which, const void *caller, const void *frame, ncclComm_t comm,
-                                        int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
-                                        ncclConfig_t *config, int shrinkFlags)
-{
-        struct capo_tls *t = &capo_tls;
-        struct capo_birth birth;
-        uint64_t begin;
-
-        if (NESTED(t) || !comm)
-                return capo_lib(t, which, caller)
-                        ->ncclCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
-        birth = child_of(t, comm, COLOR_SHRINK, newcomm, config, which, caller);
-        begin = enter(t, birth.lib, birth.parent, CAPO_CALL_COMMSHRINK);
-        return born(t, &birth, CAPO_CALL_COMMSHRINK, begin,
-                    birth.lib->ncclCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags),
-                    caller, frame);
-}
-
-static ncclResult_t hand_ncclCommGrow(int which, const void *caller, const void *frame, ncclComm_t comm, int nRanks,
-                                      const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm, ncclConfig_t *config)
-{
-        struct capo_tls *t = &capo_tls;
-        struct capo_birth birth;
-        uint64_t begin;
-
-        if (NESTED(t))
-                return capo_lib(t, which, caller)->ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config);
-        if (comm) {
-                birth = child_of(t, comm, COLOR_GROW, newcomm, config, which, caller);
-        } else { /* a new rank: it has no parent */
-                birth = birth_of(newcomm, capo_lib(t, which, caller));
-                birth.uid = uniqueId ? capo_uid_of(uniqueId) : 0;
-                birth.rank = rank;
-                capo_comm_config(&birth, config);
-        }
-        birth.n_ranks = nRanks;
-        begin = enter(t, birth.lib, birth.parent, CAPO_CALL_COMMGROW);
-        return born(t, &birth, CAPO_CALL_COMMGROW, begin,
-                    birth.lib->ncclCommGrow(comm, nRanks, uniqueId, rank, newcomm, config), caller, frame);
 }
 
 /* The end of a communicator, or the beginning of it. */

@@ -86,13 +86,18 @@ bool capo_thread_start(struct capo_tls *t)
         return t->ready;
 }
 
+static void publish(struct capo_tls *t)
+{
+        atomic_store_explicit(&t->ring->head, t->head, memory_order_release);
+}
+
 void capo_thread_end(void)
 {
         struct capo_tls *t = &capo_tls;
 
         if (!t->ready)
                 return;
-        capo_publish(t);
+        publish(t);
         atomic_store_explicit(&t->ring->state, CAPO_RING_LEFT, memory_order_release);
         memset(t, 0, sizeof *t);
 }
@@ -118,17 +123,12 @@ bool capo_ring_room(struct capo_tls *t)
         return false;
 }
 
-void capo_publish(struct capo_tls *t)
-{
-        atomic_store_explicit(&t->ring->head, t->head, memory_order_release);
-}
-
 /* The record at head is whole. */
 static void advance(struct capo_tls *t)
 {
         t->head++;
         if (!t->group_depth)
-                capo_publish(t);
+                publish(t);
 }
 
 void capo_record_put(struct capo_tls *t, struct capo_record r)
@@ -161,7 +161,7 @@ static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
         r->flags |= CAPO_RECORD_MEMBER;
         r->clock = CAPO_CLOCK_NONE;
         if (t->head - t->group_head > t->mask / 2) {
-                capo_publish(t);
+                publish(t);
                 t->group_head = t->head;
         }
 }
@@ -292,7 +292,7 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call gpu, ncclResult_t r
                 t->head--;                                     /* not published yet */
                 t->ring->records[t->head & t->mask].flags = 0; /* nor is it in a group that has not ended */
         }
-        capo_publish(t);
+        publish(t);
         if (gpu.slot >= 0)
                 capo_gpu_end(t, gpu.slot, t->group_stream, r);
         else if (t->group_members || t->n_births)

@@ -124,7 +124,6 @@ extern _Atomic bool capo_short_way; /* they are not, and ticks are the time-stam
 /* record.c */
 bool capo_thread_start(struct capo_tls *t);
 bool capo_ring_room(struct capo_tls *t);
-void capo_publish(struct capo_tls *t);
 void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, void *stream);
 void capo_record_put(struct capo_tls *t, struct capo_record r);
 void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site);

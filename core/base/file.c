@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/file.h"
+#include "core/base/util.h"
+
+int capo_file_read_fd(int fd, size_t most, char **text, size_t *size)
+{
+        _cleanup_free_ char *all = NULL;
+        size_t room = 0, n = 0;
+        struct stat st;
+        ssize_t got;
+
+        do {
+                if (n == room) { /* twice as large; at first what it says to have, and the end behind it */
+                        bool known = !room && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+                        char *grown;
+
+                        room = room ? 2 * room : known ? (size_t)st.st_size + 1 : 65536;
+                        room = room < most ? room : most;
+                        grown = realloc(all, room + 1);
+                        if (!grown)
+                                return -ENOMEM;
+                        all = grown;
+                }
+                got = read(fd, all + n, room - n);
+                if (got < 0 && errno != EINTR)
+                        return -errno;
+                n += got > 0 ? (size_t)got : 0;
+        } while (got && n < most);
+        all[n] = 0;
+        *text = steal(&all);
+        *size = n;
+        return 0;
+}
+
+int capo_file_read(const char *path, size_t most, char **text, size_t *size)
+{
+        _cleanup_close_ int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
+        _cleanup_free_ char *all = NULL;
+        size_t n = 0;
+        int r = fd < 0 ? -errno : capo_file_read_fd(fd, most + 1, &all, &n);
+
+        if (r < 0)
+                return r;
+        if (n > most)
+                return -E2BIG;
+        *text = steal(&all);
+        *size = n;
+        return 0;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files read whole. */
+#ifndef CAPO_FILE_H
+#define CAPO_FILE_H
+
+#include <stddef.h>
+
+/**
+ * capo_file_read() - all of a file
+ * @path: - is standard input
+ * @most: bytes
+ * @text: to be freed; a 0 stands behind its *@size bytes. Both set only on success.
+ *
+ * Return: 0; -E2BIG more than @most; -ENOMEM; -errno of opening and reading.
+ */
+int capo_file_read(const char *path, size_t most, char **text, size_t *size);
+
+/** capo_file_read_fd() - the same of what is left of @fd, also of a pipe; where there is more than @most its first bytes.
+ */
+int capo_file_read_fd(int fd, size_t most, char **text, size_t *size);
+
+#endif
