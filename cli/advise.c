@@ -3,8 +3,6 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "tuner/comm_name.h"
 

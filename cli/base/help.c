@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tables say to people (--help), to man(1) and to tests. */
 #include <ctype.h>
-#include <limits.h>
 #include <string.h>
 
 #include "capo/env.h"

@@ -6,8 +6,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"

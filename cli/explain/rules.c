@@ -2,7 +2,6 @@
 /* Rules and candidates: the first two forms of capo explain. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "capo/msg.h"

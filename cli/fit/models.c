@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/base/cli.h"
 #include "cli/fit/fit.h"
 #include "cli/base/plan_tools.h"
 #include "cli/base/machine.h"

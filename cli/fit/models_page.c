@@ -4,9 +4,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "cli/base/cli.h"
 #include "cli/base/screen.h"
 #include "cli/base/table.h"
 #include "cli/fit/fit.h"

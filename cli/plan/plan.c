@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo plan: the command line, made into a question, asked once without and once with the profile. */
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"

@@ -2,7 +2,6 @@
 /* The page of `capo plan`. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/base/screen.h"

@@ -4,7 +4,6 @@
  * core/profile/find.c, checking in core/profile/check.c, matching in core/profile/match.c; drawing is in profile_show.c.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/msg.h"
 #include "cli/base/machine.h"
 #include "cli/report/report.h"
 #include "core/base/util.h"

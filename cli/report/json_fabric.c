@@ -2,7 +2,6 @@
 /* The network, for programs. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "cli/report/json.h"
 #include "core/base/calls.h"

@@ -2,7 +2,6 @@
 /* What is concluded, for programs: the sentences of the text page and the numbers in them. */
 #include "cli/report/json.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 
 static json_t *comm_json(uint32_t comm)
 {

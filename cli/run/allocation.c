@@ -7,7 +7,6 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "cli/base/cli.h"
 #include "cli/base/machine.h"
 #include "cli/run/run.h"
 #include "core/base/layout.h"

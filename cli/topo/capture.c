@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo topo capture: this machine as an NCCL topology file. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "capo/msg.h"

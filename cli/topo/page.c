@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One allocation, for people and for programs. */
-#include <errno.h>
 #include <string.h>
 
 #include "cli/base/json.h"

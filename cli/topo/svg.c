@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The links as a picture: per machine GPUs on a circle, a line per bundle as wide as it has links, NICs outside. */
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 

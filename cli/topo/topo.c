@@ -2,7 +2,6 @@
 /* capo topo: which machine, which GPUs; then one page about them. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"

@@ -15,7 +15,6 @@
  * these calls itself.
  */
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>

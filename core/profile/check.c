@@ -4,7 +4,6 @@
  * condition A holds whenever B does, and A comes first, B never gets its turn.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

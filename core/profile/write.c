@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #include "core/profile/json.h"
 #include "core/profile/file.h"

@@ -6,7 +6,6 @@
  * looked at.
  */
 #include <dlfcn.h>
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>

@@ -3,7 +3,6 @@
  * Which plugins NCCL would load, by its search rules (core/base/plugin_file.h): tuners before 2.21 only by NCCL_TUNER_PLUGIN;
  * when nothing opened, the net plugin's file.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

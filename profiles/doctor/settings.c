@@ -4,7 +4,6 @@
  * the variables whose value or company can be wrong. NCCL also reads /etc/nccl.conf and ~/.nccl.conf (lines
  * NAME=value); the environment wins over both.
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

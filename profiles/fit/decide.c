@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/util.h"
 #include "profiles/fit/priv.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a person should know of a series: why each size was written or left, and what would help most. */
-#include <math.h>
 
 #include "profiles/fit/priv.h"
 

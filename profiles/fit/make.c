@@ -20,7 +20,6 @@
  * Beyond the sizes measured a row goes on only as far as the trend of its gain does, at most three doublings.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,10 +5,8 @@
  * name. Where there is no majority - one run against one - nobody is, and the fit says that they contradict each other.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/calls.h"
 #include "core/base/size.h"

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One question per allocation: three collectives at a size so large that latency is nothing. */
 #include <errno.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/calls.h"
 #include "core/base/util.h"

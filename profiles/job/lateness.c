@@ -4,7 +4,6 @@
  * is named when that is clearly more than its part.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Medians, because one stall in fifty must not decide a rule. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "profiles/job/spread.h"
 

@@ -2,7 +2,6 @@
 /* The last CELL and SITE frames of a log: what its process had counted when it ended. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/array.h"
 #include "core/base/util.h"

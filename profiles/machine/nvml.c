@@ -3,7 +3,6 @@
  * The few functions of NVML that are needed, by their names and types in nvml.h (CUDA 11 and later; the MIG functions
  * since driver 450). A driver that lacks one of a group knows no MIG, or tells no NVLinks.
  */
-#include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking up platforms.def: by name, by shape, by generation of links. */
 #include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #include "core/base/util.h"

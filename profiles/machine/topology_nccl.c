@@ -4,7 +4,6 @@
  * of a GPU inside it. RCCL writes the same with <xgmi> and version 2. Attributes that are absent or empty are ones NCCL
  * fills in on the machine itself; here they get what NCCL assumes for them (src/graph/topo.cc, 2.28).
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
  * Three lists meet here: what is on the bus (hwloc), what the driver opens to this process (NVML; in a container that
  * is what the container was given), and what the user asks for. CUDA counts in the second, so does this.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
  * Automorphisms of a machine by trying: GPU after GPU gets an image that agrees with all pairs placed so far. Eight to
  * sixteen GPUs with a few distances leave little to try.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -20,7 +20,6 @@
  * fields inline (fi_mr_key), and registrations are counted where they are made, on the domain. What is posted by
  * FI_QUEUE_WORK or by a GPU itself (FI_EFA_GDA_OPS) makes no call that could be seen.
  */
-#include <stdlib.h>
 
 #include "shim/fabric/fabric.h"
 #include "shim/find/object.h"

@@ -5,7 +5,6 @@
 
 #include "capo/msg.h"
 #include "shim/record/comms.h"
-#include "shim/record/start.h"
 
 #define CHAINS 1024u
 

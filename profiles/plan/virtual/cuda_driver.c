@@ -5,7 +5,6 @@
  * makes a file descriptor that names the handle. Two mappings of one handle do not share contents; only kernels would
  * notice.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

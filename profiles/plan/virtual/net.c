@@ -4,7 +4,6 @@
  * completes a request: NCCL decides before it sends, and the communicator is aborted afterwards. v8 is loaded by NCCL
  * 2.20 and later, v7 by 2.19.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "core/base/util.h"
