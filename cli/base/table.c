@@ -8,6 +8,7 @@
 #include "cli/base/table.h"
 #include "core/base/array.h"
 #include "core/base/markup.h"
+#include "core/base/util.h"
 
 enum { MAX_COLUMNS = 1024, WORTH = 24, LEAST = 8 };
 
@@ -86,33 +87,34 @@ static void add(struct capo_table *t, char *text)
                 t->cells[t->n_cells++] = text;
 }
 
+static char *print(const char *format, va_list args)
+{
+        char *text;
+
+        return vasprintf(&text, format, args) < 0 ? NULL : text;
+}
+
 void capo_table_cell(struct capo_table *t, const char *format, ...)
 {
         va_list args;
-        char *text = NULL;
 
         va_start(args, format);
-        if (vasprintf(&text, format, args) < 0)
-                text = NULL;
+        add(t, print(format, args));
         va_end(args);
-        add(t, text);
 }
 
 void capo_table_row(struct capo_table *t, const char *format, ...)
 {
         va_list args;
-        char *text = NULL;
 
         va_start(args, format);
-        if (vasprintf(&text, format, args) < 0)
-                text = NULL;
+        _cleanup_free_ char *text = print(format, args);
         va_end(args);
-        for (char *cell = text, *next; cell; cell = next) {
-                next = strchr(cell, '\t');
-                add(t, strndup(cell, next ? (size_t)(next - cell) : strlen(cell)));
-                next = next ? next + 1 : NULL;
+        for (char *cell = text, *next; cell; cell = next ? next + 1 : NULL) {
+                next = strchrnul(cell, '\t');
+                add(t, strndup(cell, (size_t)(next - cell)));
+                next = *next ? next : NULL;
         }
-        free(text);
         capo_table_end(t);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files read whole. */
+/* Files read whole; descriptors. */
 #ifndef CAPO_FILE_H
 #define CAPO_FILE_H
 
+#include <fcntl.h>
 #include <stddef.h>
+#include <unistd.h>
 
 /**
  * capo_file_read() - all of a file
@@ -18,5 +20,17 @@ int capo_file_read(const char *path, size_t most, char **text, size_t *size);
 /** capo_file_read_fd() - the same of what is left of @fd, also of a pipe; where there is more than @most its first bytes.
  */
 int capo_file_read_fd(int fd, size_t most, char **text, size_t *size);
+
+/** capo_file_high() - the same file by a descriptor out of the way of programs that count on low numbers; *@fd is -1. */
+static inline int capo_file_high(int *fd)
+{
+        int low = *fd, high = fcntl(low, F_DUPFD_CLOEXEC, 700);
+
+        *fd = -1;
+        if (high < 0)
+                return low;
+        close(low);
+        return high;
+}
 
 #endif

@@ -28,16 +28,11 @@ static int add(char ***list, size_t *n, char *path)
         return 0;
 }
 
-static bool is_log_name(const char *name)
-{
-        size_t n = strlen(name);
-
-        return n > 5 && name[0] != '.' && !strcmp(name + n - 5, ".capo");
-}
-
 static int is_log(const struct dirent *e)
 {
-        return is_log_name(e->d_name);
+        size_t n = strlen(e->d_name);
+
+        return n > 5 && e->d_name[0] != '.' && !strcmp(e->d_name + n - 5, ".capo");
 }
 
 static int is_visible(const struct dirent *e)
@@ -57,9 +52,7 @@ static char *join(const char *folder, const char *name)
         size_t n = strlen(folder);
         char *path;
 
-        if (asprintf(&path, "%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name) < 0)
-                return NULL;
-        return path;
+        return asprintf(&path, "%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name) < 0 ? NULL : path;
 }
 
 /* The newest log of @folder, ns since 1970; -1 when it has none. */
@@ -79,8 +72,7 @@ static int64_t newest_in(const char *folder)
                         newest = t > newest ? t : newest;
                 }
         }
-        if (n >= 0)
-                free_names(names, n);
+        free_names(names, n);
         return newest;
 }
 
@@ -125,8 +117,7 @@ static int find_subs(const char *parent, struct subs *subs)
                         subs->v[subs->n++] = (struct sub){steal(&path), t};
                 free(path);
         }
-        if (n >= 0)
-                free_names(names, n);
+        free_names(names, n);
         if (subs->n)
                 qsort(subs->v, subs->n, sizeof *subs->v, newest_first);
         return r;

@@ -324,34 +324,30 @@ int capo_log_frame_at(struct capo_log *log, uint64_t offset, struct capo_log_fra
         return 0;
 }
 
+/* The struct that a payload begins with. */
+static int head_of(const struct capo_log_frame *f, void *out, size_t size)
+{
+        if (f->size < size)
+                return -EBADMSG;
+        memcpy(out, f->payload, size);
+        return 0;
+}
+
 int capo_log_comm(const struct capo_log_frame *f, struct capo_log_comm *out, const char **name)
 {
-        if (f->size < sizeof *out)
-                return -EBADMSG;
-        memcpy(out, f->payload, sizeof *out);
-        if (out->name_size > f->size - sizeof *out)
-                return -EBADMSG;
         *name = (const char *)f->payload + sizeof *out;
-        return 0;
+        return head_of(f, out, sizeof *out) < 0 || out->name_size > f->size - sizeof *out ? -EBADMSG : 0;
 }
 
 int capo_log_site(const struct capo_log_frame *f, struct capo_log_site *out, const char **text)
 {
-        if (f->size < sizeof *out)
-                return -EBADMSG;
-        memcpy(out, f->payload, sizeof *out);
-        if (out->text_size > f->size - sizeof *out)
-                return -EBADMSG;
         *text = (const char *)f->payload + sizeof *out;
-        return 0;
+        return head_of(f, out, sizeof *out) < 0 || out->text_size > f->size - sizeof *out ? -EBADMSG : 0;
 }
 
 int capo_log_end(const struct capo_log_frame *f, struct capo_log_end *out)
 {
-        if (f->size < sizeof *out)
-                return -EBADMSG;
-        memcpy(out, f->payload, sizeof *out);
-        return 0;
+        return head_of(f, out, sizeof *out);
 }
 
 unsigned capo_log_shapes(const struct capo_log_frame *f, const struct capo_log_shape **out)
@@ -392,11 +388,10 @@ int capo_log_cell(const struct capo_log_frame *f, struct capo_log_cell *out, str
                   struct capo_log_hist_view *gpu)
 {
         size_t at = sizeof *out;
-        int r = 0;
+        int r = head_of(f, out, sizeof *out);
 
-        if (f->size < sizeof *out)
-                return -EBADMSG;
-        memcpy(out, f->payload, sizeof *out);
+        if (r < 0)
+                return r;
         *host = *gpu = (struct capo_log_hist_view){0};
         if (out->hists & 1)
                 r = hist_view(f, &at, host);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
+#include "core/base/file.h"
 #include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/segment.h"
@@ -29,17 +30,6 @@ static uint32_t power_of_two(uint64_t v, uint32_t least, uint32_t most)
         while (p < v && p < most)
                 p *= 2;
         return p;
-}
-
-/* A descriptor out of the way of programs that count on low numbers. */
-static int move_high(int fd)
-{
-        int high = fcntl(fd, F_DUPFD_CLOEXEC, 700);
-
-        if (high < 0)
-                return fd;
-        close(fd);
-        return high;
 }
 
 void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segment_config *config)
@@ -102,7 +92,7 @@ static int create_file(struct capo_segment *seg, const char *dir, uint64_t size,
         }
         if (fd < 0)
                 return -EEXIST;
-        fd = move_high(fd);
+        fd = capo_file_high(&fd);
         r = capo_alive_lock(fd);
         if (r == 0)
                 r = -posix_fallocate(fd, 0, (off_t)round_up(sizeof(struct capo_segment_header), PAGE));

@@ -10,25 +10,18 @@
 #include <xxhash.h>
 
 #include "capo/msg.h"
+#include "core/base/file.h"
+#include "core/base/util.h"
 #include "core/log/write.h"
 
-static int remember(struct capo_log_writer *w, int fd)
+/* Takes *@fd over where it succeeds. */
+static int remember(struct capo_log_writer *w, int *fd)
 {
         struct stat st;
-        int high;
 
-        if (fstat(fd, &st)) {
-                int r = -errno;
-
-                close(fd);
-                return r;
-        }
-        high = fcntl(fd, F_DUPFD_CLOEXEC, 700); /* out of the way of programs that count on low numbers */
-        if (high >= 0) {
-                close(fd);
-                fd = high;
-        }
-        w->fd = fd;
+        if (fstat(*fd, &st))
+                return -errno;
+        w->fd = capo_file_high(fd);
         w->dev = st.st_dev;
         w->ino = st.st_ino;
         return 0;
@@ -53,15 +46,14 @@ static int write_all(int fd, const char *p, size_t n, uint64_t offset)
 
 int capo_log_create(struct capo_log_writer *w, const struct capo_log_header *header)
 {
-        int fd = open(w->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), r;
+        _cleanup_close_ int fd = open(w->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        int r;
 
         if (fd < 0)
                 return -errno;
         r = write_all(fd, (const char *)header, sizeof *header, 0);
         if (r == 0)
-                r = remember(w, fd);
-        else
-                close(fd);
+                r = remember(w, &fd);
         if (r < 0) {
                 unlink(w->path);
                 return r;
@@ -72,7 +64,7 @@ int capo_log_create(struct capo_log_writer *w, const struct capo_log_header *hea
 
 int capo_log_append(struct capo_log_writer *w, const struct capo_log_header *header, uint64_t good_bytes)
 {
-        int fd = open(w->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_close_ int fd = open(w->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         struct capo_log_header found;
         struct stat st;
 
@@ -80,18 +72,12 @@ int capo_log_append(struct capo_log_writer *w, const struct capo_log_header *hea
                 return -errno;
         if (fstat(fd, &st) || !S_ISREG(st.st_mode) || pread(fd, &found, sizeof found, 0) != sizeof found ||
             memcmp(found.magic, header->magic, sizeof found.magic) || found.pid != header->pid ||
-            found.t0_ticks != header->t0_ticks || (uint64_t)st.st_size < good_bytes) {
-                close(fd);
+            found.t0_ticks != header->t0_ticks || (uint64_t)st.st_size < good_bytes)
                 return -EBADMSG;
-        }
-        if ((uint64_t)st.st_size > good_bytes && ftruncate(fd, (off_t)good_bytes)) {
-                int r = -errno;
-
-                close(fd);
-                return r;
-        }
+        if ((uint64_t)st.st_size > good_bytes && ftruncate(fd, (off_t)good_bytes))
+                return -errno;
         w->file_bytes = good_bytes;
-        return remember(w, fd);
+        return remember(w, &fd);
 }
 
 int capo_log_frame(struct capo_log_writer *w, unsigned type, const struct iovec *iov, int n_iov)
@@ -137,16 +123,14 @@ static int check_file(const struct capo_log_writer *w)
 /* The file by its name again, if that is still the same file. */
 static int reopen(struct capo_log_writer *w)
 {
+        _cleanup_close_ int fd = open(w->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         struct stat st;
-        int fd = open(w->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 
         if (fd < 0)
                 return -errno;
-        if (fstat(fd, &st) || st.st_dev != w->dev || st.st_ino != w->ino) {
-                close(fd);
+        if (fstat(fd, &st) || st.st_dev != w->dev || st.st_ino != w->ino)
                 return -ESTALE;
-        }
-        return remember(w, fd);
+        return remember(w, &fd);
 }
 
 int capo_log_flush(struct capo_log_writer *w)

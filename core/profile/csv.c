@@ -140,8 +140,9 @@ static int fail(struct capo_profile *p, uint32_t number_, const struct line *l, 
 
         while (stop < l->end && *stop != ',' && stop - at < 40)
                 stop++;
-        capo_profile_fault(fault, "%s:%u:%u: expected %s, found %.*s", p->file, number_, (unsigned)(at - l->begin) + 1,
-                           what, stop > at ? (int)(stop - at) : 7, stop > at ? at : "nothing");
+        capo_profile_fault(0, fault, "%s:%u:%u: expected %s, found %.*s", p->file, number_,
+                           (unsigned)(at - l->begin) + 1, what, stop > at ? (int)(stop - at) : 7,
+                           stop > at ? at : "nothing");
         if (fault) { /* a log line is no place for somebody's control characters */
                 for (char *c = fault->text; *c; c++) {
                         if ((unsigned char)*c < 0x20 || (unsigned char)*c > 0x7e)
@@ -218,11 +219,9 @@ int capo_profile_parse_csv(struct capo_profile *p, const char *text, size_t size
         }
         if (p->n_rows)
                 return 0;
-        capo_profile_fault(fault, "%s:%u:1: expected at least one line, found none", p->file, n);
-        return -EINVAL;
+        return capo_profile_fault(-EINVAL, fault, "%s:%u:1: expected at least one line, found none", p->file, n);
 no_memory:
-        capo_profile_fault(fault, "%s: not enough memory", p->file);
-        return -ENOMEM;
+        return capo_profile_fault(-ENOMEM, fault, "%s: not enough memory", p->file);
 }
 
 /* ---- writing ---- */

@@ -26,6 +26,6 @@ int capo_profile_note_json(struct capo_profile *profile, enum capo_section secti
 bool capo_profile_read_layouts(struct capo_json *r, struct capo_profile *profile);
 void capo_profile_put_layouts(FILE *out, const struct capo_profile *profile);
 
-void capo_profile_fault(struct capo_fault *fault, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int capo_profile_fault(int rc, struct capo_fault *fault, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -52,6 +52,5 @@ int capo_profile_find(const char *name, const char *shipped, char *path, size_t 
                                 return 0;
                 }
         }
-        capo_profile_fault(fault, "no profile \"%s\": not a file here, not in%s", name, looked + 1);
-        return -ENOENT;
+        return capo_profile_fault(-ENOENT, fault, "no profile \"%s\": not a file here, not in%s", name, looked + 1);
 }

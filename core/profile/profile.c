@@ -253,15 +253,15 @@ int capo_layout_canonical(const char *text, char *out, size_t room)
         return 0;
 }
 
-void capo_profile_fault(struct capo_fault *fault, const char *format, ...)
+int capo_profile_fault(int rc, struct capo_fault *fault, const char *format, ...)
 {
         va_list args;
 
-        if (!fault)
-                return;
         va_start(args, format);
-        vsnprintf(fault->text, sizeof fault->text, format, args);
+        if (fault)
+                vsnprintf(fault->text, sizeof fault->text, format, args);
         va_end(args);
+        return rc;
 }
 
 uint32_t capo_profile_modelled(const struct capo_profile *p)
@@ -291,18 +291,15 @@ int capo_profile_parse(const char *text, size_t size, const char *file, struct c
                 free(p->file);
                 p->file = strdup(file);
         }
-        if (!p || !p->file) {
-                capo_profile_fault(fault, "%s: not enough memory", file);
-                return -ENOMEM;
-        }
+        if (!p || !p->file)
+                return capo_profile_fault(-ENOMEM, fault, "%s: not enough memory", file);
         snprintf(p->digest, sizeof p->digest, "%016llx%016llx", (unsigned long long)hash.high64,
                  (unsigned long long)hash.low64);
         while (i < size && isspace((unsigned char)text[i]))
                 i++;
-        if (i == size) {
-                capo_profile_fault(fault, "%s:1:1: expected a profile (JSON or CSV), found an empty file", file);
-                return -EINVAL;
-        }
+        if (i == size)
+                return capo_profile_fault(-EINVAL, fault,
+                                          "%s:1:1: expected a profile (JSON or CSV), found an empty file", file);
         p->csv = isalpha((unsigned char)text[i]) || text[i] == '#';
         r = p->csv ? capo_profile_parse_csv(p, text, size, fault) : capo_profile_parse_json(p, text, size, fault);
         if (r < 0)
@@ -327,12 +324,10 @@ int capo_profile_load(const char *path, struct capo_profile **out, struct capo_f
                 r = capo_file_read_fd(fd, CAPO_PROFILE_BYTES_MAX + 1, &text, &size);
         if (!r && size > CAPO_PROFILE_BYTES_MAX)
                 r = -EFBIG;
-        if (r < 0) {
-                capo_profile_fault(fault, "%s: %s", path,
-                                   r == -ENOTSUP ? "not a regular file"
-                                   : r == -EFBIG ? "larger than 256 MiB, too large for a profile"
-                                                 : strerror(-r));
-                return r;
-        }
+        if (r < 0)
+                return capo_profile_fault(r, fault, "%s: %s", path,
+                                          r == -ENOTSUP ? "not a regular file"
+                                          : r == -EFBIG ? "larger than 256 MiB, too large for a profile"
+                                                        : strerror(-r));
         return capo_profile_parse(text, size, input ? "(standard input)" : path, out, fault);
 }

@@ -12,6 +12,13 @@ static bool is_digit(char c)
         return c >= '0' && c <= '9';
 }
 
+static const char *digits_end(const char *p, const char *end)
+{
+        while (p < end && is_digit(*p))
+                p++;
+        return p;
+}
+
 /* One past the number that begins at @p, NULL when none does. */
 static const char *number_end(const char *p, const char *end)
 {
@@ -19,14 +26,12 @@ static const char *number_end(const char *p, const char *end)
 
         p += p < end && *p == '-';
         digits = p;
-        while (p < end && is_digit(*p))
-                p++;
+        p = digits_end(p, end);
         if (p == digits || (*digits == '0' && p - digits > 1))
                 return NULL;
         if (p < end && *p == '.') {
                 digits = ++p;
-                while (p < end && is_digit(*p))
-                        p++;
+                p = digits_end(p, end);
                 if (p == digits)
                         return NULL;
         }
@@ -34,8 +39,7 @@ static const char *number_end(const char *p, const char *end)
                 p++;
                 p += p < end && (*p == '+' || *p == '-');
                 digits = p;
-                while (p < end && is_digit(*p))
-                        p++;
+                p = digits_end(p, end);
                 if (p == digits)
                         return NULL;
         }
@@ -133,23 +137,19 @@ char *capo_number_print(double value, char *text, size_t room)
 
 char *capo_float_print(float value, char *text, size_t room)
 {
-        double back;
-
         for (int digits = 1; digits <= 9; digits++) {
                 char shorter[40];
-                double rounded;
+                double rounded = 0;
 
                 snprintf(shorter, sizeof shorter, "%.*e", digits - 1, (double)value);
                 for (char *c = shorter; *c; c++) {
                         if (*c == ',')
                                 *c = '.';
                 }
-                rounded = 0;
                 if (capo_number_parse(shorter, strlen(shorter), &rounded) && (float)rounded == value)
                         return capo_number_print(rounded, text, room);
         }
-        back = (double)value;
-        return capo_number_print(back, text, room);
+        return capo_number_print((double)value, text, room);
 }
 
 void capo_text_put(FILE *out, const char *text)

@@ -10,7 +10,7 @@
 struct capo_object {
         uintptr_t base;
         uintptr_t begin, size; /* of the piece of it that the address lies in */
-        char path[512]; /* "" the program itself */
+        char path[512];        /* "" the program itself */
 };
 
 /** capo_own() - does @address lie in libcapo.so? */

@@ -51,7 +51,7 @@ typedef struct {
         int trafficClass;     /* 2.26 */
         const char *commName; /* 2.27 */
 } ncclConfig_t;
-#define CAPO_NCCL_CONFIG_MAGIC  0xcafebeefu
+#define CAPO_NCCL_CONFIG_MAGIC 0xcafebeefu
 
 typedef struct ncclSimInfo_v22200 ncclSimInfo_t;           /* 2.22; passed through */
 typedef struct capo_nccl_wait_signal ncclWaitSignalDesc_t; /* 2.29.2; passed through */
