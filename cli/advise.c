@@ -87,6 +87,7 @@ static int fit_of(const struct options *o, struct capo_samples *set, struct capo
                 if (cli_input_read(o->with[i], &label, set) < 0)
                         return -1;
         }
+        cli_inputs_notes(set);
         if (o->n_with && capo_fit_make(set, &options, fit, &fault) < 0)
                 return capo_fail(-1, "advise: --with: %s", fault.text);
         return 0;

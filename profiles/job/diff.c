@@ -18,7 +18,7 @@
 
 struct side {
         const char *comm;
-        uint64_t bytes, count, most;
+        uint64_t bytes, count, most, calls; /* calls: over all ranks */
         struct capo_hist time[CAPO_CLOCKS];
         double run[CAPO_DIFF_RUNS][CAPO_CLOCKS]; /* p50 in us of each run; 0 not timed */
         uint16_t rule;
@@ -67,6 +67,7 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
                         k = ++used;
                 }
                 v[k - 1].count += r->count;
+                v[k - 1].calls += r->calls;
                 if (r->count > v[k - 1].most) {
                         v[k - 1].most = r->count;
                         v[k - 1].algo_proto = r->algo_proto;
@@ -117,6 +118,7 @@ static struct side *gather(struct capo_job *const *jobs, size_t n_jobs, size_t *
                         }
                         both[w] = all[i++];
                         both[w].count += one[k].count;
+                        both[w].calls += one[k].calls;
                         for (int t = 0; t < CAPO_CLOCKS; t++) {
                                 both[w].run[j][t] = one[k].run[j][t];
                                 capo_hist_merge(&both[w].time[t], &one[k].time[t]);
@@ -134,10 +136,15 @@ static struct side *gather(struct capo_job *const *jobs, size_t n_jobs, size_t *
         return all;
 }
 
-/* Standard error of ln(median): the interval of the order statistics, and the buckets' width is not forgotten. */
-static double log_se(const struct capo_hist *h)
+/*
+ * Standard error of ln(median): the interval of the order statistics, and the buckets' width is not forgotten. The ranks
+ * time the same calls, which are slow or fast for all of them: a call counts once, however many ranks it has.
+ */
+static double log_se(const struct side *s, int clock)
 {
-        double half = 0.98 / sqrt((double)h->count), p50 = capo_hist_quantile(h, 0.5);
+        const struct capo_hist *h = &s->time[clock];
+        double drawn = (double)h->count * (double)s->count / (double)(s->calls ? s->calls : s->count);
+        double half = 0.98 / sqrt(fmax(drawn, 1)), p50 = capo_hist_quantile(h, 0.5);
         double lo = capo_hist_quantile(h, fmax(0, 0.5 - half)), hi = capo_hist_quantile(h, fmin(1, 0.5 + half));
 
         if (!(p50 > 0) || !(lo > 0))
@@ -206,7 +213,7 @@ static void measure(struct capo_diff_row *r, const struct side *a, size_t n_a, c
                 r->se_ = sqrt((squares(va, ka, mean(va, ka)) + squares(vb, kb, mean(vb, kb))) / r->freedom_ *
                               (1.0 / (double)ka + 1.0 / (double)kb));
         } else {
-                double sa = log_se(&a->time[r->clock]), sb = log_se(&b->time[r->clock]);
+                double sa = log_se(a, r->clock), sb = log_se(b, r->clock);
 
                 r->se_ = sqrt(sa * sa + sb * sb);
         }
