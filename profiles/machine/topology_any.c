@@ -67,5 +67,5 @@ int capo_topology_made(const char *name, double brick_gbs, struct capo_topology 
                 snprintf(h->to, sizeof h->to, "nvswitch");
                 snprintf(h->class_text, sizeof h->class_text, "0x068000");
         }
-        return r < 0 ? r : topology_build_end(&b, out);
+        return r < 0 ? r : topology_build_end(&b, 0, out);
 }

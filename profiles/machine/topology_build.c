@@ -27,14 +27,6 @@ int topology_build_begin(struct topology_build *b, const char *name, unsigned fl
         return 0;
 }
 
-void topology_build_drop(struct topology_build *b)
-{
-        capo_topology_free(b->t);
-        free(b->halves);
-        b->t = NULL;
-        b->halves = NULL;
-}
-
 static void *grow(struct topology_build *b, void **array, size_t *n, size_t size)
 {
         if (capo_array_room(array, *n, size) < 0) {
@@ -372,16 +364,14 @@ static int measure(struct capo_topology *t)
         return 0;
 }
 
-int topology_build_end(struct topology_build *b, struct capo_topology **out)
+int topology_build_end(struct topology_build *b, int r, struct capo_topology **out)
 {
-        int r;
-
-        if (b->no_memory)
+        if (!r && b->no_memory)
                 r = -ENOMEM;
-        else {
+        if (!r)
                 number_gpus(b->t);
+        if (!r)
                 r = check_devices(b);
-        }
         if (!r)
                 r = sort_gpus(b);
         if (!r)
@@ -398,6 +388,7 @@ int topology_build_end(struct topology_build *b, struct capo_topology **out)
                 snprintf(b->why, b->room, "%s: out of memory", b->t->name);
         if (!r)
                 *out = steal(&b->t);
-        topology_build_drop(b);
+        capo_topology_free(b->t);
+        free(b->halves);
         return r;
 }

@@ -43,10 +43,9 @@ int topology_add_switch(struct topology_build *b, const char *busid); /* finds o
 /** topology_fail() - "NAME:LINE: ..." into why (without the line when it is 0). Return: -EINVAL. */
 #define topology_fail(b, line, ...) capo_why_at(-EINVAL, (b)->why, (b)->room, (b)->t->name, line, __VA_ARGS__)
 
-/** topology_build_end() - join the half links, check, order the GPUs, measure distances, name the platform.
- * Return: 0 and *out; or an error, and everything is freed. */
-int topology_build_end(struct topology_build *b, struct capo_topology **out);
-void topology_build_drop(struct topology_build *b);
+/** topology_build_end() - join the half links, check, order the GPUs, measure distances, name the platform; @r: 0, or why
+ * reading failed. Return: 0 and *out; or an error, and everything is freed. */
+int topology_build_end(struct topology_build *b, int r, struct capo_topology **out);
 
 int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, struct capo_topology **out, char *why,
                         size_t room); /* path NULL: this machine */

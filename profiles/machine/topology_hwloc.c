@@ -291,24 +291,15 @@ int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, stru
         r = topology_build_begin(&b, name, flags, brick_gbs, why, room);
         if (r < 0)
                 return r;
-        if (hwloc_topology_init(&h) < 0) {
-                snprintf(why, room, "%s: out of memory", name);
-                topology_build_drop(&b);
-                return -ENOMEM;
-        }
+        if (hwloc_topology_init(&h) < 0)
+                return topology_build_end(&b, -ENOMEM, out);
         hwloc_topology_set_io_types_filter(h, HWLOC_TYPE_FILTER_KEEP_ALL);
         if ((text && hwloc_topology_set_xmlbuffer(h, text, (int)size + 1) < 0) || hwloc_topology_load(h) < 0) {
                 r = topology_fail(&b, 0, "hwloc does not read it (expected the XML of lstopo)");
         } else {
                 b.t->pci_known = true;
                 r = build(&b, h);
-                if (r == -ENOMEM)
-                        snprintf(why, room, "%s: out of memory", name);
         }
         hwloc_topology_destroy(h);
-        if (r < 0) {
-                topology_build_drop(&b);
-                return r;
-        }
-        return topology_build_end(&b, out);
+        return topology_build_end(&b, r, out);
 }

@@ -238,12 +238,6 @@ int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs, 
         if (!r) {
                 b.t->pci_known = true;
                 r = read_system(&b, b.t->xml);
-                if (r == -ENOMEM)
-                        snprintf(why, room, "%s: out of memory", path);
         }
-        if (r < 0) {
-                topology_build_drop(&b);
-                return r;
-        }
-        return topology_build_end(&b, out);
+        return topology_build_end(&b, r, out);
 }

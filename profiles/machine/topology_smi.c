@@ -254,13 +254,7 @@ int topology_read_smi(const char *path, unsigned flags, double brick_gbs, struct
         r = read_lines(&b, m, f);
         if (!r)
                 r = build(&b, m);
-        if (r < 0) {
-                if (r == -ENOMEM)
-                        snprintf(why, room, "%s: out of memory", path);
-                topology_build_drop(&b);
-                return r;
-        }
-        r = topology_build_end(&b, out);
+        r = topology_build_end(&b, r, out);
         if (!r && brick_gbs <= 0 && (*out)->brick_gbs > 0)
                 (*out)->brick_source = "NCCL's planning constant for the generation guessed from the link counts";
         return r;
