@@ -23,6 +23,7 @@
 
 #define SWITCH_COST 0.003 /* of ln time: what a change of candidate between neighbours must bring */
 #define MOST        0.80  /* a gain above this is a fault, not a choice: five times */
+#define MOST_ONCE   0.33  /* the same against one run of NCCL's own choice */
 #define SAME_LEAST  0.05  /* from this on a gain that is the same at all sizes is a slow run of NCCL's own choice */
 #define SAME_SPREAD 0.02  /* ln: less than this around the mean is the same */
 enum { SAME_SIZES = 6, SAME_DOUBLINGS = 6, GAP_DOUBLINGS = 6 };
@@ -132,6 +133,8 @@ static double worth(const struct view *v, int p, int c, bool same, enum capo_fit
                 return gain;
         if (1 - exp(-gain) > MOST)
                 *why = CAPO_FIT_TOO_GOOD;
+        else if (1 - exp(-gain) > MOST_ONCE && v->s->has_default && q->default_runs < 2)
+                *why = CAPO_FIT_TOO_GOOD_ONCE;
         else if (capo_fit_beyond(v->s->links, &v->s->like, v->s->call, q->bytes, at(v, p, c)->us))
                 *why = CAPO_FIT_BEYOND_LINKS;
         else if (same)
@@ -159,6 +162,40 @@ static double between(const struct view *v, const double *value, int p, int c)
         return value[lo * m + c] + (value[hi * m + c] - value[lo * m + c]) * (x - xa) / (xb - xa);
 }
 
+/* Of the candidates at @p none is worth it; false: none was. */
+static bool clear(const struct view *v, double *value, int p)
+{
+        bool any = false;
+
+        for (int c = 1; c < v->s->n_candidates; c++) {
+                double *x = &value[p * v->s->n_candidates + c];
+
+                any |= *x > 0;
+                *x = 0;
+        }
+        return any;
+}
+
+/* Where the time of NCCL's own choice is not believed, no candidate is measured by it; and what made one run of it slow there
+ * made it slow at the sizes beside, as far as anything seems to gain. */
+static void blame(const struct view *v, double *value, struct capo_fit_point *points)
+{
+        for (int p = 0; p < v->s->n_points; p++) {
+                if (points[p].refused != CAPO_FIT_TOO_GOOD && points[p].refused != CAPO_FIT_TOO_GOOD_ONCE)
+                        continue;
+                clear(v, value, p);
+                for (int step = -1; step <= 1; step += 2) {
+                        for (int k = p + step; k >= 0 && k < v->s->n_points; k += step) {
+                                if (k == v->skip)
+                                        continue;
+                                if (v->s->points[k].default_runs > 1 || !clear(v, value, k))
+                                        break;
+                                points[k].refused = CAPO_FIT_TOO_GOOD_ONCE;
+                        }
+                }
+        }
+}
+
 /* value[p * m + c]: ln gain where @c may be written, 0 for NCCL's own choice, -INFINITY elsewhere. */
 static void admit(const struct view *v, double *value, struct capo_fit_point *points)
 {
@@ -171,10 +208,11 @@ static void admit(const struct view *v, double *value, struct capo_fit_point *po
                         enum capo_fit_verdict why = CAPO_FIT_WRITTEN;
 
                         value[p * m + c] = worth(v, p, c, same, &why);
-                        if (why && c == points[p].best)
+                        if (why && (c == points[p].best || why == CAPO_FIT_TOO_GOOD || why == CAPO_FIT_TOO_GOOD_ONCE))
                                 points[p].refused = why;
                 }
         }
+        blame(v, value, points);
         for (int p = 0; p < v->s->n_points; p++) {
                 bool any = false;
                 double se;

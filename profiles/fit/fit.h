@@ -49,6 +49,7 @@ enum capo_fit_verdict {
         CAPO_FIT_LEFT_NOISE,        /* the gain may be noise */
         CAPO_FIT_NO_NAME,           /* what ran is not fully recorded: a rule cannot name it */
         CAPO_FIT_TOO_GOOD,          /* so large a gain is a fault of the measurement */
+        CAPO_FIT_TOO_GOOD_ONCE,     /* the same, for one run of NCCL's own choice */
         CAPO_FIT_BEYOND_LINKS,      /* so fast that the links cannot carry it */
         CAPO_FIT_SAME_EVERYWHERE,   /* the same gain at all sizes is a slow run of NCCL's own choice */
         CAPO_FIT_NO_DEFAULT,        /* NCCL's own choice was not measured here */

@@ -14,6 +14,7 @@ const char *capo_fit_verdict_text(enum capo_fit_verdict verdict)
                 [CAPO_FIT_LEFT_NOISE] = "left to NCCL (within noise)",
                 [CAPO_FIT_NO_NAME] = "no: what ran is not fully recorded",
                 [CAPO_FIT_TOO_GOOD] = "no: more than 80 % is a fault of the measurement",
+                [CAPO_FIT_TOO_GOOD_ONCE] = "no: one run of NCCL's choice, and slow here or beside",
                 [CAPO_FIT_BEYOND_LINKS] = "no: more than the links can carry",
                 [CAPO_FIT_SAME_EVERYWHERE] = "no: the same at all sizes: a slow run of NCCL's choice",
                 [CAPO_FIT_NO_DEFAULT] = "no: NCCL's own choice was not measured",

@@ -49,6 +49,16 @@ static uint64_t border(const struct capo_fit_series *s, const struct capo_fit_ce
 
                 if (da < 0 && db > 0)
                         x = xa + (xb - xa) * da / (da - db);
+                if (ca == 0 ||
+                    cb == 0) { /* not further than where the candidate is still sure to gain: a row may not harm */
+                        double sign = cb == 0 ? 1 : -1, ends = cb == 0 ? xa : xb;
+
+                        da += sign * s->points[a].quantile * hypot(ra[ca].se, ra[cb].se);
+                        db += sign * s->points[b].quantile * hypot(rb[ca].se, rb[cb].se);
+                        if (da < 0 && db > 0)
+                                ends = xa + (xb - xa) * da / (da - db);
+                        x = cb == 0 ? fmin(x, ends) : fmax(x, ends);
+                }
         }
         bytes = (uint64_t)exp(x);
         while (step * 64 <= bytes) /* no more digits than the measurement has */

@@ -196,8 +196,11 @@ static void plugin(struct capo_nccl_log *log, const char *text)
                 if (p && !strncmp(p, "tuner plugin ", 13))
                         p += 13;
                 if (p && strncasecmp(p, "internal", 8) && strncasecmp(p, "capo", 4) &&
-                    sscanf(p, "%31[^(\n\r]", log->tuner) == 1)
+                    sscanf(p, "%31[^(\n\r]", log->tuner) == 1) {
+                        for (size_t n = strlen(log->tuner); n > 0 && log->tuner[n - 1] == ' ';)
+                                log->tuner[--n] = 0;
                         return;
+                }
         }
 }
 

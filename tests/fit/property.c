@@ -28,10 +28,11 @@
 enum { MAX_SIZES = 24, KINDS = 7, MAX_RUNS = 5 };
 
 /* What the worlds are made of. */
-#define SLOW_STRETCH 0.04  /* of runs: a stretch of sizes, or all, 10 to 80 % slow */
-#define STALL        0.003 /* of samples: 3 to 50 times */
-#define SWAPPED      0.01  /* of a candidate's runs, where it has three or more: measured under another's label */
-#define MISSING      0.03  /* of the cells of a run */
+#define SLOW_STRETCH \
+        0.04          /* of runs: a stretch of sizes, or all, 10 to 80 % slow; one in four up to ten times as long */
+#define STALL   0.003 /* of samples: 3 to 50 times */
+#define SWAPPED 0.01  /* of a candidate's runs, where it has three or more: measured under another's label */
+#define MISSING 0.03  /* of the cells of a run */
 
 static uint64_t state;
 
@@ -156,7 +157,7 @@ static struct disturbance disturb(const struct world *w, int number, int of)
         if (chance(SLOW_STRETCH)) {
                 d.from = chance(0.3) ? 0 : (int)(uniform() * w->n_sizes);
                 d.to = chance(0.3) ? w->n_sizes - 1 : d.from + (int)(uniform() * 6);
-                d.factor = between(0.1, 0.6);
+                d.factor = chance(0.25) ? between(0.6, 2.3) : between(0.1, 0.6);
         }
         return d;
 }

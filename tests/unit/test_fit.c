@@ -65,6 +65,16 @@ static double all_20(int i)
         return 0.8;
 }
 
+static double stalls(int i)
+{
+        return i >= 5 && i <= 9 ? 3 : 1;
+}
+
+static double second(int i) /* under a stalled own choice the one gains 40 to 60 %, and is slower in truth */
+{
+        return i == 8 ? 1.8 : 1.3;
+}
+
 static double tenth(int i)
 {
         return 0.001;
@@ -200,6 +210,45 @@ Test(fit, a_gain_beyond_reason_is_refused)
         s = make();
         cr_expect_eq(s->n_rows, 1);
         cr_expect_eq(s->points[2].verdict, CAPO_FIT_TOO_GOOD);
+}
+
+Test(fit, one_stalled_run_of_nccls_own_choice_makes_no_rule)
+{
+        const struct capo_fit_series *s;
+
+        run(0, 0, 15, stalls, 1);
+        for (int r = 0; r < 3; r++) {
+                run(ring, 0, 15, second, 1 + 0.002 * r);
+                run(tree, 0, 15, second, 1.35 + 0.002 * r); /* 42 % where Ring's are too many, and 19 % beside */
+        }
+        s = make();
+        cr_expect_eq(s->n_rows, 1);
+        cr_expect_eq(s->points[7].verdict, CAPO_FIT_TOO_GOOD_ONCE, "%s", capo_fit_verdict_text(s->points[7].verdict));
+        cr_expect_eq(s->points[8].verdict, CAPO_FIT_TOO_GOOD_ONCE, "beside: %s",
+                     capo_fit_verdict_text(s->points[8].verdict));
+        cr_expect_eq(s->points[3].verdict, CAPO_FIT_LEFT);
+}
+
+Test(fit, a_row_ends_where_its_candidate_is_no_longer_sure_to_gain)
+{
+        uint64_t ends[2];
+
+        for (int noisy = 0; noisy < 2; noisy++) {
+                const struct capo_fit_series *s;
+
+                for (int r = 0; r < 3; r++) {
+                        run(0, 0, 15, own, 1 + (noisy ? 0.02 : 0.001) * r);
+                        run(tree, 0, 15, gains_middle, 1 + (noisy ? 0.02 : 0.001) * r);
+                }
+                for (size_t i = 0; i < set.n; i++)
+                        set.v[i].ran = set.v[i].want ? tree : ring;
+                s = make();
+                cr_assert_eq(s->n_rows, 3);
+                ends[noisy] = s->rows[1].upto;
+                cr_expect(ends[noisy] >= (uint64_t)size(10) && ends[noisy] < (uint64_t)size(11));
+                finish();
+        }
+        cr_expect_gt(ends[0], ends[1], "%llu %llu", (unsigned long long)ends[0], (unsigned long long)ends[1]);
 }
 
 Test(fit, what_the_links_cannot_carry_is_refused)
