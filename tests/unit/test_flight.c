@@ -163,6 +163,33 @@ Test(flight, a_block_has_no_more_than_it_says)
         cr_expect(with_gpu == 2 && with_aux == 2);
 }
 
+static unsigned n_shapes;
+
+static void count_shapes(const struct capo_log_frame *f)
+{
+        const struct capo_log_shape *s;
+
+        n_shapes += capo_log_shapes(f, &s);
+}
+
+Test(flight, calls_alike_have_one_shape)
+{
+        drained_start(64, true);
+        for (unsigned i = 0; i < 600; i++) {
+                struct capo_record r = call_at(100 * i, 10);
+
+                r.bytes = 64 << i % 3;
+                put(r);
+                if (i % 200 == 199)
+                        capo_drain_round(drain);
+        }
+        cr_assert_eq(read_back(out, 80000), 600);
+        frames(CAPO_FRAME_SHAPE, count_shapes);
+        cr_expect_eq(n_shapes, 3);
+        for (unsigned i = 0; i < 600; i++)
+                cr_assert_eq(out[i].bytes, 64u << i % 3);
+}
+
 /* What a member of a group points to is kept; what other calls have in its place is not. */
 Test(flight, columns_that_few_calls_have)
 {

@@ -249,9 +249,10 @@ Test(log_find, a_log_that_is_there_twice)
 
         make_log("a.capo", "1", 0, 100, 150);
         make_log("b.capo", "2", 0, 200, 250);
-        snprintf(command, sizeof command, "cd %s && cp b.capo c.capo && ln b.capo d.capo && (cat b.capo; echo) >e.capo",
+        snprintf(command, sizeof command,
+                 "cd %s && cp b.capo c.capo && ln b.capo d.capo && (cat b.capo; echo) >e.capo && cp e.capo f.capo",
                  top);
         cr_assert_eq(system(command), 0);
-        cr_assert_str_eq(found("a.capo b.capo c.capo d.capo e.capo"), "a.capo b.capo e.capo in");
+        cr_assert_str_eq(found("a.capo b.capo c.capo d.capo e.capo f.capo"), "a.capo b.capo e.capo in");
         cr_assert_str_eq(found("e.capo d.capo c.capo a.capo a.capo"), "e.capo d.capo a.capo in");
 }

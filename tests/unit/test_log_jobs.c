@@ -154,6 +154,16 @@ Test(log_jobs, ranks_without_a_communicator_of_all)
                          "two jobs of one rank");
 }
 
+/* Clocks of hosts differ by up to a minute; on one host, where nothing tells ranks apart, logs of one job overlap. */
+Test(log_jobs, a_minute_between_and_no_more)
+{
+        cr_assert_str_eq(JOBS({"a/1", 0, 2, NULL, {0}, 0, 10, 20}, {"a/2", 1, 2, NULL, {0}, 0, 80, 90}), "00");
+        cr_assert_str_eq(JOBS({"a/1", 0, 2, NULL, {0}, 0, 10, 20}, {"a/2", 1, 2, NULL, {0}, 0, 81, 90}), "01");
+        cr_assert_str_eq(JOBS({"a/1", 0, 2, NULL, {0}, 0, 80, 90}, {"a/2", 1, 2, NULL, {0}, 0, 10, 20}), "00");
+        cr_assert_str_eq(JOBS({"a/1", 0, 2, NULL, {0}, 0, 81, 90}, {"a/2", 1, 2, NULL, {0}, 0, 10, 20}), "10");
+        cr_assert_str_eq(JOBS({"a/1", -1, -1, NULL, {0}, 0, 10, 20}, {"a/2", -1, -1, NULL, {0}, 0, 20, 30}), "00");
+}
+
 Test(log_jobs, a_helper_of_a_rank_is_of_its_job)
 {
         cr_assert_str_eq(JOBS({"a/1", 0, 2, NULL, {7}, 2, 10, 60}, {"a/2", 1, 2, NULL, {7}, 2, 10, 60},
