@@ -79,6 +79,8 @@ Test(recorder, hears_which_row_decided)
                   last_comm.max_local == 5);
         cr_expect(last_comm.tuned && strstr(last_rule_when, ":1: nodes=2"), "%s", last_rule_when);
         cr_expect(((const struct capo_tuner *)context)->plain, "without a sweep a look-up is the whole decision");
+        for (int func = 0; func < CAPO_COLLS; func++) /* Ring with LL and Simple; for all-reduce Tree with them too */
+                cr_expect_eq(((const struct capo_tuner *)context)->direct[func], func == ALLREDUCE ? 055 : 050);
         cr_expect(strstr(last_rules, "digest\t") && strstr(last_rules, "\nmodelled\tnot allowed\n") &&
                           strstr(last_rules, "row\t2\t1\tnodes=2\tallreduce\t1025\t1048576\tRing\tSimple"),
                   "%s", last_rules);
