@@ -388,3 +388,17 @@ Test(profiler, the_release_behind_a_logger)
                 cr_expect_eq(capo_nccl_version(NULL), 0);
         }
 }
+
+/* What init gives without memory: no context, of which nothing is wanted. */
+Test(profiler, no_context)
+{
+        for (int version = 1; version <= CAPO_PROFILER_ABI_NEWEST; version++) {
+                uint64_t room[64] = {CAPO_EVENT_GROUP}; /* an event of any version */
+                void *handle = NULL;
+
+                cr_expect_eq(profiler_of(version)->start_event(NULL, &handle, room), 0, "v%d", version);
+                cr_expect_null(handle, "v%d", version);
+                cr_expect_eq(profiler_of(version)->finalize(NULL), 0, "v%d", version);
+        }
+        cr_expect_eq(n_ran, 0);
+}
