@@ -39,8 +39,9 @@ class Truth:
     def waiting(self, comm):
         """Seconds that others waited for each rank, in two ways: from the one that started a call last on its GPU, and from
         the one that was done with it soonest. They differ where a call does not end everywhere at once: a busy machine
-        lets some ranks see late that it is over, which a GPU does not."""
-        by_start, by_length = collections.Counter(), collections.Counter()
+        lets some ranks see late that it is over, which a GPU does not. And for each rank the two calls that cost most of
+        the second."""
+        by_start, by_length, costs = collections.Counter(), collections.Counter(), collections.defaultdict(list)
         for ranks in self.calls[comm].values():
             if len(ranks) < 2:
                 continue
@@ -48,8 +49,9 @@ class Truth:
             by_start[last] += sum(ranks[last].gpu_begin - c.gpu_begin for c in ranks.values()) / 1e9
             length = {r: c.gpu_end - c.gpu_begin for r, c in ranks.items()}
             last = min(length, key=length.get)
-            by_length[last] += sum(d - length[last] for d in length.values()) / 1e9
-        return by_start, by_length
+            costs[last].append(sum(d - length[last] for d in length.values()) / 1e9)
+            by_length[last] += costs[last][-1]
+        return by_start, by_length, {rank: sum(sorted(c)[-2:]) for rank, c in costs.items()}
 
 
 def text_sections(text):
