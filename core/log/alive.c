@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See the header. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

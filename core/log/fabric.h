@@ -216,7 +216,4 @@ static inline void capo_fabric_freep(struct capo_fabric **f)
         capo_fabric_free(*f);
 }
 
-/** capo_fabric_counts_add() - @to += @from. */
-void capo_fabric_counts_add(struct capo_fabric_counts *to, const struct capo_fabric_counts *from);
-
 #endif

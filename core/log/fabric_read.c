@@ -327,6 +327,29 @@ static int lines_read(struct capo_fabric *f, char *text, uint64_t wanted)
         return 0;
 }
 
+static void counts_add(struct capo_fabric_counts *to, const struct capo_fabric_counts *from)
+{
+        uint64_t known = 0;
+
+        for (int k = 0; k < CAPO_FI_KINDS; k++) {
+                to->kind[k].count += from->kind[k].count;
+                to->kind[k].bytes += from->kind[k].bytes;
+                for (int b = 0; b < CAPO_FI_SIZES; b++)
+                        to->kind[k].sizes[b] += from->kind[k].sizes[b];
+        }
+        to->eagain += from->eagain;
+        to->empty += from->empty;
+        to->reads += from->reads;
+        to->completions += from->completions;
+        to->received += from->received;
+        to->received_bytes += from->received_bytes;
+        for (unsigned i = 0; i < from->n_errors; i++) {
+                error_add(to, from->error[i].code, from->error[i].count, from->error[i].text);
+                known += from->error[i].count;
+        }
+        to->errors += from->errors - known;
+}
+
 /* What objects counted, to their domains. */
 static void sum_up(struct capo_fabric *f)
 {
@@ -346,7 +369,7 @@ static void sum_up(struct capo_fabric *f)
                 d->endpoints += !strcmp(o->kind, fabric_words[CAPO_FABRIC_EP]);
                 d->queues += !strcmp(o->kind, fabric_words[CAPO_FABRIC_CQ]);
                 if (strcmp(o->kind, fabric_words[CAPO_FABRIC_CNTR]) != 0) /* reads of a counter are none of a queue */
-                        capo_fabric_counts_add(&d->n, &o->n);
+                        counts_add(&d->n, &o->n);
         }
 }
 
@@ -377,27 +400,4 @@ void capo_fabric_free(struct capo_fabric *f)
         free(f->looks);
         free(f->inside);
         free(f);
-}
-
-void capo_fabric_counts_add(struct capo_fabric_counts *to, const struct capo_fabric_counts *from)
-{
-        uint64_t known = 0;
-
-        for (int k = 0; k < CAPO_FI_KINDS; k++) {
-                to->kind[k].count += from->kind[k].count;
-                to->kind[k].bytes += from->kind[k].bytes;
-                for (int b = 0; b < CAPO_FI_SIZES; b++)
-                        to->kind[k].sizes[b] += from->kind[k].sizes[b];
-        }
-        to->eagain += from->eagain;
-        to->empty += from->empty;
-        to->reads += from->reads;
-        to->completions += from->completions;
-        to->received += from->received;
-        to->received_bytes += from->received_bytes;
-        for (unsigned i = 0; i < from->n_errors; i++) {
-                error_add(to, from->error[i].code, from->error[i].count, from->error[i].text);
-                known += from->error[i].count;
-        }
-        to->errors += from->errors - known;
 }

@@ -36,7 +36,7 @@
 #include "shim/record/start.h"
 
 struct capo_nccl capo_nccl_copies[CAPO_NCCL_COPIES];
-_Atomic int capo_nccl_n;
+static _Atomic int n_copies; /* known */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct capo_nccl absent; /* answers for an NCCL that is not there */
@@ -120,7 +120,7 @@ static int told; /* copies the log knows of */
 
 void capo_nccl_tell(void)
 {
-        for (; told < atomic_load_explicit(&capo_nccl_n, memory_order_acquire); told++) {
+        for (; told < atomic_load_explicit(&n_copies, memory_order_acquire); told++) {
                 struct capo_nccl *copy = &capo_nccl_copies[told];
                 char path[32], how[32], version[32], release[16], suffix[16] = "";
 
@@ -144,13 +144,13 @@ struct capo_nccl *capo_nccl_at(const void *symbol, const char *how)
 
         if (!symbol || capo_own(symbol) || !capo_object_of(symbol, &o))
                 return NULL;
-        n = atomic_load_explicit(&capo_nccl_n, memory_order_acquire);
+        n = atomic_load_explicit(&n_copies, memory_order_acquire);
         for (int i = 0; i < n; i++) {
                 if (capo_nccl_copies[i].base == o.base)
                         return &capo_nccl_copies[i];
         }
         pthread_mutex_lock(&lock);
-        n = atomic_load_explicit(&capo_nccl_n, memory_order_relaxed);
+        n = atomic_load_explicit(&n_copies, memory_order_relaxed);
         for (int i = 0; i < n && !copy; i++) {
                 if (capo_nccl_copies[i].base == o.base)
                         copy = &capo_nccl_copies[i];
@@ -168,7 +168,7 @@ struct capo_nccl *capo_nccl_at(const void *symbol, const char *how)
                         if (copy->ncclGetVersion(&copy->version) != ncclSuccess)
                                 copy->version = 0;
                         capo_untuned_prevent(copy->version);
-                        atomic_store_explicit(&capo_nccl_n, n + 1, memory_order_release);
+                        atomic_store_explicit(&n_copies, n + 1, memory_order_release);
                 }
         }
         pthread_mutex_unlock(&lock);

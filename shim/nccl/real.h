@@ -23,7 +23,6 @@ struct capo_nccl {
 
 #define CAPO_NCCL_COPIES 4
 extern struct capo_nccl capo_nccl_copies[CAPO_NCCL_COPIES];
-extern _Atomic int capo_nccl_n; /* copies known */
 
 /**
  * capo_nccl_of() - the NCCL that code at @caller would have been bound to without capo

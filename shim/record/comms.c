@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See the header. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
