@@ -264,7 +264,7 @@ static int run(void *options, int n, char **words)
         cli_inputs_left_out(&j->set);
         r = capo_fit_make(&j->set, &j->options, &fit, &fault);
         cli_progress_end();
-        if (r == -ENODATA && any_unknown(&j->set)) {
+        if ((r == -ENODATA && any_unknown(&j->set)) || (r == -EINVAL && fault.text[0])) {
                 status = nothing_certain(j, fault.text);
                 goto end;
         }

@@ -50,5 +50,13 @@ for i in 1 2 3; do echo "no measurement $i" > "$tmp/dir/$i.txt"; done
         { echo "FAIL: files of a folder are not named in their order"; failed=$((failed + 1)); }
 cp data/h100_g4_*.log "$tmp/dir"
 "$capo" fit "$tmp/dir" 2> /dev/null | grep -q '^1 rule, 1 row' || { echo "FAIL: bad files cost good ones"; failed=$((failed + 1)); }
+# Runs that contradict each other: nothing is certain, so the profile is empty.
+for a in RING TREE; do
+        echo "# nThread 1 iters: 20"
+        echo "h:1:1 [0] NCCL INFO AllReduce: 16777216 Bytes -> Algo $a proto SIMPLE channel{Lo..Hi}={0..3}"
+        echo "16777216 4194304 float sum -1 367.7$(echo $a | wc -c) 45.62 79.83 0"
+done > "$tmp/two.log"
+"$capo" fit --coll all_reduce --layout 8 "$tmp/two.log" -o "$tmp/two.json" > "$tmp/out" 2>&1 && [ -s "$tmp/two.json" ] &&
+        grep -q 'capo sweep --coll' "$tmp/out" || { echo "FAIL: contradicting runs: $(cat "$tmp/out")"; failed=$((failed + 1)); }
 echo "$n cases, $failed failed"
 [ "$failed" = 0 ]
