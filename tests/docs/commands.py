@@ -212,4 +212,4 @@ def main():
 try:
     sys.exit(main())
 finally:
-    shutil.rmtree(work)
+    shutil.rmtree(work, ignore_errors=True)  # what a page left running in the background may still write
