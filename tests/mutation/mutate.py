@@ -19,6 +19,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -101,17 +102,33 @@ def faults_of(path):
     return list(found.values())
 
 
+def end_session(leader):
+    """Kills what is left of a command's session: a test's worker has a group of its own and outlives a test that was killed."""
+    for stat in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(stat) as f:
+                pid, rest = f.read().split(" (", 1)
+            if int(rest.rsplit(") ", 1)[1].split()[3]) == leader:
+                os.kill(int(pid), 9)
+        except (OSError, ValueError, IndexError):
+            pass  # it has ended meanwhile
+
+
 def run(command, seconds=900, **how):
-    """(status, output); a status of None is the time limit."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
-                               errors="replace", start_new_session=True, **how)
-    try:
-        said = process.communicate(timeout=seconds)[0]
-        return process.returncode, said
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)
-        process.communicate()
-        return None, ""
+    """(status, output); a status of None is the time limit. The output goes to a file: whoever still held a pipe would be
+    waited for."""
+    with tempfile.TemporaryFile("w+", errors="replace") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
+                                   start_new_session=True, **how)
+        try:
+            status = process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            status = None
+        end_session(process.pid)
+        out.seek(0)
+        return status, out.read()
 
 
 def must(command):
