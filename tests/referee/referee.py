@@ -312,8 +312,9 @@ def check_placement(job):
         for comm, spans in mine.items():
             if spans:
                 page, truth = max(s[1] for s in spans) - min(s[0] for s in spans), max(s[2].gpu_end for s in spans) - min(s[2].gpu_begin for s in spans)
-                # the first may have begun later than the host enqueued it, by as much as its core was busy elsewhere
-                assert 0.8 * truth - 2e7 < page < 1.1 * truth + 1e6, f"rank {pid}, {names[comm]}: {page / 1e6:.1f} ms from first to last, the program saw {truth / 1e6:.1f}"
+                # the first may have begun later than the host enqueued it, and the program's stamp of it may be later than capo's,
+                # by as much as its core was busy elsewhere
+                assert 0.8 * truth - 2e7 < page < 1.2 * truth + 2e7, f"rank {pid}, {names[comm]}: {page / 1e6:.1f} ms from first to last, the program saw {truth / 1e6:.1f}"
 
 
 def check_gpus(job):
