@@ -212,7 +212,7 @@ static int ended_badly(struct run *run, uint32_t node, int status)
 
         plan_answer_gap(run->job, gap, sizeof gap);
         plan_answer_warning(run->folder, run->job->n_nodes, warning, sizeof warning);
-        if (atomic_load(&run->job->failed))
+        if (atomic_load(&run->job->failed) == PLAN_FAILED)
                 return say(run, run->job->error_code ? run->job->error_code : -EPROTO, "%s%s%s%s", run->job->error,
                            *warning ? "; " : "", warning, gap);
         first_words(run, node, words, sizeof words);
@@ -246,8 +246,8 @@ static int watch(struct run *run)
                         run->pids[n] = 0;
                         alive--;
                         if (status != 0) {
-                                /* the one that says why may still be writing it */
-                                for (int i = 0; i < 50 && atomic_load(&run->job->failed) == 2; i++)
+                                /* another process may still be saying why, unless it died doing so */
+                                for (int i = 0; i < 2000 && atomic_load(&run->job->failed) == PLAN_FAILED_SAYING; i++)
                                         usleep(1000);
                                 return ended_badly(run, n, status);
                         }

@@ -62,6 +62,13 @@ struct plan_agree { /* one per (rank, row) */
         uint8_t channels, done;
 };
 
+/* Who is first claims the word, writes job.error and then says that it stands; who died between left SAYING. */
+enum plan_failed {
+        PLAN_FAILED_NOT,
+        PLAN_FAILED,
+        PLAN_FAILED_SAYING,
+};
+
 struct plan_job {
         uint64_t size;
         /* the question */
@@ -77,7 +84,7 @@ struct plan_job {
         unsigned char id[128];
         _Atomic uint32_t n_shm;
         char shm[PLAN_MAX_SHM][24]; /* "nccl-XXXXXX": files in /dev/shm that workers made */
-        _Atomic uint32_t failed;    /* the first error wins */
+        _Atomic uint32_t failed;    /* enum plan_failed; the first error wins */
         char error[512];
         int32_t error_code;      /* negative errno that goes with it; 0: -EPROTO */
         _Atomic uint32_t n_gaps; /* CUDA functions that were called and have no virtual answer */

@@ -63,17 +63,28 @@ static const struct {
 #undef FUNCTION
 };
 
+static pthread_mutex_t saying = PTHREAD_MUTEX_INITIALIZER; /* held from the claim to the last word */
+
 void plan_fail(const char *format, ...)
 {
-        uint32_t first = 0;
+        uint32_t first = PLAN_FAILED_NOT;
         va_list args;
 
-        if (!atomic_compare_exchange_strong(&plan_job->failed, &first, 2))
-                return;
-        va_start(args, format);
-        vsnprintf(plan_job->error, sizeof plan_job->error, format, args);
-        va_end(args);
-        atomic_store(&plan_job->failed, 1);
+        pthread_mutex_lock(&saying);
+        if (atomic_compare_exchange_strong(&plan_job->failed, &first, PLAN_FAILED_SAYING)) {
+                va_start(args, format);
+                vsnprintf(plan_job->error, sizeof plan_job->error, format, args);
+                va_end(args);
+                atomic_store(&plan_job->failed, PLAN_FAILED);
+        }
+        pthread_mutex_unlock(&saying);
+}
+
+/* The process must not end under a thread of its own that is still saying why. */
+static void let_finish_saying(void)
+{
+        pthread_mutex_lock(&saying);
+        pthread_mutex_unlock(&saying);
 }
 
 int plan_gap(const char *name)
@@ -277,8 +288,10 @@ static void *play(void *arg)
 static bool wait_for(_Atomic uint32_t *word, uint32_t at_least)
 {
         while (atomic_load(word) < at_least) {
-                if (atomic_load(&plan_job->failed))
+                if (atomic_load(&plan_job->failed)) {
+                        let_finish_saying();
                         return false;
+                }
                 usleep(300);
         }
         return true;
