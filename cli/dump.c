@@ -33,7 +33,7 @@ static void text_lines(const struct capo_log_frame *f)
 
 static void text_flags(unsigned flags)
 {
-        static const char *const names[] = {"member", "group", "captured", "async", "net"};
+        static const char *const names[] = {"member", "group", "captured", "async", "chosen"};
 
         for (unsigned i = 0; i < N_ELEMENTS(names); i++) {
                 if (flags & 1u << i)
@@ -68,8 +68,12 @@ static void text_site(const struct capo_log_frame *f)
                 puts("    bad");
                 return;
         }
-        printf("    id %u calls %" PRIu64 " host %" PRIu64 " ns gpu %" PRIu64 " ns in %" PRIu64 "\n", s.id, s.count,
+        printf("    id %u calls %" PRIu64 " host %" PRIu64 " ns gpu %" PRIu64 " ns in %" PRIu64, s.id, s.count,
                s.host_ns, s.gpu_ns, s.gpu_count);
+        if (s.chosen)
+                printf(", chosen %" PRIu64 " ns in %" PRIu64, capo_log_site_chosen(f).gpu_ns,
+                       capo_log_site_chosen(f).gpu_count);
+        putchar('\n');
         for (size_t at = 0; at < s.text_size;) {
                 size_t n = strcspn(text + at, "\n");
 

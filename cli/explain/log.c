@@ -112,14 +112,14 @@ static bool settle_size(struct explain *e, const struct capo_job *job)
 static json_t *row_json(const struct capo_job *job, const struct capo_job_row *row, const char *rules)
 {
         enum capo_clock clock = capo_job_row_clock(row);
-        const struct capo_hist *h = &row->time[clock];
+        struct capo_sampled s = capo_job_row_sampled(row);
         char text[512];
 
         return json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm", comm_of(job, row), "algo",
                          capo_algo_name(row->algo_proto >> 4), "proto", capo_proto_name(row->algo_proto & 15),
                          "channels", row->channels, "count", (json_int_t)row->count, "clock", capo_clock_name(clock),
-                         "p50_us", capo_hist_quantile(h, 0.5) / 1e3, "p95_us", capo_hist_quantile(h, 0.95) / 1e3,
-                         "rule", rule_text(rules, row->rule, text, sizeof text));
+                         "p50_us", capo_sampled_quantile(&s, 0.5) / 1e3, "p95_us",
+                         capo_sampled_quantile(&s, 0.95) / 1e3, "rule", rule_text(rules, row->rule, text, sizeof text));
 }
 
 static void print_text(const struct explain *e, const struct capo_job *job, const char *rules)
@@ -135,15 +135,15 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
         for (uint32_t i = 0; t && i < job->n_rows; i++) {
                 const struct capo_job_row *row = &job->rows[i];
                 enum capo_clock clock = capo_job_row_clock(row);
-                const struct capo_hist *h = &row->time[clock];
+                struct capo_sampled s = capo_job_row_sampled(row);
 
                 if (!wanted(e, job, row))
                         continue;
                 unknown |= !row->algo_proto;
                 capo_table_row(t, "%s\t%s\t%s\t%u\t%llu\t%.1f\t%.1f\t%s\t%s", comm_of(job, row),
                                capo_algo_name(row->algo_proto >> 4), capo_proto_name(row->algo_proto & 15),
-                               row->channels, (unsigned long long)row->count, capo_hist_quantile(h, 0.5) / 1e3,
-                               capo_hist_quantile(h, 0.95) / 1e3, capo_clock_name(clock),
+                               row->channels, (unsigned long long)row->count, capo_sampled_quantile(&s, 0.5) / 1e3,
+                               capo_sampled_quantile(&s, 0.95) / 1e3, capo_clock_name(clock),
                                row->rule ? rule_text(rules, row->rule, text, sizeof text) : "NCCL itself");
         }
         capo_table_print(t, stdout, 1, "", "");

@@ -34,23 +34,24 @@ int report_csv(const struct capo_page *r, FILE *out)
                 const struct capo_page_row *row = &r->rows.row[i];
                 const struct capo_job_row *w = &row->row;
                 const struct capo_hist *h = &w->time[row->clock];
+                struct capo_sampled s = capo_job_row_sampled(w);
                 bool timed = row->clock != CAPO_CLOCK_NONE;
 
                 csv_text(out, capo_page_comm(r, w->comm));
                 fprintf(out, ",%d,%s,%llu,%llu", w->comm == CAPO_NO_COMM ? 0 : r->job->comms[w->comm].n_ranks,
                         capo_call_name(w->call), (unsigned long long)w->bytes, (unsigned long long)w->count);
                 csv_number(out, row->share >= 0, row->share);
-                csv_number(out, timed, capo_hist_quantile(h, 0.50) / 1000);
-                csv_number(out, timed, capo_hist_quantile(h, 0.95) / 1000);
-                csv_number(out, timed, capo_hist_quantile(h, 0.99) / 1000);
+                csv_number(out, timed, capo_sampled_quantile(&s, 0.50) / 1000);
+                csv_number(out, timed, capo_sampled_quantile(&s, 0.95) / 1000);
+                csv_number(out, timed, capo_sampled_quantile(&s, 0.99) / 1000);
                 csv_number(out, timed, (double)h->max_ns / 1000);
                 csv_number(out, row->has_bandwidth, row->algbw);
                 csv_number(out, row->has_bandwidth, row->busbw);
                 fprintf(out, ",%s,%s", capo_algo_name(w->algo_proto >> 4), capo_proto_name(w->algo_proto & 15));
                 csv_number(out, w->channels, w->channels);
                 fprintf(out, ",%s", capo_clock_name(row->clock));
-                csv_number(out, timed, capo_hist_mean(h) / 1000);
-                csv_number(out, timed, capo_hist_cov(h));
+                csv_number(out, timed, capo_sampled_mean(&s) / 1000);
+                csv_number(out, timed, capo_sampled_cov(&s));
                 fprintf(out, ",%llu,%llu,%d,%d,%llu\n", (unsigned long long)w->calls, (unsigned long long)h->count,
                         !!(w->flags & CAPO_RECORD_MEMBER), !!(w->flags & CAPO_RECORD_CAPTURED),
                         (unsigned long long)w->failed);

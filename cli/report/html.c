@@ -49,7 +49,7 @@ static void time_by_size(const struct capo_page *r, FILE *out)
                 "time (only how long calls took to return).</p>\n");
         for (uint32_t i = 0; i < n; i++) {
                 const struct capo_page_row *row = &r->rows.row[i];
-                const struct capo_hist *h = &row->row.time[row->clock];
+                struct capo_sampled s = capo_job_row_sampled(&row->row);
                 char *figure = b->figure[i], call[64], size[64], p50[32], all[32], c[32];
                 bool gpu = row->clock == CAPO_CLOCK_EVENT || row->clock == CAPO_CLOCK_KERNEL;
 
@@ -59,11 +59,11 @@ static void time_by_size(const struct capo_page *r, FILE *out)
                         snprintf(figure, sizeof b->figure[i], "not timed by itself");
                 else if (row->has_bandwidth)
                         snprintf(figure, sizeof b->figure[i], "%s, p50 %s us, busbw %s GB/s",
-                                 capo_text_time(row->total_ns, all), capo_text_us(capo_hist_quantile(h, 0.5), p50),
+                                 capo_text_time(row->total_ns, all), capo_text_us(capo_sampled_quantile(&s, 0.5), p50),
                                  capo_text_gbs(row->busbw, c));
                 else
                         snprintf(figure, sizeof b->figure[i], "%s, p50 %s us (%s)", capo_text_time(row->total_ns, all),
-                                 capo_text_us(capo_hist_quantile(h, 0.5), p50), capo_clock_name(row->clock));
+                                 capo_text_us(capo_sampled_quantile(&s, 0.5), p50), capo_clock_name(row->clock));
                 b->bar[i] = (struct capo_svg_bar){b->label[i], figure, gpu ? "g" : "h", row->total_ns};
         }
         if (n)

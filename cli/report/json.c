@@ -31,9 +31,9 @@ static json_t *number_or_null(bool known, double v)
 
 static json_t *us(const struct capo_page_row *row, double q)
 {
-        const struct capo_hist *h = &row->row.time[row->clock];
+        struct capo_sampled s = capo_job_row_sampled(&row->row);
 
-        return number_or_null(row->clock != CAPO_CLOCK_NONE, capo_hist_quantile(h, q) / 1000);
+        return number_or_null(row->clock != CAPO_CLOCK_NONE, capo_sampled_quantile(&s, q) / 1000);
 }
 
 static json_t *name_or_null(const char *name)
@@ -62,6 +62,7 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
 {
         const struct capo_job_row *w = &row->row;
         const struct capo_hist *h = &w->time[row->clock];
+        struct capo_sampled s = capo_job_row_sampled(w);
         bool timed = row->clock != CAPO_CLOCK_NONE;
         json_t *j = json_object();
 
@@ -91,8 +92,9 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
         json_object_set_new(j, "failed", json_integer((json_int_t)w->failed));
         json_object_set_new(j, "in_group", json_boolean(w->flags & CAPO_RECORD_MEMBER));
         json_object_set_new(j, "captured", json_boolean(w->flags & CAPO_RECORD_CAPTURED));
-        json_object_set_new(j, "mean_us", number_or_null(timed, capo_hist_mean(h) / 1000));
-        json_object_set_new(j, "cov", number_or_null(timed, capo_hist_cov(h)));
+        json_object_set_new(j, "mean_us", number_or_null(timed, capo_sampled_mean(&s) / 1000));
+        json_object_set_new(j, "cov", number_or_null(timed, capo_sampled_cov(&s)));
+        json_object_set_new(j, "timed_us", number_or_null(timed, (double)h->sum_ns / 1000));
         json_object_set_new(j, "min_us", number_or_null(timed, (double)h->min_ns / 1000));
         json_object_set_new(j, "host_p50_us",
                             number_or_null(w->time[CAPO_CLOCK_HOST].count,

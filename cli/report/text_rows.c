@@ -29,6 +29,7 @@ static char *size_text(const struct capo_page *r, const struct capo_page_row *ro
 static void row_cells(const struct capo_page *r, const struct capo_page_row *row, struct capo_table *t)
 {
         const struct capo_hist *h = &row->row.time[row->clock];
+        struct capo_sampled s = capo_job_row_sampled(&row->row);
         bool timed = row->clock != CAPO_CLOCK_NONE;
         char text[64], comm[256];
 
@@ -37,9 +38,9 @@ static void row_cells(const struct capo_page *r, const struct capo_page_row *row
         capo_table_cell(t, "%s", size_text(r, row, text, sizeof text));
         capo_table_cell(t, "%s", capo_text_count(row->row.count, text));
         capo_table_cell(t, "%s", row->share >= 0 ? capo_text_percent(row->share, text) : "-");
-        capo_table_cell(t, "%s", timed ? capo_text_us(capo_hist_quantile(h, 0.50), text) : "-");
-        capo_table_cell(t, "%s", timed ? capo_text_us(capo_hist_quantile(h, 0.95), text) : "-");
-        capo_table_cell(t, "%s", timed ? capo_text_us(capo_hist_quantile(h, 0.99), text) : "-");
+        capo_table_cell(t, "%s", timed ? capo_text_us(capo_sampled_quantile(&s, 0.50), text) : "-");
+        capo_table_cell(t, "%s", timed ? capo_text_us(capo_sampled_quantile(&s, 0.95), text) : "-");
+        capo_table_cell(t, "%s", timed ? capo_text_us(capo_sampled_quantile(&s, 0.99), text) : "-");
         capo_table_cell(t, "%s", timed ? capo_text_us((double)h->max_ns, text) : "-");
         capo_table_cell(t, "%s", row->has_bandwidth ? capo_text_gbs(row->algbw, text) : "-");
         capo_table_cell(t, "%s", row->has_bandwidth ? capo_text_gbs(row->busbw, text) : "-");

@@ -7,7 +7,7 @@
 
 #include "core/log/cells.h"
 
-#define CELL_FLAGS (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED)
+#define CELL_FLAGS (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED | CAPO_RECORD_CHOSEN)
 #define CELLS_KEPT 64u /* of the cells, for calls that find the table full */
 
 static struct capo_log_cell cell_key(const struct capo_record *r)
@@ -150,6 +150,10 @@ void capo_cells_count(struct capo_cells *c, const struct capo_record *r)
                 if (gpu) {
                         site->log.gpu_ns += r->gpu_ns;
                         site->log.gpu_count++;
+                        if (r->flags & CAPO_RECORD_CHOSEN) {
+                                site->chosen.gpu_ns += r->gpu_ns;
+                                site->chosen.gpu_count++;
+                        }
                 }
         }
         if (cell)

@@ -97,26 +97,32 @@ static void sites_write(struct capo_describe *d)
         for (uint32_t i = 0; i < n; i++) {
                 struct capo_seg_site *site = capo_area_at(d->seg, CAPO_AREA_SITES, i);
                 struct capo_log_site log;
+                char body[sizeof site->text + sizeof site->chosen];
+                size_t size;
 
                 if (!atomic_load_explicit(&site->ready, memory_order_acquire) ||
                     (site->written == 1 + site->log.count && !d->again))
                         continue;
                 if (!site->text_size) {
-                        unsigned size = 0;
+                        unsigned n_text = 0;
 
                         if (site->py_size && site->py_size <= sizeof site->py) {
                                 memcpy(site->text, site->py, site->py_size);
-                                size = site->py_size;
+                                n_text = site->py_size;
                         }
-                        size += (d->site_text ? d->site_text : plain_text)(site, site->text + size,
-                                                                           (unsigned)sizeof site->text - size);
-                        site->text_size = (uint16_t)size;
+                        n_text += (d->site_text ? d->site_text : plain_text)(site, site->text + n_text,
+                                                                             (unsigned)sizeof site->text - n_text);
+                        site->text_size = (uint16_t)n_text;
                 }
                 log = site->log;
                 log.id = (uint16_t)(i + 1);
                 log.text_size = site->text_size <= sizeof site->text ? site->text_size : 0;
+                log.chosen = site->chosen.gpu_count > 0;
+                size = log.text_size + (log.chosen ? sizeof site->chosen : 0);
+                memcpy(body, site->text, log.text_size);
+                memcpy(body + log.text_size, &site->chosen, sizeof site->chosen);
                 site->written = 1 + log.count;
-                capo_output_frame(d->out, CAPO_FRAME_SITE, &log, sizeof log, site->text, log.text_size);
+                capo_output_frame(d->out, CAPO_FRAME_SITE, &log, sizeof log, body, size);
         }
 }
 

@@ -345,6 +345,17 @@ int capo_log_site(const struct capo_log_frame *f, struct capo_log_site *out, con
         return head_of(f, out, sizeof *out) < 0 || out->text_size > f->size - sizeof *out ? -EBADMSG : 0;
 }
 
+struct capo_log_site_chosen capo_log_site_chosen(const struct capo_log_frame *f)
+{
+        struct capo_log_site_chosen out = {0};
+        struct capo_log_site site;
+        const char *text;
+
+        if (capo_log_site(f, &site, &text) == 0 && site.chosen && f->size - sizeof site - site.text_size >= sizeof out)
+                memcpy(&out, text + site.text_size, sizeof out);
+        return out;
+}
+
 int capo_log_end(const struct capo_log_frame *f, struct capo_log_end *out)
 {
         return head_of(f, out, sizeof *out);

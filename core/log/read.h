@@ -89,6 +89,10 @@ int capo_log_frame_at(struct capo_log *log, uint64_t offset, struct capo_log_fra
  */
 int capo_log_comm(const struct capo_log_frame *f, struct capo_log_comm *out, const char **name);
 int capo_log_site(const struct capo_log_frame *f, struct capo_log_site *out, const char **text);
+
+/** capo_log_site_chosen() - all 0 where the frame of a SITE has none. */
+struct capo_log_site_chosen capo_log_site_chosen(const struct capo_log_frame *f);
+
 int capo_log_end(const struct capo_log_frame *f, struct capo_log_end *out);
 
 /** capo_log_shapes() - Return: the number of shapes at *@out. */

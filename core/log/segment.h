@@ -31,7 +31,7 @@
 #include "core/base/clock.h"
 
 #define CAPO_SEGMENT_MAGIC   "CAPOSEG\n"
-#define CAPO_SEGMENT_VERSION 4 /* layouts never mix: another version is left alone */
+#define CAPO_SEGMENT_VERSION 5 /* layouts never mix: another version is left alone */
 #define CAPO_SEGMENT_DIR     "/dev/shm"
 
 enum capo_area_id {
@@ -81,7 +81,8 @@ static_assert(sizeof(struct capo_seg_comm) == 256, "layout");
 
 #define CAPO_SITE_FRAMES 28
 struct capo_seg_site {
-        struct capo_log_site log;      /* counters are the drain's */
+        struct capo_log_site log; /* counters are the drain's, and those of chosen */
+        struct capo_log_site_chosen chosen;
         _Atomic uint32_t ready;        /* pc and py are whole */
         uint32_t n_pc;                 /* innermost first */
         uint64_t pc[CAPO_SITE_FRAMES]; /* return addresses */
@@ -89,7 +90,7 @@ struct capo_seg_site {
         uint16_t py_size, text_size;   /* Python frames as the thread saw them; the text the drain made of it all */
         char reserved[4];
         char py[720]; /* "file.py:12 function\n" ... */
-        char text[2048 - 40 - 8 - 8 * CAPO_SITE_FRAMES - 16 - 720];
+        char text[2048 - 40 - 16 - 8 - 8 * CAPO_SITE_FRAMES - 16 - 720];
 };
 static_assert(sizeof(struct capo_seg_site) == 2048, "layout");
 

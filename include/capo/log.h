@@ -90,7 +90,7 @@ enum capo_comm_flag {
 
 struct capo_log_site {
         uint16_t id;
-        uint16_t reserved;
+        uint16_t chosen; /* 1: a struct capo_log_site_chosen follows the text (unaligned) */
         uint32_t text_size;
         uint64_t count;   /* calls from here */
         uint64_t host_ns; /* their host time */
@@ -98,6 +98,11 @@ struct capo_log_site {
         uint64_t gpu_count;
 };
 static_assert(sizeof(struct capo_log_site) == 40, "layout");
+
+/* Of gpu_ns and gpu_count, those of calls that stand for themselves (CAPO_RECORD_CHOSEN). */
+struct capo_log_site_chosen {
+        uint64_t gpu_ns, gpu_count;
+};
 
 struct capo_log_shape {
         uint64_t bytes;
@@ -172,7 +177,7 @@ struct capo_log_cell {
         uint8_t clock; /* of the second histogram: EVENT or KERNEL; NONE when there is none */
         int8_t result;
         uint8_t hists; /* bit 0: a host histogram follows; bit 1: then a GPU histogram */
-        uint8_t flags; /* enum capo_record_flag of its calls: MEMBER, GROUP, CAPTURED keep cells apart */
+        uint8_t flags; /* enum capo_record_flag of its calls: MEMBER, GROUP, CAPTURED, CHOSEN keep cells apart */
         uint8_t reserved[3];
 };
 static_assert(sizeof(struct capo_log_cell) == 32, "layout");

@@ -159,7 +159,7 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
                 doubt += (double)r->count * capo_curve_at(curve, (double)r->bytes) / 1e6 *
                          doubt_at(curve, (double)r->bytes);
                 if (capo_job_row_clock(r) >= CAPO_CLOCK_EVENT)
-                        ns += capo_hist_mean(&r->time[capo_job_row_clock(r)]) * (double)r->count;
+                        ns += capo_job_row_total_ns(r) / (double)r->calls * (double)r->count;
         }
         for (uint32_t i = 0; i <= job->n_rows; i++) { /* a size may have several rows, by what ran */
                 const struct capo_job_row *r = i < job->n_rows ? &job->rows[i] : NULL;

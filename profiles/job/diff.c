@@ -19,7 +19,7 @@
 struct side {
         const char *comm;
         uint64_t bytes, count, most, calls; /* calls: over all ranks */
-        struct capo_hist time[CAPO_CLOCKS];
+        struct capo_hist time[CAPO_TIMES];
         double run[CAPO_DIFF_RUNS][CAPO_CLOCKS]; /* p50 in us of each run; 0 not timed */
         uint16_t rule;
         uint8_t call, algo_proto, channels;
@@ -38,10 +38,18 @@ static int by_key(const void *x, const void *y)
 static void free_sides(struct side *v, size_t n)
 {
         for (size_t i = 0; i < n; i++) {
-                for (int c = 0; c < CAPO_CLOCKS; c++)
+                for (int c = 0; c < CAPO_TIMES; c++)
                         capo_hist_finish(&v[i].time[c]);
         }
         free(v);
+}
+
+/* 0: not timed. */
+static double quantile(const struct side *s, int clock, double q)
+{
+        struct capo_sampled sampled = capo_job_times_sampled(s->time, (enum capo_clock)clock, s->calls);
+
+        return capo_sampled_quantile(&sampled, q);
 }
 
 /* The rows of one run put together by key, sorted. NULL: no memory. */
@@ -74,7 +82,7 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
                         v[k - 1].channels = r->channels;
                         v[k - 1].rule = r->rule;
                 }
-                for (int c = 0; c < CAPO_CLOCKS; c++)
+                for (int c = 0; c < CAPO_TIMES; c++)
                         full |= r->time[c].count && capo_hist_merge(&v[k - 1].time[c], &r->time[c]) < 0;
         }
         if (!v || full) {
@@ -84,7 +92,7 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
         }
         for (size_t i = 0; i < used; i++) {
                 for (int c = 0; c < CAPO_CLOCKS; c++)
-                        v[i].run[run][c] = v[i].time[c].count ? capo_hist_quantile(&v[i].time[c], 0.5) / 1e3 : 0;
+                        v[i].run[run][c] = quantile(&v[i], c, 0.5) / 1e3;
         }
         qsort(v, used, sizeof *v, by_key);
         *n = used;
@@ -119,8 +127,9 @@ static struct side *gather(struct capo_job *const *jobs, size_t n_jobs, size_t *
                         both[w] = all[i++];
                         both[w].count += one[k].count;
                         both[w].calls += one[k].calls;
-                        for (int t = 0; t < CAPO_CLOCKS; t++) {
-                                both[w].run[j][t] = one[k].run[j][t];
+                        for (int t = 0; t < CAPO_TIMES; t++) {
+                                if (t < CAPO_CLOCKS)
+                                        both[w].run[j][t] = one[k].run[j][t];
                                 capo_hist_merge(&both[w].time[t], &one[k].time[t]);
                                 capo_hist_finish(&one[k].time[t]);
                         }
@@ -144,8 +153,8 @@ static double log_se(const struct side *s, int clock)
 {
         const struct capo_hist *h = &s->time[clock];
         double drawn = (double)h->count * (double)s->count / (double)(s->calls ? s->calls : s->count);
-        double half = 0.98 / sqrt(fmax(drawn, 1)), p50 = capo_hist_quantile(h, 0.5);
-        double lo = capo_hist_quantile(h, fmax(0, 0.5 - half)), hi = capo_hist_quantile(h, fmin(1, 0.5 + half));
+        double half = 0.98 / sqrt(fmax(drawn, 1)), p50 = quantile(s, clock, 0.5);
+        double lo = quantile(s, clock, fmax(0, 0.5 - half)), hi = quantile(s, clock, fmin(1, 0.5 + half));
 
         if (!(p50 > 0) || !(lo > 0))
                 return INFINITY;

@@ -31,9 +31,10 @@ static uint64_t usual_ns(const struct capo_job *job, uint32_t comm, const struct
 
                 if (row->comm != comm || row->call != r->call || row->bytes != r->bytes)
                         continue;
-                for (unsigned c = CAPO_CLOCK_EVENT; c <= CAPO_CLOCK_KERNEL; c++) {
-                        if (row->time[c].count)
-                                usual = capo_hist_quantile(&row->time[c], 0.5);
+                if (capo_job_row_clock(row) >= CAPO_CLOCK_EVENT) {
+                        struct capo_sampled s = capo_job_row_sampled(row);
+
+                        usual = capo_sampled_quantile(&s, 0.5);
                 }
         }
         return (uint64_t)usual;

@@ -97,16 +97,28 @@ int capo_hist_merge(struct capo_hist *h, const struct capo_hist *from)
         return 0;
 }
 
+/* What bucket @b of @h counts. */
+static double counted(const struct capo_hist *h, unsigned b)
+{
+        return b >= h->first && b - h->first < h->n ? (double)h->bucket[b - h->first] : 0;
+}
+
 double capo_hist_quantile(const struct capo_hist *h, double q)
 {
-        double target = q * (double)h->count, before = 0, value = (double)h->max_ns;
+        return capo_hist_quantile_of(h, &(struct capo_hist){0}, 1, q);
+}
+
+double capo_hist_quantile_of(const struct capo_hist *h, const struct capo_hist *once, double weight, double q)
+{
+        double in_all = (double)once->count + weight * (double)(h->count - once->count), target = q * in_all;
+        double before = 0, value = (double)h->max_ns;
 
         if (!h->count)
                 return 0;
         for (unsigned i = 0; i < h->n; i++) {
-                double here = (double)h->bucket[i];
+                double alone = counted(once, h->first + i), here = alone + weight * ((double)h->bucket[i] - alone);
 
-                if (here && before + here >= target) {
+                if (here > 0 && before + here >= target) {
                         double floor_ns = (double)capo_hist_floor(h->first + i);
                         double width = (double)capo_hist_floor(h->first + i + 1) - floor_ns;
 

@@ -33,6 +33,9 @@ int capo_hist_merge(struct capo_hist *h, const struct capo_hist *from);
 /** capo_hist_quantile() - ns below which a share @q (0..1) of the values lies, within [min, max]; 0 when empty. */
 double capo_hist_quantile(const struct capo_hist *h, double q);
 
+/** capo_hist_quantile_of() - the same where each value of @h but those that @once has as well stands for @weight (> 0). */
+double capo_hist_quantile_of(const struct capo_hist *h, const struct capo_hist *once, double weight, double q);
+
 /** capo_hist_mean(), capo_hist_cov() - ns; standard deviation over mean. 0 when empty. */
 double capo_hist_mean(const struct capo_hist *h);
 double capo_hist_cov(const struct capo_hist *h);

@@ -52,7 +52,7 @@ void capo_job_free(struct capo_job *job)
                         capo_meet_free(job->scratch->meets[i]);
         }
         for (uint32_t i = 0; i < job->n_rows; i++) {
-                for (unsigned c = 0; c < CAPO_CLOCKS; c++)
+                for (unsigned c = 0; c < CAPO_TIMES; c++)
                         capo_hist_finish(&job->rows[i].time[c]);
         }
         for (uint32_t i = 0; i < job->n_sites; i++)
@@ -114,9 +114,24 @@ enum capo_clock capo_job_row_clock(const struct capo_job_row *row)
         return CAPO_CLOCK_NONE;
 }
 
+struct capo_sampled capo_job_times_sampled(const struct capo_hist *time, enum capo_clock clock, uint64_t calls)
+{
+        return (struct capo_sampled){
+                .timed = &time[clock],
+                .chosen = &time[clock == CAPO_CLOCK_EVENT ? CAPO_TIMES_CHOSEN : CAPO_CLOCK_NONE /* empty */],
+                .calls = calls};
+}
+
+struct capo_sampled capo_job_row_sampled(const struct capo_job_row *row)
+{
+        return capo_job_times_sampled(row->time, capo_job_row_clock(row), row->calls);
+}
+
 double capo_job_row_total_ns(const struct capo_job_row *row)
 {
-        return capo_hist_mean(&row->time[capo_job_row_clock(row)]) * (double)row->calls;
+        struct capo_sampled s = capo_job_row_sampled(row);
+
+        return capo_sampled_mean(&s) * (double)row->calls;
 }
 
 bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_row *row, double *algbw, double *busbw)
@@ -124,13 +139,14 @@ bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_ro
         enum capo_clock clock = capo_job_row_clock(row);
         enum capo_call_kind kind = capo_call_kind(row->call);
         int32_t n_ranks = row->comm != CAPO_NO_COMM ? job->comms[row->comm].n_ranks : -1;
+        struct capo_sampled s = capo_job_row_sampled(row);
         double ns;
 
         *algbw = *busbw = 0;
         if ((clock != CAPO_CLOCK_EVENT && clock != CAPO_CLOCK_KERNEL) || !row->bytes || n_ranks < 1 ||
             kind == CAPO_KIND_GROUP || kind == CAPO_KIND_OTHER)
                 return false;
-        ns = capo_hist_quantile(&row->time[clock], 0.5);
+        ns = capo_sampled_quantile(&s, 0.5);
         if (ns <= 0)
                 return false;
         *algbw = (double)row->bytes / ns; /* bytes per ns are GB/s */
@@ -143,7 +159,7 @@ int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from)
         to->calls += from->calls;
         to->count += from->count;
         to->failed += from->failed;
-        for (unsigned c = 0; c < CAPO_CLOCKS; c++) {
+        for (unsigned c = 0; c < CAPO_TIMES; c++) {
                 if (capo_hist_merge(&to->time[c], &from->time[c]) < 0)
                         return -ENOMEM;
         }

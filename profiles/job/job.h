@@ -12,7 +12,7 @@
 #include "capo/record.h"
 #include "core/log/info.h"
 #include "core/log/read.h"
-#include "profiles/job/hist.h"
+#include "profiles/job/sampled.h"
 
 #define CAPO_NO_COMM UINT32_MAX
 
@@ -93,7 +93,8 @@ enum capo_skew_missing {
 struct capo_skew {
         uint32_t n_calls;      /* calls compared: those found on all ranks that left a log */
         uint32_t n_host;       /* of them, by the host's start beside others by GPU times (see skew.h) */
-        uint32_t n_long;       /* of them, those looked at for the silence before them: they stand for themselves */
+        uint32_t n_own;        /* of them, those that stand for themselves: looked at for the silence before them, or
+                                  timed for what they are */
         uint32_t mismatched;   /* calls whose kind or size differed between ranks: not compared */
         uint32_t mismatch_seq; /* the first of them, 0 none */
         enum capo_skew_from from;
@@ -125,6 +126,9 @@ struct capo_job_comm {
         enum capo_skew_missing no_skew;
 };
 
+/* Times that a row has: by enum capo_clock, and of those by events the ones that stand for themselves (sampled.h). */
+enum { CAPO_TIMES_CHOSEN = CAPO_CLOCKS, CAPO_TIMES };
+
 struct capo_job_row {
         uint32_t comm; /* index in job->comms, CAPO_NO_COMM */
         uint64_t bytes;
@@ -133,8 +137,8 @@ struct capo_job_row {
         uint64_t failed; /* of calls: those that returned an error */
         uint16_t rule;   /* capo_record.rule */
         uint8_t call, algo_proto, channels;
-        uint8_t flags;                      /* MEMBER, GROUP, CAPTURED of enum capo_record_flag */
-        struct capo_hist time[CAPO_CLOCKS]; /* HOST: of every call; EVENT, KERNEL: of those timed so. NONE is empty. */
+        uint8_t flags;                     /* MEMBER, GROUP, CAPTURED of enum capo_record_flag */
+        struct capo_hist time[CAPO_TIMES]; /* HOST: of every call; EVENT, KERNEL: of those timed so. NONE is empty. */
         /* used while logs are added */
         uint64_t hash_, tally_, tally_of_;
 };
@@ -150,6 +154,7 @@ struct capo_job_failure {
 struct capo_job_site {
         char *text; /* innermost frame first, one per line */
         uint64_t count, host_ns, gpu_ns, gpu_count;
+        struct capo_log_site_chosen chosen; /* of the last two: of calls that stand for themselves */
         uint64_t hash_;
 };
 
@@ -203,8 +208,14 @@ uint64_t capo_job_duration_ns(const struct capo_job *job);
 /** capo_job_row_clock() - the best clock that timed calls of the row: KERNEL, EVENT, HOST, else NONE. */
 enum capo_clock capo_job_row_clock(const struct capo_job_row *row);
 
+/** capo_job_times_sampled() - @time (CAPO_TIMES of them) by @clock, of @calls calls. Refers to @time. */
+struct capo_sampled capo_job_times_sampled(const struct capo_hist *time, enum capo_clock clock, uint64_t calls);
+
+/** capo_job_row_sampled() - the same of a row by its best clock. */
+struct capo_sampled capo_job_row_sampled(const struct capo_job_row *row);
+
 /** capo_job_row_total_ns() - time of all calls of the row over all ranks by its best clock; calls that this clock did
- * not see are taken to last as long as the mean of those it saw. */
+ * not see are taken to last as long as the mean of those it drew. */
 double capo_job_row_total_ns(const struct capo_job_row *row);
 
 /**

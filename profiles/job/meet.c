@@ -74,10 +74,11 @@ static void thin(struct capo_meet *m)
         }
 }
 
-static void set_gpu(struct capo_meet_arrival *a, const struct capo_record *r)
+static void set_gpu(struct capo_meet *m, int64_t handle, const struct capo_record *r)
 {
         if (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL)
-                a->gpu_ns = r->gpu_ns;
+                m->arrivals[handle].gpu_ns = r->gpu_ns;
+        m->rows[handle / m->n_ranks].chosen |= !!(r->flags & CAPO_RECORD_CHOSEN);
 }
 
 /* Into @slot's row, which is made when it is empty: there is room for it. */
@@ -101,9 +102,9 @@ static int64_t add(struct capo_meet *m, uint32_t *slot, uint32_t rank, const str
         if (row->call != r->call || row->bytes != r->bytes)
                 row->mismatch = true;
         *a = (struct capo_meet_arrival){.begin = r->t_begin};
-        set_gpu(a, r);
+        set_gpu(m, a - m->arrivals, r);
         row->n_seen++;
-        return (int64_t)(*slot - 1) * m->n_ranks + rank;
+        return a - m->arrivals;
 }
 
 int64_t capo_meet_add(struct capo_meet *m, uint32_t rank, const struct capo_record *r)
@@ -172,7 +173,7 @@ void capo_meet_set_gpu(struct capo_meet *m, int64_t handle, uint32_t seq, const 
 {
         if (handle < 0 || handle / m->n_ranks >= m->n_rows || m->rows[handle / m->n_ranks].seq != seq)
                 return; /* thinned away in between */
-        set_gpu(&m->arrivals[handle], group);
+        set_gpu(m, handle, group);
 }
 
 bool capo_meet_is_barrier(const struct capo_meet_row *row)

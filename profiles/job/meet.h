@@ -31,6 +31,7 @@ struct capo_meet_row {
         uint32_t n_seen;
         uint8_t call;
         bool mismatch; /* its kind or size differs between ranks */
+        bool chosen;   /* timed for what it is: among those with GPU times it stands for itself (CAPO_RECORD_CHOSEN) */
         bool extra;    /* not of the hashed sample: it is here for the silence before it */
 };
 

@@ -174,7 +174,8 @@ static void disturbed(struct capo_page *r)
         for (uint32_t i = 0; i < r->judged.n; i++) {
                 const struct capo_page_row *row = &r->judged.row[i];
                 const struct capo_hist *h = &row->row.time[row->clock];
-                double p50 = capo_hist_quantile(h, 0.5), p99 = capo_hist_quantile(h, 0.99);
+                struct capo_sampled s = capo_job_row_sampled(&row->row);
+                double p50 = capo_sampled_quantile(&s, 0.5), p99 = capo_sampled_quantile(&s, 0.99);
                 char call[64], size[64], a[32], b[32];
 
                 if (row->share < DISTURBED_OF || !row->has_bandwidth || h->count < DISTURBED_FROM ||

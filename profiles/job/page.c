@@ -10,7 +10,7 @@
 static void finish_rows(struct capo_page_rows *rows)
 {
         for (uint32_t i = 0; i < rows->n; i++) {
-                for (unsigned c = 0; c < CAPO_CLOCKS; c++)
+                for (unsigned c = 0; c < CAPO_TIMES; c++)
                         capo_hist_finish(&rows->row[i].row.time[c]);
         }
         free(rows->row);

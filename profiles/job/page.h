@@ -21,7 +21,7 @@ struct capo_page_row {
         double algbw, busbw; /* GB/s; of sizes put together: all bytes over all time of the calls timed */
         double ceiling;      /* busbw in GB/s that the links allow; 0 not known */
         double reached;      /* busbw over it; < 0 not known */
-        double timed_bytes[CAPO_CLOCKS];
+        double timed_bytes[CAPO_TIMES];
 };
 
 struct capo_page_rows {

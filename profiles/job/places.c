@@ -63,12 +63,20 @@ static int by_time(const void *a, const void *b)
         return CAPO_ORDER(y->time, x->time) ?: CAPO_ORDER(y->calls, x->calls) ?: strcmp(x->line, y->line);
 }
 
-/* As with rows: calls that the GPU clock did not see last as long as the mean of those it saw. */
+/* As with rows (sampled.h): calls that the GPU clock did not see last as long as the mean of those it drew; where it drew
+ * none, of all that it saw. */
 static double site_time(const struct capo_page *r, const struct capo_job_site *site)
 {
+        struct capo_log_site_chosen once = site->chosen;
+
         if (!r->places_by_gpu)
                 return (double)site->host_ns;
-        return site->gpu_count ? (double)site->gpu_ns / (double)site->gpu_count * (double)site->count : 0;
+        if (!site->gpu_count)
+                return 0;
+        if (site->gpu_count <= once.gpu_count)
+                once = (struct capo_log_site_chosen){0};
+        return (double)once.gpu_ns + (double)(site->gpu_ns - once.gpu_ns) / (double)(site->gpu_count - once.gpu_count) *
+                                             (double)(site->count - once.gpu_count);
 }
 
 static int judge_sites(struct capo_page *r)

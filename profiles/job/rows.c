@@ -10,7 +10,6 @@
 #include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/job/judge.h"
-#include "profiles/job/spread.h"
 
 static bool wanted(const struct capo_page *r, const struct capo_job_row *row)
 {
@@ -116,7 +115,7 @@ static int add_row(struct gathering *g, const struct place *place)
                 to->row.calls = to->row.count = to->row.failed = 0;
         }
         to->bytes_max = row->bytes > to->bytes_max ? row->bytes : to->bytes_max;
-        for (unsigned c = 0; c < CAPO_CLOCKS; c++)
+        for (unsigned c = 0; c < CAPO_TIMES; c++)
                 to->timed_bytes[c] += (double)row->bytes * (double)row->time[c].count;
         return capo_job_row_merge(&to->row, row);
 }
@@ -132,29 +131,18 @@ static void rate_row(const struct capo_page *r, struct capo_page_row *row)
         row->total_ns = capo_job_row_total_ns(&row->row);
         row->has_bandwidth = capo_job_row_bandwidth(r->job, &row->row, &row->algbw, &row->busbw);
         if (row->has_bandwidth && row->row.bytes != row->bytes_max) {
+                const struct capo_hist *timed = &row->row.time[row->clock], *once = &row->row.time[CAPO_TIMES_CHOSEN];
+                bool drawn = row->clock == CAPO_CLOCK_EVENT && timed->count > once->count;
                 double factor = row->busbw / row->algbw;
 
-                row->algbw = row->timed_bytes[row->clock] / (double)row->row.time[row->clock].sum_ns;
+                row->algbw = drawn ? (row->timed_bytes[row->clock] - row->timed_bytes[CAPO_TIMES_CHOSEN]) /
+                                             (double)(timed->sum_ns - once->sum_ns)
+                                   : row->timed_bytes[row->clock] / (double)timed->sum_ns;
                 row->busbw = row->algbw * factor;
         }
         row->ceiling =
                 r->ceiling && row->row.comm != CAPO_NO_COMM ? r->ceiling[row->row.comm].busbw_gbs[row->row.call] : 0;
         row->reached = row->has_bandwidth && row->ceiling > 0 ? row->busbw / row->ceiling : -1;
-}
-
-/* Half of the 95 % interval of a row's total: what was drawn are calls of all ranks together (each times the same ones), so
- * as many as that are known, however many ranks they have. Of one call nothing is known but that. */
-static double doubt_ns(const struct capo_page_row *row)
-{
-        const struct capo_hist *h = &row->row.time[row->clock];
-        double calls = (double)row->row.calls, part = calls > 0 ? (double)h->count / calls : 1;
-        double drawn = part * (double)row->row.count;
-
-        if (part >= 1)
-                return 0;
-        if (drawn < 2)
-                return row->total_ns;
-        return row->total_ns * capo_hist_cov(h) * capo_quantile_t(0.05, drawn - 1) * sqrt((1 - part) / drawn);
 }
 
 /* The numbers of each row, and their shares: of GPU time where the job has any, else of host time. */
@@ -189,9 +177,11 @@ static void rate_job(struct capo_page *r)
                 const struct capo_page_row *row = &r->judged.row[i];
                 bool of_all = row->row.call == CAPO_CALL_GROUP && row->row.comm == CAPO_NO_COMM;
                 double times = !on_gpu(row->clock) ? 0 : of_all ? gpus / r->job->n_processes : 1;
+                struct capo_sampled s = capo_job_row_sampled(&row->row);
+                double doubt = times * capo_sampled_doubt(&s, row->row.count);
 
                 ns += times * row->total_ns;
-                sq += times * doubt_ns(row) * times * doubt_ns(row);
+                sq += doubt * doubt;
         }
         r->gpu_share = r->gpu && there_was > 0 ? ns / there_was : -1;
         if (sq > 0 &&
@@ -203,13 +193,14 @@ static void rate_job(struct capo_page *r)
 static double sort_value(const struct capo_page_row *row, enum capo_page_sort key)
 {
         const struct capo_hist *h = &row->row.time[row->clock];
+        struct capo_sampled s = capo_job_row_sampled(&row->row);
 
         switch (key) {
         case CAPO_SORT_COUNT: return (double)row->row.count;
         case CAPO_SORT_SIZE: return (double)row->row.bytes;
-        case CAPO_SORT_P50: return capo_hist_quantile(h, 0.5);
-        case CAPO_SORT_P95: return capo_hist_quantile(h, 0.95);
-        case CAPO_SORT_P99: return capo_hist_quantile(h, 0.99);
+        case CAPO_SORT_P50: return capo_sampled_quantile(&s, 0.5);
+        case CAPO_SORT_P95: return capo_sampled_quantile(&s, 0.95);
+        case CAPO_SORT_P99: return capo_sampled_quantile(&s, 0.99);
         case CAPO_SORT_MAX: return (double)h->max_ns;
         case CAPO_SORT_ALGBW: return row->has_bandwidth ? row->algbw : -1;
         case CAPO_SORT_BUSBW: return row->has_bandwidth ? row->busbw : -1;

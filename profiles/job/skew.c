@@ -197,8 +197,9 @@ static double when_last(const struct capo_job_comm *c, const struct capo_skew *s
 }
 
 /*
- * The waiting that each rank caused, for the whole job. Calls behind a long silence stand for themselves; the others are
- * an even sample of all others, so their mean stands for those, with the interval of a mean of a finite population.
+ * The waiting that each rank caused, for the whole job. Calls behind a long silence and those timed for what they are (the
+ * first of a kind is like no other) stand for themselves; the others are an even sample of all others, so their mean
+ * stands for those, with the interval of a mean of a finite population.
  */
 static void charge(const struct capo_job_comm *c, struct capo_skew *skew, const struct laid *l,
                    const struct capo_meet *m)
@@ -208,16 +209,16 @@ static void charge(const struct capo_job_comm *c, struct capo_skew *skew, const 
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 uint32_t last = l->last[i];
 
-                if (capo_meet_is_long(m, l->row[i]->seq)) {
+                if ((skew->from != CAPO_SKEW_HOST_START && l->row[i]->chosen) || capo_meet_is_long(m, l->row[i]->seq)) {
                         own[last] += l->waited[i];
-                        skew->n_long++;
+                        skew->n_own++;
                 } else {
                         sum[last] += l->waited[i];
                         sq[last] += l->waited[i] * l->waited[i];
                 }
         }
-        n = l->n_rows - skew->n_long;
-        all = c->n_calls > l->n_rows ? (double)(c->n_calls - skew->n_long) : n;
+        n = l->n_rows - skew->n_own;
+        all = c->n_calls > l->n_rows ? (double)(c->n_calls - skew->n_own) : n;
         for (uint32_t k = 0; k < l->n; k++) {
                 struct capo_skew_rank *rank = &skew->ranks[k];
 

@@ -36,6 +36,9 @@ static int add_cell(struct capo_job *job, const struct capo_log_cell *c, const s
                 return -ENOMEM;
         if (!row || capo_hist_add_view(&row->time[CAPO_CLOCK_HOST], host) < 0)
                 return -ENOMEM;
+        if (c->flags & CAPO_RECORD_CHOSEN && c->clock == CAPO_CLOCK_EVENT &&
+            capo_hist_add_view(&row->time[CAPO_TIMES_CHOSEN], gpu) < 0)
+                return -ENOMEM;
         if (c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL)
                 return capo_hist_add_view(&row->time[c->clock], gpu);
         return 0;
@@ -87,7 +90,7 @@ int job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_p
 
         for (uint32_t id = 0; r == 0 && id < at->n; id++) {
                 if (at->at[id] && capo_log_frame_at(log, at->at[id], &f) == 0 && capo_log_site(&f, &s, &text) == 0)
-                        r = job_add_site(job, &s, text);
+                        r = job_add_site(job, &s, capo_log_site_chosen(&f), text);
         }
         return r;
 }

@@ -36,7 +36,8 @@ struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *k
 int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call, int8_t result, uint64_t calls);
 
 /** job_add_site() - calls of one call site, to the job's site of the same @text. Return: 0, -ENOMEM. */
-int job_add_site(struct capo_job *job, const struct capo_log_site *s, const char *text);
+int job_add_site(struct capo_job *job, const struct capo_log_site *s, struct capo_log_site_chosen chosen,
+                 const char *text);
 
 /* CELLs and SITEs replace their earlier selves: where the last frame of each id is. */
 struct job_places {

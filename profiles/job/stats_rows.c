@@ -93,7 +93,8 @@ struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *k
         return row;
 }
 
-int job_add_site(struct capo_job *job, const struct capo_log_site *s, const char *text)
+int job_add_site(struct capo_job *job, const struct capo_log_site *s, struct capo_log_site_chosen chosen,
+                 const char *text)
 {
         struct job_index *ix = &job->scratch->sites;
         uint64_t hash = text_hash(text, s->text_size);
@@ -123,6 +124,8 @@ int job_add_site(struct capo_job *job, const struct capo_log_site *s, const char
         site->host_ns += s->host_ns;
         site->gpu_ns += s->gpu_ns;
         site->gpu_count += s->gpu_count;
+        site->chosen.gpu_ns += chosen.gpu_ns;
+        site->chosen.gpu_count += chosen.gpu_count;
         return 0;
 }
 

@@ -14,7 +14,7 @@
 struct traced {
         struct capo_log_cell key; /* count, result and clock are not part of it */
         uint64_t count, failed;
-        struct capo_hist time[CAPO_CLOCKS];
+        struct capo_hist time[CAPO_TIMES];
 };
 
 struct tracing {
@@ -46,11 +46,15 @@ static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_
         return ++t->n_cells;
 }
 
-static int count_call(struct traced *cell, uint64_t host_ns, uint64_t gpu_ns, uint8_t clock, int8_t result)
+static int count_call(struct traced *cell, uint64_t host_ns, uint64_t gpu_ns, uint8_t clock, uint8_t flags,
+                      int8_t result)
 {
         cell->count++;
         cell->failed += job_failed(result);
         if (clock != CAPO_CLOCK_NONE && capo_hist_add(&cell->time[CAPO_CLOCK_HOST], host_ns, 1) < 0)
+                return -ENOMEM;
+        if (clock == CAPO_CLOCK_EVENT && flags & CAPO_RECORD_CHOSEN &&
+            capo_hist_add(&cell->time[CAPO_TIMES_CHOSEN], gpu_ns, 1) < 0)
                 return -ENOMEM;
         if (clock == CAPO_CLOCK_EVENT || clock == CAPO_CLOCK_KERNEL)
                 return capo_hist_add(&cell->time[clock], gpu_ns, 1);
@@ -84,7 +88,7 @@ static int trace_block(struct tracing *t, const struct capo_log_frame *f)
 
                 if (t->cell_of[c.shape[i]])
                         r = count_call(&t->cells[t->cell_of[c.shape[i]] - 1], c.host_ns[i], c.gpu_ns ? c.gpu_ns[i] : 0,
-                                       s->clock, s->result);
+                                       s->clock, s->flags, s->result);
         }
         return r;
 }
@@ -98,7 +102,7 @@ static int trace_wide(struct tracing *t, const struct capo_log_frame *f)
                 uint32_t cell = cell_of(t, w.comm, w.rule, w.bytes, w.call, w.algo_proto, w.channels, w.flags);
 
                 r = cell ? count_call(&t->cells[cell - 1], w.t_end > w.t_begin ? w.t_end - w.t_begin : 0, w.gpu_ns,
-                                      w.clock, w.result)
+                                      w.clock, w.flags, w.result)
                          : -ENOMEM;
         }
         return r;
@@ -129,7 +133,7 @@ static int hand_over(struct tracing *t, struct capo_job *job, uint32_t process, 
                 if (!key.calls)
                         continue;
                 row = job_add_to_row(job, &key, (uint64_t)process << 16 | c->comm);
-                for (unsigned k = 0; k < CAPO_CLOCKS; k++) {
+                for (unsigned k = 0; k < CAPO_TIMES; k++) {
                         if (!row || capo_hist_merge(&row->time[k], &t->cells[i].time[k]) < 0)
                                 return -ENOMEM;
                 }
@@ -156,7 +160,7 @@ int job_add_traced_cells(struct capo_job *job, const char *path, uint32_t proces
         if (r == 0)
                 r = hand_over(&t, job, process, comms);
         for (uint32_t i = 0; i < t.n_cells; i++) {
-                for (unsigned k = 0; k < CAPO_CLOCKS; k++)
+                for (unsigned k = 0; k < CAPO_TIMES; k++)
                         capo_hist_finish(&t.cells[i].time[k]);
         }
         free(t.cells);

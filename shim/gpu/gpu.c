@@ -75,6 +75,7 @@ static const struct {
 /* The events of slot i; made once, for one context. */
 static struct {
         void *context, *begin, *end;
+        bool chosen; /* the call is timed for what it is (CAPO_RECORD_CHOSEN) */
 } events[SLOTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool looked_for_good; /* found, or timing is off */
@@ -248,25 +249,38 @@ static uint32_t next_wait(struct capo_comm *comm)
 }
 
 /*
- * Beside those: every call that is so large that two events beside it are nothing, and the second call of each kind and
- * size, so that what a short job spends its time on is not left without any. Not the first, which NCCL's preparations are
- * in: one more among few would spoil their mean. The same on all ranks, again: they make the same calls of a communicator.
+ * Beside those: the first call of each kind and size, which NCCL's preparations are in, and the second, which is like all
+ * that follow: so what a short job spends its time on is not left without any. They stand for themselves and for no
+ * other, and their records say so. The same on all ranks, again: they make the same calls of a communicator.
  */
-static bool on_purpose(struct capo_comm *comm, unsigned call, uint64_t bytes)
+static bool is_chosen(struct capo_comm *comm, unsigned call, uint64_t bytes)
 {
-        enum { LARGE = 256 << 20 };
         uint64_t hash = (bytes * 64 + call + 1) * 0x9e3779b97f4a7c15u;
         uint32_t *seen = &comm->gpu_shapes[hash >> 58], is = (uint32_t)(hash >> 20) | 3;
 
-        if (bytes >= LARGE)
-                return true;
-        if (!*seen) {
-                *seen = is - 1;
+        if (*seen && *seen != is - 1)
                 return false;
+        *seen = *seen ? is : is - 1;
+        return sample > 1;
+}
+
+/* So large that two events beside it are nothing: all of them are timed. */
+static bool is_large(uint64_t bytes)
+{
+        return bytes >= 256 << 20;
+}
+
+/* Is it the turn of this call? Every call takes part in the draw, whatever else it is timed for. */
+static bool is_drawn(struct capo_comm *comm)
+{
+        if (!comm->gpu_wait) { /* where one comes in between two that are timed: nearer to the next than they are apart */
+                uint32_t a = next_wait(comm), b = next_wait(comm);
+
+                comm->gpu_wait = a < b ? a : b;
         }
-        if (*seen != is - 1)
+        if (--comm->gpu_wait)
                 return false;
-        *seen = is;
+        comm->gpu_wait = next_wait(comm);
         return true;
 }
 
@@ -275,7 +289,7 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
         struct capo_gpu_call call = {.slot = -1};
         int status = 0, device = -1, saved = errno;
         void *context = NULL;
-        bool purpose;
+        bool drawn, chosen;
         cu_result r;
         int32_t i;
 
@@ -284,12 +298,9 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
                 call.captured = r == CU_OK || r == CU_CAPTURE_IMPLICIT;
                 goto out;
         }
-        purpose = on_purpose(comm, id, bytes);
-        if (--comm->gpu_wait && !purpose)
-                goto out;
-        if (!comm->gpu_wait)
-                comm->gpu_wait = next_wait(comm);
-        if (comm->pending)
+        chosen = is_chosen(comm, id, bytes);
+        drawn = is_drawn(comm);
+        if (comm->pending || (!chosen && !drawn && !is_large(bytes)))
                 goto out;
         if ((uintptr_t)stream <= 2) {
                 if (cu.CtxGetCurrent(&context) != CU_OK || !context || cu.CtxGetDevice(&device) != CU_OK ||
@@ -304,6 +315,7 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
         } else if (cu.EventRecord(events[i].begin, stream) != CU_OK) {
                 atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_FREE, memory_order_release);
         } else {
+                events[i].chosen = chosen;
                 call.slot = i;
         }
 out:
@@ -318,6 +330,7 @@ void capo_gpu_end(struct capo_tls *t, int32_t slot_number, void *stream, struct 
 
         if (r.result == ncclSuccess && cu.EventRecord(events[slot_number].end, stream) == CU_OK) {
                 slot->record = r;
+                slot->record.flags |= events[slot_number].chosen ? CAPO_RECORD_CHOSEN : 0;
                 slot->thread = t->thread;
                 atomic_store_explicit(&slot->state, CAPO_SLOT_ARMED, memory_order_release);
         } else {

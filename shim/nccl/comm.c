@@ -175,7 +175,6 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
                 .pending = in_progress,
                 .begun = begun,
                 .id = capo_comm_new_id(),
-                .gpu_wait = 1,
         };
         if (in_progress)
                 atomic_fetch_add(&capo_comms_pending, 1);

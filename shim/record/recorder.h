@@ -39,9 +39,9 @@ struct capo_comm {
         uint64_t uid;
         uint32_t seq, p2p_seq; /* of the last call; NCCL forbids concurrent calls on one communicator */
         uint32_t n_ranks;
-        uint32_t gpu_wait;       /* calls until the next one timed on the GPU */
+        uint32_t gpu_wait;       /* calls until the next one drawn to be timed on the GPU; 0 not drawn yet */
         uint32_t gpu_turn;       /* state of the generator of those distances */
-        uint32_t gpu_shapes[64]; /* what it was called with: a hash of call and size, its last bit: timed on purpose */
+        uint32_t gpu_shapes[64]; /* what it was called with: a hash of call and size, its last bit: more than once */
         uint16_t id;
         _Atomic bool pending; /* non-blocking and not known to be ready */
         int rank, device;

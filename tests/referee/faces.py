@@ -142,7 +142,7 @@ def trace(job):
     for key, n in said.items():
         assert made[key] == n if job.traced else made[key] <= n, f"{key}: {made[key]} calls in the trace, {n} on the page"
     for key, spans in timed.items():
-        n, total = sum(r["timed"] for r in known[key]), sum(r["timed"] * r["mean_us"] for r in known[key])
+        n, total = sum(r["timed"] for r in known[key]), sum(r["timed_us"] for r in known[key])
         assert len(spans) == n if job.traced else len(spans) <= n, f"{key}: {len(spans)} times on the GPU in the trace, {n} on the page"
         assert max(spans) <= max(r["max_us"] for r in known[key]) * 1.00001 + 0.001, f"{key}: longest {max(spans)} in the trace, {known[key]}"
         if job.traced:

@@ -41,6 +41,7 @@ SCENARIOS = {
     "summaries": planted([], MIXED),
     "late": planted([], LATE),
     "late-all": planted(ALL, LATE),
+    "first": planted([], "late:2:400 allreduce:8K:1 allgather:64K:1 late:-1:0 allreduce:8K:60 allgather:64K:60"),
     "frozen": planted(["--trace", "all"], "allreduce:8K:1500 stop:1:3000 allreduce:8K:1500"),
     "killed": planted([], "allreduce:8K:50 kill:2 allreduce:8K:50"),
     "left": planted([], "allreduce:8K:50 exit:3 allreduce:8K:50"),
@@ -171,6 +172,21 @@ def check_times(job):
     low, high = (share - 2 * pm) * there_was, (share + 2 * pm) * there_was
     assert low <= truth * 1.0001 and 0.7 * usual <= high, f"{share:.2%} +- {pm:.2%} on the GPU, the program saw {truth / there_was:.2%}"
     return f"{share:.2%} +- {pm:.2%} of the job on the GPU, the program saw {truth / there_was:.2%}; exposed at most {most:.2%}, it saw {least:.2%}"
+
+
+def check_first(job):
+    """Calls timed for what they are, the first and the second of their kind, count once; what was drawn stands for the others only.
+    So a row is at most as much as those took, and the slowest of the others for each of the others."""
+    said = []
+    for row in moving(job, "world"):
+        calls = [ranks for ranks in job.truth.calls["world"].values() if next(iter(ranks.values()))[:2] == (row["call"], row["bytes"])]
+        once, others = ([(c.gpu_end - c.gpu_begin) / 1e3 for ranks in part for c in ranks.values()] for part in (calls[:2], calls[2:]))
+        most, page = sum(once) + len(others) * max(others), row["mean_us"] * row["calls"]
+        assert sum(once[:4]) > 1e6 and len(others) > 200, "the first call was not slow"
+        assert 0.7 * (sum(once) + len(others) * min(others)) <= page <= most * 1.0001, f"{row['call']}: {page / 1e3:.0f} ms in all, at most {most / 1e3:.0f} of which the first two {sum(once) / 1e3:.0f}"
+        assert row["p95_us"] <= max(others) * 17 / 16 + 2, f"{row['call']}: p95 {row['p95_us']}, but for the first two {max(others)} at most"
+        said.append(f"{row['call']} {page / 1e3:.0f} ms, the program {sum(once + others) / 1e3:.0f}")
+    return "; ".join(said)
 
 
 def check_who(job):
@@ -330,7 +346,8 @@ def check_gpus(job):
 
 WHOLE = [check_counts, check_times, check_healthy, check_network]
 CHECKS = {
-    "late": WHOLE + [check_who], "late-all": WHOLE + [check_who], "frozen": [check_who], "killed": [check_page], "left": [check_page],
+    "late": WHOLE + [check_who], "late-all": WHOLE + [check_who],
+    "first": WHOLE + [check_first, check_who], "frozen": [check_who], "killed": [check_page], "left": [check_page],
     "failed": [check_page], "stopped": [check_page, check_who], "async": WHOLE + [check_one_call, check_placement],
     "between": WHOLE + [check_one_call], "streams": WHOLE + [check_two_streams, check_placement],
     "comms": WHOLE + [check_attribution, check_placement],

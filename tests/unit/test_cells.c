@@ -107,6 +107,25 @@ Test(cells, a_cell_has_the_times_of_its_calls)
         cr_expect_eq(cell[0].count, 4);
 }
 
+/* A call timed for what it is stands for itself: it is not among those that stand for the others. */
+Test(cells, chosen_calls_have_a_cell_of_their_own)
+{
+        for (unsigned i = 0; i < 6; i++) {
+                struct capo_record r = call_at(100u * i, 10);
+
+                r.clock = i < 3 ? CAPO_CLOCK_EVENT : CAPO_CLOCK_HOST;
+                r.gpu_ns = i < 2 ? 9000 : i < 3 ? 1000 : 0;
+                r.flags = i < 2 ? CAPO_RECORD_CHOSEN : 0;
+                put(r);
+        }
+        capo_drain_round(drain);
+        cr_assert_eq(capo_drain_finish(drain, 1), 0);
+        read_cells();
+        cr_assert_eq(n_cells, 2);
+        cr_expect(cell[0].flags == CAPO_RECORD_CHOSEN && cell[0].count == 2 && gpu[0].head.sum_ns == 18000);
+        cr_expect(cell[1].flags == 0 && cell[1].count == 4 && gpu[1].head.sum_ns == 1000 && gpu[1].head.count == 1);
+}
+
 static void keep_borders(const struct capo_log_frame *f)
 {
         keep_cell(f);

@@ -61,6 +61,7 @@ Test(describe, a_communicator_is_said_when_it_is_whole_and_when_it_changes)
 /* ---- call sites ---- */
 
 static struct capo_log_site last_site;
+static struct capo_log_site_chosen last_chosen;
 static char last_text[4096];
 
 static void keep_site(const struct capo_log_frame *f)
@@ -68,6 +69,7 @@ static void keep_site(const struct capo_log_frame *f)
         const char *text;
 
         cr_assert_eq(capo_log_site(f, &last_site, &text), 0);
+        last_chosen = capo_log_site_chosen(f);
         snprintf(last_text, sizeof last_text, "%.*s", (int)last_site.text_size, text);
 }
 
@@ -120,7 +122,18 @@ Test(describe, a_site_counts_its_calls)
         capo_drain_round(drain);
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_SITE, keep_site), 3);
-        cr_expect(last_site.id == 2 && last_site.count == 5);
+        cr_expect(last_site.id == 2 && last_site.count == 5 && !last_site.chosen && !last_chosen.gpu_count);
+        r = call_at(500, 1);
+        r.clock = CAPO_CLOCK_EVENT;
+        r.gpu_ns = 90000;
+        r.flags = CAPO_RECORD_CHOSEN;
+        put(r);
+        capo_drain_round(drain);
+        cr_assert_eq(capo_drain_checkpoint(drain), 0);
+        cr_assert_eq(frames(CAPO_FRAME_SITE, keep_site), 4);
+        cr_expect(last_site.count == 6 && last_site.gpu_ns == 95000 && last_site.gpu_count == 2);
+        cr_expect(last_chosen.gpu_ns == 90000 && last_chosen.gpu_count == 1);
+        cr_expect_str_eq(last_text, "0xabc\n0x10\n");
 }
 
 Test(describe, a_site_is_named_once)

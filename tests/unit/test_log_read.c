@@ -341,6 +341,7 @@ Test(log_read, names_and_texts_end_with_their_frame)
         static uint64_t room[64];
         struct capo_log_comm *comm = (struct capo_log_comm *)room, got_comm;
         struct capo_log_site *site = (struct capo_log_site *)room, got_site;
+        const struct capo_log_site_chosen chosen = {70, 2};
         struct capo_log_frame f;
         const char *text;
 
@@ -360,6 +361,16 @@ Test(log_read, names_and_texts_end_with_their_frame)
         f.size = sizeof *site - 1;
         site->text_size = 0;
         cr_expect_eq(capo_log_site(&f, &got_site, &text), -EBADMSG);
+        memcpy((char *)(site + 1) + 5, &chosen, sizeof chosen); /* behind the text, where a word says so */
+        *site = (struct capo_log_site){.id = 8, .text_size = 5, .chosen = 1};
+        f = frame_of(room, sizeof *site + 5 + sizeof chosen);
+        cr_expect(capo_log_site(&f, &got_site, &text) == 0 && capo_log_site_chosen(&f).gpu_ns == 70 &&
+                  capo_log_site_chosen(&f).gpu_count == 2);
+        f.size--;
+        cr_expect_eq(capo_log_site_chosen(&f).gpu_count, 0, "cut");
+        f.size++;
+        site->chosen = 0;
+        cr_expect_eq(capo_log_site_chosen(&f).gpu_count, 0, "not said");
 }
 
 Test(log_read, lines_of_a_text)

@@ -69,6 +69,18 @@ Test(places, gpu_time_is_scaled_to_all_calls)
         cr_assert_lt(page.places[2].share, 0, "not timed at all");
 }
 
+/* The first call is slow, and timed for what it is: it is not the mean of the other 99. */
+Test(places, calls_timed_for_what_they_are_count_once)
+{
+        site("f+1 x", 100, 0, 1000000 + 1000 + 5 * 2000, 7);
+        page.job->sites[0].chosen = (struct capo_log_site_chosen){1001000, 2};
+        site("g+1 x", 10, 0, 8000, 2); /* none drawn: the mean of all that were timed */
+        page.job->sites[1].chosen = (struct capo_log_site_chosen){8000, 2};
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_expect_float_eq(page.places[0].time, 1001000 + 98 * 2000, 1e-6);
+        cr_expect_float_eq(page.places[1].time, 10 * 4000, 1e-6);
+}
+
 Test(places, rules_that_decided)
 {
         made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 10, CAPO_CLOCK_EVENT, 1)->rule = 2;

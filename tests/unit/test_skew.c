@@ -105,9 +105,22 @@ Test(skew, calls_behind_a_long_silence_stand_for_themselves)
                 call(i, false, 0, 1, i == 5 ? 9000000 : 0);
         capo_meet_gap(meet, 5, 9 * MS);
         k = solve();
-        cr_assert(k->n_long == 1 && k->worst == 2);
+        cr_assert(k->n_own == 1 && k->worst == 2);
         cr_assert_float_eq(k->ranks[2].caused_ns, 9000000 + 8999999, 1e-6);
         cr_assert_float_eq(k->ranks[1].caused_ns, 2 * 99, 1e-6, "nine for the other 99");
+}
+
+/* Timed for what they are, they stand for themselves: with GPU times only. */
+Test(skew, chosen_calls_stand_for_themselves)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t seq = 1; seq <= 12; seq++)
+                call(seq, true, 0, seq == 1 ? 900000 : 1000, 0);
+        meet->rows[0].chosen = true;
+        k = solve();
+        cr_assert_eq(k->n_own, 1);
+        cr_assert_float_eq(k->ranks[1].caused_ns, 2 * 900000 + 99 * 2 * 1000, 1, "%g", k->ranks[1].caused_ns);
 }
 
 Test(skew, the_furthest_behind_the_median_but_in_the_first_call)
@@ -166,7 +179,7 @@ Test(skew, where_it_does_not_only_what_it_cannot_be_wrong_about)
         capo_meet_gap(meet, 19, MS);
         capo_meet_gap(meet, 20, MS);
         k = solve();
-        cr_assert(k->n_calls == 9 && k->n_host == 1 && k->n_long == 1, "%u %u %u", k->n_calls, k->n_host, k->n_long);
+        cr_assert(k->n_calls == 9 && k->n_host == 1 && k->n_own == 1, "%u %u %u", k->n_calls, k->n_host, k->n_own);
         cr_assert_float_eq(k->ranks[2].caused_ns, 19 * 2000 + 2 * 10000, 1e-3);
 }
 
@@ -261,7 +274,7 @@ Test(skew, calls_behind_silences_are_no_sample)
                 cr_assert_geq(capo_meet_add_long(meet, rank, &r), 0);
         }
         k = solve();
-        cr_assert(k->n_calls == 1 && k->n_long == 1 && k->worst == 1);
+        cr_assert(k->n_calls == 1 && k->n_own == 1 && k->worst == 1);
         cr_assert(k->p50_ns == 0 && k->p95_ns == 0 && k->max_ns == 70000);
         cr_assert_eq(k->worst_p50_ns, 70000);
 }

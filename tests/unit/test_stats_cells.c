@@ -122,6 +122,35 @@ Test(stats_cells, the_last_of_each_id_counts)
         capo_job_free(job);
 }
 
+/* Calls timed for what they are: the same row, and what they took a second time by itself. */
+Test(stats_cells, chosen_calls)
+{
+        const struct gen_hist host = took(100, 4), gpu = took(7000, 2);
+        uint32_t comms[2] = {0, 1};
+        struct capo_log_cell c = {
+                .id = 1, .comm = 1, .count = 4, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT};
+        struct capo_job *job;
+        struct gen_log g;
+
+        gen_log_open(&g, path, 1);
+        gen_log_cell(&g, c, &host, &gpu);
+        c.id = 2;
+        c.flags = CAPO_RECORD_CHOSEN;
+        c.count = 3;
+        gen_log_cell(&g, c, &host, &gpu);
+        c.id = 3; /* a stranger's: only events are chosen */
+        c.clock = CAPO_CLOCK_KERNEL;
+        gen_log_cell(&g, c, &host, &gpu);
+        gen_log_close(&g);
+        job = read_log(comms, 0);
+        cr_assert_eq(job->n_rows, 1);
+        cr_expect(job->rows[0].calls == 10 && job->rows[0].flags == 0);
+        cr_expect(job->rows[0].time[CAPO_CLOCK_EVENT].count == 4 && job->rows[0].time[CAPO_TIMES_CHOSEN].count == 2 &&
+                  job->rows[0].time[CAPO_TIMES_CHOSEN].sum_ns == 14000 &&
+                  job->rows[0].time[CAPO_CLOCK_KERNEL].count == 2);
+        capo_job_free(job);
+}
+
 Test(stats_cells, results_and_clocks)
 {
         static const struct {

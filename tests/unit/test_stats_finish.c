@@ -336,7 +336,7 @@ Test(stats_finish, order_of_rows_and_sites)
         for (int i = 8; i--;)
                 job_add_to_row(job, &row[i], 0);
         for (int i = 0; i < 4; i++)
-                job_add_site(job, &sites[i], &"dbca"[i]);
+                job_add_site(job, &sites[i], (struct capo_log_site_chosen){0}, &"dbca"[i]);
         cr_assert_eq(capo_job_finish(job), 0);
         for (uint64_t i = 0; i < 8; i++)
                 cr_expect_eq(job->rows[i].calls, i + 1, "place %lu: %lu", i, job->rows[i].calls);

@@ -93,11 +93,12 @@ Test(stats_rows, sites_are_known_by_their_text)
         struct capo_log_site s = {.count = 2, .host_ns = 30, .gpu_ns = 400, .gpu_count = 1};
 
         s.text_size = 4;
-        cr_assert_eq(job_add_site(job, &s, "main"), 0);
+        cr_assert_eq(job_add_site(job, &s, (struct capo_log_site_chosen){0}, "main"), 0);
         s.text_size = 3;
-        cr_assert_eq(job_add_site(job, &s, "main"), 0, "a shorter text is another site");
+        cr_assert_eq(job_add_site(job, &s, (struct capo_log_site_chosen){0}, "main"), 0,
+                     "a shorter text is another site");
         s.text_size = 4;
-        cr_assert_eq(job_add_site(job, &s, "main"), 0);
+        cr_assert_eq(job_add_site(job, &s, (struct capo_log_site_chosen){0}, "main"), 0);
         cr_assert_eq(job->n_sites, 2);
         cr_assert_str_eq(job->sites[0].text, "main");
         cr_assert_str_eq(job->sites[1].text, "mai");
@@ -108,7 +109,7 @@ Test(stats_rows, sites_are_known_by_their_text)
                 char text[16];
 
                 s.text_size = (uint32_t)snprintf(text, sizeof text, "f%u", i % 350);
-                cr_assert_eq(job_add_site(job, &s, text), 0);
+                cr_assert_eq(job_add_site(job, &s, (struct capo_log_site_chosen){0}, text), 0);
         }
         cr_assert_eq(job->n_sites, 352);
         capo_job_free(job);

@@ -109,6 +109,30 @@ Test(stats_trace, which_shapes_share_a_row)
         capo_job_free(job);
 }
 
+Test(stats_trace, chosen_calls)
+{
+        struct capo_log_shape shape[3] = {{.id = 0, .comm = 2, .call = 1, .clock = CAPO_CLOCK_EVENT}};
+        struct capo_job *job;
+        struct gen_log g;
+
+        shape[1] = shape[2] = shape[0];
+        shape[1].id = 1;
+        shape[1].flags = CAPO_RECORD_CHOSEN;
+        shape[2].id = 2;
+        shape[2].clock = CAPO_CLOCK_HOST; /* its time never came: it is like one that was not timed */
+        shape[2].flags = CAPO_RECORD_CHOSEN;
+        gen_log_open(&g, path, 1);
+        gen_log_shapes(&g, shape, 3);
+        for (uint16_t i = 0; i < 3; i++)
+                calls(&g, i, 2u + i, i < 2);
+        gen_log_close(&g);
+        job = read_log();
+        cr_assert_eq(job->n_rows, 1);
+        cr_expect(job->rows[0].calls == 9 && job->rows[0].time[CAPO_CLOCK_EVENT].count == 5 &&
+                  job->rows[0].time[CAPO_TIMES_CHOSEN].count == 3 && job->rows[0].time[CAPO_CLOCK_HOST].count == 9);
+        capo_job_free(job);
+}
+
 Test(stats_trace, clocks_and_results)
 {
         static const struct {

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "profiles/job/sampled.h"
+#include "profiles/job/spread.h"
+
+/* Calls that do not stand for themselves: how many there are, how many of them were drawn, and what those took. */
+struct rest {
+        double calls, drawn, sum_ns, sum_sq;
+};
+
+static struct rest rest_of(const struct capo_sampled *s)
+{
+        struct rest r = {.drawn = (double)(s->timed->count - s->chosen->count),
+                         .sum_ns = (double)(s->timed->sum_ns - s->chosen->sum_ns),
+                         .sum_sq = s->timed->sum_sq - s->chosen->sum_sq};
+
+        r.calls = fmax(r.drawn, (double)s->calls - (double)s->chosen->count);
+        return r;
+}
+
+/* What one of them takes. */
+static double usual(const struct capo_sampled *s, const struct rest *r)
+{
+        return r->drawn > 0 ? r->sum_ns / r->drawn : capo_hist_quantile(s->chosen, 0.25);
+}
+
+double capo_sampled_mean(const struct capo_sampled *s)
+{
+        struct rest r = rest_of(s);
+
+        if (!s->timed->count)
+                return 0;
+        return ((double)s->chosen->sum_ns + r.calls * usual(s, &r)) / ((double)s->chosen->count + r.calls);
+}
+
+double capo_sampled_cov(const struct capo_sampled *s)
+{
+        struct rest r = rest_of(s);
+        double mean = capo_sampled_mean(s), squares;
+
+        if (r.drawn <= 0 || mean <= 0)
+                return capo_hist_cov(s->timed);
+        squares = (s->chosen->sum_sq + r.sum_sq * (r.calls / r.drawn)) / ((double)s->chosen->count + r.calls);
+        return squares > mean * mean ? sqrt(squares - mean * mean) / mean : 0;
+}
+
+double capo_sampled_quantile(const struct capo_sampled *s, double q)
+{
+        struct rest r = rest_of(s);
+
+        return capo_hist_quantile_of(s->timed, s->chosen, r.drawn > 0 ? r.calls / r.drawn : 1, q);
+}
+
+double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count)
+{
+        struct rest r = rest_of(s);
+        double drawn = s->calls ? (double)count * r.drawn / (double)s->calls : 0, mean, variance;
+
+        if (!s->timed->count || r.calls <= r.drawn)
+                return 0;
+        mean = usual(s, &r);
+        if (drawn < 2)
+                return r.calls * mean;
+        variance = fmax(0, r.sum_sq / r.drawn - mean * mean);
+        return r.calls * sqrt(variance * (1 - r.drawn / r.calls) / drawn) * capo_quantile_t(0.05, drawn - 1);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all calls of a kind took, from those that were timed. Some of these were timed for what they are (the first and the
+ * second of their kind and size, CAPO_RECORD_CHOSEN): the first has NCCL's preparations in it, so they count once. The others
+ * were drawn, and stand for all the rest. In logs that do not tell them apart all were drawn.
+ */
+#ifndef CAPO_SAMPLED_H
+#define CAPO_SAMPLED_H
+
+#include "profiles/job/hist.h"
+
+struct capo_sampled {
+        const struct capo_hist *timed;
+        const struct capo_hist *chosen; /* of them */
+        uint64_t calls;                 /* timed or not */
+};
+
+/** capo_sampled_mean(), capo_sampled_cov() - of all calls: ns; standard deviation over mean. 0 when none was timed. Where
+ * none was drawn the rest is taken to be like the lower half of the chosen: every other of these was a first call. */
+double capo_sampled_mean(const struct capo_sampled *s);
+double capo_sampled_cov(const struct capo_sampled *s);
+
+/** capo_sampled_quantile() - ns below which a share @q (0..1) of all calls lies: as capo_hist_quantile(). */
+double capo_sampled_quantile(const struct capo_sampled *s, double q);
+
+/** capo_sampled_doubt() - half of the 95 % interval of the time of all calls, in ns; 0: all were timed
+ * @count: how many of the calls tell nothing of each other: all ranks time the same ones, so those of one rank. Of one
+ * call nothing is known but that. */
+double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count);
+
+#endif

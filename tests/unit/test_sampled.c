@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all calls took, from those that were timed: some stand for themselves, the others for all the rest. */
+#include <math.h>
+#include <criterion/criterion.h>
+
+#include "profiles/job/sampled.h"
+#include "profiles/job/spread.h"
+
+static struct capo_hist timed, chosen;
+
+static void end(void)
+{
+        capo_hist_finish(&timed);
+        capo_hist_finish(&chosen);
+}
+
+TestSuite(sampled, .fini = end);
+
+static void drawn(uint64_t ns, uint64_t times)
+{
+        cr_assert_eq(capo_hist_add(&timed, ns, times), 0);
+}
+
+static void alone(uint64_t ns)
+{
+        drawn(ns, 1);
+        cr_assert_eq(capo_hist_add(&chosen, ns, 1), 0);
+}
+
+static struct capo_sampled of(uint64_t calls)
+{
+        return (struct capo_sampled){&timed, &chosen, calls};
+}
+
+Test(sampled, nothing_timed)
+{
+        struct capo_sampled s = of(10);
+
+        cr_expect(capo_sampled_mean(&s) == 0 && capo_sampled_cov(&s) == 0 && capo_sampled_quantile(&s, 0.5) == 0 &&
+                  capo_sampled_doubt(&s, 10) == 0);
+}
+
+/* As the histogram itself has it: logs that do not tell, and those in which every call is timed. */
+Test(sampled, all_drawn)
+{
+        struct capo_sampled s = of(40);
+
+        drawn(1000, 5);
+        drawn(3000, 5);
+        cr_expect_float_eq(capo_sampled_mean(&s), 2000, 1e-9);
+        cr_expect_float_eq(capo_sampled_cov(&s), 0.5, 1e-9);
+        cr_expect_eq(capo_sampled_quantile(&s, 0.9), capo_hist_quantile(&timed, 0.9));
+        /* 40 calls of one rank: a quarter of them drawn */
+        cr_expect_float_eq(capo_sampled_doubt(&s, 40), 40 * 1000 * sqrt(0.75 / 10) * capo_quantile_t(0.05, 9), 1);
+        /* of two ranks, which time the same: five */
+        cr_expect_float_eq(capo_sampled_doubt(&s, 20), 40 * 1000 * sqrt(0.75 / 5) * capo_quantile_t(0.05, 4), 1);
+        s.calls = 10;
+        cr_expect_eq(capo_sampled_doubt(&s, 10), 0);
+        s.calls = 3; /* fewer than were timed: a log that was cut */
+        cr_expect_float_eq(capo_sampled_mean(&s), 2000, 1e-9);
+        cr_expect_eq(capo_sampled_doubt(&s, 3), 0);
+}
+
+Test(sampled, the_first_counts_once)
+{
+        struct capo_sampled s = of(102);
+
+        alone(1000000);
+        alone(1500);
+        drawn(1000, 5);
+        drawn(3000, 5);
+        cr_expect_float_eq(capo_sampled_mean(&s) * 102, 1000000 + 1500 + 100 * 2000, 1e-3);
+        cr_expect_float_eq(capo_sampled_doubt(&s, 102), 100 * 1000 * sqrt(0.9 / 10) * capo_quantile_t(0.05, 9), 1,
+                           "what is known is not in doubt");
+        cr_expect_lt(capo_sampled_quantile(&s, 0.985), 3200, "one call of 102 is slow, not one of 12");
+        cr_expect_eq(capo_sampled_quantile(&s, 1), 1000000);
+        cr_expect_gt(capo_hist_quantile(&timed, 0.985), 900000);
+        cr_expect_float_eq(capo_sampled_cov(&s),
+                           sqrt((1e12 + 1500.0 * 1500 + 50 * 1e6 + 50 * 9e6) / 102 - pow(1201500 / 102.0, 2)) /
+                                   (1201500 / 102.0),
+                           1e-9);
+}
+
+Test(sampled, where_none_was_drawn_the_second_stands_for_the_rest)
+{
+        struct capo_sampled s = of(20);
+
+        for (int rank = 0; rank < 2; rank++) {
+                alone(1000000);
+                alone(1000);
+        }
+        cr_expect_float_eq(capo_sampled_mean(&s) * 20, 2002000 + 16 * 1000, 16 * 1000 / 16);
+        cr_expect_float_eq(capo_sampled_doubt(&s, 10), 16 * 1000, 1000, "nothing tells how it varies");
+        s.calls = 4;
+        cr_expect_float_eq(capo_sampled_mean(&s) * 4, 2002000, 1e-6);
+        cr_expect_eq(capo_sampled_doubt(&s, 2), 0);
+}
+
+Test(sampled, one_drawn_call_tells_no_interval)
+{
+        struct capo_sampled s = of(12);
+
+        alone(9000);
+        alone(1000);
+        drawn(2000, 1);
+        cr_expect_float_eq(capo_sampled_mean(&s) * 12, 10000 + 10 * 2000, 1e-6);
+        cr_expect_float_eq(capo_sampled_doubt(&s, 12), 10 * 2000, 1e-6);
+}
