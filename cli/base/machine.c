@@ -85,9 +85,7 @@ int cli_machine_asker(const struct cli_machine_source *source, const struct capo
         memset(out, 0, sizeof *out);
         if (!*source->path)
                 return capo_why(-EINVAL, why, room, "NCCL reads only its own XML; this machine is described otherwise");
-        if (cli_tools_find(out->tools, sizeof out->tools) < 0)
-                return capo_why(-ENOENT, why, room, "capo-plan-worker is not installed");
-        r = cli_libnccl_find(NULL, out->libnccl, sizeof out->libnccl, why, room);
+        r = cli_parts_find(NULL, out->tools, out->libnccl, sizeof out->tools, why, room);
         if (r < 0)
                 return r;
         out->machine = (struct fragment_machine){out->tools, out->libnccl, source->path, source->platform, t};

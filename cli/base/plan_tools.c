@@ -12,15 +12,6 @@
 #include "cli/base/where.h"
 #include "profiles/plan/plan.h"
 
-int cli_tools_find(char *folder, size_t room)
-{
-        int r = cli_where("profiles/plan/virtual/capo-plan-worker", CAPO_LIBDIR "/capo/capo-plan-worker", folder, room);
-
-        if (r == 0)
-                *strrchr(folder, '/') = 0;
-        return r;
-}
-
 int cli_topology_find(const char *platform, char *path, size_t room)
 {
         char build[128], installed[128];
@@ -35,9 +26,9 @@ int cli_tuner_find(char *path, size_t room)
         return cli_where("tuner/libnccl-tuner-capo.so", CAPO_LIBDIR "/libnccl-tuner-capo.so", path, room);
 }
 
-int cli_libnccl_find(const char *named, char *path, size_t room, char *why, size_t why_room)
+static int libnccl_find(const char *named, char *path, size_t room, char *why, size_t why_room)
 {
-        const char *setting = getenv(CAPO_ENV_nccl), *of = named ? "--nccl " : "CAPO_NCCL=";
+        const char *setting = getenv(CAPO_ENV_nccl), *of = named ? "" : "CAPO_NCCL=";
         char resolved[PATH_MAX];
         int r;
 
@@ -56,4 +47,12 @@ int cli_libnccl_find(const char *named, char *path, size_t room, char *why, size
         if (r < 0)
                 snprintf(why, why_room, "%s%s: no libnccl.so.2 there: %s", of, named, strerror(-r));
         return r;
+}
+
+int cli_parts_find(const char *named, char *tools, char *libnccl, size_t room, char *why, size_t why_room)
+{
+        if (cli_where("profiles/plan/virtual/capo-plan-worker", CAPO_LIBDIR "/capo/capo-plan-worker", tools, room) < 0)
+                return capo_why(-ENOENT, why, why_room, "capo-plan-worker is missing from this installation");
+        *strrchr(tools, '/') = 0;
+        return libnccl_find(named, libnccl, room, why, why_room);
 }

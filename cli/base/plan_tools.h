@@ -5,9 +5,6 @@
 
 #include <stddef.h>
 
-/** cli_tools_find() - the folder for capo_plan_question.tools. Return: 0; -ENOENT. */
-int cli_tools_find(char *folder, size_t room);
-
 /** cli_topology_find() - the stored XML of a platform ("dgx1v"). Return: 0; -ENOENT. */
 int cli_topology_find(const char *platform, char *path, size_t room);
 
@@ -15,11 +12,14 @@ int cli_topology_find(const char *platform, char *path, size_t room);
 int cli_tuner_find(char *path, size_t room);
 
 /**
- * cli_libnccl_find() - the libnccl.so.2 to ask
- * @named: what --nccl says; NULL: CAPO_NCCL, or the one found on this machine
+ * cli_parts_find() - what is needed to ask real NCCL
+ * @named:   the FILE of an option; NULL: CAPO_NCCL, or the one found on this machine
+ * @tools:   the folder for capo_plan_question.tools
+ * @libnccl: the libnccl.so.2 to ask
+ * @room:    of each of the two
  *
- * Return: 0; negative errno with @why: one sentence that says which of these it was.
+ * Return: 0; negative errno with @why: one sentence that says what is missing.
  */
-int cli_libnccl_find(const char *named, char *path, size_t room, char *why, size_t why_room);
+int cli_parts_find(const char *named, char *tools, char *libnccl, size_t room, char *why, size_t why_room);
 
 #endif

@@ -149,9 +149,7 @@ static int find_parts(struct cli_question *q, const char *verb)
 {
         char why[PATH_MAX + 256];
 
-        if (cli_tools_find(q->tools, sizeof q->tools) < 0)
-                return capo_fail(-ENOENT, "%s: capo-plan-worker is missing from this installation", verb);
-        if (cli_libnccl_find(q->nccl, q->libnccl, sizeof q->libnccl, why, sizeof why) < 0)
+        if (cli_parts_find(q->nccl, q->tools, q->libnccl, sizeof q->tools, why, sizeof why) < 0)
                 return capo_fail(-ENOENT, "%s: %s", verb, why);
         if (q->profile && !q->tuner && cli_tuner_find(q->plugin, sizeof q->plugin) < 0)
                 return capo_fail(-ENOENT, "%s: capo's tuner plugin is missing from this installation", verb);

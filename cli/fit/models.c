@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo fit --model: which machine, which libnccl, which GPUs; then profiles/fit/model.h. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,15 +17,10 @@
 
 static int parts(const struct fit_models *m, char *tools, char *libnccl, size_t room)
 {
-        if (cli_tools_find(tools, room) < 0)
-                return capo_fail(
-                        -1, "fit: --model: the planner's parts are neither in the build tree nor in the prefix of this "
-                            "capo");
-        if (m->libnccl)
-                snprintf(libnccl, room, "%s", m->libnccl);
-        else if (capo_plan_find_libnccl(libnccl, room) < 0) {
-                return capo_fail(-1, "fit: --model needs a libnccl.so.2: --libnccl FILE");
-        }
+        char why[PATH_MAX + 256];
+
+        if (cli_parts_find(m->libnccl, tools, libnccl, room, why, sizeof why) < 0)
+                return capo_fail(-1, "fit: --model: %s", why);
         if (!m->topo && !m->platform)
                 return capo_fail(-1, "fit: --model needs --topo FILE or --platform NAME");
         return 0;

@@ -144,9 +144,7 @@ static int layouts(void *options, int n, char **words)
                                          m.platform);
                 m.topo = stored;
         }
-        if (cli_tools_find(tools, sizeof tools) < 0)
-                return capo_fail(CAPO_EXIT_FAIL, "profile: capo-plan-worker is missing from this installation");
-        if (cli_libnccl_find(nccl, libnccl, sizeof libnccl, why, sizeof why) < 0)
+        if (cli_parts_find(nccl, tools, libnccl, sizeof tools, why, sizeof why) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "profile: %s", why);
         for (size_t i = 0; i < 3; i++)
                 signal((const int[]){SIGINT, SIGTERM, SIGHUP}[i], capo_plan_interrupt);

@@ -117,12 +117,11 @@ static bool is_open_mpi(const char *command)
 {
         static const char *const names[] = {"mpirun",  "mpiexec",        "orterun",
                                             "prterun", "mpirun.openmpi", "mpiexec.openmpi"};
-        const char *base = strrchr(command, '/');
+        const char *base = capo_base_name(command);
         char line[PATH_MAX + 64];
         bool open_mpi = false;
         FILE *pipe;
 
-        base = base ? base + 1 : command;
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
                 if (strcmp(base, names[i]))
                         continue;
@@ -144,9 +143,7 @@ static bool is_open_mpi(const char *command)
 /* The step it starts has variables of its own, of its very ranks; the allocation's may be of others. */
 static bool is_srun(const char *command)
 {
-        const char *base = strrchr(command, '/');
-
-        return !strcmp(base ? base + 1 : command, "srun");
+        return !strcmp(capo_base_name(command), "srun");
 }
 
 /* @command with `-x NAME` after its first word for every variable that is to travel. */

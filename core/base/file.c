@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,4 +53,17 @@ int capo_file_read(const char *path, size_t most, char **text, size_t *size)
         *text = steal(&all);
         *size = n;
         return 0;
+}
+
+bool capo_file_find(const char *dirs, const char *name, int mode, char *path, size_t room)
+{
+        if (strchr(name, '/') && snprintf(path, room, "%s", name) < (int)room && !access(path, mode))
+                return true;
+        for (size_t n; dirs && *dirs && !strchr(name, '/'); dirs += n + (dirs[n] == ':')) {
+                n = strcspn(dirs, ":");
+                if (n && snprintf(path, room, "%.*s/%s", (int)n, dirs, name) < (int)room && !access(path, mode))
+                        return true;
+        }
+        *path = 0;
+        return false;
 }

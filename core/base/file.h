@@ -4,6 +4,7 @@
 #define CAPO_FILE_H
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <unistd.h>
 
@@ -20,6 +21,16 @@ int capo_file_read(const char *path, size_t most, char **text, size_t *size);
 /** capo_file_read_fd() - the same of what is left of @fd, also of a pipe; where there is more than @most its first bytes.
  */
 int capo_file_read_fd(int fd, size_t most, char **text, size_t *size);
+
+/**
+ * capo_file_find() - the file that a search path means
+ * @dirs: folders with colons between, as in PATH; NULL: none. Empty ones are stepped over.
+ * @name: with a slash it is the file itself
+ * @mode: for access(2): R_OK, X_OK
+ *
+ * Return: is there one? @path is empty when not.
+ */
+bool capo_file_find(const char *dirs, const char *name, int mode, char *path, size_t room);
 
 /** capo_file_high() - the same file by a descriptor out of the way of programs that count on low numbers; *@fd is -1. */
 static inline int capo_file_high(int *fd)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/util.h"
 #include "core/log/rules.h"
 
 static const char *next_line(const char *line)
@@ -57,14 +58,12 @@ bool capo_rules_find(const char *rules, unsigned rule, struct capo_rules_row *ou
 {
         for (const char *line = rules ? rules : ""; *line; line = next_line(line)) {
                 char path[4096];
-                const char *slash;
 
                 if (!capo_rules_row(line, out) || out->rule != rule)
                         continue;
                 if (!out->candidate) {
                         capo_rules_value(rules, CAPO_RULES_FILE, path, sizeof path);
-                        slash = strrchr(path, '/');
-                        snprintf(out->file, sizeof out->file, "%.255s", slash ? slash + 1 : path);
+                        snprintf(out->file, sizeof out->file, "%.255s", capo_base_name(path));
                 }
                 return true;
         }

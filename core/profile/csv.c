@@ -212,7 +212,6 @@ int capo_profile_parse_csv(struct capo_profile *p, const char *text, size_t size
                                 goto no_memory;
                         rule->when = when;
                         rule->line = n;
-                        rule->column = 1;
                 }
                 if (capo_profile_row_raw(p, &row) < 0)
                         goto no_memory;

@@ -315,7 +315,7 @@ static bool read_rule(struct capo_json *r, struct capo_profile *p)
         struct capo_rule *rule;
         uint32_t seen = 0, line;
         uint8_t basis = CAPO_BASIS_MEASURED;
-        const char *start, *bol;
+        const char *start;
         int k;
 
         start = capo_json_here(r);
@@ -325,10 +325,7 @@ static bool read_rule(struct capo_json *r, struct capo_profile *p)
         rule = capo_profile_rule(p, basis);
         if (!rule)
                 return capo_json_fail(r, start, "enough memory");
-        for (bol = start; bol > r->begin && bol[-1] != '\n' && start - bol < 4096; bol--)
-                ;
         rule->line = line;
-        rule->column = (uint32_t)(start - bol) + 1;
         while ((k = capo_json_next(r, rule_keys, N_ELEMENTS(rule_keys), &seen)) >= 0) {
                 switch (k) {
                 case RULE_WHEN: read_when(r, p, &rule->when); break;

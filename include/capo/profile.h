@@ -101,7 +101,7 @@ enum capo_basis { CAPO_BASIS_MEASURED, CAPO_BASIS_MODELLED };
 struct capo_rule {
         struct capo_when when;
         uint8_t basis; /* enum capo_basis */
-        uint32_t line, column;
+        uint32_t line;
         /* rows first[c] .. first[c] + count[c] - 1 of the profile's rows are this rule's for collective c */
         uint32_t first[CAPO_COLLS], count[CAPO_COLLS];
         struct capo_constant *constants;

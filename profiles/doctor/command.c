@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "core/base/util.h"
 #include "core/base/nccl.h"
 #include "profiles/doctor/doctor.h"
@@ -99,25 +100,6 @@ static int ask_version(const char *path)
         }
         close(ends[0]);
         return capo_nccl_code(version);
-}
-
-static bool find_program(const char *name, char *path, size_t room)
-{
-        const char *dirs = getenv("PATH");
-
-        if (strchr(name, '/')) {
-                snprintf(path, room, "%s", name);
-                return !access(path, X_OK);
-        }
-        while (dirs && *dirs) {
-                size_t n = strcspn(dirs, ":");
-
-                if (snprintf(path, room, "%.*s/%s", (int)n, dirs, name) < (int)room && !access(path, X_OK))
-                        return true;
-                dirs += n;
-                dirs += *dirs == ':';
-        }
-        return false;
 }
 
 /* The library path in a line of the dynamic loader's listing, "\tlibx.so => /path (0x...)". */
@@ -249,12 +231,11 @@ static void look_at_python(struct capo_findings *f, const char *program, struct 
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach)
 {
         char program[4096], resolved[4096];
-        const char *base;
         struct stat st;
 
         *reach = (struct capo_reach){0};
         if (command) {
-                if (!find_program(command[0], program, sizeof program)) {
+                if (!capo_file_find(getenv("PATH"), command[0], X_OK, program, sizeof program)) {
                         capo_finding_add(f, CAPO_FINDING_FAIL, "nccl", "%s: no such command", command[0]);
                         return;
                 }
@@ -265,9 +246,7 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
                                 program);
                 if (!realpath(program, resolved))
                         snprintf(resolved, sizeof resolved, "%s", program);
-                base = strrchr(resolved, '/');
-                base = base ? base + 1 : resolved;
-                if (!strncmp(base, "python", 6))
+                if (!strncmp(capo_base_name(resolved), "python", 6))
                         look_at_python(f, program, reach);
                 else
                         look_at_program(f, program, reach);
@@ -277,18 +256,9 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
                 _cleanup_free_ char *listing = malloc(1 << 20);
                 char *const cache[] = {strdupa("ldconfig"), strdupa("-p"), NULL};
                 char *const cache_sbin[] = {strdupa("/sbin/ldconfig"), strdupa("-p"), NULL};
-                const char *at, *end, *dirs = getenv("LD_LIBRARY_PATH");
+                const char *at, *end;
 
-                while (dirs && *dirs && !*path) {
-                        size_t n = strcspn(dirs, ":");
-
-                        snprintf(path, sizeof path, "%.*s/libnccl.so.2", (int)n, dirs);
-                        if (access(path, R_OK))
-                                *path = 0;
-                        dirs += n;
-                        dirs += *dirs == ':';
-                }
-                if (!*path && listing &&
+                if (!capo_file_find(getenv("LD_LIBRARY_PATH"), "libnccl.so.2", R_OK, path, sizeof path) && listing &&
                     (ask(cache, NULL, listing, 1 << 20) || ask(cache_sbin, NULL, listing, 1 << 20)) &&
                     (at = strstr(listing, "libnccl.so.2 ")) && (at = strstr(at, "=> ")) && (end = strchr(at, '\n')))
                         snprintf(path, sizeof path, "%.*s", (int)(end - at - 3), at + 3);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "core/base/util.h"
 #include "core/base/nccl.h"
 #include "core/base/plugin_file.h"
@@ -17,28 +18,12 @@
 /* The file that dlopen(name) would open, without opening it: a path, LD_LIBRARY_PATH, or the usual folders. */
 static bool find_library(const char *name, char *path, size_t room)
 {
-        static const char *const usual[] = {
-                "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib",
-                "/opt/amazon/ofi-nccl/lib",  "/opt/amazon/ofi-nccl/lib64"};
-        const char *dirs = getenv("LD_LIBRARY_PATH");
+        static const char usual[] =
+                "/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:/usr/lib:/usr/local/lib:"
+                "/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib64";
 
-        if (strchr(name, '/')) {
-                snprintf(path, room, "%s", name);
-                return !access(path, R_OK);
-        }
-        while (dirs && *dirs) {
-                size_t n = strcspn(dirs, ":");
-
-                if (snprintf(path, room, "%.*s/%s", (int)n, dirs, name) < (int)room && !access(path, R_OK))
-                        return true;
-                dirs += n;
-                dirs += *dirs == ':';
-        }
-        for (size_t i = 0; i < N_ELEMENTS(usual); i++) {
-                if (snprintf(path, room, "%s/%s", usual[i], name) < (int)room && !access(path, R_OK))
-                        return true;
-        }
-        return false;
+        return capo_file_find(getenv("LD_LIBRARY_PATH"), name, R_OK, path, room) ||
+               capo_file_find(usual, name, R_OK, path, room);
 }
 
 static bool find_plugin(const char *kind, const char *value, char *path, size_t room)

@@ -200,7 +200,7 @@ void capo_input_hosts(struct capo_trial *run, const char **names, size_t n)
 
 void capo_input_tuner(struct capo_trial *run, const char *value, bool forced)
 {
-        const char *slash = strrchr(value, '/'), *name = slash ? slash + 1 : value;
+        const char *name = capo_base_name(value);
 
         if (!*name || !strcasecmp(name, "none") || !strncasecmp(name, "internal", 8) || strcasestr(name, "capo"))
                 return;

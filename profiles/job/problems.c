@@ -158,11 +158,10 @@ static void not_tuned(struct capo_page *r)
         const struct capo_job_process *first = job->processes;
         const char *profile = capo_job_info(first, CAPO_INFO_PROFILE),
                    *plugin = capo_job_info(first, CAPO_INFO_NCCL_TUNER);
-        const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION),
-                   *name = plugin ? strrchr(plugin, '/') : NULL;
+        const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION);
 
-        name = name ? name + 1 : plugin;
-        if (!profile || !*profile || !name || strcmp(name, "libcapo.so") || !job->n_comms || job->comms[0].n_ranks < 2)
+        if (!profile || !*profile || !plugin || strcmp(capo_base_name(plugin), "libcapo.so") || !job->n_comms ||
+            job->comms[0].n_ranks < 2)
                 return;
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 if (job->processes[i].rules)

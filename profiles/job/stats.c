@@ -140,7 +140,7 @@ static int add_frame(struct reading *rd, const struct capo_log_frame *f)
 
 static char *host_from_path(const char *path)
 {
-        const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+        const char *name = capo_base_name(path);
 
         return job_text_copy(name, strcspn(name, "."));
 }

@@ -10,6 +10,7 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
+#include "core/base/file.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/plan/plan.h"
@@ -150,20 +151,15 @@ int capo_plan_find_libnccl(char *path, size_t room)
                 "/usr/local/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
                 "/usr/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
         };
-        const char *named = getenv(CAPO_ENV_nccl), *home = getenv("HOME"), *library_path = getenv("LD_LIBRARY_PATH");
+        const char *named = getenv(CAPO_ENV_nccl), *home = getenv("HOME");
         const char *venv = getenv("VIRTUAL_ENV");
         char pattern[PATH_MAX];
 
         if (named && *named)
                 return take(named, path, room);
-        for (const char *at = library_path; at && *at;) {
-                size_t n = strcspn(at, ":");
-
-                snprintf(pattern, sizeof pattern, "%.*s/libnccl.so.2", (int)n, at);
-                if (n && take(pattern, path, room) == 0)
-                        return 0;
-                at += n + (at[n] == ':');
-        }
+        if (capo_file_find(getenv("LD_LIBRARY_PATH"), "libnccl.so.2", R_OK, pattern, sizeof pattern) &&
+            take(pattern, path, room) == 0)
+                return 0;
         if (venv && *venv) {
                 snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2", venv);
                 if (take_pattern(pattern, path, room) == 0)

@@ -44,9 +44,7 @@ const char *capo_fi_strerror(int code)
 
 static int find_by_name(struct dl_phdr_info *info, size_t size, void *out)
 {
-        const char *base = strrchr(info->dlpi_name, '/');
-
-        if (strncmp(base ? base + 1 : info->dlpi_name, "libfabric.so", 12))
+        if (strncmp(capo_base_name(info->dlpi_name), "libfabric.so", 12))
                 return 0;
         *(const char **)out = info->dlpi_name;
         return 1;

@@ -20,13 +20,6 @@
 
 static atomic_bool was_loaded;
 
-static const char *file_name(const char *path)
-{
-        const char *slash = path ? strrchr(path, '/') : NULL;
-
-        return slash ? slash + 1 : path;
-}
-
 /* Would dlopen of @name find this library and no other? */
 static bool is_ours(const char *name)
 {
@@ -46,7 +39,7 @@ void capo_untuned_prevent(int version)
                 return;
         for (size_t i = 0; i < N_ELEMENTS(variables); i++) {
                 char *value = getenv(variables[i]);
-                const char *name = file_name(value);
+                const char *name = value ? capo_base_name(value) : NULL;
 
                 if (name != value && is_ours(value) && is_ours(name))
                         memmove(value, name, strlen(name) + 1);

@@ -123,7 +123,7 @@ unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned r
                 if (!capo_object_of((const void *)(uintptr_t)pc, &object)) {
                         m = snprintf(line, sizeof line, "0x%llx\n", (unsigned long long)site->pc[i]);
                 } else {
-                        file = strrchr(object.path, '/') ? strrchr(object.path, '/') + 1 : object.path;
+                        file = capo_base_name(object.path);
                         if (capo_object_symbol(object.path, pc - object.base, name, sizeof name, &into) == 0)
                                 m = snprintf(line, sizeof line, "%s+0x%llx %s+0x%llx\n", name,
                                              (unsigned long long)into + 1, *file ? file : "(program)",

@@ -55,7 +55,7 @@ Test(csv, fields)
                 cr_expect(when->pipe_ops.min == rows[i].pipe_ops && when->pipe_ops.max == rows[i].pipe_ops, "row %zu",
                           i);
                 cr_expect_eq(when->reg_buff, rows[i].reg_buff, "row %zu", i);
-                cr_expect(p->rules[0].line == 1 && p->rules[0].column == 1);
+                cr_expect(p->rules[0].line == 1);
                 cr_expect_eq(p->rules[0].basis, CAPO_BASIS_MEASURED);
                 capo_profile_free(p);
         }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,4 +95,39 @@ Test(file, by_its_name)
         free(text);
         unlink(name);
         cr_expect_eq(capo_file_read(name, 12, &text, &size), -ENOENT);
+}
+
+Test(file, on_a_search_path)
+{
+        char dir[] = "/tmp/capo-file-XXXXXX", dirs[160], first[32], second[32], name[64], path[64];
+
+        cr_assert(mkdtemp(dir));
+        snprintf(first, sizeof first, "%s/1", dir);
+        snprintf(second, sizeof second, "%s/2", dir);
+        cr_assert(mkdir(first, 0700) == 0 && mkdir(second, 0700) == 0);
+        snprintf(name, sizeof name, "%s/x", second);
+        close(open(name, O_CREAT | O_WRONLY, 0600));
+        snprintf(dirs, sizeof dirs, ":%s::%s:", first, second);
+        cr_expect(capo_file_find(dirs, "x", R_OK, path, sizeof path));
+        cr_expect_str_eq(path, name);
+        cr_expect_not(capo_file_find(dirs, "x", X_OK, path, sizeof path), "no program");
+        cr_expect_str_empty(path);
+        snprintf(name, sizeof name, "%s/x", first);
+        close(open(name, O_CREAT | O_WRONLY, 0700));
+        cr_expect(capo_file_find(dirs, "x", X_OK, path, sizeof path));
+        cr_expect_str_eq(path, name, "the first that has it");
+        cr_expect(capo_file_find(dirs, "x", R_OK, path, strlen(name) + 1));
+        cr_expect_not(capo_file_find(dirs, "x", R_OK, path, strlen(name)), "cut it would be another");
+        cr_expect_not(capo_file_find(dirs, "y", R_OK, path, sizeof path));
+        cr_expect_not(capo_file_find("", "x", R_OK, path, sizeof path));
+        cr_expect_not(capo_file_find(NULL, "x", R_OK, path, sizeof path));
+        cr_expect(capo_file_find(NULL, name, R_OK, path, sizeof path), "with a slash it is the file");
+        cr_expect_str_eq(path, name);
+        cr_expect_not(capo_file_find(dir, "1/y", R_OK, path, sizeof path));
+        cr_expect_not(capo_file_find(dir, "1/x", R_OK, path, sizeof path), "below none of the folders");
+        cr_expect_str_empty(path);
+        unlink(name);
+        snprintf(name, sizeof name, "%s/x", second);
+        unlink(name);
+        cr_assert(rmdir(first) == 0 && rmdir(second) == 0 && rmdir(dir) == 0);
 }
