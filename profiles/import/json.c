@@ -77,7 +77,8 @@ static int choice(struct capo_input *in, const json_t *root, struct capo_trial *
                                 in, run->line,
                                 "contradicting labels: --algo on the command line, NCCL_ALGO=%s in the file",
                                 capo_algo_name(algo));
-                if ((in->label->proto && proto && in->label->proto != proto) || (in->label->default_choice && proto))
+                if ((in->label->proto && proto && in->label->proto != proto) ||
+                    (in->label->default_choice && proto && in->label->proto != proto))
                         return capo_input_error(
                                 in, run->line,
                                 "contradicting labels: --proto on the command line, NCCL_PROTO=%s in the file",
@@ -177,15 +178,14 @@ static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
         struct capo_trial run = {.source = (char *)in->path, .line = line};
         struct capo_sample s = {.make = json_num(config, "graph", 0) > 0 ? CAPO_MAKE_GRAPH : CAPO_MAKE_LOOP, .op = 255};
         size_t i, first = in->set->n;
-        const char *slash, *bad = NULL;
+        const char *bad = NULL;
         char name[64];
         uint8_t want = 0;
         int e;
 
         if (!json_is_array(results))
                 return capo_input_error(in, line, "expected a list \"results\" (is the run still going?)");
-        slash = program ? strrchr(program, '/') : NULL;
-        snprintf(name, sizeof name, "%s", slash ? slash + 1 : program ? program : "");
+        snprintf(name, sizeof name, "%s", program ? capo_base_name(program) : "");
         if (strstr(name, "_perf"))
                 *strstr(name, "_perf") = 0;
         s.call = !strcmp(name, "sendrecv") ? CAPO_CALL_SEND : (uint8_t)capo_call_find(name);

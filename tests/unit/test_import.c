@@ -23,10 +23,9 @@ static void rows(FILE *f, double slow, const char *pre, const char *wrong)
 static struct capo_samples set;
 static char error[512];
 
-static int import(const char *text)
+static int import_as(const struct capo_label *label, const char *text)
 {
         char path[] = "/tmp/capo-import-XXXXXX";
-        const struct capo_label label = {.call = CAPO_CALL_ALLREDUCE};
         FILE *f = fdopen(mkstemp(path), "w");
         double slow = 1;
         int r;
@@ -40,9 +39,14 @@ static int import(const char *text)
                         putc(*p, f);
         }
         fclose(f);
-        r = capo_import(path, &label, &set, error, sizeof error);
+        r = capo_import(path, label, &set, error, sizeof error);
         unlink(path);
         return r;
+}
+
+static int import(const char *text)
+{
+        return import_as(&(struct capo_label){.call = CAPO_CALL_ALLREDUCE}, text);
 }
 
 static void finish(void)
@@ -267,4 +271,20 @@ Test(import, of_a_run_that_contradicts_itself_late_nothing_is_kept)
                 0, "%s", error);
         cr_expect_eq(set.n, 6, "%zu samples", set.n);
         cr_expect_eq(set.n_rejected, 1);
+}
+
+/* --algo auto --proto ll: NCCL was free in one of the two only, and a text that says the same contradicts nothing. */
+Test(import, the_algorithm_free_and_the_protocol_forced)
+{
+        static const struct capo_label label = {
+                .call = CAPO_CALL_ALLREDUCE, .default_choice = true, .proto = CAPO_PROTO_LL};
+
+        cr_expect_eq(import_as(&label, "%"), 0, "%s", error);
+        cr_expect_eq(import_as(&label, "### PROTO=LL\n%"), 0, "%s", error);
+        cr_expect(set.n_runs == 2 && !set.runs[0].left_out && !set.runs[1].left_out);
+        for (size_t i = 0; i < set.n; i++)
+                cr_expect_eq(set.v[i].want, LL);
+        cr_expect_neq(import_as(&label, "### PROTO=LL128\n%"), 0);
+        cr_expect(set.n_notes == 1 && strstr(set.notes[0], "contradicting labels"), "%s", error);
+        cr_expect_neq(import_as(&label, "### ALGO=Ring\n%"), 0);
 }

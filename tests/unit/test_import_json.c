@@ -137,3 +137,20 @@ Test(import_json, inspector_s_hosts_once_every_node_has_said_its_name)
         cr_expect_eq(import(CALL("b", "0", "1", "9") CALL("b", "1", "1", "9")), 0, "%s", error);
         cr_expect_str_eq(set.runs[1].hosts, "", "two nodes, one name: the other is not known");
 }
+
+/* --algo auto --proto ll: NCCL was free in one of the two only, and a file that says the same contradicts nothing. */
+Test(import_json, the_algorithm_free_and_the_protocol_forced)
+{
+        static const struct capo_label label = {.default_choice = true, .proto = CAPO_PROTO_LL};
+
+        cr_expect_eq(import_as(&label, RUN("\"NCCL_PROTO=LL\"", "20.5") RUN("", "20.6")), 0, "%s", error);
+        cr_assert_eq(set.n, 2);
+        cr_expect(set.v[0].want == CAPO_ALGO_PROTO(0, CAPO_PROTO_LL) && set.v[1].want == set.v[0].want);
+        cr_expect_eq(set.n_notes, 0);
+        cr_expect_eq(import_as(&label, RUN("\"NCCL_PROTO=LL128\"", "20.5")), -EINVAL);
+        cr_expect(strstr(error, "NCCL_PROTO=LL128 in the file"), "%s", error);
+        cr_expect_eq(import_as(&label, RUN("\"NCCL_ALGO=Ring\",\"NCCL_PROTO=LL\"", "20.5")), -EINVAL);
+        cr_expect(strstr(error, "NCCL_ALGO=Ring in the file"), "%s", error);
+        cr_expect_eq(import_as(&(struct capo_label){.default_choice = true}, RUN("\"NCCL_PROTO=LL\"", "20.5")), -EINVAL,
+                     "auto alone says that nothing was forced");
+}
