@@ -26,7 +26,7 @@ struct capo_drain {
         struct capo_cells cells;
         struct capo_flight flight;
         struct capo_describe describe;
-        char unfinished[8192]; /* of a dead process: what it was in, as INFO */
+        char unfinished[64 << 10]; /* of a dead process: what it was in, as INFO */
         size_t n_unfinished;
 };
 

@@ -28,12 +28,15 @@ static size_t print(char *line, size_t room, const char *format, ...)
         return n;
 }
 
-static void add(struct lines *l, const char *where, const struct capo_record *r)
+/* The words of the log, by enum capo_unfinished_where. */
+static const char *const wheres[CAPO_UNFINISHED_WHERES] = {"host", "member", "group", "ends", "running", "gpu"};
+
+static void add(struct lines *l, enum capo_unfinished_where where, const struct capo_record *r)
 {
-        char line[160];
-        size_t n =
-                print(line, sizeof line, "%s %u %s %u %u %llu %llu", where, r->thread, capo_call_name(r->call), r->seq,
-                      r->comm, (unsigned long long)r->bytes, (unsigned long long)capo_clock_ns(l->clock, r->t_begin));
+        char line[200];
+        size_t n = print(line, sizeof line, "%s %u %s %u %u %llu %llu %u %u %d %u", wheres[where], r->thread,
+                         capo_call_name(r->call), r->seq, r->comm, (unsigned long long)r->bytes,
+                         (unsigned long long)capo_clock_ns(l->clock, r->t_begin), r->type, r->op, r->peer, r->stream);
 
         if (l->size + n > l->room)
                 return;
@@ -54,34 +57,86 @@ static void of_ring(struct lines *l, const struct capo_segment *seg, const struc
 
                 if (r->call == CAPO_CALL_NONE || r->call >= CAPO_CALLS || r->t_begin <= before)
                         break; /* from the ring's last round */
+                if (r->t_end < r->t_begin && r->call == CAPO_CALL_GROUP) {
+                        add(l, CAPO_UNFINISHED_ENDS, r);
+                        break;
+                }
                 if (r->t_end < r->t_begin) {
-                        add(l, "host", r);
+                        add(l, CAPO_UNFINISHED_HOST, r);
                         return;
                 }
-                if (r->flags & CAPO_RECORD_MEMBER)
+                if (r->flags & CAPO_RECORD_MEMBER) {
                         group = r;
+                        add(l, CAPO_UNFINISHED_MEMBER, r);
+                }
                 before = r->t_begin;
         }
         if (group)
-                add(l, "group", group);
+                add(l, CAPO_UNFINISHED_GROUP, group);
+}
+
+/* The oldest of each communicator that waits for its GPU time, then the oldest of all. */
+static void of_slots(struct lines *l, const struct capo_segment *seg)
+{
+        enum { COMMS = 64 }; /* told apart by the last bits of their numbers: of more, the older one of a pair */
+        const struct capo_record *oldest = NULL, *of[COMMS] = {NULL};
+
+        for (uint32_t i = 0; i < seg->header->areas[CAPO_AREA_SLOTS].used; i++) {
+                const struct capo_slot *slot = capo_area_at(seg, CAPO_AREA_SLOTS, i);
+                const struct capo_record *r = &slot->record, **best = &of[r->comm % COMMS];
+
+                if (slot->state != CAPO_SLOT_ARMED || !r->call || r->call >= CAPO_CALLS)
+                        continue;
+                if (!*best || r->t_begin < (*best)->t_begin)
+                        *best = r;
+                if (!oldest || r->t_begin < oldest->t_begin)
+                        oldest = r;
+        }
+        for (unsigned i = 0; i < COMMS; i++) {
+                if (of[i])
+                        add(l, CAPO_UNFINISHED_RUNNING, of[i]);
+        }
+        if (oldest)
+                add(l, CAPO_UNFINISHED_GPU, oldest);
 }
 
 size_t capo_unfinished(const struct capo_segment *seg, char *text, size_t room)
 {
         const struct capo_segment_header *h = seg->header;
         struct lines l = {.clock = &h->clock, .text = text, .room = room};
-        const struct capo_record *oldest = NULL;
 
         for (uint32_t i = 0; i < h->areas[CAPO_AREA_RINGS].used; i++)
                 of_ring(&l, seg, capo_area_at(seg, CAPO_AREA_RINGS, i));
-        for (uint32_t i = 0; i < h->areas[CAPO_AREA_SLOTS].used; i++) {
-                const struct capo_slot *slot = capo_area_at(seg, CAPO_AREA_SLOTS, i);
-
-                if (slot->state == CAPO_SLOT_ARMED && slot->record.call && slot->record.call < CAPO_CALLS &&
-                    (!oldest || slot->record.t_begin < oldest->t_begin))
-                        oldest = &slot->record;
-        }
-        if (oldest)
-                add(&l, "gpu", oldest);
+        of_slots(&l, seg);
         return l.size;
+}
+
+bool capo_unfinished_read(const char *line, struct capo_unfinished_call *out)
+{
+        unsigned thread, seq, comm, type = 255, op = 255, stream = 0;
+        unsigned long long bytes, begin;
+        char where[16], call[32];
+        int peer = -1;
+
+        if (sscanf(line, "%15s %u %31s %u %u %llu %llu %u %u %d %u", where, &thread, call, &seq, &comm, &bytes, &begin,
+                   &type, &op, &peer, &stream) < 7 ||
+            !capo_call_find(call))
+                return false;
+        for (enum capo_unfinished_where w = 0; w < CAPO_UNFINISHED_WHERES; w++) {
+                if (!strcmp(where, wheres[w])) {
+                        *out = (struct capo_unfinished_call){.where = w,
+                                                             .record = {.t_begin = begin,
+                                                                        .bytes = bytes,
+                                                                        .stream = stream,
+                                                                        .seq = seq,
+                                                                        .peer = peer,
+                                                                        .comm = (uint16_t)comm,
+                                                                        .call = (uint8_t)capo_call_find(call),
+                                                                        .type = (uint8_t)type,
+                                                                        .op = (uint8_t)op,
+                                                                        .thread = (uint16_t)thread}};
+                        return true;
+                }
+        }
+        return false;
 }

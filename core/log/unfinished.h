@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls a dead process was in: what it had composed in its rings and not published (shim/record/recorder.h). */
+/*
+ * Which calls a process is in, or was when it died: what it had composed in its rings and not published
+ * (shim/record/recorder.h). Reading needs nothing of the process: a thread that stands in a call has said everything of it
+ * in its ring before, and goes on saying it for as long as it stands there.
+ */
 #ifndef CAPO_UNFINISHED_H
 #define CAPO_UNFINISHED_H
 
@@ -16,5 +20,26 @@
  * Return: bytes of @text; 0: in none.
  */
 size_t capo_unfinished(const struct capo_segment *seg, char *text, size_t room);
+
+/* What a line is about. */
+enum capo_unfinished_where {
+        CAPO_UNFINISHED_HOST,    /* the call had not returned */
+        CAPO_UNFINISHED_MEMBER,  /* it had, in a group that had not ended: NCCL has not begun it */
+        CAPO_UNFINISHED_GROUP,   /* the last of those, once more */
+        CAPO_UNFINISHED_ENDS,    /* ncclGroupEnd() of that group had not returned: NCCL has all of its members */
+        CAPO_UNFINISHED_RUNNING, /* the oldest of its communicator that the GPU was not seen to end */
+        CAPO_UNFINISHED_GPU,     /* the oldest of those, once more */
+        CAPO_UNFINISHED_WHERES,
+};
+
+struct capo_unfinished_call {
+        enum capo_unfinished_where where;
+        struct capo_record
+                record; /* t_begin: ns since the epoch; t_end 0. Of what makes a communicator: stream, its uid
+                                      folded; peer, our rank in it; bytes, its ranks; 0 where not known */
+};
+
+/** capo_unfinished_read() - a value of INFO `unfinished`, up to its newline. False: it is none. */
+bool capo_unfinished_read(const char *line, struct capo_unfinished_call *out);
 
 #endif

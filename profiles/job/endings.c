@@ -10,26 +10,21 @@
 
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/log/unfinished.h"
 #include "profiles/job/figures.h"
 #include "profiles/job/judge.h"
 
 enum { ENDINGS_SHOWN = 4 };
 #define HEARTBEAT_NS 100000000 /* times less far apart are told apart by luck */
 
-/* A call that it was in, as core/log/unfinished.c wrote it. */
-struct unfinished {
-        char where[8], call[32];
-        unsigned thread, seq, comm;
-        unsigned long long bytes, begin;
-};
-
 struct ending {
         const struct capo_job_process *p;
         uint64_t end_ns; /* since its epoch */
         uint64_t real_ns;
-        bool host, gpu; /* there is one */
-        struct unfinished in, on_gpu;
-        unsigned n_in; /* threads that were in a call */
+        bool host, gpu;                /* there is one */
+        struct capo_record in, on_gpu; /* t_begin: ns since its epoch */
+        bool group;                    /* `in` is the last of a group that had not ended */
+        unsigned n_in;                 /* threads that were in a call */
 };
 
 static void read_unfinished(struct ending *e)
@@ -37,22 +32,24 @@ static void read_unfinished(struct ending *e)
         const char *line = capo_job_info(e->p, CAPO_INFO_UNFINISHED);
 
         for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
-                struct unfinished u;
+                struct capo_unfinished_call u;
 
-                if (sscanf(line, "%7s %u %31s %u %u %llu %llu", u.where, &u.thread, u.call, &u.seq, &u.comm, &u.bytes,
-                           &u.begin) != 7 ||
-                    !capo_call_find(u.call))
+                if (!capo_unfinished_read(line, &u))
                         continue;
-                if (!strcmp(u.where, "gpu")) { /* looked for at the last heartbeat, unless it is that young */
-                        e->on_gpu = u;
-                        e->gpu = u.begin + HEARTBEAT_NS <= e->p->end.t_ns;
+                if (u.where == CAPO_UNFINISHED_GPU) { /* looked for at the last heartbeat, unless it is that young */
+                        e->on_gpu = u.record;
+                        e->gpu = u.record.t_begin + HEARTBEAT_NS <= e->p->end.t_ns;
                         continue;
                 }
-                if (!e->host || u.begin > e->in.begin)
-                        e->in = u;
+                if (u.where != CAPO_UNFINISHED_HOST && u.where != CAPO_UNFINISHED_GROUP)
+                        continue;
+                if (!e->host || u.record.t_begin > e->in.t_begin) {
+                        e->in = u.record;
+                        e->group = u.where == CAPO_UNFINISHED_GROUP;
+                }
                 e->host = true;
                 e->n_in++;
-                e->end_ns = u.begin > e->end_ns ? u.begin : e->end_ns;
+                e->end_ns = u.record.t_begin > e->end_ns ? u.record.t_begin : e->end_ns;
         }
 }
 
@@ -117,7 +114,7 @@ static const char *gpu_part(const struct capo_page *r, const struct ending *e, c
                 return "";
         if (e->gpu)
                 snprintf(text, 320, "; the GPU was not seen to end %s",
-                         named(r, e->p, capo_call_find(e->on_gpu.call), e->on_gpu.seq, e->on_gpu.comm, call));
+                         named(r, e->p, e->on_gpu.call, e->on_gpu.seq, e->on_gpu.comm, call));
         else if (c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL)
                 snprintf(text, 320, ", on the GPU too");
         else
@@ -173,9 +170,9 @@ static void say(struct capo_page *r, const struct ending *e)
                         snprintf(text + n, sizeof text - (size_t)n, ", its last call there is %s",
                                  named(r, e->p, id, seq, comm, call));
         } else if (e->host) {
-                double ns = (double)(e->end_ns - e->in.begin);
+                double ns = (double)(e->end_ns - e->in.t_begin);
 
-                id = capo_call_find(e->in.call);
+                id = e->in.call;
                 seq = e->in.seq;
                 comm = e->in.comm;
                 in_call = 1;
@@ -183,7 +180,7 @@ static void say(struct capo_page *r, const struct ending *e)
                         snprintf(more, sizeof more, "; %u other thread%s in calls too", e->n_in - 1,
                                  e->n_in > 2 ? "s were" : " was");
                 snprintf(text, sizeof text, "%s ended %s in %s%s, which had not returned%s%s%s", who, at,
-                         strcmp(e->in.where, "group") ? "" : "the group of ", named(r, e->p, id, seq, comm, call),
+                         e->group ? "the group of " : "", named(r, e->p, id, seq, comm, call),
                          ns < HEARTBEAT_NS ? "" : " after ", ns < HEARTBEAT_NS ? "" : capo_text_time(ns, since), more);
         } else if (!id) {
                 snprintf(text, sizeof text, "%s ended %s; %s", who, at,

@@ -58,6 +58,17 @@ static void put(struct capo_tls *t, unsigned id, const struct capo_comm *comm, u
         capo_record_put(t, r);
 }
 
+/* Where put() will put it: a stranger sees what it is in (core/log/unfinished.h). */
+static struct capo_record *show(struct capo_tls *t)
+{
+        struct capo_record *r = &t->ring->records[t->head & t->mask];
+
+        if (t->head >= t->limit && !capo_ring_room(t))
+                return &t->spare_record;
+        *r = t->spare_record;
+        return r;
+}
+
 /* Into the real library and out: between these two nothing is recorded on this thread. */
 static uint64_t enter(struct capo_tls *t, struct capo_nccl *lib, struct capo_comm *comm, unsigned id)
 {
@@ -66,11 +77,15 @@ static uint64_t enter(struct capo_tls *t, struct capo_nccl *lib, struct capo_com
         t->comm = comm ? comm : capo_comm_none();
         t->depth = 1;
         t->spare = true;
-        t->spare_record = (struct capo_record){
-                .t_begin = capo_clock_ticks(), .comm = t->comm->id, .call = (uint8_t)id, .thread = (uint16_t)t->thread};
-        /* where put() will put it: a kill tells what it was in (core/log/unfinished.h). A group tells by its members. */
-        if (id != CAPO_CALL_GROUP && (t->head < t->limit || capo_ring_room(t)))
-                t->ring->records[t->head & t->mask] = t->spare_record;
+        t->spare_record = (struct capo_record){.t_begin = capo_clock_ticks(),
+                                               .peer = -1,
+                                               .comm = t->comm->id,
+                                               .call = (uint8_t)id,
+                                               .type = NO_TYPE,
+                                               .op = NO_OP,
+                                               .thread = (uint16_t)t->thread};
+        if (id != CAPO_CALL_GROUP)
+                show(t);
         return t->spare_record.t_begin;
 }
 
@@ -145,6 +160,15 @@ static ncclResult_t born(struct capo_tls *t, const struct capo_birth *birth, uns
         return rc;
 }
 
+/* Which communicator the call that stands at the head is about to make: it has no number yet. */
+static void show_birth(struct capo_tls *t, const struct capo_birth *birth)
+{
+        t->spare_record.stream = (uint32_t)(birth->uid ^ birth->uid >> 32);
+        t->spare_record.peer = birth->rank;
+        t->spare_record.bytes = birth->n_ranks > 0 ? (uint64_t)birth->n_ranks : 0;
+        show(t);
+}
+
 /* What makes a communicator, where @recordable holds; @of: struct capo_birth. */
 #define BIRTH(name, id, recordable, params, args, of)                                   \
         static ncclResult_t hand_##name PARAMS params                                   \
@@ -158,6 +182,7 @@ static ncclResult_t born(struct capo_tls *t, const struct capo_birth *birth, uns
                         return lib->name args;                                          \
                 birth = of;                                                             \
                 begin = enter(t, birth.lib, birth.parent, id);                          \
+                show_birth(t, &birth);                                                  \
                 return born(t, &birth, id, begin, birth.lib->name args, caller, frame); \
         }
 BIRTH(ncclCommInitRank, CAPO_CALL_COMMINIT, true, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank),
@@ -281,6 +306,7 @@ static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void 
         struct capo_tls *t = &capo_tls;
         struct capo_nccl *lib = capo_lib(t, which, caller);
         struct capo_gpu_call gpu = {.slot = -1};
+        struct capo_record *shown;
         uint64_t end;
         ncclResult_t rc;
 
@@ -297,9 +323,10 @@ static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void 
                 gpu = capo_gpu_begin(t->group_comm, t->group_stream,
                                      t->group_members == 1 ? t->group_call : CAPO_CALL_GROUP, t->group_bytes);
         enter(t, lib, NULL, CAPO_CALL_GROUP);
+        shown = show(t);
         rc = lib->ncclGroupEnd();
         back(t);
-        end = capo_clock_ticks();
+        end = shown->t_end = capo_clock_ticks();
         t->group_depth = 0;
         capo_group_end(t, gpu, rc, end);
         if (unlikely(t->n_births))

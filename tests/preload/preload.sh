@@ -206,7 +206,7 @@ kill | kill-trace)
         gone
         ;;
 kill-in) # in which call it was: of the host; in a group; in none; in one that makes a communicator
-        for in in "1 host 1 AllReduce 4 1 16968 [0-9]+" "2 group 1 AllReduce 5 1 400 [0-9]+" "3" "4 host 1 CommInit 0 0 0 [0-9]+"; do
+        for in in "1 host 1 AllReduce 4 1 16968 [0-9]+ .*" "2 group 1 AllReduce 5 1 400 [0-9]+ .*" "3" "4 host 1 CommInit 0 0 [0-9]+ [0-9]+ 255 255 .*"; do
                 both "$bin/app" kill-in ${in%% *}
                 "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
                 "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"

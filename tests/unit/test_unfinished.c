@@ -75,21 +75,21 @@ Test(unfinished, between_calls)
 Test(unfinished, the_first_call)
 {
         call(0, -1)->t_begin = 5;
-        says("unfinished+\thost 7 AllReduce 0 2 8 5\n");
+        says("unfinished+\thost 7 AllReduce 0 2 8 5 0 0 0 0\n");
 }
 
 Test(unfinished, in_a_call)
 {
         published(10);
         call(10, -1);
-        says("unfinished+\thost 7 AllReduce 10 2 8 10000\n");
+        says("unfinished+\thost 7 AllReduce 10 2 8 10000 0 0 0 0\n");
 }
 
 Test(unfinished, in_a_call_of_a_later_round)
 {
         published(3 * RING + 5);
         call(3 * RING + 5, -1);
-        says("unfinished+\thost 7 AllReduce 197 2 8 197000\n");
+        says("unfinished+\thost 7 AllReduce 197 2 8 197000 0 0 0 0\n");
 }
 
 Test(unfinished, returned_but_not_published)
@@ -105,9 +105,15 @@ Test(unfinished, a_group_that_had_not_ended)
         call(RING, 10)->flags = CAPO_RECORD_MEMBER;
         call(RING + 1, 10); /* a communicator made meanwhile */
         call(RING + 2, 10)->flags = CAPO_RECORD_MEMBER;
-        says("unfinished+\tgroup 7 AllReduce 66 2 8 66000\n");
+#define MEMBERS                                                  \
+        "unfinished+\tmember 7 AllReduce 64 2 8 64000 0 0 0 0\n" \
+        "unfinished+\tmember 7 AllReduce 66 2 8 66000 0 0 0 0\n"
+        says(MEMBERS "unfinished+\tgroup 7 AllReduce 66 2 8 66000 0 0 0 0\n");
         call(RING + 3, -1);
-        says("unfinished+\thost 7 AllReduce 67 2 8 67000\n");
+        says(MEMBERS "unfinished+\thost 7 AllReduce 67 2 8 67000 0 0 0 0\n");
+        call(RING + 3, -1)->call = CAPO_CALL_GROUP;
+        says(MEMBERS "unfinished+\tends 7 Group 67 2 8 67000 0 0 0 0\n"
+                     "unfinished+\tgroup 7 AllReduce 66 2 8 66000 0 0 0 0\n");
 }
 
 static void slot(unsigned i, enum capo_slot_state state, uint32_t seq)
@@ -125,7 +131,13 @@ Test(unfinished, the_oldest_on_the_gpu)
         slot(2, CAPO_SLOT_ARMED, 4);
         slot(3, CAPO_SLOT_TAKEN, 2);
         ring->head = 20;
-        says("unfinished+\tgpu 7 AllReduce 4 2 8 4000\n");
+        says("unfinished+\trunning 7 AllReduce 4 2 8 4000 0 0 0 0\n"
+             "unfinished+\tgpu 7 AllReduce 4 2 8 4000 0 0 0 0\n");
+        slot(0, CAPO_SLOT_ARMED, 6);
+        ((struct capo_slot *)capo_area_at(&seg, CAPO_AREA_SLOTS, 0))->record.comm = 3;
+        says("unfinished+\trunning 7 AllReduce 4 2 8 4000 0 0 0 0\n"
+             "unfinished+\trunning 7 AllReduce 6 3 8 6000 0 0 0 0\n"
+             "unfinished+\tgpu 7 AllReduce 4 2 8 4000 0 0 0 0\n");
 }
 
 Test(unfinished, damage_and_no_room)
@@ -139,4 +151,28 @@ Test(unfinished, damage_and_no_room)
         cr_assert_eq(capo_unfinished(&seg, text, sizeof text), 0);
         ring->head = UINT64_MAX - 3;
         capo_unfinished(&seg, text, sizeof text);
+}
+
+Test(unfinished, what_is_written_is_read)
+{
+        struct capo_unfinished_call u;
+        char text[200] = "";
+        struct capo_record *r;
+
+        published(10);
+        r = call(10, -1);
+        r->type = 7;
+        r->op = 2;
+        r->peer = -1;
+        r->stream = 99;
+        text[capo_unfinished(&seg, text, sizeof text - 1)] = 0;
+        cr_assert(capo_unfinished_read(strchr(text, '\t') + 1, &u));
+        cr_assert(u.where == CAPO_UNFINISHED_HOST && u.record.call == CAPO_CALL_ALLREDUCE && u.record.seq == 10 &&
+                  u.record.comm == 2 && u.record.bytes == 8 && u.record.t_begin == 10000 && u.record.type == 7 &&
+                  u.record.op == 2 && u.record.peer == -1 && u.record.stream == 99 && u.record.thread == 7);
+        cr_assert(capo_unfinished_read("gpu 1 Send 5 9 4096 77", &u)); /* as logs had it before */
+        cr_assert(u.where == CAPO_UNFINISHED_GPU && u.record.peer == -1 && u.record.type == 255);
+        cr_assert(!capo_unfinished_read("host 1 Nothing 5 9 4096 77", &u));
+        cr_assert(!capo_unfinished_read("there 1 Send 5 9 4096 77", &u));
+        cr_assert(!capo_unfinished_read("host 1 Send 5 9", &u));
 }
