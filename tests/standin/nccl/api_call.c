@@ -105,6 +105,7 @@ static ncclResult_t check(const struct ask *a, struct task *t)
 
         if (r)
                 return r;
+        std_note(comm, what, a->count, type_bytes(a->type), a->peer);
         if (comm->finalized || comm->revoked || comm->suspended)
                 return fail(comm, ncclInvalidUsage, "%s: communicator is finalized, revoked or suspended", what);
         if (comm->error)

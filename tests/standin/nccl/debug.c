@@ -3,6 +3,7 @@
  * What the stand-in says: NCCL_DEBUG and NCCL_DEBUG_SUBSYS with NCCL's line format, since tools read those lines; the
  * last error of ncclGetLastError; and the few settings of its own.
  */
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +125,29 @@ ncclResult_t fail(struct comm *comm, ncclResult_t code, const char *fmt, ...)
 const char *std_last_error(void)
 {
         return last_error;
+}
+
+/* CAPO_STANDIN_LOG=PREFIX: every call that communicates, as it comes in, in PREFIX.<pid>; also of a process that is killed. */
+void std_note(const struct comm *comm, const char *what, size_t count, size_t type_bytes, int peer)
+{
+        static _Atomic int file; /* 0 not looked, -1 none, else the descriptor */
+        const char *prefix;
+        char text[256];
+        int fd = file;
+
+        if (fd == 0) {
+                prefix = getenv("CAPO_STANDIN_LOG");
+                fd = -1;
+                if (prefix && *prefix) {
+                        snprintf(text, sizeof text, "%s.%d", prefix, getpid());
+                        fd = open(text, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+                }
+                file = fd;
+        }
+        if (fd > 0)
+                dprintf(fd, "%s count=%zu type_bytes=%zu peer=%d comm=%016lx ranks=%d rank=%d grouped=%d name=%s\n",
+                        what, count, type_bytes, peer, (unsigned long)comm->hash, comm->n, comm->rank, group_depth > 0,
+                        comm->name);
 }
 
 static int version = 22809;

@@ -238,6 +238,8 @@ bool std_log_wants(int level, unsigned long flags);
 /* fail() - remember why for ncclGetLastError, warn, return the code. comm may be NULL. */
 ncclResult_t fail(struct comm *comm, ncclResult_t code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 const char *std_last_error(void);
+/* std_note() - one line about this call to CAPO_STANDIN_LOG's file, if there is one: what a test counts. */
+void std_note(const struct comm *comm, const char *what, size_t count, size_t type_bytes, int peer);
 int std_version(void);      /* as ncclGetVersion says it: CAPO_STANDIN_NCCL_VERSION or 22809 */
 double std_timeout_s(void); /* CAPO_STANDIN_TIMEOUT, 0 = wait for ever */
 uint64_t std_now_ns(void);

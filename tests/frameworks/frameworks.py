@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real programs under capo without a GPU: unmodified PyTorch on the stand-in, alone and recorded, and what differs.
+
+usage: frameworks.py BUILD [--quick] [--markdown] [--keep FOLDER] [NAME...]
+  NAME        a release (torch-2.15.0) or a program (ddp); default: the newest release, every program
+  --quick     the newest release, ddp on 2 ranks under torchrun
+  --markdown  print the table of docs/compatibility.md
+  --keep      leave outputs and logs there
+Packages are kept below ${CAPO_FRAMEWORKS:-.deps/frameworks} (about 1.1 GB a release). Exit status: 0; 1 a check failed; 77 a package
+could not be had.
+"""
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+
+import referee
+import stubs
+import wheels
+from wheels import Missing, say
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RELEASES = ["torch-2.15.0", "torch-2.14.1", "torch-2.13.0"]  # the newest, and the two before
+BY_NAME = ["torch-2.8.0"]  # the last for CUDA 12
+# program: ranks, and whether torchrun starts it (else tests/jobs/launch, which is quicker: no torch in the launcher)
+PROGRAMS = {
+    "ddp": (2, True),
+    "collectives": (2, False),
+    "fsdp": (2, False),
+    "tensor_parallel": (4, False),
+    "pipeline": (2, False),
+    "groups": (4, False),
+    "graph": (2, False),
+    "aborted": (2, False),
+    "nonblocking": (2, False),
+}
+
+
+class Release:
+    """One unpacked release, and the libraries it runs on."""
+
+    def __init__(self, name, build, store):
+        package, version = name.split("-", 1)
+        self.name = name
+        self.folder = store.get(name, f"{package}=={version}")
+        wanted = wheels.requirements(self.folder, package)
+        cuda = wheels.cuda_of(wanted)
+        major, minor = map(int, cuda.split("."))
+        cudnn = [int(x) for x in wheels.version_of(wanted, "nvidia-cudnn", "9.0.0").split(".")[:3]]
+        self.cuda, self.nccl = cuda, wheels.version_of(wanted, "nvidia-nccl", "2.28.9")
+        standin = os.path.join(build, "tests", "standin")
+        self.stubs = os.path.join(build, "tests", "frameworks", name)
+        lib = os.path.join(self.folder, "torch", "lib")
+        lacking = stubs.make([os.path.join(lib, f) for f in sorted(os.listdir(lib)) if f.startswith("lib") and ".so" in f], self.stubs,
+                             standin, os.path.join(HERE, "..", "standin", "cudart"), wheels.headers(store, cuda),
+                             {"cuda": major * 1000 + minor * 10, "cudnn": cudnn[0] * 10000 + cudnn[1] * 100 + cudnn[2]})
+        say(f"{name}: CUDA {cuda}, NCCL {self.nccl}; {len(lacking)} functions that nobody has, refused when called")
+        self.env = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("CAPO_", "NCCL_", "TORCH_", "LD_"))},
+            "PYTHONPATH": self.folder + ":" + store.common(),
+            "LD_LIBRARY_PATH": self.stubs + ":" + standin,
+            "CAPO_STANDIN_NCCL_VERSION": self.nccl,
+            "CAPO_STANDIN_TIMEOUT": "60",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONWARNINGS": "ignore",
+            "TORCH_CPP_LOG_LEVEL": "ERROR",
+        }
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].replace("usage: ", "", 1))
+    parser.add_argument("build")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--keep")
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_intermixed_args()
+    build = os.path.realpath(args.build)
+    unknown = [n for n in args.names if n not in PROGRAMS and not n.startswith("torch-")]
+    if unknown:
+        parser.error(f"no release or program of that name: {' '.join(unknown)}; there are {' '.join(RELEASES + BY_NAME + list(PROGRAMS))}")
+    releases = [n for n in args.names if n not in PROGRAMS] or RELEASES[:1]
+    programs = ["ddp"] if args.quick else [n for n in args.names if n in PROGRAMS] or list(PROGRAMS)
+    store = wheels.Wheels(os.environ.get("CAPO_FRAMEWORKS") or os.path.realpath(os.path.join(HERE, "..", "..", ".deps", "frameworks")))
+    out = args.keep or tempfile.mkdtemp(prefix="capo-frameworks-")
+    results, skipped = [], []
+    for name in releases:
+        try:
+            release = Release(name, build, store)
+        except Missing as why:
+            skipped.append(f"{name}: {why}")
+            say("SKIP " + skipped[-1])
+            continue
+        for program in programs:
+            ranks, torchrun = PROGRAMS[program]
+            folder = os.path.join(out, name, program)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.makedirs(folder)
+            result = referee.judge(release, program, ranks, torchrun, build, folder)
+            results.append(result)
+            print(result.line(), flush=True)
+    if args.markdown:
+        print(referee.markdown(results))
+    if not args.keep:
+        shutil.rmtree(out, ignore_errors=True)
+    bad = sum(bool(r.problems) for r in results)
+    print(f"{len(results) - bad} passed, {bad} failed, {len(skipped)} skipped")
+    if skipped and not results:
+        print(skipped[0])
+        return 77
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

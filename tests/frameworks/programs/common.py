@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the programs share. They know nothing of capo. Kernels are dropped on the stand-in, so a program prints only what came by
+copies and by NCCL: values that are the same in each run."""
+import os
+
+import torch
+import torch.distributed as dist
+
+rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+
+
+def start(eager=True):
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", device_id=device if eager else None)
+
+
+def value(n, of=None):
+    """A tensor of this rank's number plus one, made on the host."""
+    return torch.full((n,), float(rank + 1 if of is None else of)).to(device)
+
+
+def say(what, x=None):
+    if isinstance(x, torch.Tensor):
+        x = x.cpu().flatten().tolist()
+        x = x if len(set(x)) > 1 else f"{len(x)} times {x[0]}"
+    # one write: what the launchers pass on is not cut into pieces
+    os.write(1, f"rank {rank}: {what}{'' if x is None else ' '}{'' if x is None else x}\n".encode())
+
+
+def finish():
+    torch.cuda.synchronize()
+    say("done")
+    dist.destroy_process_group()

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipeline parallel: one stage a rank, GPipe and 1F1B; activations and gradients go by batched sends and receives."""
+import torch
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+
+from common import device, finish, rank, ranks, say, start
+
+start()
+for schedule in (ScheduleGPipe, Schedule1F1B):
+    module = torch.nn.Linear(32, 32).to(device)
+    # shapes are given: PyTorch would send them as pickled objects, through kernels
+    shape = torch.empty(2, 32, device=device)
+    stage = PipelineStage(module, rank, ranks, device, input_args=shape, output_args=shape)
+    pipe = schedule(stage, n_microbatches=4, loss_fn=lambda out, target: out.sum())
+    x, target = torch.zeros(8, 32).to(device), torch.zeros(8, 32).to(device)
+    if rank == 0:
+        pipe.step(x)
+    elif rank == ranks - 1:
+        pipe.step(target=target)
+    else:
+        pipe.step()
+    say(schedule.__name__)
+finish()

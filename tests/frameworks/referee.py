@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a program alone and under capo, and holds what capo recorded against what the stand-in NCCL was asked.
+
+The stand-in writes a line for each call that communicates (CAPO_STANDIN_LOG), at the other end of the door that capo watches.
+"""
+import collections
+import glob
+import os
+import re
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIMIT_S = 240  # of one run; a program needs seconds
+PER_RANK = {"AllGather", "ReduceScatter", "AlltoAll", "Gather", "Scatter"}  # capo counts their bytes over all ranks
+NOISE = re.compile(r"^\[?[WI]\d{4} |^\*{5}|Setting OMP_NUM_THREADS")
+
+
+class Result:
+    def __init__(self, release, program, ranks):
+        self.release, self.program, self.ranks = release, program, ranks
+        self.problems = []
+        self.calls = self.kinds = self.sites = 0
+        self.names = []
+        self.alone_s = self.recorded_s = 0.0
+
+    def line(self):
+        head = f"{self.release.name} {self.program}, {self.ranks} ranks: "
+        if self.problems:
+            return "FAIL  " + head + "; ".join(self.problems)
+        return (f"ok    {head}{self.calls} calls of {self.kinds} kinds as NCCL was asked, same output and exit status, "
+                f"groups {', '.join(self.names)} ({self.alone_s:.1f} s alone, {self.recorded_s:.1f} s recorded)")
+
+
+def logs_of(folder):
+    """A folder that no earlier run had: what a killed process left in memory comes into the folder it was told."""
+    return os.path.join(folder, f"logs-{os.getpid()}")
+
+
+def run(release, program, ranks, torchrun, build, folder, recorded):
+    """(exit status, lines of output in order of the alphabet, seconds)"""
+    how = "recorded" if recorded else "alone"
+    command = [sys.executable, os.path.join(HERE, "programs", program + ".py")]
+    if torchrun:
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)] + command[1:]
+    else:
+        command = [os.path.join(build, "tests", "jobs", "launch"), "-n", str(ranks), "--timeout", str(LIMIT_S), "--"] + command
+    if recorded:
+        command = [os.path.join(build, "cli", "capo"), "run", "--quiet", "--trace", "all", "--sample", "1",
+                   "--dir", logs_of(folder), "--"] + command
+    env = dict(release.env, CAPO_STANDIN_LOG=os.path.join(folder, how + ".calls"))
+    begin = time.monotonic()
+    with open(os.path.join(folder, how + ".out"), "w") as out, open(os.path.join(folder, how + ".err"), "w") as err:
+        try:
+            status = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=LIMIT_S + 30).returncode
+        except subprocess.TimeoutExpired:
+            status = "too long"
+    with open(os.path.join(folder, how + ".out"), errors="replace") as f:
+        lines = sorted(line.rstrip() for line in f if not NOISE.match(line))
+    return status, lines, time.monotonic() - begin
+
+
+def asked(folder, how):
+    """{(call, bytes as capo counts them): times} over all ranks, out of the stand-in's log."""
+    calls = collections.Counter()
+    for path in glob.glob(os.path.join(folder, how + ".calls.*")):
+        with open(path) as f:
+            for line in f:
+                call, *words = line.split()
+                w = dict(word.split("=", 1) for word in words if "=" in word)
+                size = int(w["count"]) * int(w["type_bytes"]) * (int(w["ranks"]) if call in PER_RANK else 1)
+                calls[call, size] += 1
+    return calls
+
+
+def recorded_calls(build, folder):
+    """The same out of capo's logs, every cell of every process; with the communicators' names, call sites, what was dropped."""
+    # what processes that were killed left in memory comes into their logs by a report
+    subprocess.run([os.path.join(build, "cli", "capo"), "report", "--json", logs_of(folder)], capture_output=True)
+    logs = sorted(glob.glob(os.path.join(logs_of(folder), "**", "*.capo"), recursive=True))
+    text = subprocess.run([os.path.join(build, "tests", "preload", "log_text"), *logs], capture_output=True, text=True,
+                          errors="replace").stdout
+    calls, names, sites, dropped = collections.Counter(), set(), [], 0
+    for line in text.splitlines():
+        kind, _, rest = line.partition(" ")
+        w = dict(re.findall(r"(\w+)=(\S*)", rest))
+        if kind == "cell":
+            call = rest.split()[0]
+            calls["Broadcast" if call == "Bcast" else call, int(w["bytes"])] += int(w["count"])
+        elif kind == "comm":
+            names.add(line.split("name=", 1)[1])
+        elif kind == "site":
+            sites.append(rest)
+        elif kind == "end":
+            dropped += int(w["dropped"])
+    return calls, sorted(names), sites, dropped, len(logs)
+
+
+def differences(what, expected, got):
+    """Lines about two counters that should be equal."""
+    return [f"{what} {call} of {size} bytes: {got[call, size]} instead of {expected[call, size]}"
+            for call, size in sorted(set(expected) | set(got)) if expected[call, size] != got[call, size]]
+
+
+def judge(release, program, ranks, torchrun, build, folder):
+    result = Result(release, program, ranks)
+    alone = run(release, program, ranks, torchrun, build, folder, recorded=False)
+    under = run(release, program, ranks, torchrun, build, folder, recorded=True)
+    result.alone_s, result.recorded_s = alone[2], under[2]
+    if alone[0] == "too long" or not alone[1]:
+        result.problems.append(f"does not run by itself: status {alone[0]}, {len(alone[1])} lines of output; {tail(folder, 'alone')}")
+        return result
+    if alone[0] != under[0]:
+        result.problems.append(f"exit status {alone[0]} alone, {under[0]} under capo; {tail(folder, 'recorded')}")
+    if alone[1] != under[1]:
+        other = sorted(set(alone[1]) ^ set(under[1]))
+        result.problems.append(f"output differs: {other[:2]}")
+    truth, mine = asked(folder, "recorded"), asked(folder, "alone")
+    if not expects_failure(program):
+        result.problems += differences("NCCL was asked, under capo,", mine, truth)
+    seen, result.names, sites, dropped, logs = recorded_calls(build, folder)
+    seen = collections.Counter({key: n for key, n in seen.items() if key[0] in {call for call, _ in truth}})
+    result.problems += differences("capo recorded", truth, seen)
+    result.calls, result.kinds, result.sites = sum(seen.values()), len(seen), len(sites)
+    if not truth:
+        result.problems.append("NCCL was asked nothing")
+    if logs != ranks:
+        result.problems.append(f"{logs} logs of {ranks} ranks")
+    if dropped:
+        result.problems.append(f"{dropped} records dropped")
+    return result
+
+
+def expects_failure(program):
+    return program == "aborted"
+
+
+def tail(folder, how):
+    with open(os.path.join(folder, how + ".err"), errors="replace") as f:
+        lines = [line.strip() for line in f if line.strip()]
+    return "its last words: " + (lines[-1] if lines else "none")
+
+
+def markdown(results):
+    rows = ["| program | release | CUDA | NCCL | ranks | calls | groups | |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    for r in results:
+        rows.append(f"| {r.program} | {r.release.name} | {r.release.cuda} | {r.release.nccl} | {r.ranks} | {r.calls} of {r.kinds} kinds | "
+                    f"{', '.join(r.names)} | {'; '.join(r.problems) or 'as NCCL was asked'} |")
+    return "\n".join(rows)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ./dev frameworks fetches: unmodified packages of the Python index, pinned, unpacked below .deps/frameworks.
+
+Nothing is installed into a Python of the machine, and nothing of a package's own requirements is fetched but what is named here:
+CUDA's libraries are the stand-in's (stubs.py).
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+# Pure Python, for all of them.
+COMMON = "filelock typing_extensions sympy mpmath networkx jinja2 MarkupSafe fsspec numpy setuptools packaging".split()
+
+
+def say(text):
+    print("frameworks:", text, file=sys.stderr, flush=True)
+
+
+class Missing(Exception):
+    """It cannot be had here; what needs it is skipped by this name."""
+
+
+class Wheels:
+    def __init__(self, folder):
+        self.folder = folder
+        self.pip = None
+
+    def _run(self, *words):
+        if not self.pip:
+            venv = os.path.join(self.folder, "venv")
+            if not os.path.exists(os.path.join(venv, "bin", "pip")):
+                subprocess.run([sys.executable, "-m", "venv", venv], check=True, stdout=subprocess.DEVNULL)
+            self.pip = os.path.join(venv, "bin", "pip")
+        return subprocess.run([self.pip, "-q", "--disable-pip-version-check", "--retries", "1", *words],
+                              capture_output=True, text=True)
+
+    def get(self, name, *requirements):
+        """The folder with @requirements unpacked in it, without theirs; fetched if it is not there."""
+        to = os.path.join(self.folder, name)
+        if os.path.isdir(to):
+            return to
+        part = to + ".part"
+        shutil.rmtree(part, ignore_errors=True)
+        os.makedirs(self.folder, exist_ok=True)
+        say("fetching " + " ".join(requirements))
+        done = self._run("install", "--no-deps", "--no-compile", "--no-cache-dir", "--target", part, *requirements)
+        if done.returncode:
+            shutil.rmtree(part, ignore_errors=True)
+            raise Missing(f"{' '.join(requirements)} could not be had: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
+        os.rename(part, to)
+        size = sum(os.lstat(os.path.join(d, f)).st_size for d, _, files in os.walk(to) for f in files)
+        say(f"{name}: {size / 1e6:.0f} MB unpacked")
+        return to
+
+    def common(self):
+        return self.get("common", *COMMON)
+
+
+def requirements(folder, name):
+    """{package: version} of the exact versions that the package @name unpacked in @folder asks for."""
+    found = {}
+    for path in glob.glob(os.path.join(folder, name + "-*.dist-info", "METADATA")):
+        with open(path) as f:
+            for line in f:
+                if m := re.match(r"Requires-Dist: ([\w-]+)(?:\[.*?\])?\s*\(?==\s*([\d.]+)", line):
+                    found[m[1]] = m[2]
+    return found
+
+
+def cuda_of(wanted):
+    """Release of CUDA (13.2) that those requirements name."""
+    if "cuda-toolkit" in wanted:
+        version = wanted["cuda-toolkit"]
+    else:
+        version = next((v for k, v in wanted.items() if k.startswith("nvidia-cuda-runtime")), None)
+    if not version:
+        raise Missing("the package does not say which CUDA it wants")
+    return ".".join(version.split(".")[:2])
+
+
+def version_of(wanted, prefix, otherwise):
+    return next((v for k, v in wanted.items() if k.startswith(prefix)), otherwise)
+
+
+def headers(wheels, cuda):
+    """CUDA's own headers of that release, out of its runtime's package."""
+    package = "nvidia-cuda-runtime" if int(cuda.split(".")[0]) >= 13 else "nvidia-cuda-runtime-cu12"
+    folder = wheels.get("cuda-" + cuda, f"{package}=={cuda}.*")
+    return os.path.dirname(glob.glob(os.path.join(folder, "nvidia", "*", "include", "cuda_runtime_api.h"))[0])
