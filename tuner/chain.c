@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "capo/msg.h"
+#include "core/base/lock.h"
 #include "tuner/chain.h"
 #include "tuner/plugin_find.h"
 #include "tuner/tuner_env.h"
@@ -39,7 +40,7 @@ capo_nccl_result capo_chain_open(const struct capo_tuner_info *info, struct capo
         capo_nccl_result result = CAPO_NCCL_SUCCESS;
 
         *out = NULL;
-        pthread_mutex_lock(&lock);
+        capo_lock(&lock);
         if (found_for != info->abi)
                 find(info->abi);
         c = found.abi ? malloc(sizeof *c) : NULL;
@@ -47,7 +48,7 @@ capo_nccl_result capo_chain_open(const struct capo_tuner_info *info, struct capo
                 *c = found;
         else if (found.abi)
                 result = CAPO_NCCL_SYSTEM_ERROR;
-        pthread_mutex_unlock(&lock);
+        capo_unlock(&lock);
         if (!c)
                 return result;
         result = capo_other_open(c, info);

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "core/base/lock.h"
 #include "tuner/comm_name.h"
 
 static struct {
@@ -13,18 +14,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void capo_comm_name_keep(uint64_t comm_hash, const char *name)
 {
-        pthread_mutex_lock(&lock);
+        capo_lock(&lock);
         names[next].hash = comm_hash;
         snprintf(names[next].name, sizeof names[next].name, "%s", name);
         next = (next + 1) % 256;
-        pthread_mutex_unlock(&lock);
+        capo_unlock(&lock);
 }
 
 bool capo_comm_name_find(uint64_t comm_hash, char *name, size_t room)
 {
         bool found = false;
 
-        pthread_mutex_lock(&lock);
+        capo_lock(&lock);
         for (unsigned i = 0; i < 256 && !found; i++) {
                 unsigned k = (next + 255 - i) % 256; /* newest first */
 
@@ -32,6 +33,6 @@ bool capo_comm_name_find(uint64_t comm_hash, char *name, size_t room)
                 if (found)
                         snprintf(name, room, "%s", names[k].name);
         }
-        pthread_mutex_unlock(&lock);
+        capo_unlock(&lock);
         return found;
 }

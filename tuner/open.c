@@ -13,6 +13,7 @@
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "capo/seam.h"
+#include "core/base/lock.h"
 #include "tuner/chain.h"
 #include "tuner/choose.h"
 #include "tuner/comm_name.h"
@@ -207,7 +208,7 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                                  .plain = true};
         for (int c = 0; c < CAPO_COLLS; c++)
                 t->table[c] = &empty;
-        pthread_mutex_lock(&capo_process.lock);
+        capo_lock(&capo_process.lock);
         capo_process_load();
         if (info->abi == 1)
                 t->n_nodes = -1;
@@ -217,7 +218,7 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                 if (!capo_process.failed && capo_process.profile)
                         r = match(info, t, name);
         }
-        pthread_mutex_unlock(&capo_process.lock);
+        capo_unlock(&capo_process.lock);
         if (info->n_ranks > 1 && capo_process.failed)
                 nccl_result = refuse(info, capo_process.why);
         else if (r < 0)

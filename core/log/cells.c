@@ -55,9 +55,9 @@ static int64_t area_add(struct capo_cells *c, enum capo_area_id id)
         int r = 0;
 
         if (n >= atomic_load_explicit(&a->committed, memory_order_relaxed)) {
-                pthread_mutex_lock(&c->seg->lock);
+                capo_lock(&c->seg->lock);
                 r = capo_area_commit(c->seg, id, n + 1);
-                pthread_mutex_unlock(&c->seg->lock);
+                capo_unlock(&c->seg->lock);
         }
         if (r < 0)
                 return -1;

@@ -66,10 +66,10 @@ static void comms_write(struct capo_describe *d)
         for (uint32_t i = 0; i < n; i++) {
                 struct capo_seg_comm *comm = capo_area_at(d->seg, CAPO_AREA_COMMS, i), copy;
 
-                pthread_mutex_lock(&d->seg->lock);
+                capo_lock(&d->seg->lock);
                 copy = *comm;
                 comm->written = copy.stamp;
-                pthread_mutex_unlock(&d->seg->lock);
+                capo_unlock(&d->seg->lock);
                 if (copy.stamp == 0 || (copy.stamp == copy.written && !d->again))
                         continue;
                 copy.name[sizeof copy.name - 1] = 0;

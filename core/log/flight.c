@@ -194,9 +194,9 @@ void capo_flight_keep(struct capo_flight *f, const struct capo_record *r)
         if (i >= f->seg->header->areas[CAPO_AREA_FLIGHT].committed) {
                 int e;
 
-                pthread_mutex_lock(&f->seg->lock);
+                capo_lock(&f->seg->lock);
                 e = capo_area_commit(f->seg, CAPO_AREA_FLIGHT, i + 1);
-                pthread_mutex_unlock(&f->seg->lock);
+                capo_unlock(&f->seg->lock);
                 if (e < 0) {
                         f->out->log.lost_bytes += sizeof *r;
                         f->seg->header->unkept++;

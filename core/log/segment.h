@@ -29,6 +29,7 @@
 
 #include "capo/log.h"
 #include "core/base/clock.h"
+#include "core/base/lock.h"
 
 #define CAPO_SEGMENT_MAGIC   "CAPOSEG\n"
 #define CAPO_SEGMENT_VERSION 5 /* layouts never mix: another version is left alone */

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "core/base/lock.h"
 #include "shim/fabric/fabric.h"
 #include "shim/record/shim.h"
 
@@ -164,10 +165,10 @@ static uint64_t enter_domain(struct fi_domain *d)
 {
         struct fid_domain *domain = container_of(d->o.fid, struct fid_domain, fid);
 
-        pthread_mutex_lock(&capo_fi_lock);
+        capo_lock(&capo_fi_lock);
         if (d->opening++ == 0)
                 fi_restore(domain->ops, d->ops);
-        pthread_mutex_unlock(&capo_fi_lock);
+        capo_unlock(&capo_fi_lock);
         capo_fi_me.inside = true;
         return 0;
 }
@@ -177,10 +178,10 @@ static void leave_domain(struct fi_domain *d)
         struct fid_domain *domain = container_of(d->o.fid, struct fid_domain, fid);
 
         capo_fi_me.inside = false;
-        pthread_mutex_lock(&capo_fi_lock);
+        capo_lock(&capo_fi_lock);
         if (--d->opening == 0)
                 fi_shadow(domain->ops, d->ops, capo_fi_calls.DOMAIN_ops);
-        pthread_mutex_unlock(&capo_fi_lock);
+        capo_unlock(&capo_fi_lock);
 }
 
 static uint64_t enter_flagged(void *s)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
+#include "core/base/lock.h"
 #include "shim/fabric/fabric.h"
 #include "shim/record/shim.h"
 
@@ -91,7 +92,7 @@ void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *d
         bool recycles = types[type].recycles;
         struct fi_object *o = NULL;
 
-        pthread_mutex_lock(&capo_fi_lock);
+        capo_lock(&capo_fi_lock);
         if (recycles && closed[type].n > FI_QUARANTINE) {
                 struct fi_object *next;
 
@@ -119,7 +120,7 @@ void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *d
                 if (o->next == capo_fi_objects)
                         atomic_store_explicit(&capo_fi_objects, o, memory_order_release);
         }
-        pthread_mutex_unlock(&capo_fi_lock);
+        capo_unlock(&capo_fi_lock);
         return o;
 }
 
@@ -134,7 +135,7 @@ struct fi_object *capo_fi_find(const struct fid *fid, enum fi_object_type type)
 
 void capo_fi_closed(struct fi_object *o)
 {
-        pthread_mutex_lock(&capo_fi_lock);
+        capo_lock(&capo_fi_lock);
         o->fid = NULL;
         o->next_closed = NULL;
         if (closed[o->type].n++ && closed[o->type].last)
@@ -142,7 +143,7 @@ void capo_fi_closed(struct fi_object *o)
         else
                 closed[o->type].first = o;
         closed[o->type].last = o;
-        pthread_mutex_unlock(&capo_fi_lock);
+        capo_unlock(&capo_fi_lock);
 }
 
 void capo_fi_forget(void)

@@ -213,7 +213,7 @@ static inline void after(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_
                 refused(e, set, shared, is_rx(kind), context, r);
                 return;
         }
-        if (unlikely(capo_tls.depth))
+        if (unlikely(capo_tls.inside))
                 inside_call(bytes, is_rx(kind));
         if (unlikely(shared))
                 count_post(set, kind, bytes, true);
@@ -269,7 +269,7 @@ static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, boo
         struct fi_cq *cq = rx ? e->rx_cq : e->tx_cq;
 
         return atomic_load_explicit(&set->owner, memory_order_relaxed) == &capo_fi_me && set->until_sample != 1 &&
-               !capo_tls.depth && !(cq && atomic_load_explicit(&cq->watched, memory_order_relaxed));
+               !capo_tls.inside && !(cq && atomic_load_explicit(&cq->watched, memory_order_relaxed));
 }
 
 /* ---- the entries ------------------------------------------------------------------------------------------------- */

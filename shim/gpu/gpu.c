@@ -91,7 +91,7 @@ void capo_gpu_look(void)
 
         if (looked_for_good)
                 return;
-        pthread_mutex_lock(&lock);
+        capo_lock(&lock);
         if (looked_for_good)
                 goto out;
         driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -121,16 +121,16 @@ void capo_gpu_look(void)
                 }
                 *(void **)functions[i].where = p;
         }
-        pthread_mutex_lock(&capo_seg.lock);
+        capo_lock(&capo_seg.lock);
         if (capo_area_commit(&capo_seg, CAPO_AREA_SLOTS, SLOTS) == 0) {
                 sample = (uint32_t)capo_shim_env()->gpu_sample;
                 capo_gpu_switch(true);
         }
-        pthread_mutex_unlock(&capo_seg.lock);
+        capo_unlock(&capo_seg.lock);
         cu.DriverGetVersion(&version);
         capo_shim_info(CAPO_INFO_CUDA_DRIVER, "%d.%d", version / 1000, version % 1000 / 10);
 out:
-        pthread_mutex_unlock(&lock);
+        capo_unlock(&lock);
         errno = saved;
 }
 
@@ -206,15 +206,15 @@ static int32_t slot_new(void *context)
                         events[i].context = context;
                         atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_TAKEN, memory_order_relaxed);
                         atomic_store_explicit(&n_slots, (uint32_t)i + 1, memory_order_release);
-                        pthread_mutex_lock(&capo_seg.lock);
+                        capo_lock(&capo_seg.lock);
                         if (area->used <= (uint32_t)i)
                                 atomic_store_explicit(&area->used, (uint32_t)i + 1, memory_order_release);
-                        pthread_mutex_unlock(&capo_seg.lock);
+                        capo_unlock(&capo_seg.lock);
                 } else {
                         i = -1;
                 }
         }
-        pthread_mutex_unlock(&lock);
+        capo_unlock(&lock);
         return i;
 }
 

@@ -45,12 +45,12 @@ static bool get_ready(void)
 {
         struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_SLOTS];
 
-        pthread_mutex_lock(&capo_seg.lock);
+        capo_lock(&capo_seg.lock);
         ready = capo_area_commit(&capo_seg, CAPO_AREA_SLOTS, FIRST + COUNT) == 0;
         refused = !ready;
         if (ready)
                 atomic_store_explicit(&area->used, FIRST + COUNT, memory_order_release);
-        pthread_mutex_unlock(&capo_seg.lock);
+        capo_unlock(&capo_seg.lock);
         return ready;
 }
 
@@ -64,7 +64,7 @@ bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r)
 {
         bool waiting = false;
 
-        pthread_mutex_lock(&lock);
+        capo_lock(&lock);
         for (uint32_t i = 0; i < EARLY; i++) {
                 if (early[i].nth == nth && early[i].comm_hash == comm_hash) {
                         stamp(r, early[i].ns);
@@ -89,7 +89,7 @@ bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r)
         if (!waiting)
                 atomic_fetch_add_explicit(&capo_seg.header->gpu_dropped, 1, memory_order_relaxed);
 out:
-        pthread_mutex_unlock(&lock);
+        capo_unlock(&lock);
         return waiting;
 }
 
@@ -107,9 +107,9 @@ void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint6
         uint64_t ns = end_ns > begin_ns ? end_ns - begin_ns : 0;
         bool found = false;
 
-        if (atomic_load(&capo_shim_state) != CAPO_SHIM_ON)
+        if (atomic_load(&capo_life.state) != CAPO_SHIM_ON)
                 return;
-        pthread_mutex_lock(&lock);
+        capo_lock(&lock);
         for (uint32_t i = 0; i < COUNT && n_armed && !found; i++) {
                 if (waits[i].armed && waits[i].nth == nth && waits[i].comm_hash == comm_hash) {
                         stamp(&slot_at(i)->record, ns);
@@ -123,19 +123,19 @@ void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint6
                 early[n_early % EARLY].ns = ns;
                 n_early++;
         }
-        pthread_mutex_unlock(&lock);
+        capo_unlock(&lock);
 }
 
 void capo_kernel_poll(bool all)
 {
         uint64_t now = capo_clock_mono();
 
-        pthread_mutex_lock(&lock);
+        capo_lock(&lock);
         for (uint32_t i = 0; i < COUNT && n_armed; i++) {
                 if (waits[i].armed && (all || now - waits[i].since_ns > WAIT_NS))
                         let_go(i); /* its host time stands */
         }
-        pthread_mutex_unlock(&lock);
+        capo_unlock(&lock);
 }
 
 void capo_kernel_fork(void)

@@ -110,17 +110,17 @@ void capo_comm_config(struct capo_birth *birth, const ncclConfig_t *config)
 /* Ask NCCL itself. Nested, so that nothing of it is recorded. */
 static void ask(struct capo_tls *t, struct capo_comm *comm, struct capo_nccl *lib)
 {
-        uint32_t depth = t->depth;
+        const void *inside = t->inside;
         int v;
 
-        t->depth = 1;
+        t->inside = __builtin_frame_address(0);
         if (comm->n_ranks == 0 && lib->ncclCommCount(comm->handle, &v) == ncclSuccess && v > 0)
                 comm->n_ranks = (uint32_t)v;
         if (comm->rank < 0 && lib->ncclCommUserRank(comm->handle, &v) == ncclSuccess)
                 comm->rank = v;
         if (comm->device < 0 && lib->ncclCommCuDevice(comm->handle, &v) == ncclSuccess)
                 comm->device = v;
-        t->depth = depth;
+        t->inside = inside;
         capo_gpu_describe(comm->device);
 }
 
@@ -156,13 +156,13 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
         struct capo_comm *c, *old;
 
         capo_gpu_look();
-        pthread_mutex_lock(&table_lock);
+        capo_lock(&table_lock);
         old = capo_comm_known(handle);
         if (old)
                 __atomic_store_n(&old->handle, NULL, __ATOMIC_RELAXED); /* NCCL gave the address out again */
         c = capo_comm_new();
         if (!c) {
-                pthread_mutex_unlock(&table_lock);
+                capo_unlock(&table_lock);
                 return capo_comm_none();
         }
         *c = (struct capo_comm){
@@ -181,7 +181,7 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
         else
                 ask(t, c, birth->lib);
         capo_comm_enter(c);
-        pthread_mutex_unlock(&table_lock);
+        capo_unlock(&table_lock);
         describe(c, birth);
         capo_comm_claim(c);
         if (!in_progress)
@@ -197,7 +197,7 @@ struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *bi
                 return *birth->where
                                ? add(t, birth, *birth->where, result == ncclInProgress, capo_call_record(t)->t_begin)
                                : NULL;
-        pthread_mutex_lock(&table_lock);
+        capo_lock(&table_lock);
         for (size_t i = 0; i < N_ELEMENTS(waiting); i++) {
                 if (!waiting[i].thread) {
                         waiting[i].birth = *birth;
@@ -206,7 +206,7 @@ struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *bi
                         break;
                 }
         }
-        pthread_mutex_unlock(&table_lock);
+        capo_unlock(&table_lock);
         return NULL;
 }
 
@@ -215,14 +215,14 @@ void capo_comm_group_over(struct capo_tls *t, ncclResult_t result)
         for (size_t i = 0; i < N_ELEMENTS(waiting) && t->n_births; i++) {
                 struct capo_birth birth;
 
-                pthread_mutex_lock(&table_lock);
+                capo_lock(&table_lock);
                 if (waiting[i].thread != t) {
-                        pthread_mutex_unlock(&table_lock);
+                        capo_unlock(&table_lock);
                         continue;
                 }
                 birth = waiting[i].birth;
                 waiting[i].thread = NULL;
-                pthread_mutex_unlock(&table_lock);
+                capo_unlock(&table_lock);
                 t->n_births--;
                 if ((result == ncclSuccess || result == ncclInProgress) && *birth.where)
                         add(t, &birth, *birth.where, result == ncclInProgress, t->group_begin);

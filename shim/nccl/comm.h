@@ -51,8 +51,6 @@ static inline struct capo_nccl *capo_lib(struct capo_tls *t, int which, const vo
 
         if (which >= 0)
                 return &capo_nccl_copies[which];
-        if (t->depth) /* NCCL calling its own public name */
-                return t->comm->lib ? t->comm->lib : t->lib_of_none;
         if (likely(t->lib_caller[at] == caller))
                 return t->lib[at];
         t->lib[at] = capo_nccl_of(caller);
@@ -60,7 +58,16 @@ static inline struct capo_nccl *capo_lib(struct capo_tls *t, int which, const vo
         return t->lib[at];
 }
 
-/* The long way: begin a recorded call on @handle (NULL: none). The caller has checked depth and capo_recording(). */
+/**
+ * capo_call_passes() - is this call not to be recorded: inside another one, or of a thread that does not record?
+ * Where it is to be, the thread is in it from here on. Return: true with @into set; false.
+ */
+bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const void *frame, struct capo_nccl **into);
+
+/** capo_lib_within() - capo_lib() for what is never recorded, and may be called inside a recorded call. */
+struct capo_nccl *capo_lib_within(struct capo_tls *t, int which, const void *caller);
+
+/* The long way: begin a recorded call on @handle (NULL: none). The caller has asked capo_call_passes(). */
 static inline struct capo_record *capo_call_begin_rare(struct capo_tls *t, ncclComm_t handle, void *stream, int which,
                                                        unsigned id, const struct capo_what *w, const void *caller,
                                                        const void *frame)

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
+#include "core/base/lock.h"
 #include "core/base/nccl.h"
 #include "core/base/util.h"
 #include "shim/find/object.h"
@@ -149,7 +150,7 @@ struct capo_nccl *capo_nccl_at(const void *symbol, const char *how)
                 if (capo_nccl_copies[i].base == o.base)
                         return &capo_nccl_copies[i];
         }
-        pthread_mutex_lock(&lock);
+        capo_lock(&lock);
         n = atomic_load_explicit(&n_copies, memory_order_relaxed);
         for (int i = 0; i < n && !copy; i++) {
                 if (capo_nccl_copies[i].base == o.base)
@@ -161,6 +162,8 @@ struct capo_nccl *capo_nccl_at(const void *symbol, const char *how)
                 if (handle && capo_real_dlsym(handle, "ncclCommInitRank")) {
                         copy = &capo_nccl_copies[n];
                         copy->base = o.base;
+                        copy->code = o.begin;
+                        copy->code_size = o.size;
                         copy->number = n;
                         copy->how = how;
                         memcpy(copy->path, o.path, sizeof copy->path);
@@ -171,8 +174,24 @@ struct capo_nccl *capo_nccl_at(const void *symbol, const char *how)
                         atomic_store_explicit(&n_copies, n + 1, memory_order_release);
                 }
         }
-        pthread_mutex_unlock(&lock);
+        capo_unlock(&lock);
         return copy;
+}
+
+bool capo_nccl_own(const struct capo_nccl *lib, const void *address)
+{
+        int n = atomic_load_explicit(&n_copies, memory_order_acquire);
+        struct capo_object o;
+
+        if (likely(lib && (uintptr_t)address - lib->code < lib->code_size))
+                return true;
+        if (!capo_object_of(address, &o))
+                return false;
+        for (int i = 0; i < n; i++) {
+                if (capo_nccl_copies[i].base == o.base)
+                        return true;
+        }
+        return !strncmp(capo_base_name(o.path), "libnccl", strlen("libnccl"));
 }
 
 static struct capo_nccl *look_up(const void *caller)
@@ -202,24 +221,24 @@ struct capo_nccl *capo_nccl_of(const void *caller)
         struct capo_nccl *copy = NULL;
         int saved = errno;
 
-        pthread_mutex_lock(&lock);
+        capo_lock(&lock);
         if (callers[at].caller == caller)
                 copy = callers[at].copy;
-        pthread_mutex_unlock(&lock);
+        capo_unlock(&lock);
         if (copy)
                 return copy;
         copy = look_up(caller);
         if (copy) {
-                pthread_mutex_lock(&lock);
+                capo_lock(&lock);
                 callers[at].caller = caller;
                 callers[at].copy = copy;
-                pthread_mutex_unlock(&lock);
+                capo_unlock(&lock);
         } else {
                 capo_warn_once("no libnccl.so.2 to be found behind a call of NCCL; it gets ncclInvalidUsage");
-                pthread_mutex_lock(&lock);
+                capo_lock(&lock);
                 if (!absent.ncclGetVersion)
                         resolve(&absent, NULL);
-                pthread_mutex_unlock(&lock);
+                capo_unlock(&lock);
                 copy = &absent;
         }
         errno = saved;

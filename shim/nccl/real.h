@@ -14,10 +14,11 @@ struct capo_nccl {
 #define HAND(name, params, args)                        ncclResult_t(*name) params;
 #define PASS(type, name, params, args, missing)         type(*name) params;
 #include "shim/nccl/nccl_calls.def"
-        uintptr_t base;  /* load address: tells copies apart */
-        int number;      /* 0 the first found */
-        const char *how; /* next, caller, noload, walk, dlopen, dlsym */
-        int version;     /* ncclGetVersion's code; 0 not told */
+        uintptr_t base;            /* load address: tells copies apart */
+        uintptr_t code, code_size; /* where its functions lie */
+        int number;                /* 0 the first found */
+        const char *how;           /* next, caller, noload, walk, dlopen, dlsym */
+        int version;               /* ncclGetVersion's code; 0 not told */
         char path[512];
 };
 
@@ -37,6 +38,9 @@ struct capo_nccl *capo_nccl_of(const void *caller);
  * Return: NULL when its object is not an NCCL, is libcapo itself, or there are too many copies.
  */
 struct capo_nccl *capo_nccl_at(const void *symbol, const char *how);
+
+/** capo_nccl_own() - does @address lie in NCCL's own code: in @lib, any other copy known, or a plugin of NCCL's? */
+bool capo_nccl_own(const struct capo_nccl *lib, const void *address);
 
 /** capo_wrapper_of() - our wrapper of NCCL's @name for callers that hold a handle of copy @number; NULL when there is
  * none. (wrap_nccl.c) */

@@ -27,7 +27,7 @@ static void seam_decided(uint16_t rule)
 {
         struct capo_tls *t = &capo_tls;
 
-        if (!t->ready || !(t->depth || t->group_depth))
+        if (!t->ready || !(t->inside || t->group_depth))
                 return;
         if (t->group_depth && t->rule && t->rule != rule)
                 t->rules_differ = true; /* which member each was for is not told */
@@ -75,7 +75,7 @@ static void seam_ran(const struct capo_seam_ran *ran)
                                 return;
                         }
                 }
-        } else if (t->depth && !t->algo_proto &&
+        } else if (t->inside && !t->algo_proto &&
                    capo_call_kind(ran->call) == capo_call_kind(capo_call_record(t)->call)) {
                 t->algo_proto = ran->algo_proto;
                 t->channels = ran->channels;

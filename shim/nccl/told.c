@@ -57,7 +57,7 @@ void capo_comm_claim(struct capo_comm *comm)
         struct told *mine = NULL, *other = NULL;
         bool several = false;
 
-        pthread_mutex_lock(&told_lock);
+        capo_lock(&told_lock);
         for (size_t i = 0; i < N_ELEMENTS(tolds); i++) {
                 struct told *told = &tolds[i];
 
@@ -70,7 +70,7 @@ void capo_comm_claim(struct capo_comm *comm)
         }
         if (mine || (other && !several))
                 apply(comm, mine ? mine : other);
-        pthread_mutex_unlock(&told_lock);
+        capo_unlock(&told_lock);
 }
 
 static bool same_comm(const struct capo_seam_comm *a, const struct capo_seam_comm *b)
@@ -98,9 +98,9 @@ void capo_comm_told(const struct capo_seam_comm *what)
         struct capo_comm *comm;
         struct told *told;
 
-        if (atomic_load(&capo_shim_state) != CAPO_SHIM_ON)
+        if (atomic_load(&capo_life.state) != CAPO_SHIM_ON)
                 return;
-        pthread_mutex_lock(&told_lock);
+        capo_lock(&told_lock);
         told = told_place(what);
         told->thread = &capo_tls;
         told->when = capo_clock_ticks();
@@ -117,7 +117,7 @@ void capo_comm_told(const struct capo_seam_comm *what)
         if (comm &&
             fits(&told->what, comm)) /* a non-blocking one that was claimed already, of which more is told now */
                 apply(comm, told);
-        pthread_mutex_unlock(&told_lock);
+        capo_unlock(&told_lock);
 }
 
 void capo_told_fork(void)

@@ -5,14 +5,78 @@
  * for a function of exactly that copy. Written by hand here is only what gives birth to a communicator, ends one, or
  * opens and closes groups.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "capo/record.h"
 #include "shim/nccl/comm.h"
 #include "shim/record/recorder.h"
 
-#define NESTED(t) (unlikely((t)->depth) || !capo_recording(t))
+/*
+ * Has the call this thread was in been left without a return (longjmp)? NCCL's own code is called by it. Of anybody else
+ * at @frame: what that call does lies deeper in the stack, but for a signal's handler with a stack of its own; and the
+ * place where it returns to still stands on the stack (x86-64), unless others have used that since.
+ */
+static CAPO_UNSANITIZED bool was_left(struct capo_tls *t, const void *frame)
+{
+        stack_t stack;
+
+        if ((uintptr_t)frame >= (uintptr_t)t->inside)
+                return sigaltstack(NULL, &stack) || !(stack.ss_flags & SS_ONSTACK);
+#if defined __x86_64__
+        const void *const *at = (const void *const *)t->inside - 1;
+        const struct capo_site_entry *e;
+        unsigned char there;
+
+        if (mincore((void *)((uintptr_t)at & -(uintptr_t)sysconf(_SC_PAGESIZE)), 1, &there))
+                return true; /* no memory any more */
+        e = capo_site_entry(t, *at, t->inside);
+        return *at != t->caller && (e->caller != *at || e->frame != t->inside);
+#else
+        return false;
+#endif
+}
+
+struct capo_nccl *capo_lib_within(struct capo_tls *t, int which, const void *caller)
+{
+        struct capo_nccl *lib = !t->inside ? NULL : t->comm && t->comm->lib ? t->comm->lib : t->lib_of_none;
+
+        if (which >= 0)
+                return &capo_nccl_copies[which];
+        if (!lib && capo_locked() && capo_nccl_copies[0].ncclGetVersion)
+                lib = &capo_nccl_copies[0];
+        /* NCCL's call of its own public name goes where the call came from; so does one that must not wait for a lock */
+        return lib && (capo_nccl_own(lib, caller) || capo_locked()) ? lib : capo_lib(t, which, caller);
+}
+
+bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const void *frame, struct capo_nccl **into)
+{
+        if (unlikely(t->inside)) {
+                *into = capo_lib_within(t, which, caller);
+                if (capo_nccl_own(*into, caller))
+                        return true;
+                if (!was_left(t, frame)) { /* a signal's handler */
+                        if (capo_seg.header)
+                                atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
+                        return true;
+                }
+                capo_call_left(t);
+        }
+        t->caller = caller;
+        t->inside = frame;
+        atomic_signal_fence(memory_order_seq_cst); /* what a handler calls from here on meets no lock of ours */
+        if (capo_recording(t)) {
+                t->caller = caller;
+                t->inside = frame; /* which a child that was made by clone() has just forgotten */
+                return false;
+        }
+        t->inside = NULL;
+        *into = capo_lib(t, which, caller);
+        return true;
+}
 
 /* The long way of each call that the table records: nested, or of a thread that does not record, or not like the last. */
 #define PARAMS(...) (int which, const void *caller, const void *frame, __VA_ARGS__)
@@ -21,11 +85,12 @@
         {                                                                                                         \
                 const struct capo_what what = {__VA_ARGS__};                                                      \
                 struct capo_tls *t = &capo_tls;                                                                   \
+                struct capo_nccl *into;                                                                           \
                 struct capo_record *r;                                                                            \
                 ncclResult_t rc;                                                                                  \
                                                                                                                   \
-                if (NESTED(t))                                                                                    \
-                        return capo_lib(t, which, caller)->name args;                                             \
+                if (capo_call_passes(t, which, caller, frame, &into))                                             \
+                        return into->name args;                                                                   \
                 r = capo_call_begin_rare(t, (void *)comm_, (void *)stream_, which, CAPO_CALL_##id, &what, caller, \
                                          frame);                                                                  \
                 rc = (t->comm->lib ? t->comm->lib : t->lib_of_none)->name args;                                   \
@@ -75,7 +140,6 @@ static uint64_t enter(struct capo_tls *t, struct capo_nccl *lib, struct capo_com
         t->lib_of_none = lib;
         t->comm_before = t->comm;
         t->comm = comm ? comm : capo_comm_none();
-        t->depth = 1;
         t->spare = true;
         t->spare_record = (struct capo_record){.t_begin = capo_clock_ticks(),
                                                .peer = -1,
@@ -91,9 +155,16 @@ static uint64_t enter(struct capo_tls *t, struct capo_nccl *lib, struct capo_com
 
 static void back(struct capo_tls *t)
 {
-        t->depth = 0;
         t->spare = false;
         t->comm = t->comm_before;
+}
+
+/* The end of a call made by hand: only now may a signal's handler record one of its own. */
+static ncclResult_t over(struct capo_tls *t, ncclResult_t rc)
+{
+        atomic_signal_fence(memory_order_seq_cst);
+        t->inside = NULL;
+        return rc;
 }
 
 static void leave(struct capo_tls *t)
@@ -141,7 +212,7 @@ static struct capo_birth child_of(struct capo_comm *parent, ncclComm_t *where, i
 static ncclResult_t hand_ncclGetUniqueId(int which, const void *caller, const void *frame, ncclUniqueId *uniqueId)
 {
         struct capo_tls *t = &capo_tls;
-        ncclResult_t rc = capo_lib(t, which, caller)->ncclGetUniqueId(uniqueId);
+        ncclResult_t rc = capo_lib_within(t, which, caller)->ncclGetUniqueId(uniqueId);
 
         if (rc == ncclSuccess && uniqueId)
                 t->unique_hash = capo_uid_of(uniqueId); /* ncclCommInitAll makes its id through here */
@@ -157,7 +228,7 @@ static ncclResult_t born(struct capo_tls *t, const struct capo_birth *birth, uns
         leave(t);
         comm = capo_comm_born(t, birth, rc);
         put(t, id, comm ? comm : birth->parent, begin, rc, caller, frame);
-        return rc;
+        return over(t, rc);
 }
 
 /* Which communicator the call that stands at the head is about to make: it has no number yet. */
@@ -174,12 +245,15 @@ static void show_birth(struct capo_tls *t, const struct capo_birth *birth)
         static ncclResult_t hand_##name PARAMS params                                   \
         {                                                                               \
                 struct capo_tls *t = &capo_tls;                                         \
-                struct capo_nccl *lib = capo_lib(t, which, caller);                     \
+                struct capo_nccl *lib;                                                  \
                 struct capo_birth birth;                                                \
                 uint64_t begin;                                                         \
                                                                                         \
-                if (NESTED(t) || !(recordable))                                         \
+                if (!(recordable))                                                      \
+                        return capo_lib_within(t, which, caller)->name args;            \
+                if (capo_call_passes(t, which, caller, frame, &lib))                    \
                         return lib->name args;                                          \
+                lib = capo_lib(t, which, caller);                                       \
                 birth = of;                                                             \
                 begin = enter(t, birth.lib, birth.parent, id);                          \
                 show_birth(t, &birth);                                                  \
@@ -216,14 +290,16 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
                                          const int *devlist)
 {
         struct capo_tls *t = &capo_tls;
-        struct capo_nccl *lib = capo_lib(t, which, caller);
-        struct capo_birth birth = birth_of(comm, lib);
         struct capo_comm *first = NULL;
+        struct capo_birth birth;
+        struct capo_nccl *lib;
         ncclResult_t rc;
         uint64_t begin;
 
-        if (NESTED(t))
+        if (capo_call_passes(t, which, caller, frame, &lib))
                 return lib->ncclCommInitAll(comm, ndev, devlist);
+        lib = capo_lib(t, which, caller);
+        birth = birth_of(comm, lib);
         t->unique_hash = 0;
         begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
         rc = lib->ncclCommInitAll(comm, ndev, devlist);
@@ -241,7 +317,7 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
                         first = c;
         }
         put(t, CAPO_CALL_COMMINIT, first, begin, rc, caller, frame);
-        return rc;
+        return over(t, rc);
 }
 
 /* The end of a communicator, or the beginning of it. */
@@ -249,19 +325,22 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
         static ncclResult_t hand_##name(int which, const void *caller, const void *frame, ncclComm_t comm) \
         {                                                                                                  \
                 struct capo_tls *t = &capo_tls;                                                            \
+                struct capo_nccl *into;                                                                    \
                 struct capo_comm *c;                                                                       \
                 ncclResult_t rc;                                                                           \
                 uint64_t begin;                                                                            \
                                                                                                            \
-                if (NESTED(t) || !comm || !(c = capo_comm_known(comm)))                                    \
-                        return capo_lib(t, which, caller)->name(comm);                                     \
+                if (!comm || !(c = capo_comm_known(comm)))                                                 \
+                        return capo_lib_within(t, which, caller)->name(comm);                              \
+                if (capo_call_passes(t, which, caller, frame, &into))                                      \
+                        return into->name(comm);                                                           \
                 begin = enter(t, c->lib, c, id);                                                           \
                 rc = c->lib->name(comm);                                                                   \
                 leave(t);                                                                                  \
                 put(t, id, c, begin, rc, caller, frame);                                                   \
                 if ((dies) && (rc == ncclSuccess || rc == ncclInProgress))                                 \
                         capo_comm_died(c, aborted);                                                        \
-                return rc;                                                                                 \
+                return over(t, rc);                                                                        \
         }
 ENDING(ncclCommFinalize, CAPO_CALL_COMMFINALIZE, false, false)
 ENDING(ncclCommDestroy, CAPO_CALL_COMMDESTROY, true, false)
@@ -272,10 +351,10 @@ static ncclResult_t hand_ncclCommGetAsyncError(int which, const void *caller, co
                                                ncclResult_t *asyncError)
 {
         struct capo_tls *t = &capo_tls;
-        ncclResult_t rc = capo_lib(t, which, caller)->ncclCommGetAsyncError(comm, asyncError);
+        ncclResult_t rc = capo_lib_within(t, which, caller)->ncclCommGetAsyncError(comm, asyncError);
 
         if (unlikely(atomic_load_explicit(&capo_comms_pending, memory_order_relaxed)) && rc == ncclSuccess &&
-            !t->depth && asyncError && *asyncError == ncclSuccess && capo_recording(t)) {
+            !t->inside && asyncError && *asyncError == ncclSuccess && capo_recording(t)) {
                 struct capo_comm *c = capo_comm_known(comm);
 
                 if (c && c->pending)
@@ -287,37 +366,41 @@ static ncclResult_t hand_ncclCommGetAsyncError(int which, const void *caller, co
 static ncclResult_t hand_ncclGroupStart(int which, const void *caller, const void *frame)
 {
         struct capo_tls *t = &capo_tls;
-        struct capo_nccl *lib = capo_lib(t, which, caller);
+        struct capo_nccl *lib;
         uint64_t begin;
         ncclResult_t rc;
 
-        if (NESTED(t))
+        if (capo_call_passes(t, which, caller, frame, &lib))
                 return lib->ncclGroupStart();
+        lib = capo_lib(t, which, caller);
         begin = enter(t, lib, NULL, CAPO_CALL_GROUP);
         rc = lib->ncclGroupStart();
         back(t);
         if (rc == ncclSuccess && t->group_depth++ == 0)
                 capo_group_begin(t, begin, capo_site_here(t, caller, frame));
-        return rc;
+        return over(t, rc);
 }
 
 static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void *frame)
 {
         struct capo_tls *t = &capo_tls;
-        struct capo_nccl *lib = capo_lib(t, which, caller);
         struct capo_gpu_call gpu = {.slot = -1};
         struct capo_record *shown;
+        struct capo_nccl *lib;
         uint64_t end;
         ncclResult_t rc;
 
-        if (NESTED(t) || t->group_depth == 0)
+        if (t->group_depth == 0)
+                return capo_lib_within(t, which, caller)->ncclGroupEnd();
+        if (capo_call_passes(t, which, caller, frame, &lib))
                 return lib->ncclGroupEnd();
+        lib = capo_lib(t, which, caller);
         if (t->group_depth > 1) {
                 t->group_depth--;
                 enter(t, lib, NULL, CAPO_CALL_GROUP);
                 rc = lib->ncclGroupEnd();
                 back(t);
-                return rc;
+                return over(t, rc);
         }
         if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_relaxed)) && t->group_members)
                 gpu = capo_gpu_begin(t->group_comm, t->group_stream,
@@ -331,7 +414,7 @@ static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void 
         capo_group_end(t, gpu, rc, end);
         if (unlikely(t->n_births))
                 capo_comm_group_over(t, rc);
-        return rc;
+        return over(t, rc);
 }
 
 /* ---- the sets ---- */

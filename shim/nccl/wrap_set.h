@@ -31,11 +31,11 @@
                 return hand_##name WITH_CALLER args;    \
         }
 #define WITH_CALLER(...) (SET_WHICH, CALLER, FRAME, ##__VA_ARGS__)
-#define PASS(type, name, params, args, missing)                           \
-        SET_LINKAGE type SET_NAME(name) params;                           \
-        SET_LINKAGE type SET_NAME(name) params                            \
-        {                                                                 \
-                return capo_lib(&capo_tls, SET_WHICH, CALLER)->name args; \
+#define PASS(type, name, params, args, missing)                                  \
+        SET_LINKAGE type SET_NAME(name) params;                                  \
+        SET_LINKAGE type SET_NAME(name) params                                   \
+        {                                                                        \
+                return capo_lib_within(&capo_tls, SET_WHICH, CALLER)->name args; \
         }
 #include "shim/nccl/nccl_calls.def"
 #undef WITH_CALLER

@@ -85,7 +85,7 @@ static struct capo_seg_comm *log_entry(const struct capo_comm *comm)
 
 struct capo_seg_comm *capo_comm_change(const struct capo_comm *comm)
 {
-        pthread_mutex_lock(&capo_seg.lock);
+        capo_lock(&capo_seg.lock);
         return log_entry(comm);
 }
 
@@ -93,7 +93,7 @@ void capo_comm_changed(struct capo_seg_comm *entry)
 {
         if (entry)
                 entry->stamp++;
-        pthread_mutex_unlock(&capo_seg.lock);
+        capo_unlock(&capo_seg.lock);
 }
 
 uint16_t capo_comm_new_id(void)
@@ -101,12 +101,12 @@ uint16_t capo_comm_new_id(void)
         struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_COMMS];
         uint16_t id = 0;
 
-        pthread_mutex_lock(&capo_seg.lock);
+        capo_lock(&capo_seg.lock);
         if (capo_area_commit(&capo_seg, CAPO_AREA_COMMS, area->used + 1) == 0) {
                 atomic_store_explicit(&area->used, area->used + 1, memory_order_release);
                 id = (uint16_t)area->used;
         }
-        pthread_mutex_unlock(&capo_seg.lock);
+        capo_unlock(&capo_seg.lock);
         if (!id)
                 capo_warn_once("no memory for another communicator; its calls are recorded without one");
         return id;

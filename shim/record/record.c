@@ -19,14 +19,14 @@
 
 __thread struct capo_tls capo_tls __attribute__((tls_model("initial-exec")));
 struct capo_segment capo_seg = {.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
-_Atomic bool capo_gpu_on, capo_short_way;
+_Atomic bool capo_gpu_on;
 
 static _Atomic uint32_t groups;
 
 void capo_gpu_switch(bool on)
 {
         atomic_store(&capo_gpu_on, on);
-        atomic_store(&capo_short_way, !on && capo_clock_counter);
+        atomic_store(&capo_life.short_way, !on && capo_clock_counter);
 }
 
 /* ---- threads and their rings ---- */
@@ -37,7 +37,7 @@ static struct capo_ring *ring_take(uint32_t *thread)
         struct capo_area *area = &h->areas[CAPO_AREA_RINGS];
         struct capo_ring *ring = NULL;
 
-        pthread_mutex_lock(&capo_seg.lock);
+        capo_lock(&capo_seg.lock);
         for (uint32_t i = 0; i < area->used && !ring; i++) {
                 struct capo_ring *r = capo_area_at(&capo_seg, CAPO_AREA_RINGS, i);
 
@@ -53,7 +53,7 @@ static struct capo_ring *ring_take(uint32_t *thread)
                 atomic_store_explicit(&ring->thread, *thread, memory_order_relaxed);
                 atomic_store_explicit(&ring->state, CAPO_RING_LIVE, memory_order_release);
         }
-        pthread_mutex_unlock(&capo_seg.lock);
+        capo_unlock(&capo_seg.lock);
         return ring;
 }
 
@@ -97,9 +97,27 @@ void capo_thread_end(void)
 
         if (!t->ready)
                 return;
+        if (t->inside)
+                capo_call_left(t);
         publish(t);
         atomic_store_explicit(&t->ring->state, CAPO_RING_LEFT, memory_order_release);
         memset(t, 0, sizeof *t);
+}
+
+/* The call this thread was in will never return. */
+void capo_call_left(struct capo_tls *t)
+{
+        atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
+        if (t->gpu && t->gpu_call.slot >= 0) {
+                struct capo_slot *slot = capo_area_at(&capo_seg, CAPO_AREA_SLOTS, (uint32_t)t->gpu_call.slot);
+
+                atomic_store_explicit(&slot->state, CAPO_SLOT_FREE, memory_order_release);
+        }
+        t->gpu = t->spare = false;
+        t->algo_proto = t->channels = 0;
+        if (!t->group_depth)
+                t->rule = 0;
+        t->inside = NULL;
 }
 
 /* Room for one more? Looks at the tail, wakes the drain when half is full. */
@@ -320,7 +338,7 @@ bool capo_shim_current(struct capo_shim_outer *out)
                 };
                 return true;
         }
-        if (!t->depth)
+        if (!t->inside)
                 return false;
         r = capo_call_record(t);
         *out = (struct capo_shim_outer){

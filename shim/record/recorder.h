@@ -7,9 +7,13 @@
  *      rare      first call of a thread, an unknown communicator, a new call site, a full ring, GPU samples
  *                                                                 out of line: record.c, site.c, gpu.c, nccl/comm.c
  *
- * Only the outermost call of a thread counts (depth): NCCL calls its own public names. Inside an open group calls are
+ * Only the outermost call of a thread counts (inside): NCCL calls its own public names. Inside an open group calls are
  * written to the ring but not published (head is held back) until the group ends, so that what plugins learn about them
  * meanwhile (seam.h) can still be filled in.
+ *
+ * A call may be left by longjmp, or its thread be cancelled in it: the next call of the thread, which lies no deeper in
+ * the stack, or the thread's end finds that out. A signal's handler may call NCCL inside a call. The call that was left, and
+ * the handler's inside another, are counted as dropped.
  */
 #ifndef CAPO_RECORDER_H
 #define CAPO_RECORDER_H
@@ -67,8 +71,9 @@ struct capo_gpu_call { /* the GPU's part of a call under way */
 
 /* All the state a thread has. Initial-exec: one instruction away. */
 struct capo_tls {
-        uint32_t ready; /* this thread has a ring: record */
-        uint32_t depth; /* inside wrapped calls */
+        const void *inside; /* the wrapped call it is in, by the caller's stack (CFA) there; NULL in none */
+        const void *caller; /* who made that call, where it went the long way */
+        uint32_t ready;     /* this thread has a ring: record */
         struct capo_ring *ring;
         uint64_t head;                 /* records written; published ones are ring->head */
         uint64_t limit;                /* head may go this far before capo_ring_room() looks again */
@@ -118,12 +123,12 @@ static_assert(offsetof(struct capo_tls, spare) + 1 - offsetof(struct capo_tls, u
 extern __thread struct capo_tls capo_tls __attribute__((tls_model("initial-exec")));
 
 extern struct capo_segment capo_seg;
-extern _Atomic bool capo_gpu_on;    /* the driver is here and calls are to be timed */
-extern _Atomic bool capo_short_way; /* they are not, and ticks are the time-stamp counter */
+extern _Atomic bool capo_gpu_on; /* the driver is here and calls are to be timed */
 
 /* record.c */
 bool capo_thread_start(struct capo_tls *t);
 bool capo_ring_room(struct capo_tls *t);
+void capo_call_left(struct capo_tls *t);
 void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, void *stream);
 void capo_record_put(struct capo_tls *t, struct capo_record r);
 void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site);
@@ -200,7 +205,8 @@ static inline struct capo_record *capo_call_record(struct capo_tls *t)
 
 static inline bool capo_recording(struct capo_tls *t)
 {
-        return likely(t->ready) || capo_thread_start(t);
+        return (likely(t->ready) && likely(atomic_load_explicit(&capo_life.state, memory_order_relaxed))) ||
+               capo_thread_start(t);
 }
 
 /*
@@ -242,10 +248,10 @@ static inline __attribute__((always_inline)) bool capo_call_usual(struct capo_tl
 {
         struct capo_site_entry *e = capo_site_entry(t, caller, frame);
 
-        return likely(t->head < t->limit /* no thread without a ring passes here */) && likely(!t->depth) &&
+        return likely(t->head < t->limit /* no thread without a ring passes here */) && likely(!t->inside) &&
                likely(handle && __atomic_load_n(&t->comm->handle, __ATOMIC_RELAXED) == handle) &&
                likely(e->caller == caller) && likely(e->frame == frame) &&
-               likely(atomic_load_explicit(&capo_short_way, memory_order_relaxed));
+               likely(atomic_load_explicit(&capo_life.short_way, memory_order_relaxed));
 }
 
 /*
@@ -256,7 +262,6 @@ static inline __attribute__((always_inline)) void capo_call_compose(struct capo_
                                                                     struct capo_comm *comm, void *stream, unsigned id,
                                                                     const struct capo_what *w, uint32_t site)
 {
-        t->depth = 1;
         CAPO_RECORD_STORE(r, bytes, .bytes = capo_bytes(w, comm->n_ranks));
         CAPO_RECORD_STORE(r, seq, .stream = capo_fold(stream),
                           .seq = w->other ? 0
@@ -276,8 +281,11 @@ static inline __attribute__((always_inline)) struct capo_record *capo_call_begin
                                                                                  unsigned id, const struct capo_what *w,
                                                                                  const void *caller, const void *frame)
 {
-        struct capo_record *r = &t->ring->records[t->head & t->mask];
+        struct capo_record *r;
 
+        t->inside = frame;
+        atomic_signal_fence(memory_order_seq_cst); /* from here on a signal's handler finds the thread in a call */
+        r = &t->ring->records[t->head & t->mask];
         __asm__("" : "+r"(r)); /* compute it once, keep it in one register */
         capo_call_compose(t, r, comm, stream, id, w, capo_site_entry(t, caller, frame)->site);
         r->t_begin = capo_clock_read();
@@ -294,10 +302,11 @@ static inline __attribute__((always_inline)) void capo_call_end(struct capo_tls 
                 t->head++;
                 atomic_store_explicit(&t->ring->head, t->head, memory_order_release);
         }
-        t->depth = 0;
+        atomic_signal_fence(memory_order_seq_cst);
+        t->inside = NULL;
 }
 
-/* The long way: begin a recorded call on t->comm. The caller has checked depth and capo_recording(). */
+/* The long way: begin a recorded call on t->comm. The caller has asked capo_call_passes(). */
 static inline struct capo_record *capo_call_begin_long(struct capo_tls *t, void *stream, unsigned id,
                                                        const struct capo_what *w, const void *caller, const void *frame)
 {

@@ -27,7 +27,23 @@ enum capo_shim_state {
         CAPO_SHIM_ON,
         CAPO_SHIM_OVER, /* process exit has begun: pass through */
 };
-extern _Atomic int capo_shim_state;
+
+/*
+ * What a child without our fork handler must not believe: the kernel empties this page in every copy of the process
+ * (MADV_WIPEONFORK, Linux 4.14), so a child made by a bare clone() is unborn too. Written under start_lock.
+ */
+#if defined __x86_64__
+#define CAPO_LIFE_PAGE 4096
+#else
+#define CAPO_LIFE_PAGE 65536 /* the largest there is */
+#endif
+extern union capo_life {
+        struct {
+                _Atomic int state;      /* enum capo_shim_state */
+                _Atomic bool short_way; /* no GPU is looked at, and ticks are the time-stamp counter: recorder.h */
+        };
+        char page[CAPO_LIFE_PAGE];
+} capo_life __attribute__((aligned(CAPO_LIFE_PAGE)));
 
 /**
  * capo_shim_start() - start the recorder of this process if that has not happened
@@ -40,7 +56,7 @@ extern _Atomic int capo_shim_state;
 bool capo_shim_start_slow(void);
 static inline bool capo_shim_start(void)
 {
-        int state = atomic_load_explicit(&capo_shim_state, memory_order_acquire);
+        int state = atomic_load_explicit(&capo_life.state, memory_order_acquire);
 
         return state == CAPO_SHIM_UNBORN ? capo_shim_start_slow() : state == CAPO_SHIM_ON;
 }

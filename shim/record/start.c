@@ -9,28 +9,30 @@
  *                           because by then the clock is calibrated
  *      exit()               an atexit handler, which runs before those of CUDA, collects GPU times a last time; the
  *                           library's destructor, which runs last, drains, writes END and removes the segment
- *      fork()               the child forgets everything and is unborn; the parent goes on
+ *      fork()               the child forgets everything and is unborn; the parent goes on. So does a child that
+ *                           a bare clone() made, at its first call: capo_life, which the kernel emptied, tells it
  *      anything else        (kill, _exit, exec, abort) leaves the segment behind for `capo recover` or the next report
  *
  * The drain thread has all signals blocked, allocates nothing from the job's allocator and never holds a lock that a
- * recorded call can want in its steady state.
+ * recorded call can want in its steady state. What it does not inherit: thread.c.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "capo/msg.h"
+#include "core/base/fpu.h"
 #include "core/log/drain.h"
 #include "shim/record/start.h"
 
@@ -40,7 +42,7 @@
 #define CHECKPOINT_NS      10000000000u /* the first; each next one twice as far, up to CHECKPOINT_MOST_NS */
 #define CHECKPOINT_MOST_NS 600000000000u
 
-_Atomic int capo_shim_state;
+union capo_life capo_life;
 _Atomic bool capo_shim_threaded;
 
 static struct capo_env env;
@@ -50,6 +52,8 @@ static pthread_key_t thread_key;
 static bool hooks_set; /* atexit, atfork, key: once per program, forks included */
 static struct capo_drain *drain;
 static bool log_made, log_tried;
+static _Atomic int lives; /* as capo_life.state, but copied into every child; IN_BETWEEN: being reset there */
+#define IN_BETWEEN (-1)
 static _Atomic uint32_t wake; /* futex: 1 when the drain should not sleep */
 static uint64_t poll_by;      /* CLOCK_MONOTONIC: somebody wants a round then; 0 nobody */
 static _Atomic bool stopping;
@@ -175,50 +179,27 @@ static void checkpoint(void)
         capo_drain_checkpoint(drain);
 }
 
-/*
- * This thread runs for microseconds at a time: a short slice, on kernels that take one (Linux 6.12 and later, EEVDF),
- * lets it have them at once, also beside threads that spin. Elsewhere nothing changes.
- */
-static void be_prompt(void)
-{
-        struct { /* struct sched_attr, linux/sched/types.h, first version */
-                uint32_t size, policy;
-                uint64_t flags;
-                int32_t nice;
-                uint32_t priority;
-                uint64_t runtime, deadline, period;
-        } attr = {.size = sizeof attr, .runtime = 100000};
-
-        if (syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0) || attr.policy != 0 /* SCHED_OTHER */)
-                return;
-        attr.runtime = 100000; /* ns */
-        syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
 static void *drain_main(void *unused)
 {
         uint64_t interval = NAP_LEAST_NS, distance = CHECKPOINT_NS, next;
         bool early = true;
 
-        prctl(PR_SET_NAME, "capo-drain");
-        be_prompt();
-        prctl(PR_SET_TIMERSLACK, 1000); /* ns: a nap of 50 us is to be one */
         capo_shim_nap(2 * NAP_LEAST_NS);
-        pthread_mutex_lock(&drain_lock);
+        capo_lock(&drain_lock);
         if (!atomic_load(&stopping)) {
                 capo_clock_update(&capo_seg.header->clock);
                 capo_clock_ready(&capo_seg.header->clock);
                 capo_seg.header->cost_ns = capo_cost_measure();
         }
-        pthread_mutex_unlock(&drain_lock);
+        capo_unlock(&drain_lock);
         next = capo_clock_mono() + distance;
         while (!atomic_load(&stopping)) {
                 double full;
 
                 capo_shim_nap(interval_or_sooner(interval));
-                pthread_mutex_lock(&drain_lock);
+                capo_lock(&drain_lock);
                 if (atomic_load(&stopping)) {
-                        pthread_mutex_unlock(&drain_lock);
+                        capo_unlock(&drain_lock);
                         break;
                 }
                 round_once();
@@ -234,29 +215,11 @@ static void *drain_main(void *unused)
                         distance = distance * 2 > CHECKPOINT_MOST_NS ? CHECKPOINT_MOST_NS : distance * 2;
                         next = capo_clock_mono() + distance;
                 }
-                pthread_mutex_unlock(&drain_lock);
+                capo_unlock(&drain_lock);
                 interval = full > 0.25 ? interval / 2 : interval + interval / 2;
                 interval = interval < NAP_LEAST_NS ? NAP_LEAST_NS : interval > NAP_MOST_NS ? NAP_MOST_NS : interval;
         }
         return NULL;
-}
-
-static int make_thread(void)
-{
-        pthread_attr_t attr;
-        sigset_t all, before;
-        pthread_t thread;
-        int r;
-
-        sigfillset(&all);
-        pthread_attr_init(&attr);
-        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-        pthread_attr_setstacksize(&attr, 256 << 10);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&thread, &attr, drain_main, NULL);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        pthread_attr_destroy(&attr);
-        return -r;
 }
 
 /*
@@ -274,10 +237,10 @@ void capo_shim_thread_slow(void)
 {
         int r = 0;
 
-        pthread_mutex_lock(&start_lock);
+        capo_lock(&start_lock);
         if (!atomic_exchange(&capo_shim_threaded, true))
-                r = make_thread();
-        pthread_mutex_unlock(&start_lock);
+                r = capo_own_thread(drain_main);
+        capo_unlock(&start_lock);
         if (r < 0)
                 capo_warn("no thread to write logs with: %s; only the last calls will be kept", strerror(-r));
 }
@@ -322,19 +285,19 @@ static void choose_log(struct capo_segment_header *h)
 
 static void at_exit(void)
 {
-        if (atomic_load(&capo_shim_state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
+        CAPO_FPU_OURS;
+
+        if (atomic_load(&capo_life.state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
                 return;
-        pthread_mutex_lock(&drain_lock);
+        capo_lock(&drain_lock);
         capo_gpu_poll();
         capo_gpu_stop();
-        pthread_mutex_unlock(&drain_lock);
+        capo_unlock(&drain_lock);
 }
 
-static void at_fork_child(void)
+static void at_fork_child_of(int was)
 {
-        int state = atomic_load(&capo_shim_state);
-
-        if (state == CAPO_SHIM_ON && capo_seg.header) {
+        if (was == CAPO_SHIM_ON && capo_seg.header) {
                 munmap(capo_seg.header, capo_seg.header->size); /* the parent's; only this thread lives here */
                 capo_drain_free(drain);
         }
@@ -355,8 +318,29 @@ static void at_fork_child(void)
         capo_kernel_fork();
         capo_site_fork();
         capo_nccl_fork();
-        atomic_store(&capo_shim_state, CAPO_SHIM_UNBORN);
+        atomic_store(&capo_life.state, CAPO_SHIM_UNBORN);
         CALL_ALL(fork);
+        atomic_store(&lives, CAPO_SHIM_UNBORN);
+}
+
+static void at_fork_child(void)
+{
+        at_fork_child_of(atomic_load(&lives));
+}
+
+/* Unborn, but with the memory of one that lives: a child that no fork handler saw. */
+static void forget_parent(void)
+{
+        int was = atomic_load(&lives);
+
+        if (was == CAPO_SHIM_UNBORN || atomic_load(&capo_life.state) != CAPO_SHIM_UNBORN)
+                return;
+        if (was != IN_BETWEEN && atomic_compare_exchange_strong(&lives, &was, IN_BETWEEN)) {
+                at_fork_child_of(was);
+                return;
+        }
+        while (atomic_load(&lives) == IN_BETWEEN)
+                sched_yield();
 }
 
 static void thread_gone(void *unused)
@@ -384,6 +368,8 @@ static bool start(void)
                 pthread_key_create(&thread_key, thread_gone);
                 pthread_atfork(NULL, NULL, at_fork_child);
                 atexit(at_exit);
+                if (sysconf(_SC_PAGESIZE) <= CAPO_LIFE_PAGE) /* all of the page is ours */
+                        madvise(&capo_life, sizeof capo_life, MADV_WIPEONFORK);
         }
         config = (struct capo_segment_config){
                 .ring_bytes = env.ring,
@@ -415,14 +401,17 @@ static bool start(void)
 bool capo_shim_start_slow(void)
 {
         int saved = errno, state;
+        CAPO_FPU_OURS;
 
-        pthread_mutex_lock(&start_lock);
-        state = atomic_load(&capo_shim_state);
+        forget_parent();
+        capo_lock(&start_lock);
+        state = atomic_load(&capo_life.state);
         if (state == CAPO_SHIM_UNBORN) {
                 state = start() ? CAPO_SHIM_ON : CAPO_SHIM_OFF;
-                atomic_store_explicit(&capo_shim_state, state, memory_order_release);
+                atomic_store(&capo_life.state, state);
+                atomic_store(&lives, state);
         }
-        pthread_mutex_unlock(&start_lock);
+        capo_unlock(&start_lock);
         errno = saved;
         return state == CAPO_SHIM_ON;
 }
@@ -432,8 +421,10 @@ bool capo_shim_start_slow(void)
 __attribute__((destructor)) static void over(void)
 {
         struct timespec until;
+        CAPO_FPU_OURS;
 
-        if (atomic_load(&capo_shim_state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+        if (atomic_load(&capo_life.state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
                 return;
         atomic_store(&stopping, true);
         capo_wake_drain();
@@ -442,7 +433,7 @@ __attribute__((destructor)) static void over(void)
         if (pthread_mutex_timedlock(&drain_lock, &until)) {
                 /* the drain hangs in a write: do not hang the job's exit too; the segment stays for `capo recover` */
                 capo_warn("%s: writing hangs; capo recover will finish the log", capo_seg.header->log_path);
-                atomic_store(&capo_shim_state, CAPO_SHIM_OVER);
+                atomic_store(&capo_life.state, CAPO_SHIM_OVER);
                 return;
         }
         capo_clock_update(&capo_seg.header->clock);
@@ -451,12 +442,12 @@ __attribute__((destructor)) static void over(void)
                 capo_seg.header->cost_ns = capo_cost_measure();
         make_log();
         CALL_ALL(checkpoint, true);
-        atomic_store(&capo_shim_state, CAPO_SHIM_OVER);
+        atomic_store(&capo_life.state, CAPO_SHIM_OVER);
         capo_gpu_stop();
         capo_kernel_poll(true);
         capo_nccl_tell();
         capo_drain_round(drain);
         capo_drain_finish(drain, 1);
         capo_segment_remove(&capo_seg);
-        pthread_mutex_unlock(&drain_lock);
+        capo_unlock(&drain_lock);
 }

@@ -9,6 +9,9 @@
 void capo_thread_watch(void);
 void capo_thread_end(void);
 
+/** capo_own_thread() - a detached thread that calls @life, with what is its own (thread.c). Return: 0; -errno. */
+int capo_own_thread(void *(*life)(void *));
+
 /** capo_info_write() - the INFO lines about this process (info.c); on the drain thread, once. */
 void capo_info_write(void);
 

@@ -24,7 +24,7 @@ static bool piece_put(unsigned type, const char *text, uint32_t size)
         uint32_t head[2] = {type, size};
         bool room;
 
-        pthread_mutex_lock(&capo_seg.lock);
+        capo_lock(&capo_seg.lock);
         room = capo_area_commit(&capo_seg, CAPO_AREA_TEXT, area->capacity) == 0 &&
                h->text_head + 8 + size + 8 - atomic_load_explicit(&h->text_tail, memory_order_acquire) <=
                        area->capacity;
@@ -35,13 +35,13 @@ static bool piece_put(unsigned type, const char *text, uint32_t size)
         } else {
                 atomic_fetch_add(&h->text_lost, size);
         }
-        pthread_mutex_unlock(&capo_seg.lock);
+        capo_unlock(&capo_seg.lock);
         return room;
 }
 
 void capo_shim_text(unsigned type, const char *text, size_t size)
 {
-        if (atomic_load(&capo_shim_state) < CAPO_SHIM_ON || !capo_seg.header)
+        if (atomic_load(&capo_life.state) < CAPO_SHIM_ON || !capo_seg.header)
                 return;
         while (size > 0) { /* large texts go in pieces of whole lines */
                 size_t n = size;
@@ -67,7 +67,7 @@ static struct {
 void capo_shim_keep_begin(void)
 {
         keeping.half = 0;
-        if (atomic_load(&capo_shim_state) < CAPO_SHIM_ON || !capo_seg.header)
+        if (atomic_load(&capo_life.state) < CAPO_SHIM_ON || !capo_seg.header)
                 return;
         keeping.half = atomic_load_explicit(&capo_seg.header->kept_now, memory_order_relaxed) == 1 ? 2 : 1;
         keeping.size = 0;
@@ -82,10 +82,10 @@ void capo_shim_keep(unsigned type, const char *text, size_t size)
 
         if (!keeping.half)
                 return;
-        pthread_mutex_lock(&capo_seg.lock);
+        capo_lock(&capo_seg.lock);
         r = keeping.size + whole <= CAPO_KEPT_HALF ? capo_area_commit(&capo_seg, CAPO_AREA_KEPT, (uint32_t)(at + whole))
                                                    : -ENOSPC;
-        pthread_mutex_unlock(&capo_seg.lock);
+        capo_unlock(&capo_seg.lock);
         if (r < 0) {
                 keeping.half = 0;
                 return;

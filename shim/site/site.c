@@ -56,12 +56,12 @@ static uint32_t add(uint64_t hash, const uint64_t *pc, uint32_t n, const char *p
         struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_SITES];
         uint32_t i = (uint32_t)hash % TABLE, site = 0;
 
-        pthread_mutex_lock(&lock);
+        capo_lock(&lock);
         for (; table[i].site && table[i].hash != hash; i = (i + 1) % TABLE)
                 ;
         site = table[i].site;
         if (!site) {
-                pthread_mutex_lock(&capo_seg.lock);
+                capo_lock(&capo_seg.lock);
                 if (capo_area_commit(&capo_seg, CAPO_AREA_SITES, area->used + 1) == 0) {
                         struct capo_seg_site *s = capo_area_at(&capo_seg, CAPO_AREA_SITES, area->used);
 
@@ -75,9 +75,9 @@ static uint32_t add(uint64_t hash, const uint64_t *pc, uint32_t n, const char *p
                         table[i].hash = hash;
                         table[i].site = site;
                 }
-                pthread_mutex_unlock(&capo_seg.lock);
+                capo_unlock(&capo_seg.lock);
         }
-        pthread_mutex_unlock(&lock);
+        capo_unlock(&lock);
         return site;
 }
 

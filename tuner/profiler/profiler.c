@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
+#include "core/base/lock.h"
 #include "core/base/nccl.h"
 #include "tuner/comm_name.h"
 #include "tuner/plugin_find.h"
@@ -93,10 +94,10 @@ static int open_other(const struct capo_profiler_info *info, struct capo_profile
 {
         int mask = 0, failed;
 
-        pthread_mutex_lock(&other.lock);
+        capo_lock(&other.lock);
         if (!other.looked)
                 find(info->abi);
-        pthread_mutex_unlock(&other.lock);
+        capo_unlock(&other.lock);
         if (!other.plugin)
                 return 0;
         failed = other.abi->init(other.plugin, info, &p->other_context, &mask);

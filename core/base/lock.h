@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Locks of a library that lives in somebody else's process. A thread of the job may be cancelled (pthread_cancel) at any
+ * cancellation point, asynchronously even anywhere; one that ended with a lock of ours held would stop all others for
+ * ever. So nobody can be cancelled while he holds one; what was asked for meanwhile happens afterwards.
+ */
+#ifndef CAPO_LOCK_H
+#define CAPO_LOCK_H
+
+#include <pthread.h>
+
+/** capo_lock(), capo_unlock() - on the same thread, as often the one as the other; different locks may nest. */
+void capo_lock(pthread_mutex_t *lock);
+void capo_unlock(pthread_mutex_t *lock);
+
+/** capo_locked() - how many this thread holds, or is about to. What a signal's handler asks before it waits for one. */
+unsigned capo_locked(void);
+
+#endif

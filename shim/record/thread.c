@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread of ours in somebody else's process. It begins with what the thread that made it had; of that it lays down
+ *      signals                none is delivered to it
+ *      cancellation           off: a tool that cancels every thread it finds must not stop it in a write
+ *      floating point         traps and rounding of the job
+ *      a real-time policy     it is not to stand before anybody
+ *      timer slack            a nap of 50 us is to be one
+ * and keeps
+ *      processors, priority   those of whoever made it, as NCCL's own threads do: a job that keeps processors free keeps them
+ *      name spaces, folder    the log's path is absolute; a job that changes its root before the log is made has none
+ *      language               a thread begins with the process's: numbers are read and written without it
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/base/fpu.h"
+#include "shim/record/start.h"
+
+/*
+ * This thread runs for microseconds at a time: a short slice, on kernels that take one (Linux 6.12 and later, EEVDF),
+ * lets it have them at once, also beside threads that spin. Elsewhere nothing changes.
+ */
+static void be_prompt(void)
+{
+        struct { /* struct sched_attr, linux/sched/types.h, first version */
+                uint32_t size, policy;
+                uint64_t flags;
+                int32_t nice;
+                uint32_t priority;
+                uint64_t runtime, deadline, period;
+        } attr = {.size = sizeof attr, .runtime = 100000};
+
+        if (syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0) || attr.policy != 0 /* SCHED_OTHER */)
+                return;
+        attr.runtime = 100000; /* ns */
+        syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+/* A thread of the job that has a real-time policy may start ours, which is not to stand before anybody. */
+static void be_modest(void)
+{
+        struct sched_param none = {0};
+        int policy = sched_getscheduler(0);
+
+        if (policy == SCHED_FIFO || policy == SCHED_RR)
+                sched_setscheduler(0, SCHED_OTHER, &none);
+}
+
+static void *begin(void *life)
+{
+        CAPO_FPU_OURS;
+
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+        prctl(PR_SET_NAME, "capo-drain");
+        be_modest();
+        be_prompt();
+        prctl(PR_SET_TIMERSLACK, 1000); /* ns */
+        return ((void *(*)(void *))life)(NULL);
+}
+
+int capo_own_thread(void *(*life)(void *))
+{
+        pthread_attr_t attr;
+        sigset_t all, before;
+        pthread_t thread;
+        int r;
+
+        sigfillset(&all);
+        pthread_attr_init(&attr);
+        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+        pthread_attr_setstacksize(&attr, 256 << 10);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        r = pthread_create(&thread, &attr, begin, (void *)life);
+        if (r ==
+            EINVAL) { /* thread-local data of the job's libraries, which glibc takes out of the stack, are larger */
+                pthread_attr_destroy(&attr);
+                pthread_attr_init(&attr);
+                pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+                r = pthread_create(&thread, &attr, begin, (void *)life);
+        }
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attr);
+        return -r;
+}

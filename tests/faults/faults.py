@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Faults x programs: each program runs bare and under the recorder, with the same fault. Wanted: the same exit status, the
+same output, and every call that the program says it made in a log, or counted there as dropped.
+
+usage: faults.py BUILD [FAULT...]        these rows of the table (default: all); the fault "random N" is N kills at random moments
+       faults.py --markdown              the table of docs/reliability.md
+"""
+import ctypes, os, random, re, resource, signal, struct, subprocess, sys, tempfile, time
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, HERE)
+from table import FAULTS, PROGRAMS, SURVIVED, DROPPED
+
+SKIP = 77
+
+
+class Place:
+    """A folder of its own per run: log folder, recording memory, the program's own count."""
+
+    def __init__(self, top, name):
+        self.dir = os.path.join(top, name)
+        self.logs, self.shm, self.truth = (os.path.join(self.dir, n) for n in ("logs", "shm", "truth"))
+        os.makedirs(self.shm)
+
+    def counted(self):
+        """What the program began and what it ended."""
+        try:
+            return struct.unpack("=QQ", open(self.truth, "rb").read(16))
+        except (OSError, struct.error):
+            return 0, 0
+
+
+def environment(place, preload, extra):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("CAPO_", "LD_", "NCCL_", "VICTIM_"))}
+    env.update(VICTIM_TRUTH=place.truth, CAPO_DIR=place.logs, CAPO_SHM=place.shm, CAPO_GPU_SAMPLE="0", **extra)
+    if preload:
+        env["LD_PRELOAD"] = preload
+    return {k: v.replace("@", place.dir) for k, v in env.items()}
+
+
+def run(command, place, preload, fault, seed):
+    before, extra, during, libraries = fault.get("before"), fault.get("env", {}), fault.get("during"), fault.get("preload", [])
+    if fault.get("place"):
+        fault["place"](place)
+    libraries = [found for name in libraries for found in [find_library(name)] if found]
+    front, behind = (libraries, []) if fault.get("front", True) else ([], libraries)
+    env = environment(place, " ".join(front + ([preload] if preload else []) + behind), extra)
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=place.dir,
+                               preexec_fn=before, text=True, errors="replace")
+    if during:
+        during(process, place, random.Random(seed))
+    try:
+        out, err = process.communicate(timeout=fault.get("timeout", 120))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        return "hangs", out, err
+    finally:
+        if fault.get("after"):
+            fault["after"](place)
+    return process.returncode, out, err
+
+
+def find_library(name):
+    """A shared library of this machine, or of .deps, by its file name."""
+    for top in os.environ.get("CAPO_FAULT_LIBRARIES", "").split(":") + ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"]:
+        if top and os.path.exists(os.path.join(top, name)):
+            return os.path.join(top, name)
+    return None
+
+
+def logged(build, place):
+    """Calls in the logs and calls counted as dropped, after what was left behind has been taken up."""
+    tool = build + "/tests/preload/log_text"
+    recovered = subprocess.run([tool, "--recover", place.shm], stdout=subprocess.PIPE, text=True).stdout
+    logs = [os.path.join(place.logs, n) for n in sorted(os.listdir(place.logs)) if n.endswith(".capo")] if os.path.isdir(place.logs) else []
+    text = subprocess.run([tool] + logs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    calls = sum(int(n) for n in re.findall(r"^end calls=(\d+)", text, re.M))
+    dropped = sum(int(n) for n in re.findall(r"^end calls=\d+ dropped=(\d+)", text, re.M))
+    damaged = re.findall(r"^health (?!damages=0 ).*", text, re.M)
+    return calls, dropped, damaged, recovered.strip()
+
+
+def cell(build, command, name, fault, top, seed=1):
+    """One cell: None, or what is wrong with it; and what was counted."""
+    bare, ours = Place(top, "bare"), Place(top, "ours")
+    wrong = []
+    status, out, _ = run(command, bare, None, fault, seed)
+    if status == "hangs":
+        return ["the program hangs by itself"], ""
+    mine, my_out, my_err = run(command, ours, build + "/shim/libcapo.so", fault, seed)
+    if not fault.get("random") and mine != status:
+        wrong.append(f"exit status {mine}, bare {status}: {my_err.strip()[-300:]}")
+    elif fault.get("random") and mine not in (status, 0):
+        wrong.append(f"exit status {mine}, bare {status}: {my_err.strip()[-300:]}")
+    if my_out != out and not (fault.get("random") and out.startswith(my_out) or my_out.startswith(out) and fault.get("random")):
+        wrong.append(f"other output: {my_out.strip()[-200:]!r}, bare {out.strip()[-200:]!r}")
+    begun, ended = ours.counted()
+    calls, dropped, damaged, recovered = logged(build, ours)
+    counts = f"began {begun}, ended {ended}, in logs {calls}, dropped {dropped}"
+    if fault.get("kept", True):
+        most = begun + (1 if fault.get("killed") else 0)  # docs/log-format.md: killed between two instructions
+        if not ended <= calls + dropped <= most:
+            wrong.append(f"not accounted for: {counts}; {recovered} {my_err.strip()[-300:]}")
+    if damaged:
+        wrong.append(f"a log is damaged: {damaged[0]}")
+    if fault.get("said") and not re.search(fault["said"], my_err):
+        wrong.append(f"did not say {fault['said']!r}: {my_err.strip()[-300:]!r}")
+    if fault.get("drops") and dropped == 0:
+        wrong.append(f"nothing was counted as dropped: {counts}")
+    return wrong, counts
+
+
+def commands(build, fault):
+    """(program, command) for which the row has a cell that runs."""
+    victim = build + "/tests/faults/victim"
+    if fault.get("inside"):
+        return [(fault["inside"], [victim] + fault["inside"].split())]
+    found = []
+    for name, command in PROGRAMS.items():
+        if not isinstance(fault.get("cells", {}).get(name), str):
+            found.append((name, [word.replace("BUILD", build).replace("HERE", HERE).replace("PYTHON", sys.executable)
+                                 for word in command]))
+    return found
+
+
+def markdown():
+    rows = ["| what happens | " + " | ".join(PROGRAMS) + " | |", "|" + "---|" * (len(PROGRAMS) + 2)]
+    for name, fault in FAULTS.items():
+        word = DROPPED if fault.get("drops") else SURVIVED
+        if fault.get("inside"):
+            cells = [word] + [""] * (len(PROGRAMS) - 1)
+        else:
+            cells = [fault.get("cells", {}).get(program, word) for program in PROGRAMS]
+        rows.append(f"| {fault.get('title', name)} | " + " | ".join(cells) + f" | {fault.get('note', '')} |")
+    print("\n".join(rows))
+
+
+def main(args):
+    if args[:1] == ["--markdown"]:
+        return markdown() or 0
+    build, names = os.path.realpath(args[0]), args[1:]
+    many = 1
+    if names[:1] == ["random"]:
+        many, names = int(names[1]), ["kill"]
+    bad = ran = 0
+    for name in names or FAULTS:
+        fault = FAULTS[name]
+        lacks = fault.get("needs") and fault["needs"]()
+        lacks = lacks or next((f"no {n} here" for n in fault.get("preload", []) if not find_library(n)), None)
+        if lacks:
+            print(f"{name}: skipped: {lacks}")
+            continue
+        for program, command in commands(build, fault):
+            for seed in range(1, many + 1):
+                with tempfile.TemporaryDirectory(prefix="capo-faults-") as top:
+                    wrong, counts = cell(build, command, name, fault, top, seed if many == 1 else random.randrange(1 << 30))
+                ran += 1
+                if wrong or many == 1:
+                    print(f"{name} x {program}: {'; '.join(wrong) if wrong else 'ok'} ({counts})", flush=True)
+                bad += bool(wrong)
+    print(f"{ran} runs, {bad} wrong")
+    return 1 if bad else 0 if ran else SKIP
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table: what happens (rows) to which programs (columns). faults.py runs it and prints it.
+
+A row: inside  the fault happens inside, victim.c has it under this name (one program)
+       before  called in the child before exec          during(process, place, random)  while it runs
+       place   called with its folders before it runs   after  when it is over
+       env     more of the environment, "@" the run's folder; preload: libraries beside ours
+       said    what the recorder must have said         drops  calls must have been counted as dropped
+       kept    False: there is nowhere to keep calls    killed it does not end by itself
+       random  the moment is not the same bare          cells  {program: why there is no such cell}
+       needs   what this machine lacks for it, or None  title, note: docs/reliability.md
+"""
+import os, resource, shutil, signal, subprocess, time
+
+SURVIVED, DROPPED = "survived", "counted as dropped"
+VICTIM = "BUILD/tests/faults/victim"
+PROGRAMS = {
+    "plain": [VICTIM, "plain"],
+    "threads": [VICTIM, "threads"],
+    "groups": [VICTIM, "groups"],
+    "communicators": [VICTIM, "comms"],
+}
+FAULTS = {}
+
+
+def fault(name, **row):
+    FAULTS[name] = row
+
+
+fault("nothing", title="nothing")
+fault("cancel", inside="cancel", title="a thread cancelled in the first call of all")
+fault("cancel-async", inside="cancel-async 300", title="threads cancelled asynchronously, anywhere")
+fault("jump", inside="jump", drops=True, title="`longjmp` and `siglongjmp` out of calls",
+      note="the call that was left is counted as dropped, those after it are recorded")
+fault("handler", inside="handler", drops=True, title="a signal's handler that calls NCCL, inside a call",
+      note="outside a call it is recorded")
+fault("timer", inside="timer", title="the same, at any moment")
+fault("clone", inside="clone", title="a child of a bare `clone()`", note="a log of its own, as after `fork()`; Linux 4.14 and later")
+fault("fork", inside="fork", title="`fork()`, both go on")
+fault("vfork", inside="vfork", title="`vfork()` and exec")
+fault("traps", inside="traps", title="floating-point exceptions that trap")
+fault("thread-exit", inside="thread-exit", title="threads that end by `pthread_exit()`")
