@@ -30,7 +30,6 @@ int capo_alive_text(const char *path, char *text, size_t room)
 uint64_t capo_alive_since(int pid)
 {
         char path[48], text[1024], *p;
-        uint64_t v = 0;
 
         snprintf(path, sizeof path, "/proc/%d/stat", pid);
         if (capo_alive_text(path, text, sizeof text) < 0 || !(p = strrchr(text, ')')))
@@ -39,9 +38,7 @@ uint64_t capo_alive_since(int pid)
                 return 0;
         for (int field = 2; p && field < 22; field++)
                 p = strchr(p + 1, ' ');
-        if (p)
-                v = strtoull(p + 1, NULL, 10);
-        return v;
+        return p ? strtoull(p + 1, NULL, 10) : 0;
 }
 
 uint64_t capo_alive_namespace(void)

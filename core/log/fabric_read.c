@@ -308,10 +308,8 @@ static int lines_read(struct capo_fabric *f, char *text, uint64_t wanted)
                 int r;
 
                 *next = 0;
-                if (!strncmp(line, FABRIC_SNAPSHOT "\t", sizeof FABRIC_SNAPSHOT)) {
+                if (!strncmp(line, FABRIC_SNAPSHOT "\t", sizeof FABRIC_SNAPSHOT))
                         now = snapshot_of(line, FABRIC_SNAPSHOT);
-                        continue;
-                }
                 rest = strchr(line, '\t');
                 if (rest)
                         *rest++ = 0;

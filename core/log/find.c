@@ -330,8 +330,8 @@ static int drop_copies(struct capo_log_paths *out)
         }
         if (n)
                 qsort(face, n, sizeof *face, by_face);
-        for (size_t i = 0, first = 0; i < n; i++) {
-                if (i == first || face[i].size != face[first].size ||
+        for (size_t i = 1, first = 0; i < n; i++) {
+                if (face[i].size != face[first].size ||
                     memcmp(&face[i].header, &face[first].header, sizeof face[i].header) != 0) {
                         first = i;
                 } else if (same_content(out->path[face[first].at], out->path[face[i].at])) {

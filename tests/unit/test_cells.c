@@ -208,3 +208,55 @@ Test(cells, more_shapes_than_histograms)
         read_cells();
         cr_expect(n_cells == 8195 && counted == 8195);
 }
+
+/* Memory that a dead process took and did not use is not as it was made. */
+Test(cells, a_new_cell_begins_with_zeros)
+{
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, 1), 0);
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_HISTS, 1), 0);
+        memset(capo_area_at(&seg, CAPO_AREA_CELLS, 0), 0xff, sizeof(struct capo_seg_cell));
+        memset(capo_area_at(&seg, CAPO_AREA_HISTS, 0), 0xff, sizeof(struct capo_seg_hist));
+        put(call_at(0, 10));
+        capo_drain_round(drain);
+        cr_assert_eq(capo_drain_finish(drain, 1), 0);
+        read_cells();
+        cr_assert(n_cells == 1 && cell[0].count == 1 && host[0].head.count == 1 && host[0].head.max_ns == 10);
+}
+
+/* No memory for another kind: the call is counted, and nothing else. */
+Test(cells, no_memory_for_a_cell_or_a_histogram)
+{
+        struct capo_segment_header *h = seg.header;
+        uint64_t size = h->size;
+
+        h->size = h->areas[CAPO_AREA_CELLS].offset; /* as if the file ended there */
+        put(call_at(0, 10));
+        capo_drain_round(drain);
+        cr_expect(h->calls == 1 && h->areas[CAPO_AREA_CELLS].used == 0 && h->shape_overflow == 0);
+        h->size = h->areas[CAPO_AREA_HISTS].offset;
+        put(call_at(100, 10));
+        capo_drain_round(drain);
+        cr_expect(h->calls == 2 && h->areas[CAPO_AREA_CELLS].used == 1 && h->areas[CAPO_AREA_HISTS].used == 0);
+        cr_expect_eq(h->shape_overflow, 1);
+        h->size = size;
+        put(call_at(200, 10));
+        capo_drain_round(drain);
+        cr_assert_eq(capo_drain_finish(drain, 1), 0);
+        read_cells();
+        cr_expect(n_cells == 1 && cell[0].count == 2 && host[0].head.count == 1);
+}
+
+Test(cells, a_call_without_a_site_counts_for_none)
+{
+        struct capo_record r = call_at(0, 10);
+        struct capo_seg_site *before, zero = {0};
+
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_SITES, 1), 0);
+        seg.header->areas[CAPO_AREA_SITES].used = 1;
+        r.site = 0;
+        put(r);
+        capo_drain_round(drain);
+        before = capo_area_at(&seg, CAPO_AREA_SITES, 0);
+        cr_expect_eq(memcmp(before - 1, &zero, sizeof zero), 0, "what lies before the area");
+        cr_expect_eq(memcmp(before, &zero, sizeof zero), 0);
+}

@@ -2,6 +2,7 @@
 /* What a log says beside calls, put into the segment by hand as threads do it: once, again when it changed, and whole. */
 #include <errno.h>
 
+#include "core/log/info.h"
 #include "tests/unit/drained.h"
 
 static void setup(void)
@@ -387,4 +388,63 @@ Test(describe, a_name_that_is_taken)
                 capo_log_close(log);
                 capo_drain_free(second);
         }
+}
+
+Test(describe, an_empty_text_that_is_the_last)
+{
+        put_text(CAPO_FRAME_INFO, "", 0);
+        cr_assert_eq(capo_drain_text(drain), 0);
+        cr_expect_eq(frames(CAPO_FRAME_INFO, NULL), 1);
+}
+
+Test(describe, kept_texts_whose_size_needs_no_filling)
+{
+        uint32_t *at;
+
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_KEPT, 64), 0);
+        at = capo_area_at(&seg, CAPO_AREA_KEPT, 0);
+        for (unsigned i = 0; i < 2; i++, at += 4) {
+                at[0] = CAPO_FRAME_FABRIC;
+                at[1] = 8;
+                memcpy(at + 2, i ? "second 8" : "first  8", 8);
+        }
+        seg.header->kept_now = 1;
+        seg.header->kept_size[0] = 32;
+        cr_assert_eq(capo_drain_finish(drain, 2), 0);
+        frames(CAPO_FRAME_FABRIC, keep_text);
+        cr_expect_str_eq(texts, "first  8|second 8|");
+}
+
+static unsigned last_room;
+static unsigned fill(const struct capo_seg_site *site, char *text, unsigned room)
+{
+        last_room = room;
+        memset(text, 'z', room);
+        return room;
+}
+
+Test(describe, a_site_whose_text_fills_its_room)
+{
+        struct capo_seg_site *s = sites(2);
+
+        capo_drain_resolve(drain, fill);
+        s[0].ready = s[1].ready = 1;
+        s[1].py_size = sizeof s[1].py;
+        memset(s[1].py, 'p', sizeof s[1].py);
+        cr_assert_eq(capo_drain_checkpoint(drain), 0);
+        cr_assert_eq(frames(CAPO_FRAME_SITE, keep_site), 2);
+        cr_expect_eq(last_room, sizeof s->text - sizeof s->py, "what Python's frames leave");
+        cr_expect_eq(last_site.text_size, sizeof s->text);
+        cr_expect(strspn(last_text, "p") == sizeof s->py && strlen(last_text) == sizeof s->text);
+}
+
+Test(describe, memory_that_was_short_and_a_clock_without_a_rate)
+{
+        seg.header->went_private = 1;
+        seg.header->clock.ns_per_tick = 0;
+        cr_assert_eq(capo_drain_finish(drain, 1), 0);
+        frames(CAPO_FRAME_INFO, keep_text);
+        cr_expect_str_eq(texts, "recording.memory\tfull\n|");
+        frames(CAPO_FRAME_END, keep_end);
+        cr_expect_eq(last_end.ticks_per_s, 0);
 }

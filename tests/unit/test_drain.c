@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a ring to a log and back: what the drain takes out is read again field by field, and counted exactly. */
+#include <errno.h>
+
 #include "profiles/job/stats.h"
 #include "tests/unit/drained.h"
 
@@ -79,4 +81,105 @@ Test(drain, calls_are_counted_once_whatever_the_rings_do)
         cr_assert_eq(read_back(out, 1024), 600);
         for (unsigned i = 0; i < 600; i++)
                 cr_assert_eq(out[i].seq, i + 1);
+}
+
+Test(drain, how_full_the_fullest_ring_was)
+{
+        struct capo_ring *second;
+
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_RINGS, 2), 0);
+        seg.header->areas[CAPO_AREA_RINGS].used = 2;
+        second = capo_area_at(&seg, CAPO_AREA_RINGS, 1);
+        for (unsigned i = 0; i < 64; i++)
+                put(call_at(100 * i, 10));
+        second->records[0] = call_at(0, 10);
+        second->head = 1;
+        cr_assert_eq(capo_drain_round(drain), 65);
+        cr_expect_eq(capo_drain_fullest(drain), 0.25);
+        cr_expect_eq(second->state, CAPO_RING_FREE);
+        second->state = CAPO_RING_LIVE;
+        second->records[1] = call_at(10000, 10);
+        second->head = 2;
+        cr_assert_eq(capo_drain_round(drain), 1);
+        cr_expect_eq(capo_drain_fullest(drain), 1.0 / 256, "of this round");
+        cr_expect_eq(second->state, CAPO_RING_LIVE);
+        cr_assert_eq(capo_drain_round(drain), 0);
+        cr_expect_eq(capo_drain_fullest(drain), 0);
+}
+
+/* Of calls on their way through the GPU only those that are through, and each once. */
+Test(drain, slots_that_are_done)
+{
+        static const uint32_t states[] = {CAPO_SLOT_ARMED, CAPO_SLOT_DONE, CAPO_SLOT_TAKEN, CAPO_SLOT_FREE,
+                                          CAPO_SLOT_DONE};
+        struct capo_slot *slot[5];
+        struct capo_record out[8];
+
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_SLOTS, 5), 0);
+        seg.header->areas[CAPO_AREA_SLOTS].used = 5;
+        for (uint32_t i = 0; i < 5; i++) {
+                slot[i] = capo_area_at(&seg, CAPO_AREA_SLOTS, i);
+                slot[i]->record = call_at(100 * i, 10);
+                slot[i]->state = states[i];
+        }
+        cr_assert_eq(capo_drain_round(drain), 2);
+        cr_assert_eq(capo_drain_round(drain), 0);
+        for (uint32_t i = 0; i < 5; i++)
+                cr_expect_eq(slot[i]->state, states[i] == CAPO_SLOT_DONE ? CAPO_SLOT_FREE : states[i], "slot %u", i);
+        cr_assert_eq(read_back(out, 8), 2);
+        cr_expect(out[0].seq == 2 && out[1].seq == 5);
+}
+
+/* The header says what the file has: two places, of which the one in force is never written to. */
+Test(drain, a_commit_goes_beside_the_one_in_force)
+{
+        struct capo_segment_header *h = seg.header;
+        uint32_t now = h->commit_now;
+        struct capo_commit before = h->commit[now];
+
+        put(call_at(0, 10));
+        capo_drain_round(drain);
+        cr_assert_eq(capo_drain_checkpoint(drain), 0);
+        cr_expect_neq(h->commit_now, now);
+        cr_expect_eq(memcmp(&h->commit[now], &before, sizeof before), 0);
+        cr_expect_gt(h->commit[h->commit_now].log_bytes, before.log_bytes);
+        cr_expect_eq(h->commit[h->commit_now].flight_tail, 1);
+}
+
+/* Blocks whose shapes were lost with a file that could not be had: the next have shapes of their own. */
+Test(drain, shapes_are_said_again_after_a_failure)
+{
+        static struct capo_record out[10000];
+        char good[sizeof seg.header->log_path];
+        unsigned n;
+
+        strcpy(good, seg.header->log_path);
+        for (unsigned whole = 0; whole < 2; whole++) { /* by blocks that are full, by a checkpoint */
+                capo_drain_free(drain);
+                unlink(good);
+                strcpy(seg.header->log_path, "/nonexistent/d.capo");
+                cr_assert_eq(capo_drain_new(&seg, &drain), 0);
+                cr_assert_eq(capo_drain_create_log(drain), -ENOENT);
+                for (unsigned i = 0; i < 4096 + 100; i++) {
+                        put(call_at(100 * i, 10));
+                        if (i % 200 == 199)
+                                capo_drain_round(drain);
+                }
+                capo_drain_round(drain);
+                if (whole)
+                        cr_assert_neq(capo_drain_checkpoint(drain), 0);
+                strcpy(seg.header->log_path, good);
+                cr_assert_eq(capo_drain_create_log(drain), 0);
+                made = 1000000;
+                for (unsigned i = 0; i < 4096 + 100; i++) {
+                        put(call_at(100 * i, 10));
+                        if (i % 200 == 199)
+                                capo_drain_round(drain);
+                }
+                n = read_back(out, 10000);
+                cr_assert_geq(n, 4096 + 100);
+                for (unsigned i = 0; i < n; i++)
+                        cr_assert(out[i].bytes == 4096 && out[i].call == CAPO_CALL_ALLREDUCE, "%u", i);
+                cr_expect_eq(out[n - 1].seq, 1000000 + 4096 + 100);
+        }
 }

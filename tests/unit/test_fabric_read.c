@@ -152,10 +152,27 @@ Test(fabric_read, the_highest_number_counts_also_when_it_comes_first)
 Test(fabric_read, values_that_are_none)
 {
         static const char *const pairs[] = {
-                "id=",           "id=x",        "id=7x",         "speed=-1",       "speed=99999999999999999999",
-                "numa=",         "mr=1",        "mr=1,",         "mr=1,2,",        "mr=,2",
-                "tx_ns=1,2",     "tx_ns=1,2,3", "tx_ns=1,2,3;4", "tx_ns=1,2,3;4:", "tx_ns=1,2,3;464:1",
-                "send=1,2;40:1", "send=1;",     "error=1",       "error=1,2",      "error=x,1,y",
+                "id",
+                "id=",
+                "id=x",
+                "id=7x",
+                "speed=-1",
+                "speed=99999999999999999999",
+                "numa=",
+                "mr=1",
+                "mr=1,",
+                "mr=1,2,",
+                "mr=,2",
+                "tx_ns=1,2",
+                "tx_ns=1,2,3",
+                "tx_ns=1,2,3;4",
+                "tx_ns=1,2,3;4:",
+                "tx_ns=1,2,3;464:1",
+                "send=1,2;40:1",
+                "send=1;",
+                "error=1",
+                "error=1,2",
+                "error=x,1,y",
         };
 
         for (size_t i = 0; i < N_ELEMENTS(pairs); i++) {
@@ -224,4 +241,37 @@ Test(fabric_read, all_counts_of_objects_are_their_domains)
         cr_assert(n->received == 444 && n->received_bytes == 555);
         cr_assert(n->errors == 11 && n->overruns == 1 && n->n_errors == 2 && n->error[0].count == 7);
         cr_assert(f->domains[0].queues == 2 && f->domains[0].endpoints == 2);
+}
+
+Test(fabric_read, every_kind_of_object)
+{
+        static const char *const kinds[] = {"ep", "cq", "cntr", "eq", "pep"};
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+
+        cr_assert_eq(capo_fabric_parse("snapshot\t1\nep\tid=1\ttype=msg\tclosed=1\ncq\tid=2\ncntr\tid=3\twaits=7\n"
+                                       "eq\tid=4\tevents=5\nthing\tid=9\npep\tid=5\tlistens=6\trejects=8\n"
+                                       "fabric\tapi=65535.65535\tprovider=efa\nwindow\tbegin=9\tend=9\tops=3\n"
+                                       "complete\t1\n",
+                                       &f),
+                     0);
+        cr_assert(f->n_objects == 5 && f->bad_lines == 0);
+        for (uint32_t i = 0; i < 5; i++) {
+                cr_expect_str_eq(f->objects[i].kind, kinds[i]);
+                cr_expect_eq(f->objects[i].id, i + 1);
+                cr_expect_eq(f->objects[i].closed, i == 0);
+        }
+        cr_expect_str_eq(f->objects[0].type, "msg");
+        cr_expect(f->objects[2].waits == 7 && f->objects[3].events == 5);
+        cr_expect(f->objects[4].listens == 6 && f->objects[4].rejects == 8);
+        cr_expect(f->n_fabrics == 1 && f->fabrics[0].api == UINT32_MAX);
+        cr_expect(f->n_windows == 1 && f->windows[0].ops == 3, "a window may be of no length");
+}
+
+Test(fabric_read, lines_before_any_snapshot_where_there_is_none)
+{
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+
+        cr_assert_eq(capo_fabric_parse("domain\tid=3\nlooks\tevery=x\tseen=0i\n", &f), 0);
+        cr_expect(f->n_domains == 1 && f->domains[0].id == 3);
+        cr_expect(f->bad_lines == 1 && f->n_looks == 0);
 }

@@ -218,6 +218,7 @@ Test(fabric_text, full_fields)
         memset(ep.contexts_repeat, 'c', sizeof ep.contexts_repeat);
         full.mr.bucket[CAPO_HIST_BUCKETS - 1] = 2;
         full.n.errors_other = 77;
+        full.n.n_errors = 9; /* the reader's; behind the last row */
         for (int i = 0; i < CAPO_FABRIC_ERRORS; i++)
                 full.n.error[i] = (struct capo_fabric_error){.code = i + 1, .count = 1};
         capo_fabric_begin(&t, 1, out);

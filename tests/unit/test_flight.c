@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last calls, or all of them: which are kept, and that each comes back whole from the blocks they are written in. */
+#include "core/log/flight.h"
 #include "tests/unit/drained.h"
 
 TestSuite(flight, .fini = drained_end);
@@ -208,4 +209,125 @@ Test(flight, columns_that_few_calls_have)
                 cr_expect_eq(out[i].gpu_ns, i & 4 ? 1000 + i : 0, "%u", i);
                 cr_expect_eq(out[i].group, (i & 3) == 3 ? 40 + i : 0, "%u", i);
         }
+}
+
+/* What members of groups point to, as it lies in the block: of other calls there are zeros. */
+static void aux_of_members(const struct capo_log_frame *f)
+{
+        struct capo_log_columns c;
+
+        cr_assert_eq(capo_log_block(f, &c), 0);
+        cr_assert(c.n == 4 && c.aux);
+        for (unsigned i = 0; i < 4; i++)
+                cr_expect_eq(c.aux[i], i == 2 ? 42 : 0, "%u", i);
+}
+
+Test(flight, groups_of_members_alone)
+{
+        drained_start(64, true);
+        for (unsigned i = 0; i < 4; i++) {
+                struct capo_record r = call_at(100 * i, 10);
+
+                r.group = 40 + i;
+                r.flags = i == 2 ? CAPO_RECORD_MEMBER : 0;
+                put(r);
+        }
+        cr_assert_eq(read_back(out, 80000), 4);
+        cr_expect_eq(frames(CAPO_FRAME_BLOCK, aux_of_members), 1);
+}
+
+static void no_aux(const struct capo_log_frame *f)
+{
+        struct capo_log_columns c;
+
+        cr_assert_eq(capo_log_block(f, &c), 0);
+        cr_expect_null(c.aux, "nobody is a member");
+}
+
+Test(flight, blocks_are_full_and_none_is_empty)
+{
+        struct capo_record wide = call_at(0, 5000000000);
+
+        drained_start(64, true);
+        put_calls(2 * CAPO_BLOCK_MOST + 1);
+        wide.group = 9;
+        put(wide);
+        capo_drain_round(drain);
+        cr_assert_eq(capo_drain_checkpoint(drain), 0);
+        put(wide);
+        cr_assert_eq(read_back(out, 80000), 2 * CAPO_BLOCK_MOST + 3);
+        cr_expect_eq(frames(CAPO_FRAME_BLOCK, no_aux), 3);
+        cr_expect_eq(frames(CAPO_FRAME_WIDE, NULL), 2);
+}
+
+/* Calls too long for a block have shapes too, which go out with the next block: more of them than a frame may have. */
+Test(flight, many_shapes_at_once)
+{
+        enum { N = 30000 };
+
+        drained_start(64, true);
+        for (uint32_t i = 0; i <= N; i++) {
+                struct capo_record r = call_at(100 * (uint64_t)i, i < N ? 5000000000 : 10);
+
+                r.bytes = i;
+                r.clock = CAPO_CLOCK_NONE;
+                put(r);
+                if (i % 200 == 199)
+                        capo_drain_round(drain);
+        }
+        cr_assert_eq(read_back(out, 80000), N + 1);
+        cr_expect_eq(out[N].bytes, N);
+        cr_expect_eq(seg.header->bytes_lost, 0);
+        cr_expect_gt(frames(CAPO_FRAME_SHAPE, NULL), 1);
+}
+
+static void cell_of_shape(const struct capo_log_frame *f)
+{
+        const struct capo_log_shape *s;
+
+        for (unsigned i = capo_log_shapes(f, &s); i--; s++) {
+                cr_expect_eq(s->bytes, 64u << s->cell, "cells are numbered as they come");
+                n_shapes++;
+        }
+}
+
+Test(flight, a_shape_has_the_number_of_its_cell)
+{
+        drained_start(64, true);
+        for (unsigned i = 0; i < 3; i++) {
+                struct capo_record r = call_at(100 * i, 10);
+
+                r.bytes = 64u << i;
+                put(r);
+        }
+        cr_assert_eq(read_back(out, 80000), 3);
+        frames(CAPO_FRAME_SHAPE, cell_of_shape);
+        cr_expect_eq(n_shapes, 3);
+}
+
+static struct capo_log_end end;
+
+static void keep_end(const struct capo_log_frame *f)
+{
+        cr_assert_eq(capo_log_end(f, &end), 0);
+}
+
+Test(flight, no_memory_to_keep_a_call)
+{
+        struct capo_segment_header *h;
+        uint64_t size;
+
+        drained_start(64, false);
+        h = seg.header;
+        size = h->size;
+        h->size = h->areas[CAPO_AREA_FLIGHT].offset; /* as if the file ended there */
+        put(call_at(0, 10));
+        capo_drain_round(drain);
+        cr_expect(h->unkept == 1 && h->flight_head == 0 && h->calls == 1);
+        h->size = size;
+        put(call_at(100, 10));
+        cr_assert_eq(read_back(out, 80000), 1);
+        cr_expect_eq(out[0].seq, 2);
+        frames(CAPO_FRAME_END, keep_end);
+        cr_expect(end.calls == 2 && end.bytes_lost == sizeof(struct capo_record));
 }

@@ -255,4 +255,65 @@ Test(log_find, a_log_that_is_there_twice)
         cr_assert_eq(system(command), 0);
         cr_assert_str_eq(found("a.capo b.capo c.capo d.capo e.capo f.capo"), "a.capo b.capo e.capo in");
         cr_assert_str_eq(found("e.capo d.capo c.capo a.capo a.capo"), "e.capo d.capo a.capo in");
+        cr_assert_str_eq(found("b.capo c.capo"), "b.capo in");
+        cr_assert_str_eq(found("b.capo a.capo c.capo e.capo"), "b.capo a.capo e.capo in", "also far from each other");
+}
+
+Test(log_find, the_newest_by_a_nanosecond)
+{
+        struct timespec t[2] = {{.tv_sec = 1000000, .tv_nsec = 5}, {.tv_sec = 1000000, .tv_nsec = 5}};
+        char path[256];
+
+        make("logs", -1);
+        make("logs/a", -1);
+        make("logs/a/a.1.capo", 0);
+        make("logs/b", -1);
+        make("logs/b/a.1.capo", 0);
+        snprintf(path, sizeof path, "%s/logs/a/a.1.capo", top);
+        cr_assert_eq(utimensat(AT_FDCWD, path, t, 0), 0);
+        cr_assert_str_eq(found("logs"), "logs/a/a.1.capo in logs/a");
+}
+
+/* A job that ended in the very moment in which the newest began may have logs of it. */
+Test(log_find, a_folder_last_written_when_the_newest_job_began)
+{
+        make("logs", -1);
+        make("logs/new", -1);
+        make("logs/old", -1);
+        make_log("logs/old/a.capo", "1", 0, 100, 200);
+        make_log("logs/new/a.capo", "2", 0, 200, 250);
+        said();
+        capo_msg_set_level(CAPO_INFO);
+        cr_assert_str_eq(found("logs"), "logs/new/a.capo in logs/new");
+        cr_assert(strstr(said(), "holds 2 jobs; this is job 2, the newest (1 log, from 2026-11-2"));
+}
+
+Test(log_find, of_one_job_nothing_is_said)
+{
+        make("logs", -1);
+        make_log("logs/a.capo", "1", 0, 100, 150);
+        said();
+        capo_msg_set_level(CAPO_INFO);
+        cr_assert_str_eq(found("logs"), "logs/a.capo in logs");
+        cr_assert_str_eq(said(), "|");
+        cr_assert_null(found("logs@2"));
+        cr_assert(strstr(why, "logs@2: there is no job 2 in that folder"), "%s", why);
+        cr_assert_null(found("logs@1x"));
+        cr_assert(strstr(why, "No such file"), "%s", why);
+        make_log("other.capo", "2", 0, 100, 150);
+        cr_assert_str_eq(found("logs@1 other.capo"), "logs/a.capo other.capo in logs");
+}
+
+Test(log_find, only_a_folder_has_jobs)
+{
+        struct capo_log_paths *jobs = (struct capo_log_paths *)why;
+        size_t n = 7;
+        char path[128];
+
+        make_log("a.capo", "1", 0, 100, 150);
+        snprintf(path, sizeof path, "%s/a.capo", top);
+        cr_expect_eq(capo_log_find_jobs(path, &jobs, &n), 0);
+        cr_expect(n == 0 && !jobs);
+        cr_expect_eq(capo_log_find_jobs("/nonexistent", &jobs, &n), 0);
+        cr_expect(n == 0 && !jobs);
 }

@@ -134,6 +134,8 @@ Test(log_info, index)
                     {"net.numa.3", -1},
                     {"gpu.busid.1", -1},
                     {"", -1},
+                    {"gpu.numa.2147483647", 2147483647},
+                    {"gpu.numa.2147483648", -1},
                     {"gpu.numa.99999999999999999999", -1}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++)

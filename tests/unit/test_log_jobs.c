@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <criterion/criterion.h>
 
 #include "core/base/util.h"
@@ -197,4 +198,96 @@ Test(log_jobs, a_communicator_behind_much_else)
                 gen_log_close(&g);
         }
         cr_assert_eq(capo_log_jobs(path, 2, job, &jobs), 1);
+}
+
+Test(log_jobs, communicators_join_by_way_of_several_logs)
+{
+        cr_assert_str_eq(JOBS({"a/1", 0, 2, "x", {1}, 2, 10, 20}, {"b/1", 0, 2, "x", {2}, 2, 10, 20},
+                              {"c/1", 0, 2, "x", {1, 2}, 2, 10, 20}),
+                         "000");
+        cr_assert_str_eq(JOBS({"a/1", 0, 2, "x", {1}, 2, 10, 20}, {"b/1", 0, 2, "x", {2}, 2, 10, 20},
+                              {"c/1", 0, 2, "x", {1, 3}, 2, 10, 20}, {"d/1", 0, 2, "x", {2, 3}, 2, 10, 20}),
+                         "0000");
+}
+
+Test(log_jobs, a_job_ends_with_its_last_rank)
+{
+        cr_assert_str_eq(JOBS({"a/1", 0, 3, NULL, {0}, 0, 10, 20}, {"a/2", 1, 3, NULL, {0}, 0, 15, 90},
+                              {"a/3", 2, 3, NULL, {0}, 0, 140, 150}),
+                         "000");
+        cr_assert_str_eq(JOBS({"a/1", 0, 2, NULL, {0}, 0, 10, 20}, {"a/2", -1, -1, NULL, {0}, 0, 50, 55},
+                              {"a/3", 1, 2, NULL, {0}, 0, 60, 100}),
+                         "000", "the second is within what the first and the third are together");
+}
+
+Test(log_jobs, ids_are_compared_as_far_as_they_are_kept)
+{
+        static const char id[] = "0123456789012345678901234567890123456789012345678901234567890";
+
+        for (unsigned i = 0; i < 2; i++) {
+                char a[80], b[80];
+
+                snprintf(a, sizeof a, "%s%s", id, i ? "xyA" : "xA");
+                snprintf(b, sizeof b, "%s%s", id, i ? "xyB" : "xB");
+                cr_assert_str_eq(JOBS({"a/1", 0, 2, a, {0}, 0, 10, 60}, {"a/2", 1, 2, b, {0}, 0, 11, 60}),
+                                 i ? "00" : "01");
+        }
+}
+
+/* Logs by hand: a killed process has calls and no end, a communicator may have no number, a rank the first line. */
+Test(log_jobs, what_a_log_says_of_its_job)
+{
+        static const struct {
+                const char *info[2];
+                uint64_t uid;
+                unsigned begin[2], block; /* s; the last call of the first */
+                int jobs;
+        } rows[] = {
+                {{"rank\t0\nworld_size\t2\n", "rank\t1\nworld_size\t2\n"}, 0, {10, 150}, 100, 1},
+                {{"rank\t0\nworld_size\t2\n", "rank\t1\nworld_size\t2\n"}, 0, {10, 150}, 50, 2},
+                {{"rank\t0\nworld_size\t2\n", "rank\t0\nworld_size\t2\n"}, 0, {10, 10}, 1, 2},
+                {{"rank\t0\n", "rank\t0\n"}, 9, {10, 500}, 1, 1},
+                {{"rank\t11\nworld_size\t12\n", "rank\t11\nworld_size\t12\n"}, 0, {10, 10}, 1, 2},
+        };
+        char a[96], b[96], *path[] = {a, b};
+
+        cr_assert_eq(chdir(top), 0);
+        for (size_t r = 0; r < N_ELEMENTS(rows); r++) {
+                _cleanup_free_ struct capo_log_job *jobs = NULL;
+                uint32_t job[2], zero = 0;
+                uint16_t shape = 0;
+
+                for (unsigned i = 0; i < 2; i++) {
+                        struct capo_log_header header = {.magic = CAPO_LOG_MAGIC,
+                                                         .order = CAPO_LOG_ORDER,
+                                                         .version = 1,
+                                                         .min_reader = 1,
+                                                         .header_size = sizeof header,
+                                                         .t0_real_ns = (1795183331 + rows[r].begin[i]) * SECOND,
+                                                         .ticks_per_s = SECOND};
+                        struct gen_log g;
+
+                        snprintf(path[i], sizeof a, "%c.capo", "ab"[i]); /* in one folder, which has no name */
+                        gen_log_open_with(&g, path[i], &header);
+                        gen_log_text(&g, CAPO_FRAME_INFO, rows[r].info[i]);
+                        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .n_ranks = 2, .uid = rows[r].uid}, "c");
+                        gen_log_shapes(&g, &(struct capo_log_shape){.call = CAPO_CALL_ALLREDUCE}, 1);
+                        gen_log_block(&g, (i ? 1 : rows[r].block) * SECOND, 1, 1, &zero, &zero, &zero, &shape, NULL,
+                                      NULL);
+                        gen_log_close(&g);
+                }
+                cr_expect_eq(capo_log_jobs(path, 2, job, &jobs), rows[r].jobs, "row %zu", r);
+        }
+}
+
+Test(log_jobs, a_folder_without_a_name)
+{
+        _cleanup_free_ struct capo_log_job *jobs = NULL;
+        char a[] = "a.capo", b[] = "b.capo", *path[] = {a, b};
+        uint32_t job[2];
+
+        cr_assert_eq(chdir(top), 0);
+        for (unsigned i = 0; i < 2; i++)
+                make(&(struct made){.rank = -1, .n_ranks = -1, .begin = 10, .end = 20}, path[i]);
+        cr_expect_eq(capo_log_jobs(path, 2, job, &jobs), 1, "one folder, one time");
 }
