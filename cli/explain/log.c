@@ -15,6 +15,7 @@
 #include "core/base/order.h"
 #include "core/log/rules.h"
 #include "core/base/calls.h"
+#include "profiles/job/asked.h"
 #include "profiles/job/stats.h"
 #include "cli/base/table.h"
 #include "core/base/size.h"
@@ -122,6 +123,36 @@ static json_t *row_json(const struct capo_job *job, const struct capo_job_row *r
                          capo_sampled_quantile(&s, 0.95) / 1e3, "rule", rule_text(rules, row->rule, text, sizeof text));
 }
 
+/* What the program asked for with these calls, where it did. */
+static void print_asked(const struct explain *e, const struct capo_job *job)
+{
+        struct capo_asked *asked = NULL;
+        long n = capo_job_asked(job, e->call, e->bytes, e->comm, &asked);
+        _cleanup_(capo_table_freep) struct capo_table *t = n > 0 ? capo_table_new("rl~") : NULL;
+
+        if (t)
+                puts("\nAsked for by the program (its calls of all ranks, as far as they are kept one by one):");
+        for (long i = 0; t && i < n; i++)
+                capo_table_row(t, "%llu\t%s", (unsigned long long)asked[i].calls,
+                               *asked[i].text ? asked[i].text : "nothing");
+        if (t)
+                capo_table_print(t, stdout, 1, "", "");
+        capo_asked_free(asked, n);
+}
+
+static json_t *asked_json(const struct explain *e, const struct capo_job *job)
+{
+        struct capo_asked *asked = NULL;
+        long n = capo_job_asked(job, e->call, e->bytes, e->comm, &asked);
+        json_t *list = json_array();
+
+        for (long i = 0; i < n; i++)
+                json_array_append_new(
+                        list, json_pack("{s:s, s:I}", "config", asked[i].text, "calls", (json_int_t)asked[i].calls));
+        capo_asked_free(asked, n);
+        return list;
+}
+
 static void print_text(const struct explain *e, const struct capo_job *job, const char *rules)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lllr/cr/drr/bl/al~");
@@ -150,6 +181,7 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
         if (unknown)
                 puts("\n-: what ran is not known: NCCL before 2.23, the profiler interface not used (capo doctor says "
                      "why), or the call was a member of a group or captured into a graph");
+        print_asked(e, job);
         puts("\nWhat NCCL predicted for each candidate is not in a log; capo explain with --platform or --topo asks it "
              "again.");
 }
@@ -198,8 +230,8 @@ int explain_recorded(struct explain *e)
                         if (wanted(e, job, &job->rows[i]))
                                 json_array_append_new(rows, row_json(job, &job->rows[i], rules));
                 }
-                page = json_pack("{s:i, s:s, s:I, s:o}", "capo_explain", 1, "call", capo_call_name(e->call), "bytes",
-                                 (json_int_t)e->bytes, "ran", rows);
+                page = json_pack("{s:i, s:s, s:I, s:o, s:o}", "capo_explain", 1, "call", capo_call_name(e->call),
+                                 "bytes", (json_int_t)e->bytes, "ran", rows, "asked", asked_json(e, job));
                 cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
         } else {
                 print_text(e, job, rules);

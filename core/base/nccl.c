@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/base/nccl.h"
 #include "core/base/util.h"
@@ -44,6 +45,40 @@ bool capo_tuner_abi_asked(int version, int abi)
 int capo_tuner_abi_since(int abi)
 {
         return tuner_abis[abi].first;
+}
+
+/* A function of NCCL's that this capo has a row for, wrapped or not. */
+static bool known(const char *name)
+{
+        static const char *const names[] = {
+#define CALL(name, ...)       #name,
+#define HAND(name, ...)       #name,
+#define PASS(type, name, ...) #name,
+#define PAST(name)            #name,
+#include "capo/nccl_calls.def"
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                if (!strcmp(names[i], name))
+                        return true;
+        }
+        return false;
+}
+
+void capo_nccl_strange(char *list, size_t room, const char *name)
+{
+        size_t used = strlen(list), length = strlen(name);
+
+        if (strncmp(name, "nccl", 4) != 0 || name[4] < 'A' || name[4] > 'Z' || known(name))
+                return;
+        for (const char *at = list; (at = strstr(at, name)); at += length) {
+                if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ','))
+                        return;
+        }
+        if (used + length + sizeof ", , ..." <= room)
+                snprintf(list + used, room - used, "%s%s", used ? ", " : "", name);
+        else if (used + sizeof ", ..." <= room && (used < 3 || strcmp(list + used - 3, "...") != 0))
+                snprintf(list + used, room - used, ", ...");
 }
 
 int capo_nccl_code(int said)

@@ -44,6 +44,12 @@ int capo_nccl_named(const char *text);
  * Returns @text. */
 char *capo_nccl_text(uint32_t version, char *text, size_t room);
 
+/**
+ * capo_nccl_strange() - @name is exported by a libnccl: a function of NCCL's that this capo does not know?
+ * If so it goes behind the others in @list, "ncclA, ncclB" (once; where @room ends, "..." stands for the rest).
+ */
+void capo_nccl_strange(char *list, size_t room, const char *name);
+
 /** capo_tuner_abi_asked() - does release @version look for that version of the tuner interface
  * (include/capo/plugin_abis.def)? capo_tuner_abi_since() - the first that does. */
 bool capo_tuner_abi_asked(int version, int abi);

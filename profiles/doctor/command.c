@@ -135,6 +135,7 @@ static void set_reach(struct capo_findings *f, struct capo_reach *reach, const c
                                  "this release is older than 2.13: calls are recorded as far as they exist, untested");
         if (version && !capo_nccl_has(version, CAPO_NCCL_TUNER))
                 capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "no tuner interface before 2.19: profiles are not used");
+        capo_doctor_newer(f, path, text);
 }
 
 static void look_at_program(struct capo_findings *f, const char *program, struct capo_reach *reach)

@@ -48,6 +48,10 @@ struct capo_reach {
  */
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach);
 
+/** capo_doctor_newer() - functions that the libnccl at @path exports and this capo does not know, and versions of the plugin
+ * interfaces it looks for that this capo does not have. @release: as it calls itself. */
+void capo_doctor_newer(struct capo_findings *f, const char *path, const char *release);
+
 /** capo_doctor_settings() - NCCL_* and FI_* of the environment and of nccl.conf files, judged for release @version (0:
  * unknown). */
 void capo_doctor_settings(struct capo_findings *f, int version);

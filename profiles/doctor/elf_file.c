@@ -63,7 +63,9 @@ bool capo_elf_is_static(const struct capo_elf_file *elf)
         return true;
 }
 
-static bool defines(const struct capo_elf_file *elf, unsigned table, const char *name)
+/* Every defined symbol of the tables of that kind; a function that returns true ends it. */
+static bool each_symbol(const struct capo_elf_file *elf, unsigned table,
+                        bool (*each)(const Elf64_Sym *symbol, const char *name, size_t room, void *arg), void *arg)
 {
         const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
         const Elf64_Shdr *sections = range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
@@ -82,13 +84,22 @@ static bool defines(const struct capo_elf_file *elf, unsigned table, const char 
                 if (!symbols || !strings)
                         continue;
                 for (size_t k = 0; k < n; k++) {
-                        if (symbols[k].st_shndx == SHN_UNDEF || symbols[k].st_name >= str->sh_size)
-                                continue;
-                        if (!strncmp(strings + symbols[k].st_name, name, str->sh_size - symbols[k].st_name))
+                        if (symbols[k].st_shndx != SHN_UNDEF && symbols[k].st_name < str->sh_size &&
+                            each(&symbols[k], strings + symbols[k].st_name, str->sh_size - symbols[k].st_name, arg))
                                 return true;
                 }
         }
         return false;
+}
+
+static bool is_named(const Elf64_Sym *symbol, const char *name, size_t room, void *wanted)
+{
+        return !strncmp(name, wanted, room);
+}
+
+static bool defines(const struct capo_elf_file *elf, unsigned table, const char *name)
+{
+        return each_symbol(elf, table, is_named, (void *)(uintptr_t)name);
 }
 
 bool capo_elf_exports(const struct capo_elf_file *elf, const char *name)
@@ -99,4 +110,50 @@ bool capo_elf_exports(const struct capo_elf_file *elf, const char *name)
 bool capo_elf_contains(const struct capo_elf_file *elf, const char *name)
 {
         return defines(elf, SHT_SYMTAB, name);
+}
+
+struct each_export {
+        void (*each)(const char *name, void *arg);
+        void *arg;
+};
+
+static bool pass_on(const Elf64_Sym *symbol, const char *name, size_t room, void *arg)
+{
+        const struct each_export *e = arg;
+
+        if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && memchr(name, 0, room))
+                e->each(name, e->arg);
+        return false;
+}
+
+void capo_elf_each_export(const struct capo_elf_file *elf, void (*each)(const char *name, void *arg), void *arg)
+{
+        each_symbol(elf, SHT_DYNSYM, pass_on, &(struct each_export){each, arg});
+}
+
+int capo_elf_highest(const struct capo_elf_file *elf, const char *stem)
+{
+        const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
+        const Elf64_Shdr *sections = range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
+        size_t n_stem = strlen(stem);
+        int highest = 0;
+
+        for (unsigned i = 0; sections && i < head->e_shnum; i++) {
+                const Elf64_Shdr *s = &sections[i];
+                const char *at, *end;
+
+                /* read-only, of the program's own: neither code nor what runs on the GPU, which is most of the file */
+                if (s->sh_type != SHT_PROGBITS || s->sh_flags & (SHF_WRITE | SHF_EXECINSTR) ||
+                    !(s->sh_flags & SHF_ALLOC) || s->sh_size > 64 << 20 ||
+                    !(at = range(elf, s->sh_offset, s->sh_size, 1)))
+                        continue;
+                for (end = at + s->sh_size; (at = memmem(at, (size_t)(end - at), stem, n_stem));) {
+                        int number = 0;
+
+                        for (at += n_stem; at < end && *at >= '0' && *at <= '9' && number < 1000; at++)
+                                number = number * 10 + *at - '0';
+                        highest = number > highest ? number : highest;
+                }
+        }
+        return highest;
 }

@@ -25,4 +25,11 @@ bool capo_elf_exports(const struct capo_elf_file *elf, const char *name);
  * exported. */
 bool capo_elf_contains(const struct capo_elf_file *elf, const char *name);
 
+/** capo_elf_each_export() - @each is called with the name of every function that is exported. */
+void capo_elf_each_export(const struct capo_elf_file *elf, void (*each)(const char *name, void *arg), void *arg);
+
+/** capo_elf_highest() - of the words in its read-only data that are @stem and a number, the highest number; 0: none is.
+ * What a library looks for by name stands there. */
+int capo_elf_highest(const struct capo_elf_file *elf, const char *stem);
+
 #endif

@@ -10,6 +10,7 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "core/log/rules.h"
+#include "profiles/job/asked.h"
 #include "profiles/job/judge.h"
 
 /* What a frame is called in one line: the function without its offset and file; where there is none, the file and the
@@ -32,8 +33,9 @@ static bool is_start_up(const char *frame)
 
 static char *site_line(const struct capo_job_site *site, unsigned n, char *text, size_t room)
 {
-        const char *line = site->text;
-        size_t at = 0;
+        size_t at = 0, n_asked = 0;
+        const char *asked = capo_asked_text(site->text, strlen(site->text), &n_asked);
+        const char *line = asked ? asked + n_asked + (asked[n_asked] == '\n') : site->text;
 
         *text = 0;
         for (unsigned i = 0; i < n && *line && at + 1 < room;) {
@@ -48,6 +50,8 @@ static char *site_line(const struct capo_job_site *site, unsigned n, char *text,
                 }
                 line += length + (line[length] == '\n');
         }
+        if (asked && at + 1 < room)
+                snprintf(text + at, room - at, " (asks for %.*s)", (int)n_asked, asked);
         return text;
 }
 

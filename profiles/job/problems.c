@@ -151,6 +151,20 @@ static void tuned_by(const struct capo_job_process *p, char *text, size_t room, 
         snprintf(text, room, "%.8s%s (%s)", digest, allowed ? " and its modelled rules" : "", file);
 }
 
+/* A libnccl that is newer than this capo. */
+static void unknown_calls(struct capo_page *r)
+{
+        for (uint32_t i = 0; i < r->job->n_processes; i++) {
+                const char *names = capo_job_info(&r->job->processes[i], CAPO_INFO_NCCL_UNKNOWN),
+                           *version = capo_job_info(&r->job->processes[i], CAPO_INFO_NCCL_VERSION);
+
+                if (names) {
+                        PROBLEM(r, UNKNOWN_CALLS, version ? version : "", names);
+                        return;
+                }
+        }
+}
+
 /* capo's tuner was named, and no rank has told rules: this NCCL does not take a plugin as it was named. */
 static void not_tuned(struct capo_page *r)
 {
@@ -291,6 +305,7 @@ int capo_judge_problems(struct capo_page *r)
         missing_ranks(r);
         rule_problems(r);
         not_tuned(r);
+        unknown_calls(r);
         slices(r);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_skew *s = job->comms[i].skew;

@@ -248,3 +248,52 @@ bool capo_object_defined(const char *name)
 {
         return dl_iterate_phdr(defines, (void *)name) != 0;
 }
+
+struct each_function {
+        uintptr_t base;
+        void (*each)(const char *name, void *arg);
+        void *arg;
+};
+
+static void look_at(const struct tables *t, uint32_t i, const struct each_function *e)
+{
+        if (t->symbols[i].st_shndx != SHN_UNDEF && (t->symbols[i].st_info & 15) == STT_FUNC)
+                e->each(t->strings + t->symbols[i].st_name, e->arg);
+}
+
+static int functions_of(struct dl_phdr_info *info, size_t size, void *cookie)
+{
+        const struct each_function *e = cookie;
+        struct tables t = {0};
+
+        if (info->dlpi_addr != e->base)
+                return 0;
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+                if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+                        t = tables_of(e->base, (const ElfW(Dyn) *)(e->base + info->dlpi_phdr[i].p_vaddr));
+        }
+        if (!t.symbols || !t.strings)
+                return 1;
+        if (t.gnu) {
+                uint32_t n_buckets = t.gnu[0], first = t.gnu[1], bloom_words = t.gnu[2];
+                const uint32_t *buckets = t.gnu + 4 + bloom_words * (sizeof(ElfW(Addr)) / 4);
+                const uint32_t *chain = buckets + n_buckets;
+
+                for (uint32_t b = 0; b < n_buckets; b++) {
+                        for (uint32_t i = buckets[b]; i >= first && i; i++) {
+                                look_at(&t, i, e);
+                                if (chain[i - first] & 1)
+                                        break;
+                        }
+                }
+        } else if (t.sysv) {
+                for (uint32_t i = 1; i < t.sysv[1]; i++)
+                        look_at(&t, i, e);
+        }
+        return 1;
+}
+
+void capo_object_functions(uintptr_t base, void (*each)(const char *name, void *arg), void *arg)
+{
+        dl_iterate_phdr(functions_of, &(struct each_function){base, each, arg});
+}

@@ -39,4 +39,7 @@ void *capo_object_next_function(const char *name);
 /** capo_object_defined() - does any loaded object but libcapo.so define @name, whatever its scope? */
 bool capo_object_defined(const char *name);
 
+/** capo_object_functions() - @each is called with the name of every function that the object loaded at @base exports. */
+void capo_object_functions(uintptr_t base, void (*each)(const char *name, void *arg), void *arg);
+
 #endif

@@ -58,7 +58,7 @@ static struct {
         {                                       \
                 return missing;                 \
         }
-#include "shim/nccl/nccl_calls.def"
+#include "capo/nccl_calls.def"
 
 /* ---- objects ---- */
 
@@ -113,8 +113,31 @@ static void resolve(struct capo_nccl *copy, void *handle)
 #define CALL(name, params, args, id, comm, stream, ...) FIND(name)
 #define HAND(name, params, args)                        FIND(name)
 #define PASS(type, name, params, args, missing)         FIND(name)
-#include "shim/nccl/nccl_calls.def"
+#include "capo/nccl_calls.def"
 #undef FIND
+}
+
+/* Functions a libnccl has that this capo does not know: calls of them are in no log. The names a program gives its own
+ * functions, linked to NCCL, say nothing. */
+struct strange {
+        char names[400];
+};
+
+static void look_strange(const char *name, void *arg)
+{
+        struct strange *s = arg;
+
+        capo_nccl_strange(s->names, sizeof s->names, name);
+}
+
+static struct strange strange_of(const struct capo_nccl *copy)
+{
+        const char *slash = strrchr(copy->path, '/'), *file = slash ? slash + 1 : copy->path;
+        struct strange s = {""};
+
+        if (!strncmp(file, "libnccl", 7) || !strncmp(file, "librccl", 7))
+                capo_object_functions(copy->base, look_strange, &s);
+        return s;
 }
 
 static int told; /* copies the log knows of */
@@ -123,17 +146,21 @@ void capo_nccl_tell(void)
 {
         for (; told < atomic_load_explicit(&n_copies, memory_order_acquire); told++) {
                 struct capo_nccl *copy = &capo_nccl_copies[told];
-                char path[32], how[32], version[32], release[16], suffix[16] = "";
+                struct strange strange = strange_of(copy);
+                char path[32], how[32], version[32], unknown[32], release[16], suffix[16] = "";
 
                 if (told)
                         snprintf(suffix, sizeof suffix, ".%d", told);
                 snprintf(path, sizeof path, "%s%s", CAPO_INFO_NCCL_PATH, suffix);
                 snprintf(how, sizeof how, "%s%s", CAPO_INFO_NCCL_HOW, suffix);
                 snprintf(version, sizeof version, "%s%s", CAPO_INFO_NCCL_VERSION, suffix);
+                snprintf(unknown, sizeof unknown, "%s%s", CAPO_INFO_NCCL_UNKNOWN, suffix);
                 capo_shim_info(path, "%s", copy->path);
                 capo_shim_info(how, "%s", copy->how);
                 if (copy->version)
                         capo_shim_info(version, "%s", capo_nccl_text((uint32_t)copy->version, release, sizeof release));
+                if (*strange.names)
+                        capo_shim_info(unknown, "%s", strange.names);
         }
 }
 

@@ -13,7 +13,7 @@ struct capo_nccl {
 #define CALL(name, params, args, id, comm, stream, ...) ncclResult_t(*name) params;
 #define HAND(name, params, args)                        ncclResult_t(*name) params;
 #define PASS(type, name, params, args, missing)         type(*name) params;
-#include "shim/nccl/nccl_calls.def"
+#include "capo/nccl_calls.def"
         uintptr_t base;            /* load address: tells copies apart */
         uintptr_t code, code_size; /* where its functions lie */
         int number;                /* 0 the first found */

@@ -91,15 +91,19 @@ bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const v
                                                                                                                   \
                 if (capo_call_passes(t, which, caller, frame, &into))                                             \
                         return into->name args;                                                                   \
+                if (what.config)                                                                                  \
+                        capo_config_take(t, what.config);                                                         \
                 r = capo_call_begin_rare(t, (void *)comm_, (void *)stream_, which, CAPO_CALL_##id, &what, caller, \
                                          frame);                                                                  \
                 rc = (t->comm->lib ? t->comm->lib : t->lib_of_none)->name args;                                   \
                 capo_call_end(t, r, capo_clock_ticks(), rc, what.other, (void *)stream_);                         \
+                if (what.config)                                                                                  \
+                        t->config = NULL;                                                                         \
                 return rc;                                                                                        \
         }
 #define HAND(name, params, args)
 #define PASS(type, name, params, args, missing)
-#include "shim/nccl/nccl_calls.def"
+#include "capo/nccl_calls.def"
 
 /* The record of a call that is neither a collective nor p2p, made by hand. */
 static void put(struct capo_tls *t, unsigned id, const struct capo_comm *comm, uint64_t begin, ncclResult_t result,
@@ -454,7 +458,7 @@ void *capo_wrapper_of(const char *name, int number)
 #define CALL(name, params, args, id, comm, stream, ...) ROW(name)
 #define HAND(name, params, args)                        ROW(name)
 #define PASS(type, name, params, args, missing)         ROW(name)
-#include "shim/nccl/nccl_calls.def"
+#include "capo/nccl_calls.def"
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {

@@ -16,7 +16,7 @@
                 struct capo_record *r;                                                                  \
                 ncclResult_t rc;                                                                        \
                                                                                                         \
-                if (!capo_call_usual(t, (void *)comm_, CALLER, FRAME))                                  \
+                if (what.config || !capo_call_usual(t, (void *)comm_, CALLER, FRAME))                   \
                         return rare_##name WITH_CALLER args;                                            \
                 into = t->comm->lib;                                                                    \
                 r = capo_call_begin(t, t->comm, (void *)stream_, CAPO_CALL_##id, &what, CALLER, FRAME); \
@@ -37,7 +37,7 @@
         {                                                                        \
                 return capo_lib_within(&capo_tls, SET_WHICH, CALLER)->name args; \
         }
-#include "shim/nccl/nccl_calls.def"
+#include "capo/nccl_calls.def"
 #undef WITH_CALLER
 #undef CALLER
 #undef FRAME

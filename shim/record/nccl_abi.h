@@ -15,7 +15,7 @@ typedef struct ncclWindow_vidmem *ncclWindow_t;    /* 2.27 */
 typedef struct ncclParamHandle *ncclParamHandle_t; /* 2.30.7; 2.30.4 passes a pointer too */
 typedef struct CUstream_st *cudaStream_t;
 
-/* Enums are 4 bytes in NCCL's C; their numbers were only ever added to (2.13 .. 2.30). */
+/* Enums are 4 bytes in NCCL's C; their numbers were only ever added to (2.13 .. 2.32). */
 typedef enum {
         ncclSuccess = 0,
         ncclUnhandledCudaError = 1,
@@ -53,7 +53,22 @@ typedef struct {
 } ncclConfig_t;
 #define CAPO_NCCL_CONFIG_MAGIC 0xcafebeefu
 
-typedef struct ncclSimInfo_v22200 ncclSimInfo_t;           /* 2.22; passed through */
-typedef struct capo_nccl_wait_signal ncclWaitSignalDesc_t; /* 2.29.2; passed through */
+/* What one call is to be done with (2.31). It grows at its end, too, and is read only within `size`. */
+typedef struct {
+        size_t size;
+        unsigned magic; /* as above */
+        unsigned version;
+        void *ext;                                      /* of other vendors */
+        int minCTAs, maxCTAs, nvlsCTAs, cgaClusterSize; /* INT_MIN: not set */
+        const char *algSelection;                       /* NULL or "": NCCL's choice */
+        int forceAlgSelection;                          /* 1, unless set */
+        int CTAPolicy;                                  /* INT_MIN: the communicator's */
+        uint64_t userProfilerTag;                       /* 0: none */
+        void *launchCompletionEvent;                    /* 2.32 */
+} ncclCollConfig_t;
+
+typedef struct ncclSimInfo_v22200 ncclSimInfo_t;            /* 2.22; passed through */
+typedef struct capo_nccl_wait_signal ncclWaitSignalDesc_t;  /* 2.29.2; passed through */
+typedef struct capo_nccl_encryption ncclEncryptionConfig_t; /* 2.32; passed through */
 
 #endif

@@ -117,6 +117,7 @@ void capo_call_left(struct capo_tls *t)
         t->algo_proto = t->channels = 0;
         if (!t->group_depth)
                 t->rule = 0;
+        t->config = NULL;
         t->inside = NULL;
 }
 

@@ -31,9 +31,10 @@ enum { NO_TYPE = 255, NO_OP = 255, USER_OP = 254 };
 struct capo_what {
         uint64_t count;
         int type, op, peer;
-        bool per_rank; /* the size is count x type x ranks */
-        bool p2p;      /* has its own sequence */
-        bool other;    /* neither collective nor p2p: seq 0 */
+        bool per_rank;                  /* the size is count x type x ranks */
+        bool p2p;                       /* has its own sequence */
+        bool other;                     /* neither collective nor p2p: seq 0 */
+        const ncclCollConfig_t *config; /* how it is to be done; NULL: as NCCL likes */
 };
 
 /* A communicator, as the recorder knows it. Never freed: a few hundred bytes each, and late readers stay safe. */
@@ -112,7 +113,9 @@ struct capo_tls {
         uint32_t n_births; /* communicators whose handle appears when the group ends (comm.c) */
         uint32_t no_ring;  /* calls until a ring is asked for again */
         /* caches */
-        uint64_t unique_hash; /* of the last ncclUniqueId this thread saw made */
+        const ncclCollConfig_t *config; /* of the call under way, where that asks for something */
+        uint64_t config_hash;           /* of what it asks for */
+        uint64_t unique_hash;           /* of the last ncclUniqueId this thread saw made */
         const void *lib_caller[8];
         struct capo_nccl *lib[8];
         uint32_t site_misses;
@@ -138,6 +141,17 @@ void capo_wake_drain(void);
 
 /* site.c */
 uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *frame);
+
+/*
+ * config.c. A call that asks for something of its own (algorithm, CTAs, ...) comes from a place of its own: what it asked is
+ * said with the place, once, and the record needs no room for it.
+ *
+ * capo_config_take()  - the call under way has @config; t->config is set where that asks for something, until its end
+ * capo_config_text()  - a line "config: algSelection=... minCTAs=...", its newline included, no zero behind it; returns its
+ *                       bytes, 0 when nothing is asked or it does not fit
+ */
+void capo_config_take(struct capo_tls *t, const ncclCollConfig_t *config);
+unsigned capo_config_text(const ncclCollConfig_t *config, char *text, unsigned room);
 
 /* python.c. Frames have been read, so the offsets hold: capo_python_place() may be asked. */
 extern _Atomic bool capo_python_seen;
@@ -191,6 +205,8 @@ static inline uint32_t capo_site_here(struct capo_tls *t, const void *caller, co
 
         if (unlikely(atomic_load_explicit(&capo_python_seen, memory_order_relaxed)))
                 frame = (const void *)((uintptr_t)frame ^ capo_python_place());
+        if (unlikely(t->config))
+                frame = (const void *)((uintptr_t)frame ^ t->config_hash);
         e = capo_site_entry(t, caller, frame);
         if (likely(e->caller == caller && e->frame == frame))
                 return e->site;

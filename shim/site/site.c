@@ -99,7 +99,8 @@ uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *fram
         if (t->site_misses++ > MISSES_FREE && t->site_misses % MISSES_RATE)
                 return e->caller == caller ? e->site : 0;
         _Unwind_Backtrace(step, &w);
-        py_size = capo_python_frames(py, sizeof py);
+        py_size = capo_config_text(t->config, py, sizeof py);
+        py_size += capo_python_frames(py + py_size, (unsigned)sizeof py - py_size);
         if (w.n)
                 site = add(XXH3_64bits_withSeed(pc, w.n * sizeof *pc, XXH3_64bits(py, py_size)), pc, w.n, py, py_size);
         *e = (struct capo_site_entry){caller, frame, site};

@@ -30,19 +30,21 @@ fetch() {
         [ -x "$cache/venv/bin/pip" ] || python3 -m venv "$cache/venv" || return
         "$cache/venv/bin/pip" -q --disable-pip-version-check download --no-deps -d "$cache/$1" "nvidia-nccl-cu12==$1" >&2 || return
         for wheel in "$cache/$1"/*.whl; do
-                # only the library: the rest of the package is not needed
-                python3 - "$wheel" "$lib" <<'EOF' && rm -f "$wheel"
+                # only the library and nccl.h: the rest of the package is not needed
+                python3 - "$wheel" "$lib" "$cache/$1/nccl.h" <<'EOF' && rm -f "$wheel"
 import shutil, sys, zipfile
 with zipfile.ZipFile(sys.argv[1]) as z:
-    name = [n for n in z.namelist() if n.endswith("lib/libnccl.so.2")][0]
-    with z.open(name) as f, open(sys.argv[2] + ".part", "wb") as out:
-        shutil.copyfileobj(f, out)
+    for end, to in (("/include/nccl.h", sys.argv[3]), ("lib/libnccl.so.2", sys.argv[2] + ".part")):
+        name = [n for n in z.namelist() if n.endswith(end)][0]
+        with z.open(name) as f, open(to, "wb") as out:
+            shutil.copyfileobj(f, out)
 EOF
                 mv "$lib.part" "$lib"
         done
 }
 
 libraries=
+headers=
 for release in $releases; do
         case $release in
         toolkit) lib=toolkit ;;
@@ -50,10 +52,18 @@ for release in $releases; do
         *)
                 fetch "$release"
                 [ -s "$lib" ] || { echo "matrix: $release could not be had; left out" >&2; continue; }
+                [ ! -s "$cache/$release/nccl.h" ] || headers="$headers $release=$cache/$release/nccl.h"
                 ;;
         esac
         libraries="$libraries $lib"
 done
 [ -n "$libraries" ] || { echo "matrix: no libnccl to ask" >&2; exit 77; }
+# The functions of each release's own nccl.h: has capo's list of them all?
+list=$source/tests/preload/prototypes.txt
+# shellcheck disable=SC2086
+if [ -n "$headers" ] && ! python3 "$source/tests/preload/prototypes.py" headers "$list" $headers >&2; then
+        echo "matrix: nccl.h and $list differ (above)" >&2
+        case $options in *--check*) exit 1 ;; esac
+fi
 # shellcheck disable=SC2086
 exec python3 "$here/matrix.py" "$build/cli/capo" $options $libraries

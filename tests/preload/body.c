@@ -18,7 +18,7 @@
 #define CALL(name, params, args, id, comm, stream, ...) ncclResult_t name params;
 #define HAND(name, params, args)                        ncclResult_t name params;
 #define PASS(type, name, params, args, missing)         type name params;
-#include "shim/nccl/nccl_calls.def"
+#include "capo/nccl_calls.def"
 unsigned fake_count(const char *name) __attribute__((weak));
 
 #define MUST(x)                                                                \

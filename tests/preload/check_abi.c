@@ -14,6 +14,8 @@
 #define ncclCommMemStat_t      capo_ncclCommMemStat_t
 #define ncclUniqueId           capo_ncclUniqueId
 #define ncclConfig_t           capo_ncclConfig_t
+#define ncclCollConfig_t       capo_ncclCollConfig_t
+#define ncclEncryptionConfig_t capo_ncclEncryptionConfig_t
 #define ncclSimInfo_t          capo_ncclSimInfo_t
 #define ncclWaitSignalDesc_t   capo_ncclWaitSignalDesc_t
 #define ncclSuccess            capo_ncclSuccess
@@ -36,6 +38,8 @@
 #undef ncclCommMemStat_t
 #undef ncclUniqueId
 #undef ncclConfig_t
+#undef ncclCollConfig_t
+#undef ncclEncryptionConfig_t
 #undef ncclSimInfo_t
 #undef ncclWaitSignalDesc_t
 #undef ncclSuccess
@@ -48,6 +52,7 @@
 #undef ncclInProgress
 #include <stdint.h>
 
+#define NCCL_OS_LINUX /* for ncclResetDebugInit */
 #include <nccl.h>
 
 #define SAME_SIZE(t)   _Static_assert(sizeof(t) == sizeof(capo_##t), #t)
@@ -82,6 +87,25 @@ _Static_assert(offsetof(ncclConfig_t, commName) == offsetof(capo_ncclConfig_t, c
 SAME_SIZE(ncclWindow_t);
 #endif
 
+#if NCCL_VERSION_CODE >= 23102
+#define SAME_PLACE(field) \
+        _Static_assert(offsetof(ncclCollConfig_t, field) == offsetof(capo_ncclCollConfig_t, field), #field)
+SAME_PLACE(size);
+SAME_PLACE(magic);
+SAME_PLACE(minCTAs);
+SAME_PLACE(maxCTAs);
+SAME_PLACE(nvlsCTAs);
+SAME_PLACE(cgaClusterSize);
+SAME_PLACE(algSelection);
+SAME_PLACE(forceAlgSelection);
+SAME_PLACE(CTAPolicy);
+SAME_PLACE(userProfilerTag);
+_Static_assert(NCCL_API_MAGIC == CAPO_NCCL_CONFIG_MAGIC, "magic of configs");
+#endif
+#if NCCL_VERSION_CODE >= 23203
+SAME_PLACE(launchCompletionEvent);
+#endif
+
 /* Each row's prototype is nccl.h's, with nccl.h's own types. */
 #if NCCL_VERSION_CODE == 23004 /* handed ncclParam* a pointer to its handle: another type, the same register */
 #define CAPO_NCCL_CODE 23003
@@ -93,7 +117,7 @@ SAME_SIZE(ncclWindow_t);
 #define CALL(name, params, args, id, comm, stream, ...) SAME_TYPE(ncclResult_t, name, params)
 #define HAND(name, params, args)                        SAME_TYPE(ncclResult_t, name, params)
 #define PASS(type, name, params, args, missing)         SAME_TYPE(type, name, params)
-#include "shim/nccl/nccl_calls.def"
+#include "capo/nccl_calls.def"
 
 int main(void)
 {

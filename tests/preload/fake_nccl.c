@@ -27,14 +27,14 @@ enum {
 #define CALL(name, params, args, id, comm, stream, ...) I_##name,
 #define HAND(name, params, args)                        I_##name,
 #define PASS(type, name, params, args, missing)         I_##name,
-#include "shim/nccl/nccl_calls.def"
+#include "capo/nccl_calls.def"
         N_CALLS
 };
 static const char *const names[] = {
 #define CALL(name, params, args, id, comm, stream, ...) #name,
 #define HAND(name, params, args)                        #name,
 #define PASS(type, name, params, args, missing)         #name,
-#include "shim/nccl/nccl_calls.def"
+#include "capo/nccl_calls.def"
 };
 #ifdef FAKE_QUIET /* benchmarks: a call that does nothing */
 static unsigned nobody;
@@ -80,7 +80,7 @@ static ncclResult_t collective(int i, size_t count)
 #define CALL(name, params, args, id, comm, stream, ...) EXPORT ncclResult_t name params;
 #define HAND(name, params, args)                        EXPORT ncclResult_t name params;
 #define PASS(type, name, params, args, missing)         EXPORT type name params;
-#include "shim/nccl/nccl_calls.def"
+#include "capo/nccl_calls.def"
 
 /* Rows with a stream and a count do nothing but count; the rest is written out. */
 #define COLLECTIVE(name, params, count)             \
@@ -401,5 +401,63 @@ SIMPLE(ncclParamGetAllParameterKeys, (const char ***t, int *n))
 void ncclParamDumpAll(void)
 {
         COUNT(I_ncclParamDumpAll);
+}
+#endif
+#if FAKE_CODE >= 23102
+/* As NCCL does: the plain call by its public name, but told how; a program asks for the config that came. */
+EXPORT const ncclCollConfig_t *fake_config(void);
+static const ncclCollConfig_t *last_config;
+const ncclCollConfig_t *fake_config(void)
+{
+        return last_config;
+}
+#define CONFIG(name, params, args)       \
+        ncclResult_t name##Config params \
+        {                                \
+                COUNT(I_##name##Config); \
+                last_config = config;    \
+                return name args;        \
+        }
+#define HOW const ncclCollConfig_t *config
+CONFIG(ncclAllReduce,
+       (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c, cudaStream_t st, HOW),
+       (s, r, n, t, o, c, st))
+CONFIG(ncclBroadcast,
+       (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st, HOW),
+       (s, r, n, t, root, c, st))
+CONFIG(ncclReduce,
+       (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, int root, ncclComm_t c, cudaStream_t st,
+        HOW),
+       (s, r, n, t, o, root, c, st))
+CONFIG(ncclAllGather, (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st, HOW),
+       (s, r, n, t, c, st))
+CONFIG(ncclReduceScatter,
+       (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c, cudaStream_t st, HOW),
+       (s, r, n, t, o, c, st))
+CONFIG(ncclAlltoAll, (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st, HOW),
+       (s, r, n, t, c, st))
+CONFIG(ncclGather, (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st, HOW),
+       (s, r, n, t, root, c, st))
+CONFIG(ncclScatter, (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st, HOW),
+       (s, r, n, t, root, c, st))
+#endif
+#if FAKE_CODE >= 23203
+SIMPLE(ncclSetEncryption, (const ncclEncryptionConfig_t *config))
+
+/* What a release after it might bring: nobody knows of these. */
+EXPORT ncclResult_t ncclAllReduceTomorrow(void);
+EXPORT ncclResult_t ncclOtherTomorrow(void);
+EXPORT ncclResult_t ncclAllReduceTomorrow(void)
+{
+        return ncclSuccess;
+}
+EXPORT ncclResult_t ncclOtherTomorrow(void)
+{
+        return ncclSuccess;
+}
+EXPORT const char *fake_looks_for(void);
+const char *fake_looks_for(void)
+{
+        return "ncclTunerPlugin_v77";
 }
 #endif

@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # One case of the preload suite: run a program bare and preloaded, want the same output, look into its log.
-# usage: preload.sh CASE LIBCAPO FOLDER-OF-THE-TEST-PROGRAMS
+# usage: preload.sh CASE LIBCAPO FOLDER-OF-THE-TEST-PROGRAMS CAPO
 set -u
 unset LD_LIBRARY_PATH # the programs know where their NCCL is
 here=$(dirname "$(realpath "$0")")
 case=$1
 lib=$(realpath "$2")
 bin=$3
+capo=$4
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/capo-preload-XXXXXX")
 trap 'chmod -R u+rwx "$tmp" 2>/dev/null; umount "$tmp/disk" 2>/dev/null; rm -rf "$tmp"' EXIT
 mkdir "$tmp/shm"
@@ -151,6 +152,42 @@ comms)
         want 1 '^call CommInit comm=10 .* result=7 clock=host flags=8'
         [ "$(sed -n 's/^comm [1234] .*\(uid=[0-9a-f]*\).*/\1/p' "$tmp/log" | sort -u | wc -l)" -eq 1 ] || fail "uids differ"
         [ "$(sed -n 's/^comm .*\(uid=[0-9a-f]*\).*/\1/p' "$tmp/log" | sort -u | wc -l)" -eq 6 ] || fail "uids are the same"
+        ;;
+config) # calls that say how they are to be done (2.31) are their collectives; what they ask for is said with the place
+        both "$bin/app_config"
+        ring='config: algSelection=Ring_LL,_^tree_ minCTAs=2 maxCTAs=4 forceAlgSelection=0;reduce+'
+        want 1 '^cell AllReduce comm=1 bytes=400 count=13 result=0 flags=0 host=13'
+        want 1 '^cell AllReduce comm=1 bytes=800 count=300 '
+        want 1 '^cell Broadcast comm=1 bytes=11 count=1 '
+        want 1 '^cell Reduce comm=1 bytes=40 count=1 '
+        want 1 '^cell AllGather comm=1 bytes=80 count=1 '
+        want 1 '^cell ReduceScatter comm=1 bytes=160 count=1 '
+        want 1 '^cell AlltoAll comm=1 bytes=160 count=1 '
+        want 1 '^cell Gather comm=1 bytes=160 count=1 '
+        want 1 '^cell Scatter comm=1 bytes=160 count=1 '
+        want 1 '^cell AllReduce comm=1 bytes=1600 count=2 result=0 flags=1 ' # in a group
+        want 1 '^cell AllReduce comm=1 bytes=57010 count=1 result=5 '
+        sites() { awk -v like="$1" '/^site / && index($0, like) { n += $3 } END { print n + 0 }' "$tmp/log"; }
+        [ "$(sites "$ring")" -eq 12 ] || fail "$(sites "$ring") calls ask for the ring" # of one line of the program
+        [ "$(sites ' reduce+')" -eq 4 ] || fail "$(sites ' reduce+') ask for nothing" # of the same; and what cannot be read
+        want 1 '^site [0-9]+ 1 config: cgaClusterSize=2 CTAPolicy=2 userProfilerTag=1;reduce\+'
+        tags=$(grep -cE '^site [0-9]+ 1 config: .* userProfilerTag=[0-9]+;' "$tmp/log")
+        [ "$tags" -ge 32 ] && [ "$tags" -le 64 ] || fail "$tags tags have a place of their own"
+        want 1 "^site [0-9]+ $((300 - tags)) config: .* userProfilerTag=many;"
+        want 1 '^info nccl.unknown ncclAllReduceTomorrow, ncclOtherTomorrow$|^info nccl.unknown ncclOtherTomorrow, ncclAllReduceTomorrow$'
+        "$capo" report --all "$CAPO_DIR" >"$tmp/page" 2>&1
+        grep -q 'NCCL 2.32.3 has functions that this capo does not know (nccl.*Tomorrow, nccl.*Tomorrow)' "$tmp/page" ||
+                fail "report: $(cat "$tmp/page")"
+        grep -q 'reduce <- main (asks for algSelection=Ring_LL,_^tree_ minCTAs=2 maxCTAs=4 forceAlgSelection=0)' "$tmp/page" ||
+                fail "report: $(cat "$tmp/page")"
+        "$capo" explain allreduce 400 --log "$CAPO_DIR" >"$tmp/page" 2>&1
+        grep -qE '^ *11  algSelection=Ring_LL,_\^tree_ minCTAs=2 maxCTAs=4 forceAlgSelection=0$' "$tmp/page" &&
+                grep -qE '^ *2  nothing$' "$tmp/page" || fail "explain: $(cat "$tmp/page")"
+        LD_LIBRARY_PATH=$bin/fake_new "$capo" doctor >"$tmp/page" 2>&1
+        grep -q 'NCCL 2.32.3 has functions that this capo does not know (nccl[A-Za-z]*Tomorrow, nccl[A-Za-z]*Tomorrow)' "$tmp/page" ||
+                fail "doctor: $(cat "$tmp/page")"
+        grep -q 'looks for ncclTunerPlugin_v77 first, which this capo does not have: it is given the tuner.s v6' "$tmp/page" ||
+                fail "doctor: $(cat "$tmp/page")"
         ;;
 threads)
         both "$bin/app" threads 300

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a call asked for by its config (NCCL 2.31). The record has no room for it, and need not have: such calls are made
+ * from few places, each of which asks for the same every time. Only the profiler's tag may differ from call to call. The
+ * first 64 tags of a process make places of their own; a program that numbers its calls gets one place for the rest,
+ * which says that there were many.
+ */
+#include <limits.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "shim/record/recorder.h"
+
+enum { N_TAGS = 64, ALGORITHMS_MAX = 200 };
+static _Atomic uint64_t tags[N_TAGS];
+
+/* Is @tag one of the process's first? */
+static bool told_by_itself(uint64_t tag)
+{
+        for (unsigned i = 0, at = (unsigned)(tag * 0x9e3779b97f4a7c15u >> 58); i < 4; i++, at = (at + 1) % N_TAGS) {
+                uint64_t there = atomic_load_explicit(&tags[at], memory_order_relaxed);
+
+                if (!there && atomic_compare_exchange_strong_explicit(&tags[at], &there, tag, memory_order_relaxed,
+                                                                      memory_order_relaxed))
+                        there = tag;
+                if (there == tag)
+                        return true;
+        }
+        return false;
+}
+
+/* What of a config can be read: the caller's NCCL may know less of it, or more. */
+#define HAS(config, field) ((config)->size >= offsetof(ncclCollConfig_t, field) + sizeof((ncclCollConfig_t *)0)->field)
+
+struct asked {
+        int numbers[6]; /* in the order of `names`; INT_MIN not set */
+        uint64_t tag;   /* UINT64_MAX: one of many */
+        const char *algorithms;
+        size_t n_algorithms;
+};
+static const char *const names[] = {"minCTAs",        "maxCTAs",   "nvlsCTAs",
+                                    "cgaClusterSize", "CTAPolicy", "forceAlgSelection"};
+
+static bool read_config(const ncclCollConfig_t *config, struct asked *a)
+{
+        *a = (struct asked){.numbers = {INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN}};
+        if (config->magic != CAPO_NCCL_CONFIG_MAGIC || !HAS(config, userProfilerTag))
+                return false; /* 2.31 has all of these */
+        a->numbers[0] = config->minCTAs;
+        a->numbers[1] = config->maxCTAs;
+        a->numbers[2] = config->nvlsCTAs;
+        a->numbers[3] = config->cgaClusterSize;
+        a->numbers[4] = config->CTAPolicy;
+        a->algorithms = config->algSelection;
+        a->n_algorithms = a->algorithms ? strnlen(a->algorithms, ALGORITHMS_MAX) : 0;
+        if (a->n_algorithms && config->forceAlgSelection != 1)
+                a->numbers[5] = config->forceAlgSelection;
+        a->tag = config->userProfilerTag;
+        if (a->tag && !told_by_itself(a->tag))
+                a->tag = UINT64_MAX;
+        for (size_t i = 0; i < N_ELEMENTS(a->numbers); i++) {
+                if (a->numbers[i] != INT_MIN)
+                        return true;
+        }
+        return a->n_algorithms || a->tag;
+}
+
+void capo_config_take(struct capo_tls *t, const ncclCollConfig_t *config)
+{
+        struct asked a;
+
+        if (!read_config(config, &a))
+                return;
+        t->config = config;
+        t->config_hash = XXH3_64bits_withSeed(a.algorithms, a.n_algorithms,
+                                              XXH3_64bits_withSeed(a.numbers, sizeof a.numbers, a.tag));
+}
+
+/* " NAME=VALUE" behind what there is; false when it does not fit. */
+__attribute__((format(printf, 4, 5))) static bool add(char *text, unsigned room, unsigned *n, const char *format, ...)
+{
+        va_list args;
+        int wrote;
+
+        va_start(args, format);
+        wrote = vsnprintf(text + *n, room - *n, format, args);
+        va_end(args);
+        if (wrote < 0 || (unsigned)wrote >= room - *n)
+                return false;
+        *n += (unsigned)wrote;
+        return true;
+}
+
+unsigned capo_config_text(const ncclCollConfig_t *config, char *text, unsigned room)
+{
+        struct asked a;
+        unsigned n = 0, from;
+
+        if (!config || !read_config(config, &a) || !add(text, room, &n, "config:"))
+                return 0;
+        from = n + (unsigned)strlen(" algSelection=");
+        if (a.n_algorithms && !add(text, room, &n, " algSelection=%.*s", (int)a.n_algorithms, a.algorithms))
+                return 0;
+        for (unsigned i = from; i < n; i++) { /* one line, and words with blanks between */
+                if (text[i] <= ' ' || text[i] > '~')
+                        text[i] = '_';
+        }
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                if (a.numbers[i] != INT_MIN && !add(text, room, &n, " %s=%d", names[i], a.numbers[i]))
+                        return 0;
+        }
+        if (a.tag == UINT64_MAX ? !add(text, room, &n, " userProfilerTag=many")
+                                : a.tag && !add(text, room, &n, " userProfilerTag=%llu", (unsigned long long)a.tag))
+                return 0;
+        return add(text, room, &n, "\n") ? n : 0;
+}

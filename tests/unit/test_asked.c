@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What calls asked for is said with their place, and counted by call, size and communicator. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <criterion/criterion.h>
+
+#include "profiles/job/asked.h"
+#include "tests/golden/gen_log.h"
+
+static char path[] = "/tmp/capo-test-asked-XXXXXX";
+
+static void put_call(struct gen_log *g, unsigned site, uint64_t bytes, unsigned comm)
+{
+        struct capo_record r = {.t_begin = 1000,
+                                .t_end = 1010,
+                                .bytes = bytes,
+                                .call = CAPO_CALL_ALLREDUCE,
+                                .comm = (uint16_t)comm,
+                                .site = (uint16_t)site,
+                                .thread = 1};
+
+        gen_log_frame(g, CAPO_FRAME_WIDE, &r, sizeof r);
+}
+
+static void write_log(void)
+{
+        struct gen_log g;
+
+        close(mkstemp(path));
+        gen_log_open(&g, path, 1);
+        for (unsigned i = 0; i < 3; i++)
+                put_call(&g, 1, 64, 1);
+        put_call(&g, 2, 64, 1);
+        put_call(&g, 3, 64, 1);
+        put_call(&g, 3, 64, 2); /* another communicator */
+        put_call(&g, 3, 65, 1); /* another size */
+        put_call(&g, 4, 64, 1);
+        gen_log_site(&g, (struct capo_log_site){.id = 1}, "main+1 a+1\n");
+        gen_log_site(&g, (struct capo_log_site){.id = 2}, "config: maxCTAs=4\nmain+1 a+1\n");
+        gen_log_site(&g, (struct capo_log_site){.id = 3}, "config: maxCTAs=4\nmain+2 a+2\n");
+        gen_log_site(&g, (struct capo_log_site){.id = 4}, "config: minCTAs=2"); /* cut */
+        gen_log_close(&g);
+}
+
+Test(asked, text)
+{
+        static const char site[] = "config: a=1 b=2\nmain\n";
+        size_t n;
+
+        cr_expect(capo_asked_text(site, strlen(site), &n) == site + 8 && n == 7);
+        cr_expect(capo_asked_text(site, 12, &n) == site + 8 && n == 4);
+        cr_expect_null(capo_asked_text("main\nconfig: a\n", 15, &n));
+        cr_expect_null(capo_asked_text("", 0, &n));
+}
+
+Test(asked, counted, .init = write_log)
+{
+        struct capo_job_member member = {.process = 0, .id = 1};
+        char name[] = "dp";
+        struct capo_job_comm comm = {.name = name, .members = &member, .n_members = 1};
+        struct capo_job_process process = {.path = path};
+        struct capo_job job = {.processes = &process, .n_processes = 1, .comms = &comm, .n_comms = 1};
+        struct capo_asked *list = NULL;
+        long n;
+
+        n = capo_job_asked(&job, CAPO_CALL_ALLREDUCE, 64, "d*", &list);
+        cr_assert_eq(n, 3);
+        cr_expect(list[0].calls == 3 && !*list[0].text);
+        cr_expect(list[1].calls == 2 && !strcmp(list[1].text, "maxCTAs=4"));
+        cr_expect(list[2].calls == 1 && !strcmp(list[2].text, "minCTAs=2"));
+        capo_asked_free(list, n);
+        list = NULL;
+        n = capo_job_asked(&job, CAPO_CALL_ALLREDUCE, 65, NULL, &list);
+        cr_assert(n == 1 && list[0].calls == 1);
+        capo_asked_free(list, n);
+        list = NULL;
+        cr_expect_eq(capo_job_asked(&job, CAPO_CALL_ALLREDUCE, 64, "x*", &list), 0);
+        capo_asked_free(list, 0);
+        cr_expect_eq(capo_job_asked(&job, CAPO_CALL_REDUCE, 64, NULL, &list), 0);
+        unlink(path);
+}
