@@ -77,6 +77,7 @@ struct capo_fabric_domain {
         char provider[64], fabric[64], name[64], device[64];
         char nic[16];                /* PCI address, "" not known */
         int numa;                    /* -1 not known */
+        bool unseen;                 /* what was opened on it could not be followed */
         uint64_t speed_bps;          /* 0 not known */
         unsigned sample;             /* one in so many posts was timed; 0 none */
         uint64_t lost_samples;       /* timed posts whose completion could not be told */

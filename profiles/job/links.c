@@ -27,7 +27,9 @@ static void judge_link(const struct capo_fabric_link *l, const struct capo_page_
         const struct capo_fabric_domain *d = l->domain;
         char count[32];
 
-        if (!l->ops && strcmp(d->provider, "shm"))
+        if (d->unseen)
+                NOTE(unseen);
+        else if (!l->ops && strcmp(d->provider, "shm"))
                 NOTE(idle);
         if (l->ops && near && *near->nearer)
                 NOTE(nearer_nic, near->path, near->nearer, near->nearer_path, near->nearer_idle ? " and idle" : "");

@@ -23,9 +23,13 @@ const struct fi_ops capo_fi_ep_base = {.close = ours_close, .bind = ours_bind, .
 
 static struct fi_object *object_of(struct fid *fid)
 {
-        return fid->ops->close == ours_close
-                       ? (struct fi_object *)((char *)fid->ops - offsetof(struct fi_object, base.ops))
-                       : NULL;
+        struct fi_object *o = NULL;
+
+        if (fid->ops->close == ours_close && fi_is_ours(fid->ops))
+                return container_of(fid->ops, struct fi_object, base.ops);
+        for (unsigned type = 0; type < FI_TYPES && !o; type++)
+                o = capo_fi_find(fid, type);
+        return o;
 }
 
 static int ours_close(struct fid *fid)
@@ -35,7 +39,7 @@ static int ours_close(struct fid *fid)
         int r;
 
         if (!o)
-                return fid->ops->close(fid);
+                return fid->ops->close == ours_close ? -FI_ENOSYS : fid->ops->close(fid);
         if (was)
                 return o->base.real->close(fid);
         capo_fi_tables(o, false);
@@ -57,7 +61,7 @@ static int ours_close(struct fid *fid)
 
 static struct fi_cq *cq_of(struct fid *fid)
 {
-        struct fi_object *o = fid && fid->ops ? object_of(fid) : NULL;
+        struct fi_object *o = fid && fid->ops && fid->fclass == FI_CLASS_CQ ? object_of(fid) : NULL;
 
         return o && o->type == FI_T_CQ ? (struct fi_cq *)o : NULL;
 }
@@ -119,7 +123,7 @@ static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags)
         int r;
 
         if (!e)
-                return fid->ops->bind(fid, with, flags);
+                return fid->ops->bind == ours_bind ? -FI_ENOSYS : fid->ops->bind(fid, with, flags);
         if (capo_fi_me.inside)
                 return e->o.base.real->bind(fid, with, flags);
         c = with ? cq_of(with) : NULL;
@@ -143,7 +147,7 @@ static int ours_control(struct fid *fid, int command, void *arg)
         int r;
 
         if (!e)
-                return fid->ops->control(fid, command, arg);
+                return fid->ops->control == ours_control ? -FI_ENOSYS : fid->ops->control(fid, command, arg);
         if (capo_fi_me.inside)
                 return e->o.base.real->control(fid, command, arg);
         enter_ep(e);
@@ -159,30 +163,6 @@ static int ours_control(struct fid *fid, int command, void *arg)
 }
 
 /* ---- what is around a call, by its row --------------------------------------------------------------------------- */
-
-/* A domain has its own table while anything is opened on it, by one thread or several. */
-static uint64_t enter_domain(struct fi_domain *d)
-{
-        struct fid_domain *domain = container_of(d->o.fid, struct fid_domain, fid);
-
-        capo_lock(&capo_fi_lock);
-        if (d->opening++ == 0)
-                fi_restore(domain->ops, d->ops);
-        capo_unlock(&capo_fi_lock);
-        capo_fi_me.inside = true;
-        return 0;
-}
-
-static void leave_domain(struct fi_domain *d)
-{
-        struct fid_domain *domain = container_of(d->o.fid, struct fid_domain, fid);
-
-        capo_fi_me.inside = false;
-        capo_lock(&capo_fi_lock);
-        if (--d->opening == 0)
-                fi_shadow(domain->ops, d->ops, capo_fi_calls.DOMAIN_ops);
-        capo_unlock(&capo_fi_lock);
-}
 
 static uint64_t enter_flagged(void *s)
 {
@@ -285,6 +265,7 @@ static void domain_opened(struct fi_fabric *f, struct fid_domain *domain, const 
         d->caps = info ? info->caps : FI_MSG;
         d->sample_every = (unsigned)capo_shim_env()->fabric_sample;
         capo_fi_device(d, info, f->api_version);
+        d->ops.real = capo_fi_put_in(domain->ops, &capo_fi_calls.DOMAIN_ops, sizeof capo_fi_calls.DOMAIN_ops);
         capo_fi_follow(&d->o);
 }
 
@@ -304,30 +285,38 @@ void capo_fi_fabric_opened(struct fid_fabric *fabric, const struct fi_fabric_att
 
 /* ---- the entries ------------------------------------------------------------------------------------------------- */
 
-/*
- * The shadow is found by the table or, where the caller did not come through ours, by the list (FI_ENTRY in fabric.h
- * says when). What the provider itself calls while it works for us passes.
- */
-#define CALL(object, around, of, member, entry, params, args, afterwards)                                     \
-        static int object##_##member##_##entry params                                                         \
-        {                                                                                                     \
-                __typeof__(of) o = of;                                                                        \
-                fi_shadow_##object *s = o->member->entry == object##_##member##_##entry                       \
-                                                ? container_of(o->member, fi_shadow_##object, member.ops)     \
-                                                : (fi_shadow_##object *)capo_fi_find(&o->fid, FI_T_##object); \
-                uint64_t t0;                                                                                  \
-                int r;                                                                                        \
-                                                                                                              \
-                if (!s)                                                                                       \
-                        return o->member->entry args;                                                         \
-                if (capo_fi_me.inside)                                                                        \
-                        return s->member.real->entry args;                                                    \
-                t0 = enter_##around(s);                                                                       \
-                r = s->member.real->entry args;                                                               \
-                leave_##around(s);                                                                            \
-                (void)t0;                                                                                     \
-                afterwards;                                                                                   \
-                return r;                                                                                     \
+/* The shadow whose stand-in @table is, at @offset in it; or, where it is none (FI_ENTRY in stand_in.h and inplace.c say
+ * when), the one of @fid by the list. */
+static void *shadow_of(const void *table, size_t offset, const struct fid *fid, enum fi_object_type type)
+{
+        bool stand_in = !capo_fi_was(table) && fi_is_ours(table);
+
+        return stand_in ? (char *)table - offset : (void *)capo_fi_find(fid, type);
+}
+
+/* What the provider itself calls while it works for us passes, and what belongs to nobody who is followed. */
+#define CALL(object, around, of, member, entry, params, args, afterwards)                                      \
+        static int object##_##member##_##entry params                                                          \
+        {                                                                                                      \
+                __typeof__(of) o = of;                                                                         \
+                const __typeof__(*o->member) *real = capo_fi_was(o->member);                                   \
+                fi_shadow_##object *s =                                                                        \
+                        shadow_of(o->member, FI_TABLE_AT(fi_shadow_##object, member), &o->fid, FI_T_##object); \
+                uint64_t t0;                                                                                   \
+                int r;                                                                                         \
+                                                                                                               \
+                if (!real)                                                                                     \
+                        real = s ? s->member.real : o->member;                                                 \
+                if (real->entry == object##_##member##_##entry)                                                \
+                        return -FI_ENOSYS; /* a copy of our table, on an object that is none of ours */        \
+                if (!s || capo_fi_me.inside)                                                                   \
+                        return real->entry args;                                                               \
+                t0 = enter_##around(s);                                                                        \
+                r = real->entry args;                                                                          \
+                leave_##around(s);                                                                             \
+                (void)t0;                                                                                      \
+                afterwards;                                                                                    \
+                return r;                                                                                      \
         }
 #define OPEN(object, around, of, member, entry, params, args, opened) \
         CALL(object, around, of, member, entry, params, args, if (r == 0 && out && *out) opened)

@@ -36,6 +36,7 @@
 #include "capo/log.h"
 #include "core/base/util.h"
 #include "core/log/fabric.h"
+#include "shim/fabric/stand_in.h"
 
 /* ---- whose call is it -------------------------------------------------------------------------------------------- */
 
@@ -65,57 +66,6 @@ extern const char etext[] __attribute__((visibility("hidden")));
 #define FI_OWN_CALL(object)                                                                                      \
         (FI_PROVIDER_CALL(object) || unlikely((uintptr_t)__builtin_return_address(0) - (uintptr_t)__ehdr_start < \
                                               (uintptr_t)etext - (uintptr_t)__ehdr_start))
-
-/* ---- a table and its stand-in ------------------------------------------------------------------------------------ */
-
-#define FI_TABLE_ROOM 256 /* bytes; the largest table so far (fi_ops_atomic) has 112 */
-
-/* `was`: what stood in our entries' places, by value: one load less on the way to it than through the provider's table.
- */
-#define FI_TABLE(type)                                      \
-        struct {                                            \
-                const type *real; /* the provider's own */  \
-                union {                                     \
-                        type ops; /* what callers see */    \
-                        size_t word[FI_TABLE_ROOM / 8];     \
-                };                                          \
-                union {                                     \
-                        type was; /* a copy of *real */     \
-                        size_t was_word[FI_TABLE_ROOM / 8]; \
-                };                                          \
-        }
-
-/*
- * An entry: FI_ENTRY(...) { ... } has the shadow @s at hand. For the usual caller the table in the object is ours, as
- * he jumped through it. Where it is not - another thread is changing the object at this moment, or somebody above us
- * has put a table of his own there that goes on to our entries - the list of all objects says whose call it is, and if
- * it does not know, the call goes where the table says. @elsewhere: what is called then, as the body is.
- */
-#define FI_ENTRY(result, name, shadow_type, object_type, object, table, field, entry, params, args, elsewhere) \
-        static inline __attribute__((always_inline)) result name##_body(shadow_type *s, FI_UNPACK params);     \
-        static result name params;                                                                             \
-        static __attribute__((noinline, cold)) result name##_elsewhere params                                  \
-        {                                                                                                      \
-                shadow_type *s = (shadow_type *)capo_fi_find(&object->fid, object_type);                       \
-                                                                                                               \
-                return s ? elsewhere(s, FI_UNPACK args) : object->table->entry args;                           \
-        }                                                                                                      \
-        static result name params                                                                              \
-        {                                                                                                      \
-                __typeof__(object->table) table_ = object->table;                                              \
-                                                                                                               \
-                if (unlikely(table_->entry != name))                                                           \
-                        return name##_elsewhere args;                                                          \
-                return name##_body(container_of(table_, shadow_type, field), FI_UNPACK args);                  \
-        }                                                                                                      \
-        static inline result name##_body(shadow_type *s, FI_UNPACK params)
-#define FI_UNPACK(...) __VA_ARGS__
-
-/*
- * A value that is needed again after the call, should something have come: it waits in our frame. In a register that
- * survives calls it would cost saving and restoring that register, each time, for the case that mostly does not happen.
- */
-#define FI_KEEP(type, name, value) type volatile name = (value)
 
 /* ---- counters ---------------------------------------------------------------------------------------------------- */
 
@@ -175,6 +125,7 @@ struct fi_domain;
 /* First member of every shadow. Shadows are never freed: see object.c on reuse. */
 struct fi_object {
         struct fi_object *_Atomic next; /* all shadows, newest first */
+        struct fi_object *same;         /* the next one of the type */
         struct fi_object *next_closed;  /* queue of the closed ones of a type */
         struct fid *fid;                /* the object; NULL once closed */
         struct fi_domain *domain;       /* NULL for fabric, eq, pep */
@@ -205,11 +156,12 @@ struct fi_folded {
 
 struct fi_domain {
         struct fi_object o;
-        FI_TABLE(struct fi_ops_domain) ops;
+        struct {
+                const struct fi_ops_domain *real; /* what stood in the provider's table; NULL: not ours to change */
+        } ops;                                    /* inplace.c */
         FI_TABLE(struct fi_ops_mr) mr;
         struct fi_fabric *fabric;
         uint64_t caps;         /* of the fi_info it was opened with */
-        int opening;           /* calls in flight that must see the provider's own table; under fi_lock */
         unsigned sample_every; /* one in so many posts is timed; 0 none */
         char name[64];
         char device[64];
@@ -305,7 +257,7 @@ void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *d
 /** capo_fi_closed() - the object of @o is gone; its shadow rests. */
 void capo_fi_closed(struct fi_object *o);
 
-/** capo_fi_find() - the open object with this fid, by the list of all: slow. NULL: none. */
+/** capo_fi_find() - the open object with this fid, by the list of the type: slow. NULL: none. */
 struct fi_object *capo_fi_find(const struct fid *fid, enum fi_object_type type);
 
 /** capo_fi_fold() - add the counts of endpoint or queue @o to @f. */
@@ -342,6 +294,19 @@ void capo_fi_tables(struct fi_object *o, bool ours);
 
 /** capo_fi_follow() - begin to follow a new shadow's object: all tables, or none where its close could not be seen. */
 void capo_fi_follow(struct fi_object *o);
+
+/* ---- inplace.c --------------------------------------------------------------------------------------------------- */
+
+/**
+ * capo_fi_put_in() - write the entries of @ours that a provider's @table has into that table
+ * @ours: a table of entries, NULL where the provider's stays; @size bytes. Always the same for one @table
+ * Return: a copy of what stood there, for good; NULL when it was left alone: no table, of a size none we can hold, or
+ * constant.
+ */
+const void *capo_fi_put_in(const void *table, const void *ours, size_t size);
+
+/** capo_fi_was() - what stood in @table before; NULL: it is none that was written to. */
+const void *capo_fi_was(const void *table);
 
 /* ---- calls.c ----------------------------------------------------------------------------------------------------- */
 

@@ -24,6 +24,7 @@ static struct {
         struct fi_object *first, *last;
         unsigned n;
 } closed[FI_TYPES];
+static struct fi_object *_Atomic newest[FI_TYPES];
 static uint32_t n_objects;
 static unsigned n_kept[FI_TYPES];
 
@@ -94,20 +95,19 @@ void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *d
 
         capo_lock(&capo_fi_lock);
         if (recycles && closed[type].n > FI_QUARANTINE) {
-                struct fi_object *next;
+                const size_t lists = offsetof(struct fi_object, next_closed);
 
                 o = closed[type].first;
                 closed[type].first = o->next_closed;
                 closed[type].n--;
                 capo_fi_fold(&o->domain->folded, o);
-                next = o->next;
-                memset((char *)o + sizeof(o->next), 0, size - sizeof(o->next));
-                o->next = next;
+                memset((char *)o + lists, 0, size - lists);
         } else if (recycles || n_kept[type] < FI_MOST_DOMAINS) {
                 o = capo_shim_alloc(size);
                 if (o) {
                         n_kept[type]++;
                         o->next = capo_fi_objects;
+                        o->same = newest[type];
                 }
         } else {
                 capo_warn_once("libfabric: more than %d objects of a kind: the rest is not followed", FI_MOST_DOMAINS);
@@ -117,8 +117,10 @@ void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *d
                 o->domain = domain;
                 o->id = ++n_objects;
                 o->type = type;
-                if (o->next == capo_fi_objects)
+                if (o->next == capo_fi_objects) {
                         atomic_store_explicit(&capo_fi_objects, o, memory_order_release);
+                        atomic_store_explicit(&newest[type], o, memory_order_release);
+                }
         }
         capo_unlock(&capo_fi_lock);
         return o;
@@ -126,10 +128,10 @@ void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *d
 
 struct fi_object *capo_fi_find(const struct fid *fid, enum fi_object_type type)
 {
-        struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire);
+        struct fi_object *o = atomic_load_explicit(&newest[type], memory_order_acquire);
 
-        while (o && (o->fid != fid || o->type != type))
-                o = o->next;
+        while (o && o->fid != fid)
+                o = o->same;
         return o;
 }
 

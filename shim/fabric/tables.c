@@ -3,13 +3,12 @@
  * Our tables in the place of an object's own, and back.
  *
  * The rule that keeps every provider content: around a call in which a provider may look at, replace, fill in place or
- * free a table of an object, the object has its own tables back. Those calls are close, bind, control (enable above
- * all), setopt, connect, accept on endpoints, and the opening of endpoints on domains. libfabric demands that such
- * calls on an endpoint are serialised against all others (fi_endpoint.h, comment at struct fid_ep), so nobody jumps
- * through the table meanwhile; if somebody does, he merely is not counted. Who needs this:
+ * free a table of an object, the object has its own tables back. Those calls are close, and bind, control (enable above
+ * all), setopt, connect, accept on endpoints. libfabric demands that such calls on an endpoint are serialised against
+ * all others (fi_endpoint.h, comment at struct fid_ep), so nobody jumps through the table meanwhile; if somebody does,
+ * he merely is not counted. Domains are used by many threads at once: inplace.c. Who needs this:
  *
  *   shm, sm2, rxm    compare ep.msg with a table of theirs at enable and close (smr_ep.c, sm2_ep.c, rxm_ep.c)
- *   tcp 2.x          compares domain.ops while an endpoint is opened (xnet_domain.c, xnet_domain_multiplexed())
  *   verbs            fills the table in place at enable and frees ep.msg at close (verbs_ep.c)
  *   cxi, shm         choose other tables at enable (cxip_ep.c, smr_ep.c)
  *   efa 2.x          gives a completion queue another table when an endpoint with it is enabled (efa_base_ep.c): bound
@@ -28,6 +27,7 @@ void capo_fi_shadow(void *slot, void *table, const void *ours, size_t ours_size)
 {
         struct {
                 const size_t *real;
+                const void *self;
                 size_t word[FI_TABLE_ROOM / 8];
                 size_t was[FI_TABLE_ROOM / 8];
         } *t = table;
@@ -46,6 +46,7 @@ void capo_fi_shadow(void *slot, void *table, const void *ours, size_t ours_size)
                         return; /* another shadow's copy: the object is followed already */
         }
         t->real = real;
+        t->self = t->word;
         t->word[0] = t->was[0] = bytes;
         for (size_t i = 1; i < n; i++) { /* word by word: a thread may be jumping through it */
                 __atomic_store_n(&t->was[i], real[i], __ATOMIC_RELAXED);
@@ -58,6 +59,7 @@ void capo_fi_restore(void *slot, void *table)
 {
         struct {
                 const size_t *real;
+                const void *self;
                 size_t word[FI_TABLE_ROOM / 8];
         } *t = table;
         const size_t **at = slot;

@@ -106,6 +106,7 @@ static void put_domain(struct capo_fabric_text *t, struct fi_domain *d)
                                            .closed = !d->o.fid,
                                            .fabric_id = d->fabric->o.id,
                                            .numa = d->numa,
+                                           .unseen = !d->ops.real,
                                            .speed_bps = d->speed_bps,
                                            .sample = d->sample_every,
                                            .lost_samples = d->lost_samples,

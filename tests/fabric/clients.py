@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real programs over real providers, unmodified: what capo counted must be what they say they did.
 
-usage: clients.py CAPO LIBCAPO.SO THREADS MANY [LAUNCH COLL_PERF]
+usage: clients.py CAPO LIBCAPO.SO THREADS MANY MULTIPLEXED [LAUNCH COLL_PERF]
 """
 import errno
+import glob
 import os
 import random
 import shutil
@@ -15,7 +16,7 @@ import time
 
 from checks import check, count, done, forget_shm, report, skip, two_namespaces
 
-capo, libcapo, threads, many = (os.path.abspath(p) for p in sys.argv[1:5])
+capo, libcapo, threads, many, multiplexed = (os.path.abspath(p) for p in sys.argv[1:6])
 
 
 def preloaded(logs):
@@ -158,6 +159,31 @@ for how in (["1000"], ["400", "keep"]):
             page = report(capo, logs)
             check("many %s: all are counted" % how, count(page["fabric"][0], "send", "inject") == (n, 64 * n), (n, page["fabric"][0]["ops"]))
 
+# ---- a provider that looks whether a domain's table is its own -------------------------------------------------------
+
+def newest():
+    """LD_LIBRARY_PATH of a libfabric 2.x that came with an MPI, where the one at hand is older; "" where there is none."""
+    said = subprocess.run(["fi_info", "--version"], stdout=subprocess.PIPE, timeout=80).stdout
+    deps = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.deps/mpi/mpich-5*")
+    found = glob.glob(deps + "/**/libfabric.so.1", recursive=True)
+    return os.path.dirname(found[0]) if found and b"libfabric: 1." in said else ""
+
+
+with tempfile.TemporaryDirectory() as logs:
+    env = preloaded(logs)
+    if newest():
+        # alone: what else lies there is not this program's
+        os.symlink(newest() + "/libfabric.so.1", logs + "/libfabric.so.1")
+        env["LD_LIBRARY_PATH"] = logs
+    r = subprocess.run([multiplexed, "200"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=150)
+    if r.returncode == 77:
+        skip("multiplexed", "no libfabric 2.x: " + r.stderr.decode().strip())
+    else:
+        check("multiplexed: runs", r.returncode == 0 and r.stdout == b"400\n", r)
+        f = report(capo, logs)["fabric"]
+        check("multiplexed: sends", [count(d, "tsend", "inject") for d in f] == [(400, 400 * 64)], f)
+        check("multiplexed: completions", [d["completions"] for d in f] == [800], f)
+
 # ---- killed: what the snapshots of the first seconds have is left --------------------------------------------------
 
 # Snapshots are taken about every second, later on a loaded machine: so a few tries, each with more time.
@@ -179,8 +205,8 @@ for wait in 2.5, 5, 10, 20, 40:
 
 # ---- both layers: the stand-in NCCL on libfabric -------------------------------------------------------------------
 
-if len(sys.argv) > 6:
-    launch, coll_perf = (os.path.abspath(p) for p in sys.argv[5:7])
+if len(sys.argv) > 7:
+    launch, coll_perf = (os.path.abspath(p) for p in sys.argv[6:8])
     with tempfile.TemporaryDirectory() as logs:
         r = subprocess.run([capo, "run", "--trace", "all", "--quiet", "--dir", logs, "--", launch, "--layout", "1+1", "--timeout", "60",
                             "--", coll_perf, "allreduce", "-b", "256K", "-e", "1M", "-n", "20"],

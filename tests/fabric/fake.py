@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fake provider in all its moods: under capo the program's output must be what it is without, and the counts right.
 
-usage: fake.py CAPO LIBCAPO.SO CLIENT DLSYM LIBFABRIC.SO POSTS
+usage: fake.py CAPO LIBCAPO.SO CLIENT DLSYM LIBFABRIC.SO POSTS MEET
        fake.py CAPO LIBCAPO.SO CLIENT FOLDER    as a provider in FOLDER that a real libfabric loads; the client for one
                                                 before 2.0 is fake_old_client
 """
@@ -17,7 +17,7 @@ capo, libcapo, client = (os.path.abspath(p) for p in sys.argv[1:4])
 
 MOODS = ["", "compare", "compare,enable", "compare,inplace", "inplace,poison", "reenter", "reenter,compare", "swapcq", "forward", "forward,swapcq",
          "truncated", "truncated,compare", "short", "size0", "big", "busy", "busy,compare", "poison", "same", "again",
-         "nested"] + ["fail=" + w for w in ("fabric", "domain", "endpoint", "cq", "cntr", "eq", "pep", "mr", "bind",
+         "nested", "constant", "constant,compare"] + ["fail=" + w for w in ("fabric", "domain", "endpoint", "cq", "cntr", "eq", "pep", "mr", "bind",
                                             "enable", "send", "read", "close")] + ["fail=close,poison"]
 
 # What the client does in its three rounds, by kind: operations and bytes. fake_client.c, post_and_read().
@@ -74,8 +74,8 @@ for mood in MOODS:
                 continue
             report = subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=100)
             fabric = json.loads(report.stdout)["fabric"]
-            if mood in ("fail=domain", "size0", "big"):
-                if any(d["ops"] for d in fabric):
+            if mood in ("fail=domain", "size0", "big", "constant", "constant,compare"):
+                if any(d["ops"] or [n["kind"] for n in d["notes"]] != ["unseen"] for d in fabric):
                     fail("%s %s: counted what cannot be" % (mood, version), fabric)
                 continue
             if len(fabric) != 1:
@@ -117,6 +117,22 @@ for version in ((), ("FABRIC_1.1",), ("FABRIC_1.0",)):
         if r.returncode == 0 and [d["domain"] for d in json.loads(report.stdout)["fabric"]] != ["fake0"]:
             fail("dlsym %s: seen" % (version,), report.stdout)
 
+# Two threads at work on one domain. The provider says whether its tables are in place; the first endpoint sends once, the
+# second, opened while the first is being opened or enabled, twice.
+for where in ("open", "enable"):
+    with tempfile.TemporaryDirectory() as tmp:
+        command = [os.path.abspath(sys.argv[7]), where]
+        env = {**{k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}, "FAKE": "compare,meet"}
+        bare, ours = (subprocess.run(command, env={**env, **more}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
+                      for more in ({}, {"LD_PRELOAD": libcapo, "CAPO_DIR": tmp, "CAPO_QUIET": "1"}))
+        if bare.returncode or b": domain 0" in bare.stdout or (bare.returncode, bare.stdout) != (ours.returncode, ours.stdout):
+            fail("meet %s: not as without capo" % where, "%s\n--- capo:\n%s" % (bare, ours))
+            continue
+        page = json.loads(subprocess.run([capo, "report", "--json", tmp], stdout=subprocess.PIPE, timeout=100).stdout)
+        d = page["fabric"][0]
+        if (d["ops"]["send"]["count"], d["completions"]) != (3, 3):
+            fail("meet %s: counts" % where, d)
+
 # posted by NCCL itself on the caller's thread; across fork()
 posts = os.path.abspath(sys.argv[6])
 
@@ -148,7 +164,7 @@ if page:
 page = posted("above")
 if page:
     d = page["fabric"][0]
-    if (d["ops"]["send"]["count"], d["completions"], d["empty_polls"]) != (5, 5, 5):
+    if (d["ops"]["send"]["count"], d["completions"], d["empty_polls"]) != (7, 7, 7):
         fail("posts above: counts below another's tables", page["fabric"])
 page = posted("fork")
 if page:

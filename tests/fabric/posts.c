@@ -6,7 +6,7 @@
  *              is called 4 times; ncclBroadcast posts one and is called twice; 5 more are posted outside of NCCL.
  * posts fork   5 sends, fork(), 3 sends more; the child posts 2 on its parent's endpoint, then 7 on one of its own.
  * posts above  5 sends, through tables of our own that lie over whatever was in the objects and go on to it, as another
- *              preloaded tool's would.
+ *              preloaded tool's would; then 2 through mere copies
  *
  * Prints what each post returned, so that a run under capo can be compared with a bare one.
  */
@@ -176,8 +176,9 @@ static void above(void)
         net.ep->msg = &msg;
         post("above", &net, 5);
         threads();
-        net.cq->ops = &below_cq;
+        net.cq->ops = &below_cq; /* and copies in which every entry is whose it was */
         net.ep->msg = &below_msg;
+        post("copied", &net, 2);
 }
 
 int main(int argc, char **argv)

@@ -5,6 +5,8 @@
  * words:
  *
  *   compare     looks whether its own tables are in place, at every call that real providers do that in, and says so
+ *   constant    the table of domains cannot be written
+ *   meet        stops inside the call to which it was given a struct meet for a context (meet.h) until it is told to go on
  *   enable      FI_ENABLE, setopt and bind put other tables into the endpoint                       (shm, cxi)
  *   inplace     ep.msg is allocated per endpoint, filled at FI_ENABLE and freed at close            (verbs)
  *   reenter     reads a queue, and sends, through its own objects' tables                           (efa)
@@ -30,11 +32,14 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_prov.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "tests/fabric/meet.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -80,6 +85,7 @@ static void object_free(void *object)
 
 struct ep {
         struct fid_cq *cq; /* before the part that may be cut off */
+        struct fid_domain *domain;
         unsigned posts;
         bool busy, inplace;
         struct fid_ep fid;
@@ -99,17 +105,36 @@ static struct fi_ops_msg msg_ops, msg_ops_enabled;
 static struct fi_ops_tagged tagged_ops;
 static struct fi_ops_rma rma_ops;
 static struct fi_ops_atomic atomic_ops;
-static struct fi_ops_domain domain_ops;
+static struct fi_ops_domain domain_ops, *constant_ops = &domain_ops;
 static struct fi_ops_mr mr_ops;
 static struct fi_ops_cq cq_ops, cq_ops_enabled;
 static struct fi_ops_cntr cntr_ops;
 static struct fi_ops_eq eq_ops;
 static struct fi_ops_fabric fabric_ops;
 
+static void look_at_domain(const char *where, const struct fid_domain *domain)
+{
+        if (is("compare"))
+                printf("provider: %s: domain %d\n", where, domain->ops == constant_ops);
+}
+
+static void meet(const char *where, const struct fid_domain *domain, void *context)
+{
+        struct meet *m = context;
+
+        if (!is("meet") || !m)
+                return;
+        m->here = true;
+        while (!m->go)
+                sched_yield();
+        look_at_domain(where, domain);
+}
+
 static void look(const char *where, const struct ep *e)
 {
         if (!is("compare"))
                 return;
+        look_at_domain(where, e->domain);
         printf("provider: %s: msg %d ops %d fid %d\n", where,
                e->inplace || e->fid.msg == &msg_ops || e->fid.msg == &msg_ops_enabled, e->fid.ops == &ep_ops,
                e->fid.fid.ops == &fid_ops);
@@ -287,6 +312,7 @@ static int fid_control(struct fid *fid, int command, void *arg)
         if (fid->fclass != FI_CLASS_EP)
                 return -FI_ENOSYS;
         look("control", e);
+        meet("control", e->domain, fid->context);
         if (command == FI_ALIAS) {
                 struct fi_alias *alias = arg;
                 struct ep *copy = object_new(sizeof *copy);
@@ -327,8 +353,8 @@ static int domain_endpoint(struct fid_domain *domain, struct fi_info *info, stru
         size_t size = sizeof(struct ep);
         struct ep *e;
 
-        if (is("compare"))
-                printf("provider: endpoint: domain %d\n", domain->ops == &domain_ops);
+        look_at_domain("endpoint", domain);
+        meet("endpoint", domain, context);
         if (is("fail=endpoint"))
                 return -FI_ENOMEM;
         if (is("truncated"))
@@ -336,6 +362,7 @@ static int domain_endpoint(struct fid_domain *domain, struct fi_info *info, stru
                        (info->caps & FI_TAGGED ? offsetof(struct fid_ep, atomic) : offsetof(struct fid_ep, rma));
         e = object_new(size);
         e->cq = NULL;
+        e->domain = domain;
         e->posts = 0;
         e->inplace = is("inplace");
         e->fid.fid = (struct fid){.fclass = FI_CLASS_EP, .context = context, .ops = &fid_ops};
@@ -400,7 +427,7 @@ static int fabric_domain(struct fid_fabric *fabric, struct fi_info *info, struct
                 printf("provider: fabric below has my tables: %d\n", below->ops == &fabric_ops);
         }
         *d = (struct fid_domain){.fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &fid_ops},
-                                 .ops = &domain_ops,
+                                 .ops = constant_ops,
                                  .mr = &mr_ops};
         *out = d;
         return 0;
@@ -459,6 +486,11 @@ static void tables(void)
                                             .endpoint = domain_endpoint,
                                             .cq_open = domain_cq_open,
                                             .cntr_open = domain_cntr_open};
+        if (is("constant") && constant_ops == &domain_ops) {
+                constant_ops = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                *constant_ops = domain_ops;
+                mprotect(constant_ops, 4096, PROT_READ);
+        }
         mr_ops = (struct fi_ops_mr){.size = SIZE(mr_ops, regv), .reg = mr_reg};
         cq_ops = (struct fi_ops_cq){.size = SIZE(cq_ops, sread),
                                     .read = is("forward") ? cq_read_forward : cq_read,
