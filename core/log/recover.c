@@ -91,8 +91,6 @@ static int attach(int fd, struct capo_segment *seg)
             h->text_head - h->commit[h->commit_now].text_tail > h->areas[CAPO_AREA_TEXT].capacity ||
             h->commit[h->commit_now].flight_tail > h->flight_head)
                 goto bad;
-        if (h->flight_head - h->commit[h->commit_now].flight_tail > h->flight_records)
-                h->commit[h->commit_now].flight_tail = h->flight_head - h->flight_records;
         h->size = size;
         return 0;
 bad:

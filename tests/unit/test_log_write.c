@@ -45,6 +45,16 @@ ssize_t pwrite(int fd, const void *from, size_t n, off_t offset)
         return syscall(SYS_pwrite64, fd, from, n, offset);
 }
 
+static unsigned n_syncs;
+static int sync_error;
+
+int fsync(int fd)
+{
+        n_syncs++;
+        errno = sync_error;
+        return sync_error ? -1 : 0;
+}
+
 static void start(void)
 {
         capo_msg_set_level(CAPO_ERROR);
@@ -264,4 +274,24 @@ Test(log_write, without_a_file_frames_are_counted_as_lost)
         cr_assert_eq(capo_log_flush(&w), -EBADF);
         cr_assert_eq(w.lost_bytes, 24);
         cr_assert_eq(capo_log_flush(&w), 0, "nothing waits");
+}
+
+Test(log_write, on_its_way_to_disk_when_that_is_asked_for)
+{
+        for (int i = 0; i < 3; i++) {
+                int fd;
+
+                sync_error = i == 2 ? EIO : 0;
+                n_syncs = 0;
+                w.fd = -1;
+                cr_assert_eq(capo_log_create(&w, &header), 0);
+                fd = w.fd;
+                put(CAPO_FRAME_RULES, 8, 'a');
+                cr_expect_eq(capo_log_finish(&w, i > 0), i == 2 ? -EIO : 0);
+                cr_expect_eq(n_syncs, i > 0);
+                cr_expect(w.fd == -1 && fcntl(fd, F_GETFD) == -1, "closed");
+                cr_expect_eq(capo_log_finish(&w, true), 0, "nothing is open");
+                cr_expect_eq(n_syncs, i > 0);
+                unlink(path);
+        }
 }

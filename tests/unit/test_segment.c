@@ -13,6 +13,18 @@
 #include "core/log/alive.h"
 #include "core/log/segment.h"
 
+/* A folder that becomes full. */
+static int full;
+
+int posix_fallocate(int fd, off_t at, off_t n)
+{
+        struct stat st;
+
+        if (full)
+                return ENOSPC;
+        return fstat(fd, &st) || (st.st_size < at + n && ftruncate(fd, at + n)) ? errno : 0;
+}
+
 Test(segment, areas_follow_each_other)
 {
         static const struct {
@@ -236,4 +248,56 @@ Test(segment, a_name_that_became_anothers_and_a_childs_copy)
         cr_expect_eq(access(seg.path, F_OK), 0, "it is somebody else's now");
         unlink(seg.path);
         cr_assert_eq(rmdir(folder), 0);
+}
+
+/* What the folder has no room for is the process's own: it works as the rest does, and the file has a hole there. */
+Test(segment, a_folder_that_becomes_full)
+{
+        struct capo_segment seg;
+        struct capo_area *cells, *hists;
+        struct capo_seg_cell *first;
+        struct stat st;
+
+        capo_msg_set_level(CAPO_ERROR);
+        cr_assert(mkdtemp(folder));
+        cr_assert_eq(capo_segment_create(&seg, folder, &small), 0);
+        cells = &seg.header->areas[CAPO_AREA_CELLS];
+        hists = &seg.header->areas[CAPO_AREA_HISTS];
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, 1), 0);
+        cr_assert_eq(seg.header->went_private, 0);
+        first = capo_area_at(&seg, CAPO_AREA_CELLS, 0);
+        memset(first, 1, cells->committed * cells->item);
+        full = 1;
+        errno = 42;
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, 1025), 0);
+        cr_expect_eq(errno, 42);
+        cr_expect_eq(seg.header->went_private, 1);
+        cr_expect_eq(cells->committed, 2048);
+        cr_expect_eq(first[1023].count, 0x0101010101010101, "what was there stays");
+        memset(first + 1024, 2, 1024 * sizeof *first);
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_HISTS, 2), 0);
+        memset(capo_area_at(&seg, CAPO_AREA_HISTS, 0), 3, 2 * sizeof(struct capo_seg_hist));
+        cr_expect_eq(seg.header->went_private, 1);
+        cr_assert_eq(fstat(seg.fd, &st), 0);
+        cr_expect_geq((uint64_t)st.st_size, hists->offset + 2 * hists->item, "who reads the file finds zeros");
+        cr_expect_eq(first[2047].count, 0x0202020202020202);
+        full = 0;
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_HISTS, 3), 0);
+        cr_expect_eq(((char *)capo_area_at(&seg, CAPO_AREA_HISTS, 0))[0], 3);
+        capo_segment_remove(&seg);
+        cr_assert_eq(rmdir(folder), 0);
+}
+
+Test(segment, a_folder_that_is_full_at_the_start)
+{
+        struct capo_segment seg;
+
+        capo_msg_set_level(CAPO_ERROR);
+        full = 1;
+        cr_assert(mkdtemp(folder));
+        cr_assert_eq(capo_segment_create(&seg, folder, &small), 0);
+        cr_expect(seg.fd == -1 && !*seg.path);
+        cr_expect_eq(seg.header->uid, geteuid());
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, 1), 0);
+        cr_assert_eq(rmdir(folder), 0, "nothing is left there");
 }
