@@ -165,7 +165,8 @@ static void tell_comm(const struct capo_tuner_info *info, const struct capo_tune
                                       .min_local = info->nvl ? info->nvl->min_ranks : -1,
                                       .max_local = info->nvl ? info->nvl->max_ranks : -1,
                                       .name = comm_name,
-                                      .tuned = first || t->layouts};
+                                      .tuned = first || t->layouts,
+                                      .tuner = true};
 
         if (first) {
                 snprintf(where, sizeof where, "%s:%u: %s", capo_process.profile->file, first->line,

@@ -26,6 +26,7 @@ struct capo_seam_comm {
         const char *name;      /* commName, copied */
         const char *rule_when; /* text of the profile rule matched, or NULL; copied */
         bool tuned;            /* a profile rule applies to this communicator */
+        bool tuner;            /* it is the tuner that tells: NCCL has loaded it */
 };
 
 /* One collective that NCCL put on its way, as the profiler plugin's Coll event has it. */

@@ -86,9 +86,15 @@ static void seam_ran(const struct capo_seam_ran *ran)
         }
 }
 
+static void seam_comm(const struct capo_seam_comm *comm)
+{
+        if (comm->tuner)
+                capo_untuned_loaded();
+        capo_comm_told(comm);
+}
+
 static void seam_rules(const char *text)
 {
-        capo_untuned_rules();
         if (capo_shim_start()) {
                 capo_shim_thread();
                 capo_shim_text(CAPO_FRAME_RULES, text, strlen(text));
@@ -97,7 +103,7 @@ static void seam_rules(const char *text)
 
 static const struct capo_seam seam = {
         .current = seam_current,
-        .comm = capo_comm_told,
+        .comm = seam_comm,
         .decided = seam_decided,
         .ran = seam_ran,
         .kernel = capo_comm_kernel,

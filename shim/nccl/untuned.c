@@ -46,7 +46,7 @@ void capo_untuned_prevent(int version)
         }
 }
 
-void capo_untuned_rules(void)
+void capo_untuned_loaded(void)
 {
         atomic_store_explicit(&was_loaded, true, memory_order_relaxed);
 }

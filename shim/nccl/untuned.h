@@ -12,8 +12,8 @@
  */
 void capo_untuned_prevent(int version);
 
-/** capo_untuned_rules() - the tuner in this library told its rules: it was loaded. Any thread. */
-void capo_untuned_rules(void);
+/** capo_untuned_loaded() - the tuner in this library was asked to open a communicator: it was loaded. Any thread. */
+void capo_untuned_loaded(void);
 
 /**
  * capo_untuned_look() - a communicator of @n_ranks, of an NCCL of release @version, is ready for calls: warns once per process

@@ -407,8 +407,8 @@ static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void 
                 return over(t, rc);
         }
         if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_relaxed)) && t->group_members)
-                gpu = capo_gpu_begin(t->group_comm, t->group_stream,
-                                     t->group_members == 1 ? t->group_call : CAPO_CALL_GROUP, t->group_bytes);
+                gpu = capo_gpu_begin(t->group_comm, t->group_stream, t->group_alike ? t->group_call : CAPO_CALL_GROUP,
+                                     t->group_alike ? t->group_first.bytes : t->group_bytes);
         enter(t, lib, NULL, CAPO_CALL_GROUP);
         shown = show(t);
         rc = lib->ncclGroupEnd();

@@ -162,6 +162,16 @@ void capo_record_put(struct capo_tls *t, struct capo_record r)
         advance(t);
 }
 
+/* The same collective of one communicator, for another of its ranks? A rank's next one has another number. */
+static bool is_alike(const struct capo_record *r, const struct capo_record *first)
+{
+        enum capo_call_kind kind = capo_call_kind(r->call);
+
+        return r->seq && r->seq == first->seq && kind != CAPO_KIND_P2P && kind != CAPO_KIND_RMA &&
+               r->call == first->call && r->bytes == first->bytes && r->type == first->type && r->op == first->op &&
+               r->peer == first->peer && r->comm != first->comm;
+}
+
 /* A member of the open group. */
 static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
 {
@@ -170,10 +180,13 @@ static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
                 t->group_call = r->call;
                 t->group_seq = r->seq;
                 t->group_stream = stream;
+                t->group_first = *r;
                 if (!t->group_site)
                         t->group_site = r->site;
-        } else if (t->group_comm != t->comm) {
-                t->group_mixed = true;
+        } else {
+                t->group_mixed |= t->group_comm != t->comm;
+                t->group_uids |= t->group_comm != t->comm && (!t->comm->uid || t->group_comm->uid != t->comm->uid);
+                t->group_alike = t->group_alike && t->group_mixed && !t->group_uids && is_alike(r, &t->group_first);
         }
         t->group_bytes += r->bytes;
         r->group = t->group;
@@ -252,9 +265,36 @@ void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site)
         t->group_stream = NULL;
         t->group_site = (uint16_t)site;
         t->group_call = CAPO_CALL_GROUP;
-        t->group_mixed = false;
+        t->group_mixed = t->group_uids = false;
+        t->group_alike = true;
         t->rule = 0;
         t->rules_differ = false;
+}
+
+/*
+ * A group of one call is that call, and its time the call's: PyTorch puts each collective in a group. So is a group of one
+ * collective for each of its ranks that this thread drives (nccl-tests -g N): it is the call of each of them. The first one's
+ * record is not in the ring any more when this returns it: the GPU's time is still to come.
+ */
+static struct capo_record ungroup(struct capo_tls *t, const struct capo_record *group)
+{
+        struct capo_record first = t->ring->records[t->group_head & t->mask];
+
+        for (uint64_t i = t->group_head; i < t->head; i++) {
+                struct capo_record *r = i == t->group_head ? &first : &t->ring->records[i & t->mask];
+
+                r->t_begin = group->t_begin;
+                r->t_end = group->t_end;
+                r->result = group->result;
+                r->clock = group->clock;
+                r->flags = (uint8_t)(group->flags & ~CAPO_RECORD_GROUP);
+                r->group = 0;
+                if (i > t->group_head)
+                        t->ring->records[(i - 1) & t->mask] = *r;
+        }
+        t->head--;                                     /* not published yet */
+        t->ring->records[t->head & t->mask].flags = 0; /* nor is it in a group that has not ended */
+        return first;
 }
 
 void capo_group_end(struct capo_tls *t, struct capo_gpu_call gpu, ncclResult_t result, uint64_t end)
@@ -279,13 +319,14 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call gpu, ncclResult_t r
                                    (result == ncclInProgress ? CAPO_RECORD_ASYNC : 0)),
                 .thread = (uint16_t)t->thread,
         };
-        const struct capo_record *only;
+        uint32_t n_whole = 0; /* members that are in the ring */
 
         for (uint64_t i = t->group_head; i < t->head; i++) {
                 struct capo_record *m = &t->ring->records[i & t->mask];
 
                 if (!(m->flags & CAPO_RECORD_MEMBER))
                         continue;
+                n_whole++;
                 if (!m->rule)
                         m->rule = r.rule;
                 if (gpu.captured)
@@ -295,22 +336,8 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call gpu, ncclResult_t r
         }
         t->rule = 0;
         t->rules_differ = false;
-        only = &t->ring->records[t->group_head & t->mask];
-        if (t->group_members == 1 && t->head - t->group_head == 1 && only->flags & CAPO_RECORD_MEMBER) {
-                /* A group of one call is that call, and its time the call's: PyTorch puts each collective in a group.
-                 */
-                struct capo_record one = *only;
-
-                one.t_begin = r.t_begin;
-                one.t_end = r.t_end;
-                one.result = r.result;
-                one.clock = r.clock;
-                one.flags = (uint8_t)(r.flags & ~CAPO_RECORD_GROUP);
-                one.group = 0;
-                r = one;
-                t->head--;                                     /* not published yet */
-                t->ring->records[t->head & t->mask].flags = 0; /* nor is it in a group that has not ended */
-        }
+        if (t->group_alike && t->group_members && n_whole == t->group_members && t->head - t->group_head == n_whole)
+                r = ungroup(t, &r);
         publish(t);
         if (gpu.slot >= 0)
                 capo_gpu_end(t, gpu.slot, t->group_stream, r);
@@ -331,7 +358,7 @@ bool capo_shim_current(struct capo_shim_outer *out)
                 struct capo_comm *comm = t->group_comm;
 
                 *out = (struct capo_shim_outer){
-                        .comm_uid = comm && !t->group_mixed ? comm->uid : 0,
+                        .comm_uid = comm && !t->group_uids ? comm->uid : 0,
                         .t_begin = t->group_begin,
                         .seq = t->group_members ? t->group_seq : 0,
                         .comm = comm && !t->group_mixed ? comm->id : 0,

@@ -415,11 +415,22 @@ kernel) # GPU time stamps through the profiler plugin
         want 1 '^end calls=132 dropped=0 '
         gone
         ;;
-devices) # all ranks of a process have one hash: what ran is told of each of them
+devices) # one thread drives all ranks: what each group is of is one call, of each of them, and can be tuned and swept
         NCCL_PROFILER_PLUGIN=$lib CAPO_PROFILER=on both "$bin/app_gpu" devices
-        want 128 '^call AllReduce .* group=[1-9][0-9]* .* ran=[1-9][0-9a-f]/[1-9]'
-        want 1 '^cell AllReduce comm=1 bytes=4096 count=64 .*'
-        want 1 '^cell AllReduce comm=2 bytes=4096 count=64 .*'
+        want 128 '^call AllReduce .* group=0 .* clock=host flags=0 .* ran=[1-9][0-9a-f]/[1-9]'
+        want 1 '^cell AllReduce comm=1 bytes=4096 count=64 result=0 flags=0 host=64'
+        want 1 '^cell AllReduce comm=2 bytes=4096 count=64 result=0 flags=0 host=64'
+        want 0 '^call Group '
+        gone
+        rm -r "$CAPO_DIR"
+        NCCL_PROFILER_PLUGIN=$lib CAPO_PROFILER=on NCCL_TUNER_PLUGIN=$lib \
+                CAPO_SWEEP='algos=ring+tree protos=ll+simple channels=0 calls=1000 slower=0' both "$bin/app_gpu" devices
+        for c in 1 2; do # each number of a call is the same candidate on both
+                sed -n "s/^call AllReduce comm=$c .* \(seq=[0-9]*\) .* \(rule=[0-9]*\).*/\1 \2/p" "$tmp/log" | sort >"$tmp/tried.$c"
+        done
+        cmp -s "$tmp/tried.1" "$tmp/tried.2" || fail "ranks tried different candidates: $(diff "$tmp/tried.1" "$tmp/tried.2")"
+        quiet # such as that no tuner was loaded
+        [ "$(grep -c 'rule=[1-9]' "$tmp/tried.1")" -gt 20 ] || fail "little was tried: $(cat "$tmp/tried.1")"
         gone
         ;;
 gpu-pending | gpu-kill) # what was still on the GPU keeps its host time
