@@ -130,6 +130,7 @@ static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags)
         enter_ep(e);
         r = fid->ops->bind(fid, with, flags);
         leave_ep(e);
+        cq_look_again(c);
         if (r == 0 && c) {
                 if (flags & FI_TRANSMIT) {
                         e->tx_cq = c;
@@ -241,6 +242,27 @@ static void cq_opened(struct fi_domain *d, struct fid_cq *cq, const struct fi_cq
                 c->stride = stride[attr->format];
         c->lengths = c->stride >= sizeof(struct fi_cq_msg_entry);
         capo_fi_follow(&c->o);
+}
+
+/* What attr->mr_iov points to when a piece of a device's memory is registered: libfabric 1.20, rdma/fi_domain.h. */
+#ifndef FI_MR_DMABUF
+#define FI_MR_DMABUF (1ULL << 40)
+struct fi_mr_dmabuf {
+        int fd;
+        uint64_t offset;
+        size_t len;
+        void *base_addr;
+};
+#endif
+
+static size_t attr_bytes(const struct fi_mr_attr *attr, uint64_t flags)
+{
+        const void *region = attr->mr_iov;
+
+        if (!region)
+                return 0;
+        return flags & FI_MR_DMABUF ? ((const struct fi_mr_dmabuf *)region)->len
+                                    : iov_bytes(attr->mr_iov, attr->iov_count);
 }
 
 static void registered(struct fi_domain *d, int r, size_t bytes, uint64_t t0)

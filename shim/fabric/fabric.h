@@ -279,8 +279,9 @@ void capo_fi_errors_add(struct fi_errors *to, const struct fi_errors *from);
  * @t:      a FI_TABLE of the object's shadow; refilled from the table that is there now
  * @ours:   a table of our entries, NULL where the provider's stays; @size bytes
  *
- * Nothing happens when there is no table, when it already is a copy of ours, or when its size is none we can hold. An
- * entry the provider lacks (NULL, or beyond its size) stays lacking.
+ * Nothing happens when there is no table, when it is another shadow's copy, or when its size is none we can hold. Where
+ * @t is there already, its copy of the provider's table is made anew. An entry the provider lacks (NULL, or beyond its
+ * size) stays lacking.
  */
 void capo_fi_shadow(void *slot, void *t, const void *ours, size_t size);
 #define fi_shadow(slot, t, ours) capo_fi_shadow(&(slot), &(t), &(ours), sizeof(ours))

@@ -11,8 +11,8 @@
  *   shm, sm2, rxm    compare ep.msg with a table of theirs at enable and close (smr_ep.c, sm2_ep.c, rxm_ep.c)
  *   verbs            fills the table in place at enable and frees ep.msg at close (verbs_ep.c)
  *   cxi, shm         choose other tables at enable (cxip_ep.c, smr_ep.c)
- *   efa 2.x          gives a completion queue another table when an endpoint with it is enabled (efa_base_ep.c): bound
- *                    queues are looked at again after enable
+ *   efa 2.x          gives a completion queue another table when an endpoint with it is enabled (efa_base_ep.c), and
+ *   usnic            fills that of a queue anew when it is bound (usdf_cq_make_soft()): bound queues are looked at again
  *   sockets, psm     FI_ALIAS copies the whole struct fid_ep (sock_ep.c): the copy gets a shadow of its own
  *
  * fid_mr, address vectors, poll and wait sets, stx contexts are left alone: their calls are rare or read the object's
@@ -35,8 +35,10 @@ void capo_fi_shadow(void *slot, void *table, const void *ours, size_t ours_size)
         const size_t *real = *at, *mine = ours;
         size_t bytes, n, n_ours = ours_size / sizeof(size_t);
 
-        if (!real || real == t->word)
+        if (!real)
                 return;
+        if (real == t->word)
+                real = t->real; /* which the provider may have filled anew */
         bytes = real[0];
         if (bytes < 2 * sizeof(size_t) || bytes > FI_TABLE_ROOM)
                 return;

@@ -15,7 +15,7 @@ import tempfile
 
 capo, libcapo, client = (os.path.abspath(p) for p in sys.argv[1:4])
 
-MOODS = ["", "compare", "compare,enable", "compare,inplace", "inplace,poison", "reenter", "reenter,compare", "swapcq", "forward", "forward,swapcq",
+MOODS = ["", "compare", "compare,enable", "compare,inplace", "inplace,poison", "reenter", "reenter,compare", "swapcq", "softcq", "forward", "forward,swapcq",
          "truncated", "truncated,compare", "short", "size0", "big", "busy", "busy,compare", "poison", "same", "again",
          "nested", "constant", "constant,compare"] + ["fail=" + w for w in ("fabric", "domain", "endpoint", "cq", "cntr", "eq", "pep", "mr", "bind",
                                             "enable", "send", "read", "close")] + ["fail=close,poison"]
@@ -25,7 +25,7 @@ WHOLE = {"send": (3 * 8 + 1, 3 * 4 * (64 + 300) + 1), "recv": (12, 12 * 4096), "
          "tsend": (8, 8 * 128), "write": (4, 4000), "read": (4, 4000), "atomic": (4, 128)}
 TWO_ROUNDS = {"send": (2 * 8, 2 * 4 * (64 + 300)), "recv": (8, 8 * 4096), "inject": (8, 8 * 8), "tsend": (4, 4 * 128)}
 EXPECT = {m: WHOLE for m in ("", "compare", "compare,enable", "compare,inplace", "inplace,poison", "reenter",
-                             "reenter,compare", "swapcq", "forward", "forward,swapcq", "busy", "busy,compare", "poison", "same", "nested", "fail=close",
+                             "reenter,compare", "swapcq", "softcq", "forward", "forward,swapcq", "busy", "busy,compare", "poison", "same", "nested", "fail=close",
                              "fail=close,poison", "fail=eq", "fail=pep", "fail=cntr", "fail=mr", "fail=enable",
                              "fail=read")}
 EXPECT.update({"truncated": TWO_ROUNDS, "truncated,compare": TWO_ROUNDS})
@@ -166,6 +166,12 @@ if page:
     d = page["fabric"][0]
     if (d["ops"]["send"]["count"], d["completions"], d["empty_polls"]) != (7, 7, 7):
         fail("posts above: counts below another's tables", page["fabric"])
+page = posted("odd")
+if page:
+    d = page["fabric"][0]
+    ops = {k: (v["count"], v["bytes"]) for k, v in d["ops"].items()}
+    if (ops, d["mr"]["bytes"]) != ({"trecv": (2, 10), "atomic": (2, 2 * 3 * 8)}, 4096):
+        fail("posts odd: counts of what points nowhere", (ops, d["mr"]))
 page = posted("fork")
 if page:
     by_pid = {}

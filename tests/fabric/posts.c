@@ -7,14 +7,18 @@
  * posts fork   5 sends, fork(), 3 sends more; the child posts 2 on its parent's endpoint, then 7 on one of its own.
  * posts above  5 sends, through tables of our own that lie over whatever was in the objects and go on to it, as another
  *              preloaded tool's would; then 2 through mere copies
+ * posts odd    what libfabric lets point nowhere: the buffer of a peek, the operands of an atomic read; and a registration
+ *              of a device's memory, whose attributes have another layout.
  *
  * Prints what each post returned, so that a run under capo can be compared with a bare one.
  */
 #include <dirent.h>
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_tagged.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,8 +59,10 @@ static void net_open(struct net *n)
         static struct fi_fabric_attr attr = {.name = fabric_name, .prov_name = provider};
         static struct fi_domain_attr domain_attr = {.name = domain_name};
         static struct fi_ep_attr ep_attr = {.type = FI_EP_RDM};
-        static struct fi_info info = {
-                .caps = FI_MSG, .fabric_attr = &attr, .domain_attr = &domain_attr, .ep_attr = &ep_attr};
+        static struct fi_info info = {.caps = FI_MSG | FI_TAGGED | FI_ATOMIC,
+                                      .fabric_attr = &attr,
+                                      .domain_attr = &domain_attr,
+                                      .ep_attr = &ep_attr};
         struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
 
         attr.api_version = FI_VERSION(1, 17);
@@ -181,6 +187,30 @@ static void above(void)
         post("copied", &net, 2);
 }
 
+static void odd(void)
+{
+        struct iovec *nowhere = (struct iovec *)16, somewhere = {.iov_base = &net, .iov_len = 10};
+        struct fi_ioc result = {.addr = &net, .count = 3};
+        struct {
+                int fd;
+                uint64_t offset;
+                size_t len;
+                void *base;
+        } device = {.fd = -1, .offset = 77, .len = 4096}; /* struct fi_mr_dmabuf of libfabric 1.20 */
+        struct fi_msg_tagged peek = {.msg_iov = nowhere, .iov_count = 5}, get = {.msg_iov = &somewhere, .iov_count = 1};
+        struct fi_msg_atomic read = {
+                .msg_iov = (struct fi_ioc *)nowhere, .iov_count = 5, .datatype = FI_UINT64, .op = FI_ATOMIC_READ};
+        struct fi_mr_attr attr = {.mr_iov = (struct iovec *)&device, .iov_count = 1};
+        struct fid_mr *mr;
+
+        printf("peek %zd\n", fi_trecvmsg(net.ep, &peek, FI_PEEK));
+        printf("get %zd\n", fi_trecvmsg(net.ep, &get, FI_CLAIM));
+        printf("read %zd\n", fi_fetch_atomicmsg(net.ep, &read, &result, NULL, 1, 0));
+        printf("readv %zd\n", fi_fetch_atomicv(net.ep, (struct fi_ioc *)nowhere, NULL, 5, &result, NULL, 1, 0, 0, 0,
+                                               FI_UINT64, FI_ATOMIC_READ, NULL));
+        printf("register %d\n", net.domain->mr->regattr(&net.domain->fid, &attr, 1ULL << 40, &mr));
+}
+
 int main(int argc, char **argv)
 {
         net_open(&net);
@@ -188,6 +218,8 @@ int main(int argc, char **argv)
                 own();
         else if (argc > 1 && !strcmp(argv[1], "above"))
                 above();
+        else if (argc > 1 && !strcmp(argv[1], "odd"))
+                odd();
         else
                 forks();
         net_close(&net);

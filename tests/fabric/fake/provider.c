@@ -11,6 +11,7 @@
  *   inplace     ep.msg is allocated per endpoint, filled at FI_ENABLE and freed at close            (verbs)
  *   reenter     reads a queue, and sends, through its own objects' tables                           (efa)
  *   forward     its queues' read is nothing but a jump through their own table          (libfabric's util_cq.c)
+ *   softcq      binding a queue fills the queue's table anew; what stood there before must not be called      (usnic)
  *   swapcq      enabling an endpoint gives its queue another table                                  (efa)
  *   truncated   an endpoint ends behind the last table its capabilities need, at an unmapped page
  *   short       tables end early; entries are NULL
@@ -92,6 +93,8 @@ struct ep {
 };
 struct cq {
         unsigned ready; /* completions to hand out */
+        bool soft;
+        struct fi_ops_cq own; /* its table, with softcq */
         void *context[16];
         struct fid_cq fid;
 };
@@ -169,6 +172,24 @@ static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi
         return post(ep, context);
 }
 
+static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+        return post(ep, msg->context);
+}
+
+static ssize_t atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, struct fi_ioc *result,
+                                   void **result_desc, size_t result_count, uint64_t flags)
+{
+        return post(ep, msg->context);
+}
+
+static ssize_t atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *ioc, void **desc, size_t count,
+                                 struct fi_ioc *result, void **result_desc, size_t result_count, fi_addr_t a,
+                                 uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
+{
+        return post(ep, context);
+}
+
 static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t a, uint64_t tag,
                            void *context)
 {
@@ -233,6 +254,18 @@ static ssize_t cq_read(struct fid_cq *cq, void *buf, size_t count)
         if (is("reenter"))
                 return cq->ops->readfrom(cq, buf, count, NULL);
         return cq_readfrom(cq, buf, count, NULL);
+}
+
+static ssize_t cq_read_soft(struct fid_cq *cq, void *buf, size_t count)
+{
+        return cq_readfrom(cq, buf, count, NULL);
+}
+
+static ssize_t cq_read_hard(struct fid_cq *cq, void *buf, size_t count)
+{
+        if (((struct cq *)((char *)cq - offsetof(struct cq, fid)))->soft)
+                puts("provider: the read of before");
+        return cq_read_soft(cq, buf, count);
 }
 
 static ssize_t cq_read_forward(struct fid_cq *cq, void *buf, size_t count)
@@ -301,6 +334,12 @@ static int fid_bind(struct fid *fid, struct fid *with, uint64_t flags)
         look("bind", e);
         if (with->fclass == FI_CLASS_CQ)
                 e->cq = (struct fid_cq *)with;
+        if (with->fclass == FI_CLASS_CQ && is("softcq")) {
+                struct cq *c = (struct cq *)((char *)with - offsetof(struct cq, fid));
+
+                c->soft = true;
+                c->own.read = cq_read_soft;
+        }
         tables_after(e);
         return 0;
 }
@@ -387,6 +426,11 @@ static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, st
                 return -FI_ENOMEM;
         c->ready = 0;
         c->fid = (struct fid_cq){.fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &fid_ops}, .ops = &cq_ops};
+        if (is("softcq")) {
+                c->own = cq_ops;
+                c->own.read = cq_read_hard;
+                c->fid.ops = &c->own;
+        }
         *out = &c->fid;
         return 0;
 }
@@ -412,6 +456,11 @@ static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
         *m = (struct fid_mr){.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &fid_ops}, .key = 99};
         *mr = m;
         return 0;
+}
+
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
+{
+        return mr_reg(fid, NULL, 0, 0, 0, 0, flags, mr, attr->context);
 }
 
 static int fabric_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **out, void *context)
@@ -479,9 +528,13 @@ static void tables(void)
                                       .sendmsg = msg_sendmsg,
                                       .inject = msg_inject};
         msg_ops_enabled = msg_ops;
-        tagged_ops = (struct fi_ops_tagged){.size = SIZE(tagged_ops, sendv), .send = tagged_send};
+        tagged_ops =
+                (struct fi_ops_tagged){.size = SIZE(tagged_ops, sendv), .send = tagged_send, .recvmsg = tagged_recvmsg};
         rma_ops = (struct fi_ops_rma){.size = SIZE(rma_ops, writev), .read = rma_read, .write = rma_write};
-        atomic_ops = (struct fi_ops_atomic){.size = SIZE(atomic_ops, writev), .write = atomic_write};
+        atomic_ops = (struct fi_ops_atomic){.size = SIZE(atomic_ops, writev),
+                                            .write = atomic_write,
+                                            .readwritev = atomic_readwritev,
+                                            .readwritemsg = atomic_readwritemsg};
         domain_ops = (struct fi_ops_domain){.size = SIZE(domain_ops, poll_open),
                                             .endpoint = domain_endpoint,
                                             .cq_open = domain_cq_open,
@@ -491,7 +544,7 @@ static void tables(void)
                 *constant_ops = domain_ops;
                 mprotect(constant_ops, 4096, PROT_READ);
         }
-        mr_ops = (struct fi_ops_mr){.size = SIZE(mr_ops, regv), .reg = mr_reg};
+        mr_ops = (struct fi_ops_mr){.size = SIZE(mr_ops, regv), .reg = mr_reg, .regattr = mr_regattr};
         cq_ops = (struct fi_ops_cq){.size = SIZE(cq_ops, sread),
                                     .read = is("forward") ? cq_read_forward : cq_read,
                                     .readfrom = cq_readfrom,
