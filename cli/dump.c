@@ -52,11 +52,11 @@ static void text_comm(const struct capo_log_frame *f)
         }
         printf("    id %u \"%.*s\" uid %016" PRIx64
                " rank %d of %d device %d nodes %d local %d..%d parent %u color %d hash "
-               "%016" PRIx64 " born %" PRIu64 " died %" PRIu64 " library %u%s%s%s\n",
+               "%016" PRIx64 " born %" PRIu64 " died %" PRIu64 " library %u%s%s%s%s\n",
                c.id, c.name_size, name, c.uid, c.rank, c.n_ranks, c.device, c.n_nodes, c.min_local, c.max_local,
                c.parent, c.color, c.comm_hash, c.t_birth, c.t_death, c.library,
                c.flags & CAPO_COMM_NONBLOCKING ? " nonblocking" : "", c.flags & CAPO_COMM_ABORTED ? " aborted" : "",
-               c.flags & CAPO_COMM_TUNED ? " tuned" : "");
+               c.flags & CAPO_COMM_TUNED ? " tuned" : "", c.flags & CAPO_COMM_SEVERAL ? " several" : "");
 }
 
 static void text_site(const struct capo_log_frame *f)

@@ -85,7 +85,8 @@ static_assert(sizeof(struct capo_log_comm) == 80, "layout");
 enum capo_comm_flag {
         CAPO_COMM_NONBLOCKING = 1,
         CAPO_COMM_ABORTED = 2,
-        CAPO_COMM_TUNED = 4, /* a profile rule applied at init */
+        CAPO_COMM_TUNED = 4,   /* a profile rule applied at init */
+        CAPO_COMM_SEVERAL = 8, /* stands for several that are alike: there were more than 64,512; uid is 0 */
 };
 
 struct capo_log_site {

@@ -20,6 +20,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,6 +83,25 @@ static _Atomic bool looked_for_good; /* found, or timing is off */
 static uint32_t sample;
 static _Atomic uint32_t n_slots; /* made so far: the first ones of the area; the rest of it is kernel.c's */
 
+static int how_many(struct dl_phdr_info *info, size_t size, void *adds)
+{
+        *(unsigned long long *)adds = info->dlpi_adds;
+        return 1;
+}
+
+/* Has anything been loaded since this was asked last? dlopen() looks into the file system for what is not there. */
+static unsigned long long loads_seen;
+
+static bool something_new(void)
+{
+        unsigned long long adds = 0;
+
+        if (dl_iterate_phdr(how_many, &adds) != 1 || adds == loads_seen)
+                return false;
+        loads_seen = adds;
+        return true;
+}
+
 void capo_gpu_look(void)
 {
         void *driver;
@@ -94,7 +114,7 @@ void capo_gpu_look(void)
         capo_lock(&lock);
         if (looked_for_good)
                 goto out;
-        driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+        driver = something_new() ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) : NULL;
         if (!driver)
                 goto out; /* not yet */
         looked_for_good = true;
@@ -399,5 +419,6 @@ void capo_gpu_fork(void)
         pthread_mutex_init(&lock, NULL);
         memset(events, 0, sizeof events);
         looked_for_good = false;
+        loads_seen = 0;
         n_slots = 0;
 }

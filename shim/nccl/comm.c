@@ -124,11 +124,15 @@ static void ask(struct capo_tls *t, struct capo_comm *comm, struct capo_nccl *li
         capo_gpu_describe(comm->device);
 }
 
-static void describe(const struct capo_comm *comm, const struct capo_birth *birth)
+/* @shared: of an id that several have. */
+static void describe(const struct capo_comm *comm, const struct capo_birth *birth, bool shared)
 {
         struct capo_seg_comm *entry = capo_comm_change(comm);
 
-        if (entry) {
+        if (entry && shared) {
+                entry->log.flags |= CAPO_COMM_SEVERAL;
+                entry->log.uid = entry->log.t_death = 0;
+        } else if (entry) {
                 entry->log.rank = comm->rank;
                 entry->log.n_ranks = comm->n_ranks ? (int32_t)comm->n_ranks : -1;
                 entry->log.device = comm->device;
@@ -154,12 +158,17 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
                              uint64_t begun)
 {
         struct capo_comm *c, *old;
+        bool shared;
 
         capo_gpu_look();
         capo_lock(&table_lock);
         old = capo_comm_known(handle);
+        if (old && !birth->where) {
+                capo_unlock(&table_lock);
+                return old;
+        }
         if (old)
-                __atomic_store_n(&old->handle, NULL, __ATOMIC_RELAXED); /* NCCL gave the address out again */
+                capo_comm_leave(old); /* NCCL gave the address out again */
         c = capo_comm_new();
         if (!c) {
                 capo_unlock(&table_lock);
@@ -174,16 +183,17 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
                 .device = birth->device,
                 .pending = in_progress,
                 .begun = begun,
-                .id = capo_comm_new_id(),
         };
         if (in_progress)
                 atomic_fetch_add(&capo_comms_pending, 1);
         else
                 ask(t, c, birth->lib);
+        shared = capo_comm_name_id(c);
         capo_comm_enter(c);
         capo_unlock(&table_lock);
-        describe(c, birth);
-        capo_comm_claim(c);
+        describe(c, birth, shared);
+        if (!shared)
+                capo_comm_claim(c);
         if (!in_progress)
                 capo_untuned_look(c->n_ranks, c->lib->version);
         return c;
@@ -235,7 +245,7 @@ void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm)
         comm->pending = false;
         atomic_fetch_sub(&capo_comms_pending, 1);
         ask(t, comm, comm->lib);
-        describe(comm, NULL);
+        describe(comm, NULL, false);
         if (!comm->comm_hash)
                 capo_comm_claim(comm);
         capo_untuned_look(comm->n_ranks, comm->lib->version);
@@ -245,17 +255,19 @@ void capo_comm_died(struct capo_comm *comm, bool aborted)
 {
         struct capo_seg_comm *entry;
 
-        if (!comm->id)
-                return;
         entry = capo_comm_change(comm);
-        entry->log.t_death = capo_clock_ticks();
-        if (aborted)
-                entry->log.flags |= CAPO_COMM_ABORTED;
+        if (entry) {
+                entry->log.t_death = capo_clock_ticks();
+                if (aborted)
+                        entry->log.flags |= CAPO_COMM_ABORTED;
+        }
         capo_comm_changed(entry);
         if (comm->pending)
                 atomic_fetch_sub(&capo_comms_pending, 1);
         comm->pending = false;
-        __atomic_store_n(&comm->handle, NULL, __ATOMIC_RELAXED);
+        capo_lock(&table_lock);
+        capo_comm_leave(comm);
+        capo_unlock(&table_lock);
 }
 
 /* Out of line of capo_call_begin(): not the communicator of the last call. */

@@ -5,7 +5,9 @@
 #include "capo/msg.h"
 #include "shim/record/comms.h"
 
-#define CHAINS 1024u
+#define CHAINS  1024u
+#define REST_NS 1000000000u
+#define OF_ONE  64512u /* ids that one communicator has to itself */
 
 static _Atomic(struct capo_comm *) chains[CHAINS];
 static _Atomic(struct capo_comm *) by_hash[256]; /* those that a plugin told of, by NCCL's hash */
@@ -17,6 +19,11 @@ struct capo_comm *capo_comm_none(void)
         return &none;
 }
 
+/* The dead, oldest first. Under the caller's lock, like everything that changes the table. */
+static struct {
+        struct capo_comm *first, *last;
+} dead;
+
 static unsigned chain_of(const void *handle)
 {
         return (unsigned)(XXH3_64bits(&handle, sizeof handle) % CHAINS);
@@ -27,7 +34,7 @@ struct capo_comm *capo_comm_known(const void *handle)
         struct capo_comm *c = atomic_load_explicit(&chains[chain_of(handle)], memory_order_acquire);
 
         while (c && __atomic_load_n(&c->handle, __ATOMIC_RELAXED) != handle)
-                c = c->next;
+                c = __atomic_load_n(&c->next, __ATOMIC_ACQUIRE);
         return c;
 }
 
@@ -43,8 +50,8 @@ struct capo_comm *capo_comm_by_hash(uint64_t comm_hash)
         }
         for (struct capo_comm *c =
                      atomic_load_explicit(&by_hash[comm_hash % N_ELEMENTS(by_hash)], memory_order_acquire);
-             c; c = c->next_by_hash) {
-                if (c->comm_hash == comm_hash && c->handle)
+             c; c = __atomic_load_n(&c->next_by_hash, __ATOMIC_ACQUIRE)) {
+                if (c->comm_hash == comm_hash && __atomic_load_n(&c->handle, __ATOMIC_RELAXED))
                         return c;
         }
         return NULL;
@@ -54,7 +61,7 @@ bool capo_comm_same(uint16_t id, uint64_t comm_hash)
 {
         for (struct capo_comm *c =
                      atomic_load_explicit(&by_hash[comm_hash % N_ELEMENTS(by_hash)], memory_order_acquire);
-             c; c = c->next_by_hash) {
+             c; c = __atomic_load_n(&c->next_by_hash, __ATOMIC_ACQUIRE)) {
                 if (c->id == id)
                         return c->comm_hash == comm_hash;
         }
@@ -65,8 +72,45 @@ void capo_comm_enter(struct capo_comm *comm)
 {
         _Atomic(struct capo_comm *) *chain = &chains[chain_of(comm->handle)];
 
-        comm->next = atomic_load_explicit(chain, memory_order_relaxed);
+        __atomic_store_n(&comm->next, atomic_load_explicit(chain, memory_order_relaxed), __ATOMIC_RELEASE);
         atomic_store_explicit(chain, comm, memory_order_release);
+}
+
+/* Take @comm out of the chain that begins at @chain; @next: where in an entry the next one stands. */
+static void unchain(_Atomic(struct capo_comm *) *chain, const struct capo_comm *comm, size_t next)
+{
+#define NEXT(c) (struct capo_comm **)((char *)(c) + next)
+        struct capo_comm *c = atomic_load_explicit(chain, memory_order_relaxed), *after = *NEXT(comm);
+
+        if (c == comm) {
+                atomic_store_explicit(chain, after, memory_order_release);
+                return;
+        }
+        while (c && *NEXT(c) != comm)
+                c = *NEXT(c);
+        if (c)
+                __atomic_store_n(NEXT(c), after, __ATOMIC_RELEASE);
+#undef NEXT
+}
+
+void capo_comm_leave(struct capo_comm *comm)
+{
+        const void *handle = comm->handle;
+
+        if (!handle)
+                return;
+        __atomic_store_n(&comm->handle, NULL, __ATOMIC_RELAXED);
+        unchain(&chains[chain_of(handle)], comm, offsetof(struct capo_comm, next));
+        if (comm->comm_hash)
+                unchain(&by_hash[comm->comm_hash % N_ELEMENTS(by_hash)], comm,
+                        offsetof(struct capo_comm, next_by_hash));
+        comm->died = capo_clock_mono();
+        comm->next = NULL;
+        if (dead.last)
+                dead.last->next = comm;
+        else
+                dead.first = comm;
+        dead.last = comm;
 }
 
 void capo_comm_name_hash(struct capo_comm *comm, uint64_t hash)
@@ -74,7 +118,7 @@ void capo_comm_name_hash(struct capo_comm *comm, uint64_t hash)
         _Atomic(struct capo_comm *) *chain = &by_hash[hash % N_ELEMENTS(by_hash)];
 
         comm->comm_hash = hash;
-        comm->next_by_hash = atomic_load_explicit(chain, memory_order_relaxed);
+        __atomic_store_n(&comm->next_by_hash, atomic_load_explicit(chain, memory_order_relaxed), __ATOMIC_RELEASE);
         atomic_store_explicit(chain, comm, memory_order_release);
 }
 
@@ -96,7 +140,7 @@ void capo_comm_changed(struct capo_seg_comm *entry)
         capo_unlock(&capo_seg.lock);
 }
 
-uint16_t capo_comm_new_id(void)
+static uint16_t new_id(void)
 {
         struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_COMMS];
         uint16_t id = 0;
@@ -112,11 +156,51 @@ uint16_t capo_comm_new_id(void)
         return id;
 }
 
+/* Those that share ids, by what is alike. */
+static struct alike {
+        const void *lib;
+        uint32_t n_ranks;
+        int rank, device;
+        uint16_t id;
+} alikes[65535 - OF_ONE];
+static unsigned n_alike;
+
+bool capo_comm_name_id(struct capo_comm *comm)
+{
+        if (capo_seg.header->areas[CAPO_AREA_COMMS].used < OF_ONE) {
+                comm->id = new_id();
+                return false;
+        }
+        capo_warn_once("more than %u communicators: from here on those of one size share a number", OF_ONE);
+        comm->uid = 0;
+        for (unsigned i = 0; i < n_alike; i++) {
+                const struct alike *a = &alikes[i];
+
+                if (a->lib == comm->lib && a->n_ranks == comm->n_ranks && a->rank == comm->rank &&
+                    a->device == comm->device) {
+                        comm->id = a->id;
+                        return true;
+                }
+        }
+        comm->id = new_id();
+        if (comm->id && n_alike < N_ELEMENTS(alikes))
+                alikes[n_alike++] = (struct alike){comm->lib, comm->n_ranks, comm->rank, comm->device, comm->id};
+        return false;
+}
+
 struct capo_comm *capo_comm_new(void)
 {
         static struct capo_comm *block;
         static unsigned used, in_block;
 
+        if (dead.first && capo_clock_mono() - dead.first->died > REST_NS) {
+                struct capo_comm *again = dead.first;
+
+                dead.first = again->next;
+                if (!dead.first)
+                        dead.last = NULL;
+                return again;
+        }
         if (used == in_block) {
                 in_block = 256;
                 used = 0;
@@ -133,4 +217,6 @@ void capo_comms_fork(void)
                 atomic_store_explicit(&chains[i], NULL, memory_order_relaxed);
         for (unsigned i = 0; i < N_ELEMENTS(by_hash); i++)
                 atomic_store_explicit(&by_hash[i], NULL, memory_order_relaxed);
+        dead.first = dead.last = NULL;
+        n_alike = 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of communicators, read without a lock. Entries are never taken out; a destroyed communicator's entry loses
- * its handle, because NCCL uses addresses again. Who fills it: shim/nccl/comm.c.
+ * The table of communicators, read without a lock. A destroyed communicator's entry is taken out, and becomes another
+ * one's after REST_NS at the earliest: a reader that stood on it meanwhile may have strayed into another chain, so what
+ * it did not find is looked for again under the lock before anybody believes it. Who fills it: shim/nccl/comm.c.
  */
 #ifndef CAPO_COMMS_H
 #define CAPO_COMMS_H
@@ -29,8 +30,17 @@ void capo_comm_enter(struct capo_comm *comm);
 /** capo_comm_name_hash() - find @comm by @hash, too; it never changes after. Under a lock of the caller's. */
 void capo_comm_name_hash(struct capo_comm *comm, uint64_t hash);
 
-/** capo_comm_new_id() - a place in the segment. Return: its id; 0, and a line once, when there is no memory. */
-uint16_t capo_comm_new_id(void);
+/** capo_comm_leave() - @comm is no more; capo_comm_new() may return it some time later. Under the lock of capo_comm_enter(). */
+void capo_comm_leave(struct capo_comm *comm);
+
+/**
+ * capo_comm_name_id() - give @comm, whose size, rank and device are known, its id: a place in the segment
+ *
+ * Ids are 16 bits. After the 64,512th communicator of the process all that are alike (size, rank, device, library) share
+ * one, and its uid is 0: what they do is counted, but joined with no other rank's. Return: true when it is one of those and has
+ * been described before. Without memory the id is 0, and a line says so once.
+ */
+bool capo_comm_name_id(struct capo_comm *comm);
 
 /** capo_comm_change(), capo_comm_changed() - change what the log says about @comm: between these two, under the
  * segment's lock. NULL for one without an id. */

@@ -37,7 +37,7 @@ struct capo_what {
         const ncclCollConfig_t *config; /* how it is to be done; NULL: as NCCL likes */
 };
 
-/* A communicator, as the recorder knows it. Never freed: a few hundred bytes each, and late readers stay safe. */
+/* A communicator, as the recorder knows it. Never freed, but used again when it has been dead for a while: comms.h. */
 struct capo_comm {
         void *handle; /* the ncclComm_t; NULL once destroyed (handles are used again by NCCL) */
         struct capo_nccl *lib;
@@ -55,7 +55,8 @@ struct capo_comm {
         struct capo_comm *next_by_hash;
         uint32_t children;      /* splits, shrinks and grows so far: the same number on all ranks */
         uint32_t n_ran;         /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
-        struct capo_comm *next; /* in its hash chain */
+        struct capo_comm *next; /* in its hash chain; of a dead one: in the list of those */
+        uint64_t died;          /* CLOCK_MONOTONIC, ns */
 };
 
 struct capo_site_entry {

@@ -28,6 +28,8 @@ def fault(name, **row):
 
 
 fault("nothing", title="nothing")
+fault("many", inside="many", title="70,000 communicators made and destroyed",
+      note="from the 64,513th on those of one size share a number")
 fault("cancel", inside="cancel", title="a thread cancelled in the first call of all")
 fault("cancel-async", inside="cancel-async 300", title="threads cancelled asynchronously, anywhere")
 fault("jump", inside="jump", drops=True, title="`longjmp` and `siglongjmp` out of calls",
