@@ -5,6 +5,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "core/base/calls.h"
 #include "core/log/cells.h"
 
 #define CELL_FLAGS (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED | CAPO_RECORD_CHOSEN)
@@ -141,7 +142,8 @@ void capo_cells_count(struct capo_cells *c, const struct capo_record *r)
                 hist_add(c, &cell->host, ns);
         if (cell && gpu)
                 hist_add(c, &cell->gpu, r->gpu_ns);
-        if (r->site && r->site <= h->areas[CAPO_AREA_SITES].used) {
+        /* what makes, ends or registers something moves nothing: its place is known, but not one where time went */
+        if (capo_call_kind(r->call) != CAPO_KIND_OTHER && r->site && r->site <= h->areas[CAPO_AREA_SITES].used) {
                 struct capo_seg_site *site = capo_area_at(c->seg, CAPO_AREA_SITES, r->site - 1);
 
                 site->log.count++;

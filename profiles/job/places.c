@@ -31,8 +31,24 @@ static bool is_start_up(const char *frame)
                !strncmp(frame, "libpthread", 10) || !strncmp(frame, "clone", 5) || !strncmp(frame, "start_thread", 12);
 }
 
-static char *site_line(const struct capo_job_site *site, unsigned n, char *text, size_t room)
+/* What lies between the functions a person knows of: dispatchers, wrappers of wrappers, the way from Python into C. */
+static bool is_plumbing(const char *frame)
 {
+        static const char *const begins[] = {
+                "c10::",        "at::",        "std::",      "torch::autograd::",
+                "torch::jit::", "c10d::ops::", "pybind11::", "cfunction_",
+                "_Py",          "Py",          "method_",    "torch/distributed/c10d_logger.py:"};
+
+        for (size_t i = 0; i < N_ELEMENTS(begins); i++) {
+                if (!strncmp(frame, begins[i], strlen(begins[i])))
+                        return true;
+        }
+        return false;
+}
+
+static char *site_line(const struct capo_job_site *site, bool all, char *text, size_t room)
+{
+        unsigned n = all ? 32 : 4;
         size_t at = 0, n_asked = 0;
         const char *asked = capo_asked_text(site->text, strlen(site->text), &n_asked);
         const char *line = asked ? asked + n_asked + (asked[n_asked] == '\n') : site->text;
@@ -41,7 +57,7 @@ static char *site_line(const struct capo_job_site *site, unsigned n, char *text,
         for (unsigned i = 0; i < n && *line && at + 1 < room;) {
                 size_t length = strcspn(line, "\n");
 
-                if (!is_start_up(line)) {
+                if (!is_start_up(line) && (all || !is_plumbing(line))) {
                         int wrote = snprintf(text + at, room - at, "%s%.*s", i ? " <- " : "",
                                              (int)frame_name(line, length), line);
 
@@ -86,6 +102,7 @@ static double site_time(const struct capo_page *r, const struct capo_job_site *s
 static int judge_sites(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
+        uint32_t n;
         double sum = 0;
 
         r->places = calloc(job->n_sites + 1, sizeof *r->places);
@@ -93,24 +110,28 @@ static int judge_sites(struct capo_page *r)
                 return -ENOMEM;
         for (uint32_t i = 0; i < job->n_sites; i++)
                 r->places_by_gpu |= job->sites[i].gpu_count > 0;
-        for (; r->n_places < job->n_sites; r->n_places++) {
-                const struct capo_job_site *site = &job->sites[r->n_places];
+        for (uint32_t i = 0; i < job->n_sites; i++) {
+                const struct capo_job_site *site = &job->sites[i];
                 struct capo_page_place *place = &r->places[r->n_places];
                 char line[2048];
 
+                if (!site->count) /* nothing was moved from there */
+                        continue;
                 *place = (struct capo_page_place){
-                        .line = strdup(site_line(site, r->all ? 32 : 4, line, sizeof line)),
+                        .line = strdup(site_line(site, r->all, line, sizeof line)),
                         .time = site_time(r, site),
                         .share = site->gpu_count || !r->places_by_gpu ? 0 : -1,
                         .calls = site->count,
                 };
                 if (!place->line)
                         return -ENOMEM;
+                r->n_places++;
                 sum += place->time;
         }
+        n = r->n_places;
         qsort(r->places, r->n_places, sizeof *r->places, by_line);
         r->n_places = 0;
-        for (uint32_t i = 0; i < job->n_sites; i++) {
+        for (uint32_t i = 0; i < n; i++) {
                 struct capo_page_place *last = r->n_places ? &r->places[r->n_places - 1] : NULL;
 
                 if (last && !strcmp(last->line, r->places[i].line)) {

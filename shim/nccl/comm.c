@@ -28,6 +28,7 @@
 #include "shim/nccl/told.h"
 #include "shim/nccl/untuned.h"
 #include "shim/record/start.h"
+#include "shim/site/python.h"
 
 _Atomic unsigned capo_comms_pending;
 
@@ -91,7 +92,26 @@ static void name_from_file(const struct capo_comm *comm, char *name, size_t room
         }
 }
 
-void capo_comm_config(struct capo_birth *birth, const ncclConfig_t *config)
+/*
+ * PyTorch's groups have a number ("0"), or a hash, which it tells NCCL, and a name that the program gave ("default_pg",
+ * "mesh_dp"), which it does not. It is an argument of the two functions of torch/distributed that make groups.
+ */
+static void name_of_torch(struct capo_birth *birth)
+{
+        static const char *const makers[] = {"_new_process_group_helper", "split_group"};
+        char name[sizeof birth->name];
+
+        for (size_t i = 0; i < N_ELEMENTS(makers); i++) {
+                if (capo_python_local(makers[i], "group_desc", name, sizeof name) && strcmp(name, "undefined")) {
+                        memcpy(birth->name, name, sizeof name);
+                        return;
+                }
+        }
+        if (!*birth->name)
+                capo_python_local(makers[0], "group_name", birth->name, sizeof birth->name);
+}
+
+static void read_config(struct capo_birth *birth, const ncclConfig_t *config)
 {
         if (!config || config->size < offsetof(ncclConfig_t, cgaClusterSize) || config->magic != CAPO_NCCL_CONFIG_MAGIC)
                 return;
@@ -103,6 +123,12 @@ void capo_comm_config(struct capo_birth *birth, const ncclConfig_t *config)
                                 *p = ' ';
                 }
         }
+}
+
+void capo_comm_config(struct capo_birth *birth, const ncclConfig_t *config)
+{
+        read_config(birth, config);
+        name_of_torch(birth);
 }
 
 /* ---- birth, change, death ---- */

@@ -33,7 +33,8 @@ void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm);
 /** Communicators for which that has not happened: while there are none, nobody needs to look. */
 extern _Atomic unsigned capo_comms_pending;
 
-/** capo_comm_config() - name and blocking mode out of @config, never reading beyond its size; NULL is fine. */
+/** capo_comm_config() - blocking mode and name out of @config, never reading beyond its size, NULL is fine; a name that only the
+ * caller, PyTorch, knows, is taken from there. */
 void capo_comm_config(struct capo_birth *birth, const ncclConfig_t *config);
 
 /** Ids that are the same on all ranks: of an ncclUniqueId; and of the @nth child of a communicator, by colour. */

@@ -310,6 +310,7 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
         leave(t);
         birth.uid = t->unique_hash ? t->unique_hash : capo_uid_child((uintptr_t)comm ^ begin, (uint32_t)getpid(), ndev);
         birth.n_ranks = ndev;
+        capo_comm_config(&birth, NULL);
         for (int i = 0; i < ndev && comm && rc == ncclSuccess; i++) {
                 struct capo_comm *c;
 

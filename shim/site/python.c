@@ -24,8 +24,9 @@
 #include "shim/record/recorder.h"
 #include "shim/site/python.h"
 
-#define FRAMES 64
-#define SHOWN  200 /* bytes of a file's name, its end; of a function's, its begin */
+#define FRAMES   64
+#define PACKAGED 6   /* frames of installed packages that are shown, the innermost; of the program's own, all */
+#define SHOWN    200 /* bytes of a file's name, its end; of a function's, its begin */
 
 /* One minor release. */
 struct layout {
@@ -36,17 +37,22 @@ struct layout {
         uint16_t code;    /* frame: its code object */
         uint16_t at;      /* frame: where it is: an int, or a pointer into the code */
         int16_t owner; /* frame: a byte; above 2 there is no function, the interpreter put the frame there. -1: none */
-        int16_t code_begin;   /* code: its first instruction; -1: `at` is an index, in units of ... */
-        uint16_t unit;        /* ... so many bytes */
-        uint16_t file, name;  /* code: co_filename, co_name */
-        uint16_t ascii, wide; /* str: where its characters begin when all are ASCII, and when not */
+        int16_t code_begin;    /* code: its first instruction; -1: `at` is an index, in units of ... */
+        uint16_t unit;         /* ... so many bytes */
+        uint16_t file, name;   /* code: co_filename, co_name */
+        uint16_t ascii, wide;  /* str: where its characters begin when all are ASCII, and when not */
+        uint16_t locals_names; /* code: a tuple of its variables' names, arguments first ... */
+        uint16_t locals;       /* ... and frame: as many objects */
 };
 
 static const struct layout layouts[] = {
-        /* minor current through back code at owner begin unit file name ascii wide */
-        {9, 24, -1, 24, 32, 104, -1, -1, 1, 104, 112, 48, 72}, {10, 24, -1, 24, 32, 96, -1, -1, 2, 104, 112, 48, 72},
-        {11, 56, 8, 48, 32, 56, 69, 184, 1, 112, 120, 48, 72}, {12, 56, 0, 8, 0, 56, 70, 192, 1, 112, 120, 40, 56},
-        {13, 72, -1, 8, 0, 56, 70, 200, 1, 112, 120, 40, 56},  {14, 72, -1, 8, 0, 56, 74, 208, 1, 112, 120, 40, 56},
+        /* minor current through back code at owner begin unit file name ascii wide locals_names locals */
+        {9, 24, -1, 24, 32, 104, -1, -1, 1, 104, 112, 48, 72, 72, 360},
+        {10, 24, -1, 24, 32, 96, -1, -1, 2, 104, 112, 48, 72, 72, 352},
+        {11, 56, 8, 48, 32, 56, 69, 184, 1, 112, 120, 48, 72, 96, 72},
+        {12, 56, 0, 8, 0, 56, 70, 192, 1, 112, 120, 40, 56, 96, 72},
+        {13, 72, -1, 8, 0, 56, 70, 200, 1, 112, 120, 40, 56, 96, 72},
+        {14, 72, -1, 8, 0, 56, 74, 208, 1, 112, 120, 40, 56, 96, 80},
 };
 
 /* Every object: its type. A str: characters, and a word of bits that says what they are. */
@@ -57,7 +63,7 @@ static struct {
         int (*Py_IsInitialized)(void);
         void *(*PyGILState_GetThisThreadState)(void);
         int (*PyCode_Addr2Line)(void *code, int at);
-        void *PyCode_Type, *PyUnicode_Type; /* objects, known by their addresses */
+        void *PyCode_Type, *PyTuple_Type, *PyUnicode_Type; /* objects, known by their addresses */
         const struct layout *layout;
 } py;
 
@@ -76,6 +82,7 @@ static bool find(void)
         FIND(PyGILState_GetThisThreadState);
         FIND(PyCode_Addr2Line);
         FIND(PyCode_Type);
+        FIND(PyTuple_Type);
         FIND(PyUnicode_Type);
 #undef FIND
         /* A build without the lock has other objects. */
@@ -97,7 +104,10 @@ static bool get_object(const void *from, size_t offset, const void *type, void *
 {
         void *is;
 
-        return get(from, offset, object, sizeof *object) && get(*object, TYPE, &is, sizeof is) && is == type;
+        if (!get(from, offset, object, sizeof *object))
+                return false;
+        *object = (void *)((uintptr_t)*object & ~(uintptr_t)3); /* 3.14 says in a frame's pointers whose they are */
+        return get(*object, TYPE, &is, sizeof is) && is == type;
 }
 
 static unsigned put_utf8(uint32_t c, char *text)
@@ -175,17 +185,38 @@ static bool get_at(const void *frame, const void *code, int *at)
         return true;
 }
 
-static unsigned one_frame(const void *frame, char *text, unsigned room)
+/* A file of an installed package, or of Python itself, is named from there on: torch/nn/modules/module.py. NULL: neither. */
+static const char *installed(const char *file)
+{
+        static const char *const roots[] = {"/site-packages/", "/dist-packages/", "/lib/python3."};
+
+        for (size_t i = 0; i < N_ELEMENTS(roots); i++) {
+                const char *at = strstr(file, roots[i]);
+
+                if (at)
+                        at = strchr(at + strlen(roots[i]) - 1, '/');
+                if (at)
+                        return at + 1;
+        }
+        return *file == '<' ? file : NULL; /* <frozen runpy> */
+}
+
+/* 0: not a frame that can be told, and no more can; *@packaged counts down for frames of packages, which come at most so often. */
+static int one_frame(const void *frame, char *text, unsigned room, int *packaged)
 {
         char file[4 * SHOWN + 1], name[4 * SHOWN + 1];
+        const char *package;
         void *code;
         int at, m;
 
         if (!get_object(frame, py.layout->code, py.PyCode_Type, &code) || !get_at(frame, code, &at) ||
             !get_text(code, py.layout->file, true, file) || !get_text(code, py.layout->name, false, name))
+                return -1;
+        package = installed(file);
+        if (package && (*packaged)-- <= 0)
                 return 0;
-        m = snprintf(text, room, "%s:%d %s\n", file, py.PyCode_Addr2Line(code, at), name);
-        return m > 0 && (unsigned)m < room ? (unsigned)m : 0;
+        m = snprintf(text, room, "%s:%d %s\n", package ? package : file, py.PyCode_Addr2Line(code, at), name);
+        return m > 0 && (unsigned)m < room ? m : -1;
 }
 
 _Atomic bool capo_python_seen;
@@ -217,35 +248,76 @@ uintptr_t capo_python_place(void)
         return (uintptr_t)place;
 }
 
-unsigned capo_python_frames(char *text, unsigned room)
+/* The frame this thread is in; NULL: none, or no Python that we know. */
+static void *innermost(void)
 {
         static int found; /* 0 not looked, 1 yes, -1 no */
-        const struct layout *l;
         void *frame;
-        unsigned n = 0;
 
         if (!found)
                 found = find() ? 1 : -1;
-        if (found < 0 || !py.Py_IsInitialized())
-                return 0;
-        l = py.layout;
-        if (!get(py.PyGILState_GetThisThreadState(), l->current, &frame, sizeof frame) ||
-            (l->through >= 0 && !get(frame, (size_t)l->through, &frame, sizeof frame)))
-                return 0;
-        for (int i = 0; frame && i < FRAMES; i++) {
-                uint8_t owner = 0;
-                unsigned m;
+        if (found < 0 || !py.Py_IsInitialized() ||
+            !get(py.PyGILState_GetThisThreadState(), py.layout->current, &frame, sizeof frame) ||
+            (py.layout->through >= 0 && !get(frame, (size_t)py.layout->through, &frame, sizeof frame)))
+                return NULL;
+        return frame;
+}
 
-                if (l->owner >= 0 && !get(frame, (size_t)l->owner, &owner, sizeof owner))
+/* Of no function: the interpreter put it there. */
+static bool is_entry(const void *frame)
+{
+        uint8_t owner = 0;
+
+        return py.layout->owner >= 0 && get(frame, (size_t)py.layout->owner, &owner, sizeof owner) && owner > 2;
+}
+
+unsigned capo_python_frames(char *text, unsigned room)
+{
+        void *frame = innermost();
+        int packaged = PACKAGED;
+        unsigned n = 0;
+
+        for (int i = 0; frame && i < FRAMES; i++) {
+                int m = is_entry(frame) ? 0 : one_frame(frame, text + n, room - n, &packaged);
+
+                if (m < 0)
                         break;
-                m = owner > 2 ? 0 : one_frame(frame, text + n, room - n);
-                if (!m && owner <= 2)
-                        break;
-                n += m;
-                if (!get(frame, l->back, &frame, sizeof frame))
+                n += (unsigned)m;
+                if (!get(frame, py.layout->back, &frame, sizeof frame))
                         break;
         }
         if (n)
                 atomic_store_explicit(&capo_python_seen, true, memory_order_relaxed);
         return n;
+}
+
+/* A tuple: how many, and they. */
+enum { ITEMS = 24 };
+
+bool capo_python_local(const char *function, const char *variable, char *value, size_t room)
+{
+        char text[4 * SHOWN + 1];
+        void *frame = innermost(), *code, *names;
+        int64_t n;
+
+        for (int i = 0; frame && i < FRAMES; i++) {
+                if (!is_entry(frame) && get_object(frame, py.layout->code, py.PyCode_Type, &code) &&
+                    get_text(code, py.layout->name, false, text) && !strcmp(text, function)) {
+                        if (!get_object(code, py.layout->locals_names, py.PyTuple_Type, &names) ||
+                            !get(names, LENGTH, &n, sizeof n))
+                                return false;
+                        for (size_t k = 0; k < (size_t)n && k < 256; k++) {
+                                if (!get_text(names, ITEMS + k * sizeof names, false, text) || strcmp(text, variable))
+                                        continue;
+                                if (!get_text(frame, py.layout->locals + k * sizeof names, false, text) || !*text)
+                                        return false;
+                                snprintf(value, room, "%s", text);
+                                return true;
+                        }
+                        return false;
+                }
+                if (!get(frame, py.layout->back, &frame, sizeof frame))
+                        break;
+        }
+        return false;
 }

@@ -19,6 +19,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "core/base/demangle.h"
 #include "shim/find/object.h"
 #include "shim/site/python.h"
 #include "shim/record/recorder.h"
@@ -117,7 +118,7 @@ unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned r
         for (uint32_t i = 0; i < site->n_pc; i++) {
                 uint64_t pc = site->pc[i] - 1, into; /* a return address may lie behind its function */
                 struct capo_object object;
-                char line[700], name[300];
+                char line[700], symbol[4096], name[300];
                 const char *file;
                 int m;
 
@@ -125,8 +126,9 @@ unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned r
                         m = snprintf(line, sizeof line, "0x%llx\n", (unsigned long long)site->pc[i]);
                 } else {
                         file = capo_base_name(object.path);
-                        if (capo_object_symbol(object.path, pc - object.base, name, sizeof name, &into) == 0)
-                                m = snprintf(line, sizeof line, "%s+0x%llx %s+0x%llx\n", name,
+                        if (capo_object_symbol(object.path, pc - object.base, symbol, sizeof symbol, &into) == 0)
+                                m = snprintf(line, sizeof line, "%.299s+0x%llx %s+0x%llx\n",
+                                             capo_demangle(symbol, name, sizeof name) ? name : symbol,
                                              (unsigned long long)into + 1, *file ? file : "(program)",
                                              (unsigned long long)(site->pc[i] - object.base));
                         else

@@ -37,6 +37,14 @@ PROGRAMS = {
 }
 
 
+# What the program calls its groups: capo must, too.
+NAMES = {
+    "tensor_parallel": ["default_pg", "mesh_dp", "mesh_tp"],
+    "groups": ["default_pg", "half_0", "half_1", "mesh_dp", "mesh_tp", "split"],
+    "nonblocking": ["default_pg", "second"],
+}
+
+
 class Release:
     """One unpacked release, and the libraries it runs on."""
 
@@ -66,6 +74,10 @@ class Release:
             "PYTHONWARNINGS": "ignore",
             "TORCH_CPP_LOG_LEVEL": "ERROR",
         }
+
+
+    def names_of(self, program):
+        return NAMES.get(program, ["default_pg"])
 
 
 def main():

@@ -123,6 +123,8 @@ def judge(release, program, ranks, torchrun, build, folder):
     seen = collections.Counter({key: n for key, n in seen.items() if key[0] in {call for call, _ in truth}})
     result.problems += differences("capo recorded", truth, seen)
     result.calls, result.kinds, result.sites = sum(seen.values()), len(seen), len(sites)
+    result.problems += [f"no group is called {name}" for name in release.names_of(program) if name not in result.names]
+    result.problems += unreadable(sites, program)
     if not truth:
         result.problems.append("NCCL was asked nothing")
     if logs != ranks:
@@ -130,6 +132,16 @@ def judge(release, program, ranks, torchrun, build, folder):
     if dropped:
         result.problems.append(f"{dropped} records dropped")
     return result
+
+
+def unreadable(sites, program):
+    """Call sites that a person cannot use: mangled names, and none that names a line of the program."""
+    mangled = [word for site in sites for word in re.findall(r"\b_[ZR][A-Z]\w+", site)]
+    bad = [f"a call site has {mangled[0][:60]}"] if mangled else []
+    moving = [site for site in sites if re.match(r"\d+ [1-9]", site)]
+    if not any(f"{program}.py:" in site for site in moving):
+        bad.append(f"no call site names a line of {program}.py")
+    return bad
 
 
 def expects_failure(program):

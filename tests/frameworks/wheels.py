@@ -40,20 +40,22 @@ class Wheels:
     def get(self, name, *requirements):
         """The folder with @requirements unpacked in it, without theirs; fetched if it is not there."""
         to = os.path.join(self.folder, name)
-        if os.path.isdir(to):
-            return to
+        packages = os.path.join(to, "site-packages")  # so that the paths look as they do where it is installed
+        if os.path.isdir(packages):
+            return packages
+        shutil.rmtree(to, ignore_errors=True)
         part = to + ".part"
         shutil.rmtree(part, ignore_errors=True)
         os.makedirs(self.folder, exist_ok=True)
         say("fetching " + " ".join(requirements))
-        done = self._run("install", "--no-deps", "--no-compile", "--no-cache-dir", "--target", part, *requirements)
+        done = self._run("install", "--no-deps", "--no-compile", "--no-cache-dir", "--target", os.path.join(part, "site-packages"), *requirements)
         if done.returncode:
             shutil.rmtree(part, ignore_errors=True)
             raise Missing(f"{' '.join(requirements)} could not be had: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
         os.rename(part, to)
         size = sum(os.lstat(os.path.join(d, f)).st_size for d, _, files in os.walk(to) for f in files)
         say(f"{name}: {size / 1e6:.0f} MB unpacked")
-        return to
+        return packages
 
     def common(self):
         return self.get("common", *COMMON)

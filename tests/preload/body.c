@@ -85,6 +85,8 @@ static void errors(int arg)
         MUST(ncclCommInitRank(&comm, 2, (ncclUniqueId){{0}}, 2) == ncclInvalidArgument);
 }
 
+/* Named as a C++ compiler would. */
+static void groups(int arg) __asm__("_ZN3app5calls6groupsEiRKNS_4argsE");
 static void groups(int arg)
 {
         ncclComm_t comm = comm_new(4, 0), other = comm_new(2, 0), born[3] = {0};

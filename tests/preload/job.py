@@ -34,4 +34,18 @@ for _ in schritt_für_schritt(free):
 thread = threading.Thread(target=lambda: count(free, 400))
 thread.start()
 thread.join()
+
+
+# As torch.distributed makes its groups: the name that the program gave is an argument of this function only.
+def _new_process_group_helper(ranks, group_name, unknown=None, group_desc=None):
+    def inner():
+        return ranks
+
+    made = (ctypes.c_void_p * ranks)()
+    assert free.ncclCommInitAll(made, inner(), None) == 0
+
+
+_new_process_group_helper(1, "7", group_desc="mesh_größe")
+_new_process_group_helper(1, "8", group_desc="undefined")
+_new_process_group_helper(1, "9")
 print("done")

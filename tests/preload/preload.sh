@@ -137,6 +137,9 @@ groups)
         want 1 '^call Group comm=1 bytes=816 seq=1 group=1 .* clock=host flags=2'
         want 3 '^comm [345] ./3 '
         [ "$(sed -n 's/^comm [345] .*\(uid=[0-9a-f]*\).*/\1/p' "$tmp/log" | sort -u | wc -l)" -eq 1 ] || fail "uids differ"
+        want 1 '^site [0-9]+ 3000 .*app::calls::groups\+0x[0-9a-f]+ .*;body'
+        want 0 '^site .*_ZN'
+        want 0 '^site [0-9]+ [1-9].*comm_new' # nothing is moved from there
         want 1 '^end calls=3019 dropped=0'
         ;;
 comms)
@@ -375,6 +378,9 @@ python)
                 want 1 '^site [0-9]+ 1 .*job.py:12 count;[^;]*job.py:17 backward;[^;]*job.py:31 <module>;'
                 want 1 '^site [0-9]+ 1 .*job.py:12 count;[^;]*job.py:21 schritt_für_schritt;[^;]*job.py:32 <module>;'
                 want 1 '^site [0-9]+ 1 .*job.py:12 count;[^;]*job.py:34 <lambda>;.*threading.py:[0-9]+ run;'
+                want 1 '^comm [0-9]+ 0/1 .* name=mesh_größe$'
+                want 1 '^comm [0-9]+ 0/1 .* name=8$'
+                want 1 '^comm [0-9]+ 0/1 .* name=9$'
                 [ $bad -eq 0 ] || { "$python" -V; break; }
         done
         ;;

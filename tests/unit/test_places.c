@@ -106,3 +106,15 @@ Test(places, rules_without_their_text_are_numbers)
         cr_assert_eq(capo_judge_places(&page), 0);
         cr_assert(page.n_rules == 1 && !*page.rules[0].text);
 }
+
+/* A place that only registered or made something is none; what hands a call on is no frame but when all are wanted. */
+Test(places, what_moves_nothing_and_what_hands_on)
+{
+        site("comm_new+1 x\nmain+1 x", 0, 0, 0, 0);
+        site("c10d::ProcessGroupNCCL::allreduce+1 t.so\nc10d::ops::(anonymous)::allreduce_CUDA+1 t.so\nc10::Dispatcher::call+1 "
+             "t.so\ntorch/distributed/c10d_logger.py:83 wrapper\ntrain.py:6 <module>",
+             1, 10, 0, 0);
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_assert_eq(page.n_places, 1);
+        cr_assert_str_eq(page.places[0].line, "c10d::ProcessGroupNCCL::allreduce <- train.py:6 <module>");
+}

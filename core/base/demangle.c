@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See the header. What is not wanted is skipped by its tokens, not understood: enough to find where it ends. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/base/demangle.h"
+
+#define DEPTH 200 /* of what is inside each other; a name that goes deeper is cut there */
+
+struct parse {
+        const char *p;
+        char *text;
+        size_t n, room;
+        size_t last; /* where the last part of the name begins in text, for constructors */
+        unsigned depth;
+};
+
+static bool is_digit(char c)
+{
+        return c >= '0' && c <= '9';
+}
+
+static void put(struct parse *s, const char *text, size_t n)
+{
+        for (size_t i = 0; i < n && s->n + 1 < s->room; i++)
+                s->text[s->n++] = text[i] == ' ' || text[i] == '+' || (unsigned char)text[i] < 32 ? '_' : text[i];
+}
+
+/* The next part of a qualified name. */
+static void part(struct parse *s, const char *text, size_t n)
+{
+        if (s->n)
+                put(s, "::", 2);
+        s->last = s->n;
+        put(s, text, n);
+}
+
+static void digits(struct parse *s)
+{
+        while (is_digit(*s->p))
+                s->p++;
+}
+
+static void through(struct parse *s, char c)
+{
+        while (*s->p && *s->p != c)
+                s->p++;
+        s->p += *s->p == c;
+}
+
+/* A length and as many characters; NULL when there are fewer. */
+static const char *source_name(struct parse *s, size_t *n)
+{
+        size_t length = 0, left = strlen(s->p);
+        const char *name;
+
+        for (; is_digit(*s->p) && length < 100000; s->p++, left--)
+                length = 10 * length + (size_t)(*s->p - '0');
+        name = s->p;
+        *n = length < left ? length : left;
+        s->p += *n;
+        return *n == length ? name : NULL;
+}
+
+static void skip(struct parse *s);
+
+static void skip_through_e(struct parse *s)
+{
+        while (*s->p && *s->p != 'E')
+                skip(s);
+        s->p += *s->p == 'E';
+}
+
+static void skip_literal(struct parse *s)
+{
+        size_t n;
+
+        if (s->p[0] == '_' && s->p[1] == 'Z') { /* the address of a function */
+                s->p += 2;
+                skip_through_e(s);
+                return;
+        }
+        if (is_digit(*s->p))
+                source_name(s, &n);
+        else
+                skip(s);
+        through(s, 'E'); /* the value */
+}
+
+/* One token of a type, an argument or an expression, with what is inside it. */
+static void skip(struct parse *s)
+{
+        char c = *s->p;
+        size_t n;
+
+        if (!c || ++s->depth > DEPTH) {
+                s->p += strlen(s->p);
+                return;
+        }
+        s->p++;
+        switch (c) {
+        case '0' ... '9':
+                s->p--;
+                source_name(s, &n);
+                break;
+        case 'S':
+                if (*s->p == '_' || is_digit(*s->p) || (*s->p >= 'A' && *s->p <= 'Z'))
+                        through(s, '_');
+                else
+                        s->p += *s->p != 0;
+                break;
+        case 'T':
+                if (*s->p == '_' || is_digit(*s->p))
+                        through(s, '_');
+                break;
+        case 'N':
+        case 'I':
+        case 'J':
+        case 'X':
+        case 'F': skip_through_e(s); break;
+        case 'L': skip_literal(s); break;
+        case 'Z':
+                skip_through_e(s);
+                if (*s->p == 's')
+                        s->p++;
+                break;
+        case 'U':
+                if (*s->p == 'l') {
+                        s->p++;
+                        skip_through_e(s);
+                        through(s, '_');
+                } else if (*s->p == 't') {
+                        through(s, '_');
+                }
+                break;
+        case 'A': digits(s); break;
+        case 'C':
+                if (*s->p == 'I')
+                        s->p++;
+                s->p += is_digit(*s->p);
+                break;
+        case 'D':
+                if (*s->p == 't' || *s->p == 'T')
+                        skip_through_e(s);
+                else if (*s->p == 'v')
+                        through(s, '_');
+                else
+                        s->p += *s->p != 0;
+                break;
+        case 'f':
+                if (*s->p == 'p' || (*s->p == 'L' && is_digit(s->p[1])))
+                        through(s, '_');
+                break;
+        case '_': digits(s); break;
+        }
+        s->depth--;
+}
+
+/* Rust writes its characters so. */
+static void put_source(struct parse *s, const char *name, size_t n)
+{
+        static const struct {
+                const char *code, *is;
+        } codes[] = {{"$LT$", "<"}, {"$GT$", ">"}, {"$u20$", "_"}, {"$RF$", "&"},  {"..", "::"},  {"$C$", ","},
+                     {"$BP$", "*"}, {"$LP$", "("}, {"$RP$", ")"},  {"$u7b$", "{"}, {"$u7d$", "}"}};
+        size_t i = 0;
+
+        if (n > 11 && !memcmp(name, "_GLOBAL__N_", 11)) {
+                part(s, "(anonymous)", 11);
+                return;
+        }
+        part(s, "", 0);
+        if (n > 1 && !memcmp(name, "_$", 2))
+                i = 1;
+        while (i < n) {
+                size_t was = i;
+
+                for (size_t k = 0; k < sizeof codes / sizeof codes[0] && i == was; k++) {
+                        size_t m = strlen(codes[k].code);
+
+                        if (n - i >= m && !memcmp(name + i, codes[k].code, m)) {
+                                put(s, codes[k].is, strlen(codes[k].is));
+                                i += m;
+                        }
+                }
+                if (i == was)
+                        put(s, name + i++, 1);
+        }
+}
+
+static bool is_rust_hash(const char *name, size_t n)
+{
+        return n == 17 && name[0] == 'h' && strspn(name + 1, "0123456789abcdef") >= 16;
+}
+
+/* One part of a nested name; false: no more of it can be told. */
+static bool component(struct parse *s)
+{
+        static const char *const std[][2] = {{"t", "std"},          {"a", "std::allocator"}, {"s", "std::string"},
+                                             {"i", "std::istream"}, {"o", "std::ostream"},   {"d", "std::iostream"}};
+        const char *name;
+        size_t n;
+
+        switch (*s->p) {
+        case '0' ... '9':
+                name = source_name(s, &n);
+                if (name && !is_rust_hash(name, n))
+                        put_source(s, name, n);
+                return name;
+        case 'L': s->p++; return true; /* of this file only */
+        case 'B': s->p++; return source_name(s, &n);
+        case 'I':
+                s->p++;
+                skip_through_e(s);
+                return true;
+        case 'S':
+                for (size_t i = 0; i < sizeof std / sizeof std[0]; i++) {
+                        if (s->p[1] == *std[i][0])
+                                part(s, std[i][1], strlen(std[i][1]));
+                }
+                skip(s);
+                return true;
+        case 'C':
+        case 'D':
+                if (s->p[1] && (is_digit(s->p[1]) || s->p[1] == 'I')) {
+                        char again[256];
+                        size_t m = s->n - s->last < sizeof again - 1 ? s->n - s->last : sizeof again - 1;
+
+                        again[0] = '~';
+                        memcpy(again + 1, s->text + s->last, m);
+                        part(s, *s->p == 'C' ? again + 1 : again, *s->p == 'C' ? m : m + 1);
+                }
+                skip(s);
+                return true;
+        case 'U':
+                part(s, s->p[1] == 'l' ? "{lambda}" : "{unnamed}", s->p[1] == 'l' ? 8 : 9);
+                skip(s);
+                return true;
+        case 'T': skip(s); return true;
+        case 'a' ... 'z':
+                if (s->p[1] < 'a' || s->p[1] > 'z')
+                        if (s->p[1] < 'A' || s->p[1] > 'Z')
+                                return false;
+                part(s, "operator", 8);
+                if (s->p[0] == 'c' && s->p[1] == 'v') { /* to a type */
+                        s->p += 2;
+                        skip(s);
+                } else {
+                        s->p += 2;
+                }
+                return true;
+        }
+        return false;
+}
+
+static void encoding(struct parse *s)
+{
+        if (++s->depth > DEPTH) { /* no way back up: nothing more is told */
+                s->p += strlen(s->p);
+                return;
+        }
+        if (*s->p == 'Z') { /* something inside a function */
+                s->p++;
+                encoding(s);
+                while (*s->p && *s->p != 'E') /* the function's parameters */
+                        skip(s);
+                if (*s->p == 'E' && s->p[1] != 's') {
+                        s->p++;
+                        if (*s->p == 'd')
+                                through(s, '_');
+                        encoding(s);
+                }
+        } else if (*s->p == 'N') {
+                s->p++;
+                while (*s->p && strchr("rVKRO", *s->p))
+                        s->p++;
+                while (*s->p && *s->p != 'E' && component(s))
+                        ;
+                s->p += *s->p == 'E';
+        } else {
+                while (*s->p == 'S' || *s->p == 'L')
+                        if (!component(s))
+                                return;
+                if (component(s) && *s->p == 'I')
+                        component(s);
+        }
+        s->depth--;
+}
+
+/* The newer Rust: N, a letter, a path, a name; C and a crate's name. Of anything else nothing is told. */
+static bool rust_path(struct parse *s)
+{
+        const char *name;
+        size_t n;
+        bool nested = *s->p == 'N';
+
+        if (!*s->p || ++s->depth > DEPTH)
+                return false;
+        s->p++;
+        if (nested && (!*s->p || !*++s->p || !rust_path(s)))
+                return false;
+        if (!nested && s->p[-1] != 'C')
+                return false;
+        if (*s->p == 's')
+                through(s, '_');
+        if (*s->p == 'u') /* in Punycode: shown as it is */
+                s->p++;
+        for (n = 0; is_digit(s->p[n]); n++)
+                ;
+        if (n == 0)
+                return false;
+        if (s->p[n] == '_' && !(n == 1 && *s->p == '0')) { /* between a length and a name that begins like one */
+                size_t length = 0;
+
+                for (size_t i = 0; i < n && length < 100000; i++)
+                        length = 10 * length + (size_t)(s->p[i] - '0');
+                if (strlen(s->p + n + 1) < length)
+                        return false;
+                name = s->p + n + 1;
+                n = length;
+                s->p = name + n;
+        } else {
+                name = source_name(s, &n);
+                if (!name)
+                        return false;
+        }
+        if (n)
+                part(s, name, n);
+        else
+                part(s, "{closure}", 9);
+        return true;
+}
+
+size_t capo_demangle(const char *mangled, char *text, size_t room)
+{
+        struct parse s = {.text = text, .room = room};
+
+        if (!room)
+                return 0;
+        *text = 0;
+        if (!strncmp(mangled, "_Z", 2)) {
+                s.p = mangled + 2;
+                encoding(&s);
+        } else if (!strncmp(mangled, "_R", 2)) {
+                s.p = mangled + 2;
+                rust_path(&s);
+        }
+        text[s.n] = 0;
+        return s.n;
+}
