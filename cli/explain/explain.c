@@ -39,7 +39,7 @@ static int understand(struct explain *e, char **words)
                                  "explain: \"%s\" is not a call NCCL asks a tuner about: allreduce, broadcast, reduce, "
                                  "allgather, reducescatter",
                                  words[0]);
-        if (capo_size_parse(words[1], &e->bytes))
+        if (capo_size_range(words[1], &e->bytes, &e->bytes_max) || (e->bytes != e->bytes_max && !e->log))
                 return capo_fail(-EINVAL, "explain: \"%s\" is not a size, such as 64K or 25M", words[1]);
         snprintf(e->size, sizeof e->size, "%s", words[1]);
         e->layout = e->plan.layout && *e->plan.layout ? e->plan.layout : NULL;
@@ -124,7 +124,8 @@ const struct cli_command explain_command = {
                 "  third form   what a recorded job ran at that size, and by which rule\n"
                 "\n"
                 "CALL is allreduce, broadcast, reduce, allgather or reducescatter (in the third form any recorded call); "
-                "SIZE is as in nccl-tests: 64K, 25M; for all-gather and reduce-scatter the total over ranks.",
+                "SIZE is as in nccl-tests: 64K, 25M; for all-gather and reduce-scatter the total over ranks. In the third form also "
+                "as the report shows it: \"37.5 KiB\", and \"1-1.9 MiB\" for all sizes in between.",
         .options = options,
         .after = "  capo explain allreduce 1M --platform dgx1v --gpus '0:1,2,3;1:0-4' --profile mycluster.json\n"
                  "  capo explain allreduce 25M --log capo-logs/48213 --comm dp",

@@ -8,9 +8,9 @@
 
 struct explain {
         enum capo_call_id call;
-        int coll; /* enum capo_coll; -1 for calls no tuner is asked about */
-        uint64_t bytes;
-        char size[32]; /* as it was written */
+        int coll;                  /* enum capo_coll; -1 for calls no tuner is asked about */
+        uint64_t bytes, bytes_max; /* equal but in a recorded job */
+        char size[64];             /* as it was written */
         const char *profile_name, *layout, *log, *comm;
         bool json;
         struct capo_shape shape; /* as given, or as NCCL told */

@@ -46,7 +46,7 @@ static const char *comm_of(const struct capo_job *job, const struct capo_job_row
 
 static bool wanted(const struct explain *e, const struct capo_job *job, const struct capo_job_row *row)
 {
-        if (row->call != e->call || row->bytes != e->bytes)
+        if (row->call != e->call || row->bytes < e->bytes || row->bytes > e->bytes_max)
                 return false;
         return !e->comm || (row->comm != CAPO_NO_COMM && !fnmatch(e->comm, job->comms[row->comm].name, 0));
 }
@@ -71,36 +71,36 @@ static long sizes_of(const struct explain *e, const struct capo_job *job, uint64
         return (long)kept;
 }
 
-/* A page shows 8,320 bytes as 8.1 KiB: where no call has exactly the size, the one that is shown like it is meant. Says
- * what there is where none or several are. Return: is e->bytes the size of some call now? */
+/* A page shows 8,320 bytes as 8.1 KiB, and neighbours as 1-1.9 MiB: where no call has exactly the size, those that are shown
+ * like it are meant. Says what there is where none is. Return: are there calls from e->bytes to e->bytes_max now? */
 static bool settle_size(struct explain *e, const struct capo_job *job)
 {
         _cleanup_free_ uint64_t *sizes = NULL;
-        long n = sizes_of(e, job, &sizes), alike = 0, first = 0, above = 0;
-        char asked[32], shown[32];
+        long n = sizes_of(e, job, &sizes), first = -1, last = -1, above = 0;
+        char from[32], to[32], shown[32];
 
         if (n <= 0) {
                 capo_error("%s holds no %s", e->log, capo_call_name(e->call));
                 return false;
         }
-        capo_size_print(e->bytes, asked, sizeof asked);
+        capo_size_print(e->bytes, from, sizeof from);
+        capo_size_print(e->bytes_max, to, sizeof to);
         for (long i = 0; i < n; i++) {
-                if (sizes[i] == e->bytes)
+                if (sizes[i] == e->bytes && e->bytes == e->bytes_max)
                         return true;
                 above += sizes[i] < e->bytes;
-                if (strcmp(capo_size_print(sizes[i], shown, sizeof shown), asked) != 0)
-                        continue;
-                first = alike++ ? first : i;
+                capo_size_print(sizes[i], shown, sizeof shown);
+                if ((sizes[i] >= e->bytes && sizes[i] <= e->bytes_max) || !strcmp(shown, from) || !strcmp(shown, to)) {
+                        first = first < 0 ? i : first;
+                        last = i;
+                }
         }
-        if (alike == 1) {
+        if (first >= 0) {
                 e->bytes = sizes[first];
+                e->bytes_max = sizes[last];
                 return true;
         }
-        if (alike)
-                capo_error("%s: %ld sizes of %s are shown as %s, from %llu to %llu bytes: name one in bytes", e->log,
-                           alike, capo_call_name(e->call), asked, (unsigned long long)sizes[first],
-                           (unsigned long long)sizes[first + alike - 1]);
-        else if (above == 0 || above == n)
+        if (above == 0 || above == n)
                 capo_error("%s holds no %s of %s; the nearest size is %llu bytes", e->log, capo_call_name(e->call),
                            e->size, (unsigned long long)sizes[above ? n - 1 : 0]);
         else
@@ -116,18 +116,19 @@ static json_t *row_json(const struct capo_job *job, const struct capo_job_row *r
         struct capo_sampled s = capo_job_row_sampled(row);
         char text[512];
 
-        return json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm", comm_of(job, row), "algo",
-                         capo_algo_name(row->algo_proto >> 4), "proto", capo_proto_name(row->algo_proto & 15),
-                         "channels", row->channels, "count", (json_int_t)row->count, "clock", capo_clock_name(clock),
-                         "p50_us", capo_sampled_quantile(&s, 0.5) / 1e3, "p95_us",
-                         capo_sampled_quantile(&s, 0.95) / 1e3, "rule", rule_text(rules, row->rule, text, sizeof text));
+        return json_pack("{s:s, s:I, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm", comm_of(job, row), "bytes",
+                         (json_int_t)row->bytes, "algo", capo_algo_name(row->algo_proto >> 4), "proto",
+                         capo_proto_name(row->algo_proto & 15), "channels", row->channels, "count",
+                         (json_int_t)row->count, "clock", capo_clock_name(clock), "p50_us",
+                         capo_sampled_quantile(&s, 0.5) / 1e3, "p95_us", capo_sampled_quantile(&s, 0.95) / 1e3, "rule",
+                         rule_text(rules, row->rule, text, sizeof text));
 }
 
 /* What the program asked for with these calls, where it did. */
 static void print_asked(const struct explain *e, const struct capo_job *job)
 {
         struct capo_asked *asked = NULL;
-        long n = capo_job_asked(job, e->call, e->bytes, e->comm, &asked);
+        long n = capo_job_asked(job, e->call, e->bytes, e->bytes_max, e->comm, &asked);
         _cleanup_(capo_table_freep) struct capo_table *t = n > 0 ? capo_table_new("rl~") : NULL;
 
         if (t)
@@ -143,7 +144,7 @@ static void print_asked(const struct explain *e, const struct capo_job *job)
 static json_t *asked_json(const struct explain *e, const struct capo_job *job)
 {
         struct capo_asked *asked = NULL;
-        long n = capo_job_asked(job, e->call, e->bytes, e->comm, &asked);
+        long n = capo_job_asked(job, e->call, e->bytes, e->bytes_max, e->comm, &asked);
         json_t *list = json_array();
 
         for (long i = 0; i < n; i++)
@@ -155,14 +156,14 @@ static json_t *asked_json(const struct explain *e, const struct capo_job *job)
 
 static void print_text(const struct explain *e, const struct capo_job *job, const char *rules)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lllr/cr/drr/bl/al~");
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrllr/cr/drr/bl/al~");
         char text[512];
         bool unknown = false;
 
         cli_screen_begin(stdout);
         printf("capo explain  %s %s in %s (recorded)\n\n", capo_call_name(e->call), e->size, e->log);
         if (t)
-                capo_table_row(t, "comm\talgo\tproto\tch\tcount\tp50 us\tp95 us\tclock\tdecided by");
+                capo_table_row(t, "comm\tbytes\talgo\tproto\tch\tcount\tp50 us\tp95 us\tclock\tdecided by");
         for (uint32_t i = 0; t && i < job->n_rows; i++) {
                 const struct capo_job_row *row = &job->rows[i];
                 enum capo_clock clock = capo_job_row_clock(row);
@@ -171,10 +172,11 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
                 if (!wanted(e, job, row))
                         continue;
                 unknown |= !row->algo_proto;
-                capo_table_row(t, "%s\t%s\t%s\t%u\t%llu\t%.1f\t%.1f\t%s\t%s", comm_of(job, row),
-                               capo_algo_name(row->algo_proto >> 4), capo_proto_name(row->algo_proto & 15),
-                               row->channels, (unsigned long long)row->count, capo_sampled_quantile(&s, 0.5) / 1e3,
-                               capo_sampled_quantile(&s, 0.95) / 1e3, capo_clock_name(clock),
+                capo_table_row(t, "%s\t%llu\t%s\t%s\t%u\t%llu\t%.1f\t%.1f\t%s\t%s", comm_of(job, row),
+                               (unsigned long long)row->bytes, capo_algo_name(row->algo_proto >> 4),
+                               capo_proto_name(row->algo_proto & 15), row->channels, (unsigned long long)row->count,
+                               capo_sampled_quantile(&s, 0.5) / 1e3, capo_sampled_quantile(&s, 0.95) / 1e3,
+                               capo_clock_name(clock),
                                row->rule ? rule_text(rules, row->rule, text, sizeof text) : "NCCL itself");
         }
         capo_table_print(t, stdout, 1, "", "");
@@ -230,8 +232,9 @@ int explain_recorded(struct explain *e)
                         if (wanted(e, job, &job->rows[i]))
                                 json_array_append_new(rows, row_json(job, &job->rows[i], rules));
                 }
-                page = json_pack("{s:i, s:s, s:I, s:o, s:o}", "capo_explain", 1, "call", capo_call_name(e->call),
-                                 "bytes", (json_int_t)e->bytes, "ran", rows, "asked", asked_json(e, job));
+                page = json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "capo_explain", 1, "call", capo_call_name(e->call),
+                                 "bytes", (json_int_t)e->bytes, "bytes_max", (json_int_t)e->bytes_max, "ran", rows,
+                                 "asked", asked_json(e, job));
                 cli_json_print(stdout, page, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
         } else {
                 print_text(e, job, rules);

@@ -3,13 +3,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 #include "core/base/size.h"
 
 int capo_size_parse(const char *text, uint64_t *out)
 {
-        static const char units[] = "kmgt";
+        static const char units[] = "kmgtpe";
         uint64_t whole;
         double value;
         char *end;
@@ -53,6 +54,32 @@ int capo_size_parse(const char *text, uint64_t *out)
         if (value >= 18446744073709551615.0)
                 return -ERANGE;
         *out = (uint64_t)(value + 0.5);
+        return 0;
+}
+
+int capo_size_range(const char *text, uint64_t *from, uint64_t *to)
+{
+        const char *dash = strchr(text, '-'), *unit;
+        uint64_t first, last;
+        char left[64];
+        int r;
+
+        r = capo_size_parse(dash ? dash + 1 : text, &last);
+        if (r < 0 || !dash) {
+                if (r == 0)
+                        *from = *to = last;
+                return r;
+        }
+        unit = dash + 1 + strspn(dash + 1, "0123456789.");
+        if (isalpha((unsigned char)dash[-(dash > text)]))
+                unit = "";
+        if (snprintf(left, sizeof left, "%.*s%s", (int)(dash - text), text, unit) >= (int)sizeof left)
+                return -EINVAL;
+        r = capo_size_parse(left, &first);
+        if (r < 0 || first > last)
+                return r < 0 ? r : -EINVAL;
+        *from = first;
+        *to = last;
         return 0;
 }
 

@@ -30,7 +30,7 @@ enum { IDS = 65536 };
 
 struct look {
         unsigned call;
-        uint64_t bytes;
+        uint64_t bytes, most;
         bool comms[IDS];     /* by id: is it asked for? */
         uint64_t calls[IDS]; /* by place */
 };
@@ -40,7 +40,7 @@ static int count(const struct capo_record *r, unsigned thread, void *arg)
         struct look *l = arg;
 
         (void)thread;
-        if (r->call == l->call && r->bytes == l->bytes && l->comms[r->comm])
+        if (r->call == l->call && r->bytes >= l->bytes && r->bytes <= l->most && l->comms[r->comm])
                 l->calls[r->site]++;
         return 0;
 }
@@ -104,7 +104,7 @@ void capo_asked_free(struct capo_asked *list, long n)
         free(list);
 }
 
-long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, const char *comm,
+long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, uint64_t most, const char *comm,
                     struct capo_asked **out)
 {
         _cleanup_free_ struct look *l = calloc(1, sizeof *l);
@@ -117,6 +117,7 @@ long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, c
                 memset(l, 0, sizeof *l);
                 l->call = call;
                 l->bytes = bytes;
+                l->most = most;
                 for (uint32_t c = 0; c < job->n_comms; c++) {
                         for (uint32_t m = 0; m < job->comms[c].n_members; m++) {
                                 if (job->comms[c].members[m].process == p)

@@ -64,19 +64,19 @@ Test(asked, counted, .init = write_log)
         struct capo_asked *list = NULL;
         long n;
 
-        n = capo_job_asked(&job, CAPO_CALL_ALLREDUCE, 64, "d*", &list);
+        n = capo_job_asked(&job, CAPO_CALL_ALLREDUCE, 64, 64, "d*", &list);
         cr_assert_eq(n, 3);
         cr_expect(list[0].calls == 3 && !*list[0].text);
         cr_expect(list[1].calls == 2 && !strcmp(list[1].text, "maxCTAs=4"));
         cr_expect(list[2].calls == 1 && !strcmp(list[2].text, "minCTAs=2"));
         capo_asked_free(list, n);
         list = NULL;
-        n = capo_job_asked(&job, CAPO_CALL_ALLREDUCE, 65, NULL, &list);
+        n = capo_job_asked(&job, CAPO_CALL_ALLREDUCE, 65, 90, NULL, &list);
         cr_assert(n == 1 && list[0].calls == 1);
         capo_asked_free(list, n);
         list = NULL;
-        cr_expect_eq(capo_job_asked(&job, CAPO_CALL_ALLREDUCE, 64, "x*", &list), 0);
+        cr_expect_eq(capo_job_asked(&job, CAPO_CALL_ALLREDUCE, 64, 64, "x*", &list), 0);
         capo_asked_free(list, 0);
-        cr_expect_eq(capo_job_asked(&job, CAPO_CALL_REDUCE, 64, NULL, &list), 0);
+        cr_expect_eq(capo_job_asked(&job, CAPO_CALL_REDUCE, 64, 64, NULL, &list), 0);
         unlink(path);
 }

@@ -57,6 +57,39 @@ Test(size, parse)
         }
 }
 
+Test(size, ranges)
+{
+        static const struct {
+                const char *text;
+                int r;
+                uint64_t from, to;
+        } rows[] = {
+                {"37.5K", 0, 38400, 38400},
+                {"1-1.9 MiB", 0, 1 << 20, 1992294},
+                {"900 B-1 KiB", 0, 900, 1024},
+                {"4K-1M", 0, 4096, 1 << 20},
+                {"100-200", 0, 100, 200},
+                {"1 KiB-1 KiB", 0, 1024, 1024},
+                {"1-max", -EINVAL, 0, 0},
+                {"2 MiB-1 MiB", -EINVAL, 0, 0},
+                {"-1", -EINVAL, 0, 0},
+                {"1-", -EINVAL, 0, 0},
+                {"1-2-3", -EINVAL, 0, 0},
+                {"1-99999999T", -ERANGE, 0, 0},
+                {"17.5 PiB", 0, 35ull << 49, 35ull << 49},
+                {"1 EiB", 0, 1ull << 60, 1ull << 60},
+                {"16 EiB", -ERANGE, 0, 0},
+                {"", -EINVAL, 0, 0},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                uint64_t from = 0, to = 0;
+
+                cr_expect_eq(capo_size_range(rows[i].text, &from, &to), rows[i].r, "\"%s\"", rows[i].text);
+                cr_expect(from == rows[i].from && to == rows[i].to, "\"%s\" gave %lu-%lu", rows[i].text, from, to);
+        }
+}
+
 Test(size, print)
 {
         char t[32];
