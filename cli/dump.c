@@ -149,10 +149,14 @@ static void text_end(const struct capo_log_frame *f)
 /* Beside when, how long and which call: every field of the list, in its order; in words where it has them. */
 static void text_field(const struct capo_record *r, const char *name, int64_t value)
 {
+        uint64_t gpu_begin;
+
         if (!strcmp(name, "clock"))
                 printf(" clock %s", capo_clock_name(r->clock));
         else if (!strcmp(name, "flags"))
                 text_flags(r->flags);
+        else if (!strcmp(name, "group") && capo_record_gpu_begin(r, &gpu_begin))
+                printf(" gpu_begin %" PRIu64, gpu_begin);
         else if (!strcmp(name, "algo_proto"))
                 printf(" %s %s", capo_algo_name(r->algo_proto >> 4), capo_proto_name(r->algo_proto & 15));
         else if (strcmp(name, "t_begin") && strcmp(name, "t_end") && strcmp(name, "call"))

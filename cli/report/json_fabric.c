@@ -182,6 +182,7 @@ static json_t *share_json(const struct capo_fabric_job *f, const struct capo_fab
                 json_object_set_new(wait, "us", json_real(part.share * capo_fabric_share_ns(s) / 1000));
         }
         json_object_set_new(j, "calls_guessed", count_json(s->guessed));
+        json_object_set_new(j, "bytes_by_guess", json_real(round(s->by_guess)));
         json_object_set_new(j, "calls_us", json_real(s->call_ns / 1000));
         json_object_set_new(j, "looks", count_json(s->looks.n));
         json_object_set_new(j, "looks_late",

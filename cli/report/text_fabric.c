@@ -111,13 +111,16 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
         static const char *const heads[] = {"comm",    "call",    "sent",  "recv", "ops",
                                             "own ops", "network", "looks", "wait"};
         uint64_t calls = 0, guessed = 0;
+        double bytes = 0, by_guess = 0;
         size_t shown = 0, n = 0;
-        char text[32], slit[32];
+        char text[32], slit[32], part[96] = "what is outside may be theirs";
 
         for (size_t i = 0; i < f->n_shares; i++) {
                 n += f->shares[i].comm != CAPO_NO_COMM && !capo_page_share_empty(&f->shares[i]);
                 calls += f->shares[i].calls;
                 guessed += f->shares[i].guessed;
+                bytes += f->shares[i].sent + f->shares[i].received;
+                by_guess += f->shares[i].by_guess;
         }
         if (!n)
                 return;
@@ -135,11 +138,14 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
                         "%s of the looks came late, because the cores were busy: the interval does not cover what that "
                         "does\n",
                         capo_text_percent((double)f->looks_late / (double)f->looks_taken, text));
+        if (by_guess > 0)
+                snprintf(part, sizeof part, "%s of the bytes moved when no other call can have been there",
+                         capo_text_percent(by_guess / bytes, text));
         if (guessed > GUESSED_WORTH_SAYING * (double)calls)
                 fprintf(out,
                         "%s of %s calls were enqueued behind one that was not timed: when those were on the GPU is a "
-                        "guess, and what is outside may be theirs (capo run --sample 1 times all)\n",
-                        capo_text_count(guessed, text), capo_text_count(calls, slit));
+                        "guess, and %s (capo run --sample 1 times all)\n",
+                        capo_text_count(guessed, text), capo_text_count(calls, slit), part);
         for (size_t i = 0; i < N_ELEMENTS(heads); i++)
                 capo_table_cell(t, "%s", heads[i]);
         for (size_t i = 0; i < f->n_shares && (r->all || shown < SHARES_SHOWN); i++) {

@@ -80,6 +80,12 @@ static unsigned shape_find(struct capo_flight *f, const struct capo_record *r)
                 p += (n * sizeof(type) + 7) & ~(size_t)7;              \
         } while (0)
 
+/* Is its `group` something that nothing else tells? */
+static bool has_aux(const struct capo_record *r)
+{
+        return r->flags & CAPO_RECORD_MEMBER || r->clock == CAPO_CLOCK_EVENT;
+}
+
 /* The batch as one BLOCK frame. */
 static void batch_write(struct capo_flight *f)
 {
@@ -94,7 +100,7 @@ static void batch_write(struct capo_flight *f)
         for (uint32_t i = 0; i < n; i++) {
                 if (r[i].gpu_ns)
                         block.columns |= CAPO_COLUMN_GPU;
-                if (r[i].flags & CAPO_RECORD_MEMBER && r[i].group)
+                if (has_aux(&r[i]) && r[i].group)
                         block.columns |= CAPO_COLUMN_AUX;
         }
         COLUMN(uint32_t, r[i].t_begin - block.base);
@@ -104,7 +110,7 @@ static void batch_write(struct capo_flight *f)
         if (block.columns & CAPO_COLUMN_GPU)
                 COLUMN(uint32_t, r[i].gpu_ns);
         if (block.columns & CAPO_COLUMN_AUX)
-                COLUMN(uint32_t, r[i].flags & CAPO_RECORD_MEMBER ? r[i].group : 0);
+                COLUMN(uint32_t, has_aux(&r[i]) ? r[i].group : 0);
         capo_output_frame(f->out, CAPO_FRAME_BLOCK, &block, sizeof block, f->columns, (size_t)(p - f->columns));
         f->batch_n = 0;
 }

@@ -449,7 +449,7 @@ int capo_log_block(const struct capo_log_frame *f, struct capo_log_columns *out)
 #define KEPT_SHAPE(name)  out->name = shape->name;
 static uint32_t group_of(const struct capo_log_columns *columns, uint32_t i, const struct capo_log_shape *shape)
 {
-        if (shape->flags & CAPO_RECORD_MEMBER)
+        if (shape->flags & CAPO_RECORD_MEMBER || shape->clock == CAPO_CLOCK_EVENT)
                 return columns->aux ? columns->aux[i] : 0;
         return shape->flags & CAPO_RECORD_GROUP ? columns->seq[i] : 0;
 }

@@ -133,8 +133,9 @@ static_assert(sizeof(struct capo_log_shape) == 40, "layout");
  *   u32 seq                               always
  *   u16 shape                             always
  *   u32 gpu_ns                            if CAPO_COLUMN_GPU
- *   u32 aux                               if CAPO_COLUMN_AUX: group number for members, else 0; a group's own number is
- *                                         its seq. (Version 1 kept a place here that nobody filled: skip it.)
+ *   u32 aux                               if CAPO_COLUMN_AUX: group number for members, begin on the GPU of calls timed by
+ *                                         events (capo_record.group), else 0; a group's own number is its seq. (Version 1
+ *                                         kept a place here that nobody filled: skip it.)
  * An absent column is all zero.
  */
 struct capo_log_block {

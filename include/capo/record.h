@@ -9,6 +9,7 @@
 #define CAPO_RECORD_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,6 +52,19 @@ struct capo_record {
 #include "capo/record_fields.def"
 };
 static_assert(sizeof(struct capo_record) == 64, "one record, one cache line");
+
+/**
+ * capo_record_gpu_begin() - when a call began on the GPU, in ns (of a record out of a log)
+ * What the events around it tell: within some microseconds, too early while no event has found its stream idle for seconds.
+ * Return: false where that is not known: not timed by events, or by an older capo.
+ */
+static inline bool capo_record_gpu_begin(const struct capo_record *r, uint64_t *ns)
+{
+        if (r->clock != CAPO_CLOCK_EVENT || r->flags & CAPO_RECORD_MEMBER || !r->group)
+                return false;
+        *ns = r->t_begin + (r->group - 1) * UINT64_C(100);
+        return true;
+}
 
 enum capo_call_id {
         CAPO_CALL_NONE = 0,

@@ -35,9 +35,10 @@ struct capo_fabric_share {
         uint64_t guessed;            /* of them: when they were on the GPU follows from one that was not timed */
         uint64_t own_ops, own_bytes; /* posted by the calling threads themselves, inside the call */
         double ops, sent, received;  /* by time: each window's traffic is divided among the calls it overlaps */
-        double call_ns;              /* time in these calls */
-        double net_ns;               /* of that, in windows in which the network carried data: no less than the truth */
-        struct {                     /* the moments at which somebody looked while such a call was under way */
+        double by_guess; /* bytes of both: moved when no call was under way but one can have been that was not timed */
+        double call_ns;  /* time in these calls */
+        double net_ns;   /* of that, in windows in which the network carried data: no less than the truth */
+        struct {         /* the moments at which somebody looked while such a call was under way */
                 uint64_t n;
                 double time, time_sq;   /* what they stand for, s, once for each call under way; and its squares */
                 double busy;            /* of `time`: something was waiting or moving */

@@ -55,8 +55,10 @@ struct under_way {
         size_t n;
 };
 
-static int under_way_init(struct under_way *u, const struct fabric_spans *all)
+static int under_way_init(struct under_way *u, struct fabric_spans *all)
 {
+        if (all->n) /* an empty list may be NULL, which qsort() does not take */
+                qsort(all->span, all->n, sizeof *all->span, by_begin);
         *u = (struct under_way){.all = all, .span = malloc((all->n ? all->n : 1) * sizeof *u->span)};
         return u->span ? 0 : -ENOMEM;
 }
@@ -75,37 +77,48 @@ static void under_way_move(struct under_way *u, uint64_t begin, uint64_t end)
         u->n = n;
 }
 
-/* The traffic of each window among the calls it overlaps. */
-static void divide(struct capo_fabric_job *f, const struct capo_fabric *of, struct under_way *u, uint32_t outside)
+/* The traffic of a window among the calls it overlaps. Return: false when there is none. */
+static bool divide_window(struct capo_fabric_job *f, const struct capo_fabric_window *w, struct under_way *u,
+                          bool guess)
+{
+        double covered = 0;
+
+        under_way_move(u, w->begin_ns, w->end_ns);
+        for (size_t k = 0; k < u->n; k++)
+                covered += (double)overlap(u->span[k], w);
+        for (size_t k = 0; k < u->n && covered > 0; k++) {
+                struct capo_fabric_share *to = &f->shares[u->span[k]->share];
+                double part = (double)overlap(u->span[k], w) / covered;
+
+                to->ops += part * (double)w->ops;
+                to->sent += part * (double)w->tx_bytes;
+                to->received += part * (double)w->rx_bytes;
+                if (guess)
+                        to->by_guess += part * (double)(w->tx_bytes + w->rx_bytes);
+                else
+                        to->net_ns += (double)overlap(u->span[k], w);
+        }
+        return covered > 0;
+}
+
+/* To the calls that were under way; where there is none, to those that can have been, as far as anything tells. */
+static void divide(struct capo_fabric_job *f, const struct capo_fabric *of, struct under_way *were,
+                   struct under_way *maybe, uint32_t outside)
 {
         for (size_t i = 0; i < of->n_windows; i++) {
                 const struct capo_fabric_window *w = &of->windows[i];
-                double covered = 0;
 
-                under_way_move(u, w->begin_ns, w->end_ns);
-                for (size_t k = 0; k < u->n; k++)
-                        covered += (double)overlap(u->span[k], w);
                 if ((double)(w->end_ns - w->begin_ns) > f->window_ns)
                         f->window_ns = (double)(w->end_ns - w->begin_ns);
-                if (covered <= 0) {
-                        f->shares[outside].ops += (double)w->ops;
-                        f->shares[outside].sent += (double)w->tx_bytes;
-                        f->shares[outside].received += (double)w->rx_bytes;
+                if (divide_window(f, w, were, false) || divide_window(f, w, maybe, true))
                         continue;
-                }
-                for (size_t k = 0; k < u->n; k++) {
-                        struct capo_fabric_share *to = &f->shares[u->span[k]->share];
-                        double part = (double)overlap(u->span[k], w) / covered;
-
-                        to->ops += part * (double)w->ops;
-                        to->sent += part * (double)w->tx_bytes;
-                        to->received += part * (double)w->rx_bytes;
-                        to->net_ns += (double)overlap(u->span[k], w);
-                }
+                f->shares[outside].ops += (double)w->ops;
+                f->shares[outside].sent += (double)w->tx_bytes;
+                f->shares[outside].received += (double)w->rx_bytes;
         }
 }
 
-static void add_look(struct capo_fabric_share *s, const struct capo_fabric_look *look, unsigned times)
+static void add_look(struct capo_fabric_share *s, const struct capo_fabric_look *look, double times)
 {
         double time = (double)look->every_s * times;
 
@@ -119,7 +132,7 @@ static void add_look(struct capo_fabric_share *s, const struct capo_fabric_look 
 
 /*
  * Each look to the calls under way at its moment. Windows are coarse enough to bear with spans that are a guess; a look
- * is one moment, so it counts only for calls whose time was measured (those sampled by chance, which is as good), and
+ * is one moment, so it counts only for calls whose time was measured (those drawn stand for all, which is as good), and
  * for what is outside of calls only where no call's time is a guess.
  */
 static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of, struct under_way *u, uint32_t outside)
@@ -135,13 +148,13 @@ static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of
                 if (!u->n && u->all->all_measured)
                         add_look(&f->shares[outside], look, 1);
                 for (size_t k = 0; k < u->n; k++) {
-                        unsigned times = 0;
+                        double times = 0;
                         bool first = true;
 
                         for (size_t m = 0; m < u->n; m++) { /* calls of one kind may overlap: one look at all of them */
                                 bool alike = u->span[m]->share == u->span[k]->share && u->span[m]->measured;
 
-                                times += alike;
+                                times += alike ? (double)u->span[m]->stands : 0;
                                 first &= m >= k || !alike;
                         }
                         if (first && u->span[k]->measured)
@@ -151,19 +164,20 @@ static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of
 }
 
 /* What the process did over the network, to its calls. */
-static int join(struct capo_fabric_job *f, const struct capo_fabric *of, struct fabric_spans *s, uint32_t outside)
+static int join(struct capo_fabric_job *f, const struct capo_fabric *of, struct fabric_calls *calls, uint32_t outside)
 {
-        struct under_way u;
+        struct under_way were = {0}, maybe = {0};
+        int r = -ENOMEM;
 
-        if (s->n) /* an empty list may be NULL, which qsort() does not take */
-                qsort(s->span, s->n, sizeof *s->span, by_begin);
-        if (under_way_init(&u, s))
-                return -ENOMEM;
-        divide(f, of, &u, outside);
-        u.next = u.n = 0;
-        assign_looks(f, of, &u, outside);
-        free(u.span);
-        return 0;
+        if (under_way_init(&were, &calls->were) == 0 && under_way_init(&maybe, &calls->maybe) == 0) {
+                divide(f, of, &were, &maybe, outside);
+                were.next = were.n = 0;
+                assign_looks(f, of, &were, outside);
+                r = 0;
+        }
+        free(were.span);
+        free(maybe.span);
+        return r;
 }
 
 static int add_inside(struct capo_fabric_job *f, const struct capo_job *job, const struct capo_fabric *of)
@@ -198,14 +212,15 @@ int fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job)
 
         f->gpu_timed = fabric_gpu_timed(job);
         for (uint32_t p = 0; p < f->n_processes && r == 0; p++) {
-                struct fabric_spans s = {.all_measured = true};
+                struct fabric_calls calls = {.were.all_measured = true};
 
                 if (!f->process[p])
                         continue;
-                r = fabric_spans_read(f, job, p, &s);
+                r = fabric_spans_read(f, job, p, &calls);
                 if (r == 0)
-                        r = join(f, f->process[p], &s, outside);
-                free(s.span);
+                        r = join(f, f->process[p], &calls, outside);
+                free(calls.were.span);
+                free(calls.maybe.span);
                 if (r == 0)
                         r = add_inside(f, job, f->process[p]);
         }

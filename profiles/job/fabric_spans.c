@@ -21,23 +21,27 @@ static uint32_t comm_of(const struct capo_job *job, uint32_t process, uint16_t i
         return CAPO_NO_COMM;
 }
 
-/* How long calls of this kind take on the GPU, over all ranks and all calls; 0 where none was timed. */
-static uint64_t usual_ns(const struct capo_job *job, uint32_t comm, const struct capo_record *r)
+/* What is known of calls of one kind, over all ranks and all calls. */
+struct kind {
+        uint64_t usual_ns; /* on the GPU; 0 where none was timed */
+        double weight;     /* how many of them each one stands for that was drawn */
+};
+
+static struct kind kind_of(const struct capo_job *job, uint32_t comm, const struct capo_record *r)
 {
-        double usual = 0;
+        struct kind kind = {.weight = 1};
 
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 const struct capo_job_row *row = &job->rows[i];
+                struct capo_sampled s = capo_job_row_sampled(row);
 
-                if (row->comm != comm || row->call != r->call || row->bytes != r->bytes)
+                if (row->comm != comm || row->call != r->call || row->bytes != r->bytes ||
+                    capo_job_row_clock(row) < CAPO_CLOCK_EVENT)
                         continue;
-                if (capo_job_row_clock(row) >= CAPO_CLOCK_EVENT) {
-                        struct capo_sampled s = capo_job_row_sampled(row);
-
-                        usual = capo_sampled_quantile(&s, 0.5);
-                }
+                kind.usual_ns = (uint64_t)capo_sampled_quantile(&s, 0.5);
+                kind.weight = capo_sampled_weight(&s);
         }
-        return (uint64_t)usual;
+        return kind;
 }
 
 /* Was any call timed on the GPU? If so, what the host saw of another is its enqueueing. */
@@ -56,7 +60,8 @@ struct gathered {
         const struct capo_job *job;
         uint32_t process;
         struct capo_gpu_span *spans;
-        uint32_t *share; /* by span.nth */
+        struct fabric_span *as; /* by span.nth: its share, and for how many it stands */
+        bool any_placed;        /* by events */
         size_t n;
 };
 
@@ -64,47 +69,67 @@ static int add_call(const struct capo_record *r, unsigned thread, void *arg)
 {
         struct gathered *g = arg;
         uint32_t comm = comm_of(g->job, g->process, r->comm), share;
+        struct kind kind;
         struct capo_gpu_span span = capo_gpu_span_of(r, (uint32_t)g->n);
 
         if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
                 return 0;
         if (fabric_share_of(g->f, comm, r->call, &share) || capo_array_room(&g->spans, g->n, sizeof *g->spans) < 0 ||
-            capo_array_room(&g->share, g->n, sizeof *g->share) < 0)
+            capo_array_room(&g->as, g->n, sizeof *g->as) < 0)
                 return -ENOMEM;
+        kind = kind_of(g->job, comm, r);
         if (span.kind && !span.measured)
-                span.gpu_ns = usual_ns(g->job, comm, r);
+                span.gpu_ns = kind.usual_ns;
+        g->any_placed |= span.placed;
         g->spans[g->n] = span;
-        g->share[g->n++] = share;
+        g->as[g->n++] = (struct fabric_span){.share = share,
+                                             .stands = r->flags & CAPO_RECORD_CHOSEN ? (float)(1 / kind.weight) : 1};
         return 0;
 }
 
-static int place(struct gathered *g, uint64_t epoch, struct fabric_spans *s)
+static int add_span(struct fabric_spans *s, struct fabric_span span)
+{
+        if (capo_array_room(&s->span, s->n, sizeof *s->span) < 0)
+                return -ENOMEM;
+        s->all_measured &= span.measured;
+        s->span[s->n++] = span;
+        return 0;
+}
+
+static int place(struct gathered *g, uint64_t epoch, struct fabric_calls *calls)
 {
         struct capo_fabric_job *f = g->f;
 
         capo_gpu_spans(g->spans, g->n);
         for (size_t i = 0; i < g->n; i++) {
                 const struct capo_gpu_span *w = &g->spans[i];
-                uint32_t share = g->share[w->nth];
-                bool sure = !f->gpu_timed || (w->measured && w->by != CAPO_SPAN_BY_GUESS);
+                struct fabric_span as = g->as[w->nth];
                 uint64_t end = w->end;
 
-                if (w->by == CAPO_SPAN_BY_HOST && w->host_end > end)
+                if (w->by <= CAPO_SPAN_BY_HOST && w->host_end > end)
                         end = w->host_end; /* the host was in the call, and may have moved data, longer than the GPU */
                 if (end <= w->begin)
                         continue;
-                f->shares[share].calls++;
-                f->shares[share].guessed += w->by == CAPO_SPAN_BY_GUESS;
-                f->shares[share].call_ns += (double)(end - w->begin);
-                if (capo_array_room(&s->span, s->n, sizeof *s->span) < 0)
+                f->shares[as.share].calls++;
+                f->shares[as.share].guessed += w->by == CAPO_SPAN_BY_GUESS;
+                f->shares[as.share].call_ns += (double)(end - w->begin);
+                as.begin = epoch + w->begin;
+                as.end = epoch + end;
+                as.measured = !f->gpu_timed || (w->measured && w->by != CAPO_SPAN_BY_GUESS);
+                if (add_span(&calls->were, as) < 0)
                         return -ENOMEM;
-                s->all_measured &= sure;
-                s->span[s->n++] = (struct fabric_span){epoch + w->begin, epoch + end, share, sure};
+                if (!g->any_placed || (w->least >= w->begin && w->most <= end))
+                        continue;
+                as.begin = epoch + w->least;
+                as.end = epoch + w->most;
+                if (add_span(&calls->maybe, as) < 0)
+                        return -ENOMEM;
         }
         return 0;
 }
 
-int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process, struct fabric_spans *s)
+int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process,
+                      struct fabric_calls *calls)
 {
         const struct capo_job_process *p = &job->processes[process];
         _cleanup_(capo_log_closep) struct capo_log *log = NULL;
@@ -114,9 +139,9 @@ int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uin
 
         if (!p->n_records || capo_log_open(p->path, &log, why, sizeof why) < 0)
                 return 0;
-        if (capo_log_calls_each(log, add_call, &g) == -ENOMEM || place(&g, p->header.t0_mono_ns, s) < 0)
+        if (capo_log_calls_each(log, add_call, &g) == -ENOMEM || place(&g, p->header.t0_mono_ns, calls) < 0)
                 r = -ENOMEM;
         free(g.spans);
-        free(g.share);
+        free(g.as);
         return r;
 }

@@ -2,14 +2,15 @@
 /*
  * When calls were on the GPU.
  *
- * A log has, for each call, when the host made it and, for those that were timed there, how long it took on the GPU; not
- * when that began. A program that synchronises after each call has it begin at once, one that enqueues a whole step has
- * it begin milliseconds later. What is known is that one stream does its work in order: a call begins when the host has
- * made it and when the calls before it on its stream have ended, whichever is later. Other work on the stream (the
- * program's own kernels) is not seen, so it may be too early by what that takes, never too late by it.
+ * A log has, for each call, when the host made it and, for those that were timed there, how long it took on the GPU and
+ * (where events timed it) when that began. Of the others it is known that one stream does its work in order: a call begins when
+ * the host has made it and when the calls before it on its stream have ended, whichever is later, and it ends before the
+ * next one begins. Other work on the stream (the program's own kernels) is not seen, so it may be too early by what that
+ * takes, never too late by it.
  *
- * A call that was not timed is taken to last as long as the median of its kind that was; what follows it on the stream
- * rests on that, and says so. (The mean would not do: one call in a thousand that stalled would push all others back.)
+ * A call that was not timed is taken to last as long as the median of its kind that was, or as long as there is room for
+ * between the two next to it whose place is known; what follows it on the stream rests on that, and says so. (The mean would not
+ * do: one call in a thousand that stalled would push all others back.) Beside that there is the time in which it can have been.
  */
 #ifndef CAPO_GPU_SPANS_H
 #define CAPO_GPU_SPANS_H
@@ -22,13 +23,14 @@
 
 /* What a time on the GPU rests on, from the surest down. */
 enum capo_span_by {
+        CAPO_SPAN_BY_EVENT, /* the events around it */
         CAPO_SPAN_BY_HOST,  /* the stream had nothing of ours to do when the host made the call */
         CAPO_SPAN_BY_ORDER, /* behind calls whose time was measured */
-        CAPO_SPAN_BY_GUESS, /* behind calls of which one was not timed */
+        CAPO_SPAN_BY_GUESS, /* behind calls of which one was not timed, before the next whose place is known */
         CAPO_SPAN_BYS,
 };
 
-/** capo_span_by_name() - "host", "order", "guess": what JSON and the trace say. */
+/** capo_span_by_name() - "event", "host", "order", "guess": what JSON and the trace say. */
 const char *capo_span_by_name(enum capo_span_by by);
 
 struct capo_gpu_span {
@@ -41,8 +43,14 @@ struct capo_gpu_span {
         uint32_t stream;
         uint32_t nth;  /* the caller's: which call this is */
         bool measured; /* gpu_ns was */
+        bool placed;   /* and gpu_begin */
+        uint64_t gpu_begin;
         /* worked out */
         uint64_t begin, end; /* on the GPU; a call that was not there is where the host made it */
+        uint64_t least,
+                most; /* it was not there before and behind; begin and end where its place is no guess. Behind the
+                                 last one whose place is known, calls take no longer than the longest of their kind, but
+                                 one of them as long again as the longest of all */
         enum capo_span_by by;
 };
 

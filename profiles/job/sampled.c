@@ -45,11 +45,16 @@ double capo_sampled_cov(const struct capo_sampled *s)
         return squares > mean * mean ? sqrt(squares - mean * mean) / mean : 0;
 }
 
-double capo_sampled_quantile(const struct capo_sampled *s, double q)
+double capo_sampled_weight(const struct capo_sampled *s)
 {
         struct rest r = rest_of(s);
 
-        return capo_hist_quantile_of(s->timed, s->chosen, r.drawn > 0 ? r.calls / r.drawn : 1, q);
+        return r.drawn > 0 ? r.calls / r.drawn : 1;
+}
+
+double capo_sampled_quantile(const struct capo_sampled *s, double q)
+{
+        return capo_hist_quantile_of(s->timed, s->chosen, capo_sampled_weight(s), q);
 }
 
 double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count)

@@ -20,6 +20,9 @@ struct capo_sampled {
 double capo_sampled_mean(const struct capo_sampled *s);
 double capo_sampled_cov(const struct capo_sampled *s);
 
+/** capo_sampled_weight() - how many calls each that was drawn stands for; 1 where none was. */
+double capo_sampled_weight(const struct capo_sampled *s);
+
 /** capo_sampled_quantile() - ns below which a share @q (0..1) of all calls lies: as capo_hist_quantile(). */
 double capo_sampled_quantile(const struct capo_sampled *s, double q);
 

@@ -26,6 +26,7 @@
 
 #include "capo/msg.h"
 #include "shim/find/symbol.h"
+#include "shim/gpu/anchor.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 
@@ -76,8 +77,16 @@ static const struct {
 /* The events of slot i; made once, for one context. */
 static struct {
         void *context, *begin, *end;
-        bool chosen; /* the call is timed for what it is (CAPO_RECORD_CHOSEN) */
+        struct anchored *anchor; /* of the context; NULL: there are too many of them */
+        uint64_t asked;          /* ticks: before `begin` was recorded */
+        bool chosen;             /* the call is timed for what it is (CAPO_RECORD_CHOSEN) */
 } events[SLOTS];
+/* What the events of a context are placed by: the drain thread's, but for making it. */
+static struct anchored {
+        void *context;
+        void *event; /* the anchor; until there is one, a spare to change for the event that becomes it */
+        struct capo_anchor anchor;
+} anchors[16];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool looked_for_good; /* found, or timing is off */
 static uint32_t sample;
@@ -204,6 +213,24 @@ static bool take(uint32_t i)
                                                        memory_order_relaxed);
 }
 
+/* Of @context, which is current; NULL: there is no more room, or no event. */
+static struct anchored *anchor_of(void *context)
+{
+        for (size_t i = 0; i < N_ELEMENTS(anchors); i++) {
+                struct anchored *a = &anchors[i];
+
+                if (a->context == context)
+                        return a;
+                if (a->context)
+                        continue;
+                if (cu.EventCreate(&a->event, CU_EVENT_DEFAULT) != CU_OK)
+                        return NULL;
+                a->context = context;
+                return a;
+        }
+        return NULL;
+}
+
 /* A new slot for @context; -1 when the pool is at its largest or the driver says no. */
 static int32_t slot_new(void *context)
 {
@@ -220,6 +247,8 @@ static int32_t slot_new(void *context)
                 r = cu.EventCreate(&events[i].begin, CU_EVENT_DEFAULT);
                 if (r == CU_OK)
                         r = cu.EventCreate(&events[i].end, CU_EVENT_DEFAULT);
+                if (r == CU_OK)
+                        events[i].anchor = anchor_of(context);
                 if (current != context)
                         cu.CtxPopCurrent(&popped);
                 if (r == CU_OK) {
@@ -308,6 +337,7 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
 {
         struct capo_gpu_call call = {.slot = -1};
         int status = 0, device = -1, saved = errno;
+        uint64_t asked;
         void *context = NULL;
         bool drawn, chosen;
         cu_result r;
@@ -330,11 +360,13 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
                 goto out;
         }
         i = slot_take(context);
+        asked = capo_clock_ticks();
         if (i < 0) {
                 atomic_fetch_add_explicit(&capo_seg.header->gpu_dropped, 1, memory_order_relaxed);
         } else if (cu.EventRecord(events[i].begin, stream) != CU_OK) {
                 atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_FREE, memory_order_release);
         } else {
+                events[i].asked = asked;
                 events[i].chosen = chosen;
                 call.slot = i;
         }
@@ -360,11 +392,42 @@ void capo_gpu_end(struct capo_tls *t, int32_t slot_number, void *stream, struct 
         errno = saved;
 }
 
+/*
+ * When the GPU began with the call of a slot, which it has ended, took @ms and was seen to at @seen: what capo_record_gpu_begin()
+ * reads. From time to time its event becomes the anchor and the old anchor the slot's event, so that no event is made for that.
+ */
+static uint32_t slot_begin(uint32_t i, double ms, uint64_t seen)
+{
+        struct anchored *a = events[i].anchor;
+        double per_ms = 1e6 / capo_seg.header->clock.ns_per_tick, tenths_us;
+        const struct capo_record *r = &slot_at(i)->record;
+        float since = 0;
+        uint64_t begin;
+        bool first;
+
+        if (!a || !(per_ms > 0))
+                return 0;
+        first = !a->anchor.set;
+        if (!first && cu.EventElapsedTime(&since, a->event, events[i].begin) != CU_OK)
+                return 0;
+        begin = capo_anchor_place(&a->anchor, since * per_ms, ms * per_ms, events[i].asked, seen);
+        if (first || since > CAPO_ANCHOR_MS) {
+                void *event = a->event;
+
+                a->event = events[i].begin;
+                events[i].begin = event;
+                capo_anchor_move(&a->anchor, since * per_ms);
+        }
+        tenths_us = begin > r->t_begin ? (double)(begin - r->t_begin) / per_ms * 1e4 : 0;
+        return tenths_us < UINT32_MAX - 1 ? 1 + (uint32_t)tenths_us : 0;
+}
+
 /* The GPU time of an armed slot, if it is there. */
 static void slot_poll(uint32_t i)
 {
         struct capo_slot *slot = slot_at(i);
         cu_result r = cu.EventQuery(events[i].end);
+        uint64_t seen = capo_clock_ticks();
         float ms = 0;
 
         if (r == CU_NOT_READY)
@@ -374,6 +437,7 @@ static void slot_poll(uint32_t i)
 
                 slot->record.clock = CAPO_CLOCK_EVENT;
                 slot->record.gpu_ns = (uint64_t)(ns + 0.5);
+                slot->record.group = slot_begin(i, ms, seen);
         } else if (r == CU_DEINITIALIZED) {
                 capo_gpu_switch(false);
         }
@@ -418,6 +482,7 @@ void capo_gpu_fork(void)
 {
         pthread_mutex_init(&lock, NULL);
         memset(events, 0, sizeof events);
+        memset(anchors, 0, sizeof anchors);
         looked_for_good = false;
         loads_seen = 0;
         n_slots = 0;

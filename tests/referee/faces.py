@@ -88,6 +88,12 @@ def network(job):
         assert row["comm"] == job.comm_name(call["comm"]) and row["call"] == (call["call"] or "outside recorded calls"), f"{row} {call}"
         for column, key in ("sent", "sent_by_time"), ("recv", "recv_by_time"), ("ops", "ops_by_time"):
             assert agrees(row[column], call[key]), f"{row['call']}: {column} is {row[column]} in the text, {call[key]} in JSON"
+    told = re.search(r"([\d,]+) of ([\d,]+) calls were enqueued behind one that was not timed.*?(?:([\d.]+ %) of the bytes|may be theirs)", job.html.text)
+    if told:
+        guessed, calls, by_guess, sent, into = (sum(c[k] for c in job.json["fabric_calls"]) for k in ("calls_guessed", "calls", "bytes_by_guess", "sent_by_time", "recv_by_time"))
+        assert told[0] in "\n".join(job.sections["WHAT THE NETWORK CARRIED"][1]), "HTML and text differ in what is a guess"
+        assert agrees(told[1], guessed) and agrees(told[2], calls), f"{told[0]}: JSON {guessed} of {calls}"
+        assert agrees(told[3], by_guess / (sent + into)) if told[3] else by_guess == 0, f"{told[0]}: JSON {by_guess}"
 
 
 def sentences(job):

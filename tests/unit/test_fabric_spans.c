@@ -15,11 +15,13 @@ static char path[] = "/tmp/capo-test-spans-XXXXXX";
 static struct gen_log g;
 static struct capo_job *job;
 static struct capo_fabric_job f;
-static struct fabric_spans spans = {.all_measured = true};
+static struct fabric_calls calls;
+#define spans calls.were
 
 static void start(void)
 {
         close(mkstemp(path));
+        spans.all_measured = true;
         gen_log_open(&g, path, 1);
         gen_log_text(&g, CAPO_FRAME_INFO, "host\tnode-a\nrank\t0\n");
         gen_log_comm(&g, (struct capo_log_comm){.id = 1, .n_ranks = 2, .uid = 7}, "dp");
@@ -29,6 +31,7 @@ static void stop(void)
 {
         unlink(path);
         free(spans.span);
+        free(calls.maybe.span);
         free(f.shares);
         capo_job_free(job);
 }
@@ -52,7 +55,7 @@ static void read_log(void)
         cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
         cr_assert_eq(capo_job_finish(job), 0);
         f.gpu_timed = fabric_gpu_timed(job);
-        cr_assert_eq(fabric_spans_read(&f, job, 0, &spans), 0);
+        cr_assert_eq(fabric_spans_read(&f, job, 0, &calls), 0);
 }
 
 static void is(size_t i, uint64_t begin, uint64_t end, bool measured)
@@ -100,6 +103,43 @@ Test(fabric_spans, by_the_gpu_where_it_was_timed)
         cr_assert_leq(spans.span[2].end, T0 + 5000 + 750);
         cr_assert_not(spans.span[2].measured);
         cr_assert_not(spans.all_measured);
+}
+
+/* Between two whose place is known: it can have been there longer than its like were; one that was chosen stands for itself. */
+Test(fabric_spans, where_a_call_can_have_been)
+{
+        struct capo_log_cell cell = {
+                .bytes = 4096, .count = 9, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT};
+        struct gen_hist gpu = {0};
+
+        gen_hist_add(&gpu, 700, 2);
+        put((struct capo_record){.t_begin = 1000,
+                                 .t_end = 1010,
+                                 .clock = CAPO_CLOCK_EVENT,
+                                 .gpu_ns = 700,
+                                 .group = 1,
+                                 .flags = CAPO_RECORD_CHOSEN});
+        put((struct capo_record){.t_begin = 1100, .t_end = 1110, .clock = CAPO_CLOCK_HOST});
+        put((struct capo_record){.t_begin = 1200, .t_end = 1210, .clock = CAPO_CLOCK_HOST});
+        put((struct capo_record){
+                .t_begin = 1300, .t_end = 1310, .clock = CAPO_CLOCK_EVENT, .gpu_ns = 900, .group = 1 + 30});
+        gen_log_cell(&g, cell, NULL, &gpu);
+        cell.id = 1;
+        cell.flags = CAPO_RECORD_CHOSEN;
+        cell.count = 1;
+        gpu = (struct gen_hist){0};
+        gen_hist_add(&gpu, 700, 1);
+        gen_log_cell(&g, cell, NULL, &gpu);
+        read_log();
+        cr_assert_eq(spans.n, 4);
+        is(0, 1000, 1700, true);
+        is(3, 4300, 5200, true);
+        cr_expect_eq(spans.span[1].begin, T0 + 1700);
+        cr_expect(spans.span[0].stands < 0.25 && spans.span[3].stands == 1, "nine calls, of which two were drawn");
+        cr_assert_eq(calls.maybe.n, 2);
+        for (size_t i = 0; i < 2; i++)
+                cr_expect(calls.maybe.span[i].begin == T0 + 1700 && calls.maybe.span[i].end <= T0 + 4300 &&
+                          calls.maybe.span[i].end >= spans.span[1 + i].end);
 }
 
 Test(fabric_spans, members_and_what_moves_nothing_have_none)
