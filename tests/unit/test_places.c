@@ -118,3 +118,71 @@ Test(places, what_moves_nothing_and_what_hands_on)
         cr_assert_eq(page.n_places, 1);
         cr_assert_str_eq(page.places[0].line, "c10d::ProcessGroupNCCL::allreduce <- train.py:6 <module>");
 }
+
+Test(places, what_a_frame_is_called)
+{
+        site("f+1\ng+2 x\n_start_all+3\n_startle+3 y\nclonk+1 z", 1, 10, 0, 0);
+        page.all = true;
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_expect_str_eq(page.places[0].line, "f+1 <- g <- _start_all+3 <- _startle <- clonk");
+}
+
+/* More than a line holds: cut, and nothing behind it. */
+Test(places, many_frames)
+{
+        char text[32 * 100 + 1] = "";
+
+        for (int i = 0; i < 32; i++)
+                sprintf(text + strlen(text), "%02d%0*d\n", i, 80, 0);
+        site(text, 1, 10, 0, 0);
+        page.all = true;
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_expect_eq(strlen(page.places[0].line), 2047);
+}
+
+/* The same place seen from two processes, one of which has no times of the GPU. */
+Test(places, a_place_that_is_timed_in_one_process)
+{
+        site("f+1 x", 10, 1, 50, 5);
+        site("f+2 x", 10, 1, 0, 0);
+        site("g+1 x", 10, 1, 150, 10);
+        site("g+2 x", 3, 1, 150, 3);
+        site("h+2 x", 3, 9, 0, 0);
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_assert_eq(page.n_places, 3);
+        cr_expect_str_eq(page.places[0].line, "g");
+        cr_expect(page.places[0].calls == 13 && page.places[0].time == 300 && page.places[0].share == 0.75);
+        cr_expect_str_eq(page.places[1].line, "f");
+        cr_expect(page.places[1].calls == 20 && page.places[1].time == 100 && page.places[1].share == 0.25);
+        cr_expect_lt(page.places[2].share, 0);
+}
+
+Test(places, in_order_of_time_then_calls_then_name)
+{
+        site("b+1 x", 3, 100, 0, 0);
+        site("a+1 x", 3, 100, 0, 0);
+        site("c+1 x", 4, 100, 0, 0);
+        site("d+1 x", 1, 0, 0, 0);
+        cr_assert_eq(capo_judge_places(&page), 0);
+        for (uint32_t i = 0; i < 4; i++)
+                cr_expect_eq(*page.places[i].line, "cabd"[i]);
+        cr_expect_eq(page.places[3].share, 0);
+}
+
+Test(places, calls_that_took_no_time)
+{
+        site("a+1 x", 3, 0, 0, 0);
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_expect(page.n_places == 1 && page.places[0].share == 0 && !page.places_by_gpu);
+        cr_expect(page.n_rules == 0 && page.ruled_calls == 0);
+}
+
+Test(places, the_first_rule_and_one_without_an_end)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 10, CAPO_CLOCK_EVENT, 1)->rule = 1;
+        page.job->processes[0].rules = strdup(
+                "file\t/x/p.json\nrow\t1\t41\tlayout=2+2\tall_reduce\t4096\t18446744073709551615\tRing\tLL\t3\n");
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_assert_eq(page.n_rules, 1);
+        cr_expect_str_eq(page.rules[0].text, "line 41  layout=2+2: all_reduce 4 KiB to max  Ring LL, channels 3");
+}

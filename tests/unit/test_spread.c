@@ -59,3 +59,52 @@ Test(spread, student)
         cr_assert_float_eq(capo_quantile_t(0.05, 3.5), 2.94009, 0.005 * 2.94009);
         cr_assert_eq(capo_quantile_t(0.05, 0.2), capo_quantile_t(0.05, 1), "there is no less than one");
 }
+
+/* To the last digits: exactly below twenty degrees of freedom, by the series behind, which misses what it says. */
+Test(spread, student_to_the_last_digits)
+{
+        static const struct {
+                double alpha, freedom, t, off;
+        } table[] = {{0.05, 5, 2.570581836, 1e-9},    {0.05, 7, 2.364624252, 1e-9},  {0.2, 4, 1.533206274, 1e-9},
+                     {0.01, 19, 2.860934606, 1e-9},   {0.5, 20, 0.686954496, 1e-7},  {0.1, 20, 1.724718243, 3e-6},
+                     {0.05, 20, 2.085963447, 1.1e-5}, {0.01, 20, 2.845339710, 1e-4}, {0.001, 20, 3.849516275, 6e-4}};
+
+        for (unsigned i = 0; i < sizeof table / sizeof *table; i++) {
+                double t = capo_quantile_t(table[i].alpha, table[i].freedom);
+
+                cr_expect_float_eq(t, table[i].t, table[i].off, "%u: %.9f", i, t);
+        }
+        /* between whole numbers straight in 1 / freedom */
+        cr_expect_float_eq(capo_quantile_t(0.05, 4 / 0.9), 2.776445105 * 0.5 + 2.570581836 * 0.5, 1e-8);
+        cr_expect_float_eq(capo_quantile_t(0.05, 19.999999), capo_quantile_t(0.05, 20), 2e-5);
+}
+
+Test(spread, medians_of_all_orders)
+{
+        for (unsigned n = 1; n <= 7; n++) {
+                for (unsigned code = 0; code < 5040; code++) { /* places of n numbers, some of them alike */
+                        double v[7];
+                        unsigned c = code, sorted[7], at = 0;
+
+                        for (unsigned i = 0; i < n; i++, c /= 4)
+                                v[i] = (double)(c % 4 * c % 7);
+                        for (unsigned x = 0; x < 7; x++) {
+                                for (unsigned i = 0; i < n; i++) {
+                                        if (v[i] == x)
+                                                sorted[at++] = x;
+                                }
+                        }
+                        cr_assert_eq(capo_median(v, n), (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0, "%u: %u", n, code);
+                }
+        }
+}
+
+Test(spread, borders_of_the_order_statistics)
+{
+        double v[9], scratch[9];
+
+        for (int i = 0; i < 9; i++)
+                v[i] = i * i; /* 4.5 -+ 2.94: v[1] to v[8] */
+        cr_expect_float_eq(capo_median_se(v, 9, scratch), (64 - 1) / (2 * 1.96), 1e-9);
+        cr_expect_float_eq(capo_median_se(v, 2, scratch), 1.2533 * 1.4826 * 0.5 / sqrt(2), 1e-9);
+}
