@@ -112,7 +112,7 @@ int capo_schema_migrate(sqlite3 *db)
         if (rc != SQLITE_OK)
                 return rc;
         rc = capo_schema_head(db, &head);
-        for (int64_t v = head.version; rc == SQLITE_OK && v < CAPO_STORE_VERSION; v++)
+        for (int64_t v = head.version; rc == SQLITE_OK && v >= 0 && v < CAPO_STORE_VERSION; v++)
                 rc = sqlite3_exec(db, steps[v], NULL, NULL, NULL);
         if (rc == SQLITE_OK && head.version < CAPO_STORE_VERSION)
                 rc = put_names(db);
@@ -122,6 +122,5 @@ int capo_schema_migrate(sqlite3 *db)
         snprintf(set, sizeof set, "PRAGMA application_id = %d", CAPO_STORE_APPLICATION);
         if (rc == SQLITE_OK && head.application == 0)
                 rc = sqlite3_exec(db, set, NULL, NULL, NULL);
-        sqlite3_exec(db, rc == SQLITE_OK ? "COMMIT" : "ROLLBACK", NULL, NULL, NULL);
-        return rc;
+        return rc == SQLITE_OK ? sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) : rc;
 }

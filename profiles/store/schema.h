@@ -18,7 +18,8 @@ struct capo_schema_head {
 int capo_schema_head(sqlite3 *db, struct capo_schema_head *head);
 
 /** capo_schema_migrate() - bring a new or older store to CAPO_STORE_VERSION: inside an exclusive transaction, because
- * another process may be doing the same at this moment. Return: SQLITE_OK or its error, then nothing has changed. */
+ * another process may be doing the same at this moment. Return: SQLITE_OK; or its error, then the caller, who has asked
+ * for SQLite's words, rolls back. */
 int capo_schema_migrate(sqlite3 *db);
 
 #endif

@@ -78,6 +78,9 @@ static int check(sqlite3 *db, const char *path, bool *old, char *why, size_t roo
         sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
         if (head.n_tables > 0 && head.application != CAPO_STORE_APPLICATION)
                 return capo_why(-EBADMSG, why, room, "%s: an SQLite file, but not a store of capo's", path);
+        if (head.version < 0 || (head.version == 0 && head.n_tables > 0))
+                return capo_why(-EBADMSG, why, room, "%s: the store is damaged: there is no version %lld", path,
+                                (long long)head.version);
         if (head.version > CAPO_STORE_VERSION)
                 return capo_why(-EPROTO, why, room,
                                 "%s: the store has version %lld, this capo knows %d: a newer capo wrote it", path,
@@ -123,8 +126,11 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                 /* cells of a cluster's shared file system do not share memory: there WAL fails and stays off */
                 sqlite3_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;",
                              NULL, NULL, NULL);
-                if (old)
+                if (old) {
                         e = trouble(s->db, capo_schema_migrate(s->db), path, why, room);
+                        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL,
+                                     NULL); /* what is left after an error, told of above */
+                }
         } else if (e == 0 && old) {
                 e = capo_why(-EPROTO, why, room,
                              "%s: the store is of an older version; capo store add brings it up to date", path);

@@ -63,9 +63,16 @@ if command -v python3 > /dev/null; then
 import sqlite3, sys
 d = sys.argv[1]
 c = sqlite3.connect(d + "/newer.db"); c.execute("create table x (a)"); c.execute("pragma application_id = 1667330159"); c.execute("pragma user_version = 99"); c.commit(); c.close()
+for name, version, table in ("negative", -1, "x"), ("none", 0, "x"), ("wrong", 1, "name"):
+    c = sqlite3.connect(d + "/" + name + ".db"); c.execute("create table %s (a)" % table)
+    c.execute("pragma application_id = 1667330159"); c.execute("pragma user_version = %d" % version); c.commit(); c.close()
 c = sqlite3.connect(d + "/other.db"); c.execute("create table x (a)"); c.commit(); c.close()
 PY
         refuses "newer" 'a newer capo wrote it' "$capo" store list "$tmp/newer.db"
+        for name in negative none; do
+                refuses "$name" 'damaged: there is no version' "$capo" store add "$tmp/$name.db" "$data"/algo_sweep.txt
+        done
+        refuses "wrong" 'no such table: import' "$capo" store add "$tmp/wrong.db" "$data"/algo_sweep.txt
         refuses "somebody else's" "not a store of capo's" "$capo" store add "$tmp/other.db" "$data"/algo_sweep.txt
         # a store of version 1, as the first release wrote it, is brought up to date by the next add
         python3 - "$tmp" "$2/profiles/store/schema.c" <<'PY'
