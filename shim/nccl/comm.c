@@ -63,7 +63,8 @@ static void name_from_file(const struct capo_comm *comm, char *name, size_t room
 {
         const char *path = capo_shim_env()->comm_names;
         _cleanup_close_ int fd = -1;
-        char text[8192], *line, *next;
+        static char text[8192]; /* under the segment's lock; a job's stack may be small */
+        char *line, *next;
         ssize_t n;
 
         if (!*path)

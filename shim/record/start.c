@@ -18,6 +18,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -250,7 +251,7 @@ void capo_shim_thread_slow(void)
 /* mkdir -p. 0 or -errno. */
 static int make_folder(const char *dir)
 {
-        char path[PATH_MAX];
+        static char path[PATH_MAX]; /* not on the stack: the job's may be as small as it likes. Under start_lock */
         struct stat st;
 
         if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
@@ -267,13 +268,33 @@ static int make_folder(const char *dir)
         return stat(path, &st) ? -errno : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 }
 
+/* realpath() of a folder that is there, into @out: without its 8 KB of stack. 0 or -errno. */
+static int whole_path(const char *dir, char *out, size_t room)
+{
+        _cleanup_close_ int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        char link[32];
+        ssize_t n;
+
+        if (fd < 0)
+                return -errno;
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        n = readlink(link, out, room);
+        if (n >= (ssize_t)room)
+                return -ENAMETOOLONG;
+        if (n > 0 && *out == '/') {
+                out[n] = 0;
+                return 0;
+        }
+        return realpath(dir, out) ? 0 : -errno; /* no /proc; @room is PATH_MAX */
+}
+
 static void choose_log(struct capo_segment_header *h)
 {
-        char folder[PATH_MAX];
+        static char folder[PATH_MAX];
         int r = make_folder(env.dir);
 
-        if (r == 0 && !realpath(env.dir, folder))
-                r = -errno;
+        if (r == 0)
+                r = whole_path(env.dir, folder, sizeof folder);
         if (r == 0 && snprintf(h->log_path, sizeof h->log_path, "%s/%s.%d.capo", folder, h->host, h->pid) >=
                               (int)sizeof h->log_path - 8)
                 r = -ENAMETOOLONG;

@@ -42,3 +42,17 @@ fault("fork", inside="fork", title="`fork()`, both go on")
 fault("vfork", inside="vfork", title="`vfork()` and exec")
 fault("traps", inside="traps", title="floating-point exceptions that trap")
 fault("thread-exit", inside="thread-exit", title="threads that end by `pthread_exit()`")
+fault("stack", inside="stack", title="a thread with a stack of 16 KB")
+fault("priority", inside="priority", title="a real-time thread on one processor", note="root only; elsewhere the policy is refused")
+fault("comma", inside="comma", env={"VICTIM_LOCALE": "de_DE.UTF-8"}, title="a language whose numbers have a comma")
+fault("abort", inside="abort", killed=True, title="`abort()`")
+fault("segv", inside="segv", killed=True, title="a segmentation fault")
+fault("_exit", inside="_exit", killed=True, title="`_exit()`")
+
+
+def not_root():
+    return None if os.geteuid() == 0 else "only root may"
+
+
+for name, title in ("setuid", "another user while it runs"), ("chroot", "another root while it runs"):
+    fault(name, inside=name, killed=True, needs=not_root, title=title, note="`capo recover` finishes the log that the process may not write any more")
