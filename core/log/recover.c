@@ -39,8 +39,8 @@ static void *copy_in(int fd, size_t size)
         return p;
 }
 
-/* Map a dead process's file privately, every number in it checked. */
-static int attach(int fd, struct capo_segment *seg)
+/* Map a process's file privately, every number in it checked. @copy: also where it is written meanwhile. */
+static int attach(int fd, struct capo_segment *seg, bool copy)
 {
         struct capo_segment_header *h, plan = {0}, first;
         struct capo_area *flight;
@@ -54,7 +54,8 @@ static int attach(int fd, struct capo_segment *seg)
         size = (size_t)st.st_size;
         if (pread(fd, &first, sizeof first, 0) != sizeof first)
                 return -EBADMSG;
-        h = first.went_private ? copy_in(fd, size) : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        h = copy || first.went_private ? copy_in(fd, size)
+                                       : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
         if (h == MAP_FAILED)
                 return -errno;
         *seg = (struct capo_segment){.header = h, .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -159,8 +160,9 @@ static void close_dirp(DIR **d)
                 closedir(*d);
 }
 
-int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
-                           int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
+/* @living: those too. */
+static int find(const char *shm_dir, const char *log_dir, bool living,
+                int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
 {
         const char *folder = shm_dir ? shm_dir : CAPO_SEGMENT_DIR;
         _cleanup_(close_dirp) DIR *dir = opendir(folder);
@@ -183,11 +185,13 @@ int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
                 fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
                 if (fd < 0)
                         continue;
-                r = attach(fd, &seg);
+                r = attach(fd, &seg, false);
                 if (r == 0) {
-                        r = check_dead(fd, seg.header);
-                        if (r == 0 && in_folder(seg.header->log_path, log_dir)) {
+                        bool alive = check_dead(fd, seg.header) < 0;
+
+                        if ((!alive || living) && in_folder(seg.header->log_path, log_dir)) {
                                 describe(&seg, path, &info);
+                                info.alive = alive;
                                 n++;
                         } else {
                                 r = -EAGAIN;
@@ -201,12 +205,57 @@ int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
         return n;
 }
 
+int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
+                           int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
+{
+        return find(shm_dir, log_dir, false, found, cookie);
+}
+
+int capo_segment_find(const char *shm_dir, const char *log_dir,
+                      int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
+{
+        return find(shm_dir, log_dir, true, found, cookie);
+}
+
+/* All that @seg knows goes to header.log_path. @clean: of the END frame. */
+static int drain_all(struct capo_segment *seg, unsigned clean)
+{
+        struct capo_drain *drain;
+        int r = capo_drain_new(seg, &drain);
+
+        if (r < 0)
+                return r;
+        r = capo_drain_take_over(drain);
+        if (r == 0) {
+                capo_drain_round(drain);
+                r = capo_drain_finish(drain, clean);
+        }
+        capo_drain_free(drain);
+        return r;
+}
+
+int capo_segment_peek(const struct capo_segment_info *info, const char *log)
+{
+        _cleanup_close_ int fd = open(info->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        struct capo_segment seg;
+        int r = fd < 0 ? -errno : attach(fd, &seg, true);
+
+        if (r < 0)
+                return r;
+        if (snprintf(seg.header->log_path, sizeof seg.header->log_path, "%s", log) >= (int)sizeof seg.header->log_path)
+                r = -ENAMETOOLONG;
+        seg.header->commit[seg.header->commit_now].log_bytes = 0; /* a log from the beginning */
+        if (r == 0)
+                r = drain_all(&seg, info->alive ? 0 : 2);
+        munmap(seg.header, seg.header->size);
+        return r;
+}
+
 static int recover(int fd, const char *path, const char *log, struct capo_segment_info *out)
 {
         struct capo_segment seg;
-        struct capo_drain *drain;
         struct capo_segment_info info;
-        int r = attach(fd, &seg);
+        int r = attach(fd, &seg, false);
 
         if (r < 0)
                 return r;
@@ -224,15 +273,7 @@ static int recover(int fd, const char *path, const char *log, struct capo_segmen
                 }
                 memcpy(seg.header->log_path, info.log_path, sizeof info.log_path);
         }
-        r = seg.header->log_path[0] ? capo_drain_new(&seg, &drain) : -ENOENT;
-        if (r < 0)
-                goto out;
-        r = capo_drain_take_over(drain);
-        if (r == 0) {
-                capo_drain_round(drain);
-                r = capo_drain_finish(drain, 2);
-        }
-        capo_drain_free(drain);
+        r = seg.header->log_path[0] ? drain_all(&seg, 2) : -ENOENT;
         if (r == 0 && unlink(path))
                 r = -errno;
         if (r == 0 && out)

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What killed processes left in memory (core/log/segment.h): found, and brought into their logs. */
+/*
+ * What processes have in memory (core/log/segment.h), seen from outside: that of killed ones is brought into their logs,
+ * that of living ones can be looked at.
+ */
 #ifndef CAPO_RECOVER_H
 #define CAPO_RECOVER_H
 
 #include "core/log/segment.h"
 
-/* What a dead process left. */
+/* What a process has, or left. */
 struct capo_segment_info {
         char path[96];
         int pid;
+        bool alive;
         char host[72];
         char log_path[1024];
         uint64_t records; /* published and not yet in any log */
@@ -26,6 +30,21 @@ struct capo_segment_info {
  */
 int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
                            int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie);
+
+/** capo_segment_find() - the same of all processes, living or dead: info->alive tells. */
+int capo_segment_find(const char *shm_dir, const char *log_dir,
+                      int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie);
+
+/**
+ * capo_segment_peek() - what a process has in memory, as a log of its own at @log, or beside it where that name is taken
+ * @info: of capo_segment_find(); nothing of the process, its segment and its own log is touched
+ *
+ * The drain runs on a copy. A living process goes on meanwhile: of one that is making calls the newest may be missing or
+ * damaged; of one that stands still all is there. The log's END is not clean for a living process.
+ *
+ * Return: as capo_segment_recover(), but for -EBUSY.
+ */
+int capo_segment_peek(const struct capo_segment_info *info, const char *log);
 
 /**
  * capo_segment_recover() - bring what a dead process left into its log, and remove the segment

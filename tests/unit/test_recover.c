@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -438,4 +439,84 @@ Test(recover, who_lives)
         cr_assert_gt(capo_alive_namespace(), 0);
         cr_assert_gt(capo_alive_text("/proc/sys/kernel/random/boot_id", text, sizeof text), 30);
         cr_assert_eq(capo_alive_text("/nowhere", text, sizeof text), -ENOENT);
+}
+
+static int first(const struct capo_segment_info *info, void *cookie)
+{
+        *(struct capo_segment_info *)cookie = *info;
+        return 1;
+}
+
+/* The calls in the log of a look, and its END. */
+static uint64_t calls_seen(const char *path, struct capo_log_end *end)
+{
+        struct capo_log_hist_view host, gpu;
+        struct capo_log_frame f;
+        struct capo_log_cell cell;
+        struct capo_log *log;
+        uint64_t n = 0;
+        char why[200];
+
+        cr_assert_eq(capo_log_open(path, &log, why, sizeof why), 0, "%s", why);
+        while (capo_log_next(log, &f) > 0) {
+                if (f.type == CAPO_FRAME_CELL && capo_log_cell(&f, &cell, &host, &gpu) == 0)
+                        n += cell.count;
+                else if (f.type == CAPO_FRAME_END)
+                        cr_assert_eq(capo_log_end(&f, end), 0);
+        }
+        capo_log_close(log);
+        return n;
+}
+
+Test(recover, a_look_changes_nothing)
+{
+        struct capo_segment_info info = {.pid = 0};
+        struct capo_log_end end = {0};
+        char look[160];
+
+        snprintf(look, sizeof look, "%s/look.capo", dir);
+        cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
+        cr_assert(!info.alive && info.records == CALLS);
+        cr_assert_eq(capo_segment_peek(&info, look), 0);
+        cr_assert_eq(calls_seen(look, &end), CALLS);
+        cr_assert_eq(end.clean, 2);
+        cr_assert(access(segment, F_OK) == 0 && access(log_path, F_OK) != 0, "neither taken nor written");
+        cr_assert_eq(capo_segment_peek(&info, look), 0, "beside what is there");
+        cr_assert_eq(unlink(segment), 0);
+        cr_assert_eq(capo_segment_peek(&info, look), -ENOENT);
+}
+
+static void stay(struct capo_segment *seg)
+{
+        if (write(3, seg->path, sizeof seg->path) < 0)
+                _exit(1);
+        pause();
+}
+
+Test(recover, a_living_process_is_looked_at)
+{
+        struct capo_segment_info info = {.pid = 0};
+        struct capo_log_end end = {0};
+        char look[160];
+        int pipes[2];
+        pid_t pid;
+
+        cr_assert(unlink(segment) == 0 && pipe(pipes) == 0);
+        pid = fork();
+        if (pid == 0) {
+                dup2(pipes[1], 3);
+                leave_segment(3, false, stay);
+        }
+        cr_assert(read(pipes[0], segment, 64) == 64);
+        cr_assert_eq(capo_segment_find_dead(dir, NULL, first, &info), 0);
+        cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
+        cr_assert(info.alive && info.pid == pid);
+        snprintf(look, sizeof look, "%s/look.capo", dir);
+        cr_assert_eq(capo_segment_peek(&info, look), 0);
+        cr_assert_eq(calls_seen(look, &end), CALLS);
+        cr_assert_eq(end.clean, 0);
+        cr_assert_eq(capo_segment_recover(segment, NULL, NULL), -EBUSY);
+        cr_assert(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+        cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
+        cr_assert(!info.alive);
 }
