@@ -14,6 +14,22 @@ json_t *cli_json_known(double value)
         return value < 0 ? json_null() : json_real(value);
 }
 
+json_t *cli_json_text(const char *s)
+{
+        json_t *j = s ? json_string(s) : json_null();
+
+        if (!j) {
+                char clean[1024];
+                size_t n = 0;
+
+                for (; s[n] && n + 1 < sizeof clean; n++)
+                        clean[n] = (unsigned char)s[n] < 128 ? s[n] : '?';
+                clean[n] = 0;
+                j = json_string(clean);
+        }
+        return j;
+}
+
 json_t *cli_json_gpus(const struct capo_plan_gpu *gpus, size_t n)
 {
         json_t *list = json_array();

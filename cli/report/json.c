@@ -41,23 +41,6 @@ static json_t *name_or_null(const char *name)
         return strcmp(name, "-") != 0 ? json_string(name) : json_null();
 }
 
-/* Text from a program: not always UTF-8, which jansson refuses. */
-json_t *report_json_text(const char *s)
-{
-        json_t *j = s ? json_string(s) : json_null();
-
-        if (!j) {
-                char clean[1024];
-                size_t n = 0;
-
-                for (; s[n] && n + 1 < sizeof clean; n++)
-                        clean[n] = (unsigned char)s[n] < 128 ? s[n] : '?';
-                clean[n] = 0;
-                j = json_string(clean);
-        }
-        return j;
-}
-
 static json_t *row_json(const struct capo_page *r, const struct capo_page_row *row)
 {
         const struct capo_job_row *w = &row->row;
@@ -144,7 +127,7 @@ static json_t *comm_json(const struct capo_page *r, uint32_t id)
 
         snprintf(uid, sizeof uid, "%016llx", (unsigned long long)c->uid);
         json_object_set_new(j, "id", json_integer(id));
-        json_object_set_new(j, "name", report_json_text(c->name));
+        json_object_set_new(j, "name", cli_json_text(c->name));
         json_object_set_new(j, "ranks", json_integer(c->n_ranks > 0 ? c->n_ranks : (int)c->n_members));
         json_object_set_new(j, "nodes", json_integer(c->n_nodes));
         json_object_set_new(j, "layout", json_string(c->layout));
@@ -166,10 +149,10 @@ static json_t *process_json(const struct capo_job_process *p)
         json_t *j = json_object();
 
         json_object_set_new(j, "rank", p->rank >= 0 ? json_integer(p->rank) : json_null());
-        json_object_set_new(j, "host", report_json_text(p->host));
+        json_object_set_new(j, "host", cli_json_text(p->host));
         json_object_set_new(j, "pid", json_integer(p->header.pid));
         json_object_set_new(j, "node", json_integer(p->node));
-        json_object_set_new(j, "log", report_json_text(p->path));
+        json_object_set_new(j, "log", cli_json_text(p->path));
         json_object_set_new(j, "ended",
                             json_string(!p->has_end || !p->end.clean ? "killed"
                                         : p->end.clean == 2          ? "recovered"
@@ -189,7 +172,7 @@ static json_t *site_json(const struct capo_job_site *s)
                 char frame[1024];
 
                 snprintf(frame, sizeof frame, "%.*s", (int)n, line);
-                json_array_append_new(frames, report_json_text(frame));
+                json_array_append_new(frames, cli_json_text(frame));
                 line += n + (line[n] == '\n');
         }
         json_object_set_new(j, "frames", frames);
@@ -228,7 +211,7 @@ int report_json(const struct capo_page *r, FILE *out)
         for (uint32_t i = 0; i < job->n_sites; i++)
                 json_array_append_new(sites, site_json(&job->sites[i]));
         for (uint32_t i = 0; i < r->n_problems; i++)
-                json_array_append_new(problems, report_json_text(r->problems[i].text));
+                json_array_append_new(problems, cli_json_text(r->problems[i].text));
         json_object_set_new(j, "capo_report", json_integer(REPORT_VERSION));
         json_object_set_new(j, "ranks", json_integer(job->n_ranks));
         json_object_set_new(j, "nodes", json_integer(job->n_nodes));

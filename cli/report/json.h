@@ -5,10 +5,9 @@
 
 #include <jansson.h>
 
-#include "profiles/job/page.h"
+#include "cli/base/json.h"
 
-/** report_json_text() - text from a program, which is not always UTF-8: bytes that are none become '?'; NULL is null. */
-json_t *report_json_text(const char *text);
+#include "profiles/job/page.h"
 
 /** report_json_number() - six digits that count; null for what is no number. */
 json_t *report_json_number(double value);

@@ -107,7 +107,7 @@ static json_t *notes_json(const struct capo_page_link *link)
 
         for (unsigned i = 0; i < link->n_notes; i++)
                 json_array_append_new(list, json_pack("{s:s,s:o}", "kind", capo_page_note_name(link->note[i].kind),
-                                                      "text", report_json_text(link->note[i].text)));
+                                                      "text", cli_json_text(link->note[i].text)));
         return list;
 }
 

@@ -21,9 +21,8 @@ static json_t *problem_json(const struct capo_problem *p)
                          p->call ? json_string(capo_call_name(p->call)) : json_null(), "seq",
                          p->seq ? json_integer(p->seq) : json_null(), "result",
                          p->result ? json_string(p->result) : json_null(), "kind", capo_problem_name(p->kind),
-                         "severity", capo_severity_name(capo_problem_severity(p->kind)), "text",
-                         report_json_text(p->text), "comm", comm_json(p->comm), "ranks", ranks, "log",
-                         report_json_text(p->log));
+                         "severity", capo_severity_name(capo_problem_severity(p->kind)), "text", cli_json_text(p->text),
+                         "comm", comm_json(p->comm), "ranks", ranks, "log", cli_json_text(p->log));
 }
 
 static json_t *wait_json(const struct capo_page *r, const struct capo_page_wait *w)
@@ -36,7 +35,7 @@ static json_t *wait_json(const struct capo_page *r, const struct capo_page_wait 
         return json_pack(
                 "{s:o,s:o,s:o,s:o,s:o,s:o,s:i,s:i,s:i,s:o,s:f,s:o,s:o,s:o,s:n,s:o}", "comm", comm_json(w->comm), "rank",
                 named ? json_integer(c->members[w->last].rank) : json_null(), "host",
-                named ? report_json_text(r->job->processes[c->members[w->last].process].host) : json_null(), "caused_s",
+                named ? cli_json_text(r->job->processes[c->members[w->last].process].host) : json_null(), "caused_s",
                 named ? report_json_number(rank->caused_ns / 1e9) : json_null(), "caused_pm_s",
                 named ? report_json_number(rank->caused_pm_ns / 1e9) : json_null(), "caused_share",
                 named && w->caused_share >= 0 ? report_json_number(w->caused_share) : json_null(), "calls_compared",
@@ -45,7 +44,7 @@ static json_t *wait_json(const struct capo_page *r, const struct capo_page_wait 
                 "behind_p50_us", named ? report_json_number(k->worst_p50_ns / 1000) : json_null(), "others_p50_us",
                 named ? report_json_number(k->others_p50_ns / 1000) : json_null(), "wait_share",
                 k->wait_share >= 0 ? report_json_number(k->wait_share) : json_null(), "most_of_it_for", "text",
-                report_json_text(w->text));
+                cli_json_text(w->text));
 }
 
 static json_t *next_json(const struct capo_next *n)
@@ -53,7 +52,7 @@ static json_t *next_json(const struct capo_next *n)
         bool sized = n->bytes_max > 0;
 
         return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "kind", capo_next_name(n->kind), "text",
-                         report_json_text(n->text), "comm", comm_json(n->comm), "rank",
+                         cli_json_text(n->text), "comm", comm_json(n->comm), "rank",
                          n->rank >= 0 ? json_integer(n->rank) : json_null(), "call",
                          n->call ? json_string(capo_call_name(n->call)) : json_null(), "bytes_least",
                          sized ? json_integer((json_int_t)n->bytes_least) : json_null(), "bytes_most",
@@ -76,14 +75,14 @@ void report_json_judged(json_t *to, const struct capo_page *r)
         for (uint32_t i = 0; i < r->n_next; i++)
                 json_array_append_new(next, next_json(&r->next[i]));
         for (uint32_t i = 0; i < r->n_places; i++)
-                json_array_append_new(places, json_pack("{s:o,s:I,s:o}", "frames", report_json_text(r->places[i].line),
+                json_array_append_new(places, json_pack("{s:o,s:I,s:o}", "frames", cli_json_text(r->places[i].line),
                                                         "calls", (json_int_t)r->places[i].calls, "share",
                                                         r->places[i].share >= 0 ? report_json_number(r->places[i].share)
                                                                                 : json_null()));
         for (uint32_t i = 0; i < r->n_rules; i++)
                 json_array_append_new(rules, json_pack("{s:i,s:I,s:o}", "rule", (int)r->rules[i].rule, "calls",
                                                        (json_int_t)r->rules[i].calls, "text",
-                                                       report_json_text(r->rules[i].text)));
+                                                       cli_json_text(r->rules[i].text)));
         json_object_set_new(to, "problem_list", problems);
         json_object_set_new(to, "waits", waits);
         json_object_set_new(to, "waits_unknown", unknown);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * capo hang: who waits for whom, now (looks at the memory of living processes, stops none) or when the job ended (from
+ * its logs). profiles/hang/hang.h judges; here are the command line and what the pages share.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/base/cli.h"
+#include "cli/hang/hang.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "profiles/job/figures.h"
+#include "profiles/job/stats.h"
+
+enum { HANG_UNDECIDED_EXIT = 3 };
+
+struct options {
+        bool json;
+        double after;
+};
+
+char *hang_who(const struct hang_page *page, uint32_t process, char *text)
+{
+        if (page->hang.processes[process].rank >= 0)
+                snprintf(text, 32, "rank %d", page->hang.processes[process].rank);
+        else
+                snprintf(text, 32, "pid %u", page->job->processes[process].header.pid);
+        return text;
+}
+
+char *hang_call(const struct hang_page *page, const struct capo_hang_call *call, char *text)
+{
+        char seq[32];
+        int n = snprintf(text, 256, "%s", capo_call_name(call->call));
+
+        if (call->seq)
+                n += snprintf(text + n, 256 - (size_t)n, " #%s", capo_text_count(call->seq, seq));
+        if (call->peer >= 0 && capo_call_kind(call->call) == CAPO_KIND_P2P)
+                n += snprintf(text + n, 256 - (size_t)n, " %s rank %d", call->call == CAPO_CALL_SEND ? "to" : "from",
+                              call->peer);
+        if (call->comm != CAPO_HANG_NONE)
+                snprintf(text + n, 256 - (size_t)n, " of %.150s", page->hang.comms[call->comm].name);
+        return text;
+}
+
+char *hang_site(const struct hang_page *page, uint32_t process, const struct capo_hang_call *call)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log_site site;
+        struct capo_log_frame f;
+        const char *text;
+        char why[512], *found = NULL;
+
+        if (!call->site || capo_log_open(page->job->processes[process].path, &log, why, sizeof why) < 0)
+                return NULL;
+        while (capo_log_next(log, &f) > 0) {
+                if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 || site.id != call->site)
+                        continue;
+                free(found);
+                found = strndup(text, site.text_size);
+                for (char *c = found; c && *c;
+                     c++) /* text out of a log goes to terminals: nothing in it may steer them */
+                        *c = (unsigned char)*c < ' ' && *c != '\n' ? '?' : *c;
+        }
+        return found;
+}
+
+const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
+{
+        const struct capo_hang_verdict *v = &page->verdict;
+
+        if (page->n_stale && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "%u log%s not final and the process cannot be looked at: capo hang on its node, or capo recover "
+                        "there when it is gone",
+                        page->n_stale, page->n_stale > 1 ? "s are" : " is");
+        else if (v->unseen && i-- == 0)
+                snprintf(text, 400, "%u rank%s of the communicator left no log that could be read", v->unseen,
+                         v->unseen > 1 ? "s" : "");
+        else if (v->p2p_unknown && i-- == 0)
+                snprintf(text, 400,
+                         "which send belongs to which receive: of a process the last %u calls are looked at, "
+                         "and there were more",
+                         CAPO_HANG_CALLS);
+        else if (v->gpu_unknown && i-- == 0)
+                snprintf(text, 400,
+                         "whether the GPUs have ended their calls: none was timed (CAPO_GPU_SAMPLE=1 times all)");
+        else
+                return NULL;
+        return text;
+}
+
+static uint8_t known_of(const struct hang_logs *logs, const char *path)
+{
+        for (uint32_t i = 0; i < logs->n; i++) {
+                if (!strcmp(logs->v[i].path, path))
+                        return logs->v[i].known;
+        }
+        return CAPO_HANG_BY_LOG;
+}
+
+static int read_job(struct hang_page *page)
+{
+        char why[512];
+        int used = 0;
+
+        page->job = capo_job_new();
+        if (!page->job)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < page->logs->n; i++) {
+                if (capo_job_add_log(page->job, page->logs->v[i].path, why, sizeof why, NULL, NULL) < 0)
+                        capo_warn("left out %s: %s", page->logs->v[i].path, why);
+                else
+                        used++;
+        }
+        if (!used)
+                return capo_fail(-ENOENT, "no log to read");
+        page->known = calloc(page->job->n_processes + 1, sizeof *page->known);
+        if (!page->known || capo_job_finish(page->job) < 0)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < page->job->n_processes; i++)
+                page->known[i] = known_of(page->logs, page->job->processes[i].path);
+        return capo_hang_read(page->job, page->known, page->logs->now_ns, &page->hang, &page->n_stale);
+}
+
+static int run(void *options, int n, char **words)
+{
+        const struct options *o = options;
+        struct hang_logs logs = {0};
+        struct hang_page page = {.logs = &logs, .after_s = o->after};
+        int r = hang_gather(n, words, &logs), status = HANG_UNDECIDED_EXIT;
+
+        page.hang.after_ns = (uint64_t)(o->after * 1e9);
+        if (r == 0)
+                r = read_job(&page);
+        if (r == 0)
+                r = capo_hang_judge(&page.hang, &page.verdict);
+        if (r == 0) {
+                status = capo_hang_kind_exit(page.verdict.kind);
+                r = (o->json ? hang_json : hang_text)(&page, stdout);
+        }
+        if (r == -ENOMEM)
+                capo_error("no memory");
+        capo_hang_verdict_finish(&page.verdict);
+        capo_hang_job_finish(&page.hang);
+        capo_job_free(page.job);
+        free(page.known);
+        hang_logs_finish(&logs);
+        return r < 0 ? HANG_UNDECIDED_EXIT : status;
+}
+
+static const struct options defaults = {.after = 10};
+
+static const struct cli_option options[] = {
+        {"after", CLI_SECONDS(struct options, after, "SECONDS", 0, 86400),
+         "how long nothing must have moved where only time tells a hang from a slow rank (10)"},
+        {"json", CLI_FLAG(struct options, json), "for programs"},
+        CLI_WIDE,
+        {0}};
+
+const struct cli_command hang_command = {
+        .usage = "[OPTION...] [DIR|LOG|PID...]",
+        .about =
+                "Says why a job stands still and whose fault it is. Every process under capo has its calls in memory, "
+                "those that it is in among them; this reads that memory and finds out who waits for whom: a rank that "
+                "never came, a call that is not that of the others, an order that differs, a send without its "
+                "receive. No process is stopped, signalled or changed.\n"
+                "Without an operand it is the newest job of yours on this machine; a PID stands for its whole job here; "
+                "a DIR for the job whose logs are there, also when its processes are gone.",
+        .options = options,
+        .after = "  capo hang\n"
+                 "  capo hang 48213\n"
+                 "  capo hang capo-logs/48213",
+        .status = "0 nothing hangs; 1 a hang was found, 2 wrong command line, 3 not enough is recorded to say.",
+        .operand = "DIR",
+        .most = UINT_MAX,
+        .size = sizeof(struct options),
+        .defaults = &defaults,
+        .run = run,
+};

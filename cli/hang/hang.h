@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capo hang: what its files share. gather.c finds the processes and logs, text.c and json.c say what is known. */
+#ifndef CAPO_CLI_HANG_H
+#define CAPO_CLI_HANG_H
+
+#include <stdio.h>
+
+#include "core/log/find.h"
+#include "profiles/hang/read.h"
+
+/* A log of the job: of a process as it is, by a look at its memory, or a file that lies there. */
+struct hang_log {
+        char *path;
+        int pid;       /* of a look; 0: a file */
+        uint8_t known; /* enum capo_hang_known */
+};
+
+struct hang_logs {
+        struct hang_log *v;
+        uint32_t n;
+        char folder[32]; /* where the looks are kept; "" none */
+        uint64_t now_ns; /* of the looks, since 1970 */
+        bool live;       /* some of the processes are here and alive */
+};
+
+/**
+ * hang_gather() - the logs of the one job that @words (folders, logs, pids; none: all processes here) mean
+ * Says what is wrong. Return: 0; -EINVAL a wrong word; -ENOENT nothing there; -errno. hang_logs_finish() in any case.
+ */
+int hang_gather(int n, char **words, struct hang_logs *out);
+void hang_logs_finish(struct hang_logs *logs);
+
+/* What there is to say. */
+struct hang_page {
+        const struct hang_logs *logs;
+        struct capo_job *job;
+        struct capo_hang_job hang;
+        struct capo_hang_verdict verdict;
+        uint8_t *known;   /* by process */
+        uint32_t n_stale; /* processes whose log is not final */
+        double after_s;
+};
+
+/** hang_site() - where call @call of process @process was made, innermost frame first, frames by newlines; NULL. free() it. */
+char *hang_site(const struct hang_page *page, uint32_t process, const struct capo_hang_call *call);
+
+/** hang_who() - "rank 3", or "pid 77" where no rank is known. @text: 32 bytes. */
+char *hang_who(const struct hang_page *page, uint32_t process, char *text);
+
+/** hang_call() - "AllReduce #12 of dp". @text: 256 bytes. */
+char *hang_call(const struct hang_page *page, const struct capo_hang_call *call, char *text);
+
+/** hang_missing() - what is not known and would help to decide: item @i. Return: NULL behind the last. @text: 400 bytes. */
+const char *hang_missing(const struct hang_page *page, unsigned i, char *text);
+
+/** hang_text(), hang_json() - the page. Return: 0; -EIO. */
+int hang_text(const struct hang_page *page, FILE *out);
+int hang_json(const struct hang_page *page, FILE *out);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page for programs (versioned by "capo_hang", docs/hang.md). */
+#include <errno.h>
+#include <string.h>
+
+#include "cli/base/json.h"
+#include "cli/hang/hang.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+
+static json_t *comm_or_null(const struct hang_page *p, uint32_t comm)
+{
+        return comm != CAPO_HANG_NONE ? cli_json_text(p->hang.comms[comm].name) : json_null();
+}
+
+static json_t *call_or_null(const struct hang_page *p, const struct capo_hang_call *c)
+{
+        if (!c)
+                return json_null();
+        return json_pack("{s:s, s:i, s:o, s:I, s:s, s:s, s:i, s:b}", "call", capo_call_name(c->call), "number",
+                         (int)c->seq, "communicator", comm_or_null(p, c->comm), "bytes", (json_int_t)c->bytes, "type",
+                         capo_type_name(c->type), "op", capo_op_name(c->op), "peer", (int)c->peer, "returned",
+                         c->end_ns != 0);
+}
+
+static json_t *rank_or_null(const struct hang_page *p, uint32_t process)
+{
+        int32_t rank = p->hang.processes[process].rank;
+
+        return rank >= 0 ? json_integer(rank) : json_null();
+}
+
+static json_t *culprits(const struct hang_page *p)
+{
+        json_t *list = json_array();
+
+        for (uint32_t i = 0; i < p->verdict.n_culprits; i++) {
+                const struct capo_hang_culprit *c = &p->verdict.culprits[i];
+                const struct capo_job_process *jp = &p->job->processes[c->process];
+
+                json_array_append_new(list,
+                                      json_pack("{s:o, s:o, s:i, s:s, s:s?, s:b, s:o}", "rank",
+                                                rank_or_null(p, c->process), "host", cli_json_text(jp->host), "pid",
+                                                (int)jp->header.pid, "why", capo_hang_why_name(c->why), "differs",
+                                                c->differs, "skipped", c->skipped, "call", call_or_null(p, c->call)));
+        }
+        return list;
+}
+
+static json_t *circle(const struct hang_page *p)
+{
+        json_t *list = json_array();
+
+        for (uint32_t i = 0; i < p->verdict.n_steps; i++) {
+                const struct capo_hang_step *s = &p->verdict.steps[i];
+
+                json_array_append_new(list, json_pack("{s:o, s:s, s:i, s:o}", "rank", rank_or_null(p, s->process),
+                                                      "call", capo_call_name(s->call), "number", (int)s->seq,
+                                                      "communicator", comm_or_null(p, s->comm)));
+        }
+        return list;
+}
+
+static json_t *missing(const struct hang_page *p)
+{
+        json_t *list = json_array();
+        char text[400];
+
+        for (unsigned i = 0; hang_missing(p, i, text); i++)
+                json_array_append_new(list, cli_json_text(text));
+        return list;
+}
+
+int hang_json(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        json_t *page =
+                json_pack("{s:i, s:s, s:s, s:b, s:f, s:f, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:i}", "capo_hang", 1,
+                          "verdict", capo_hang_kind_name(v->kind), "certainty", capo_hang_sure_name(v->sure), "live",
+                          p->logs->live, "since", (double)v->since_ns / 1e9, "still_s", (double)v->still_ns / 1e9,
+                          "communicator", comm_or_null(p, v->comm), "call", call_or_null(p, v->call), "waiting",
+                          (int)v->n_waiting, "ranks", (int)p->job->n_ranks, "culprits", culprits(p), "circle",
+                          circle(p), "not_known", missing(p), "disagreed_and_ended", (int)v->differed);
+
+        return cli_json_print(out, page, JSON_INDENT(2));
+}

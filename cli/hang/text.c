@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page for people: the verdict first, then who, then how that is known, then what to do. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/base/screen.h"
+#include "cli/hang/hang.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+#include "profiles/hang/graph.h"
+#include "profiles/hang/node.h"
+#include "profiles/job/figures.h"
+
+enum { SHOWN = 4 };
+
+static const char *clock_text(uint64_t ns, char text[16])
+{
+        time_t t = (time_t)(ns / 1000000000);
+        struct tm tm;
+
+        *text = 0;
+        if (localtime_r(&t, &tm))
+                strftime(text, 16, "%H:%M:%S", &tm);
+        return text;
+}
+
+static void head(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        const char *id = p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB) : NULL;
+        const char *name = p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB_NAME) : NULL;
+        char at[16], time[32];
+
+        fprintf(out, "capo hang%s%s%s%s", id ? "  job " : "", id ? id : "", name ? "  " : "", name ? name : "");
+        if (v->kind != CAPO_HANG_HEALTHY)
+                fprintf(out, "  stands still since %s (%s)", clock_text(v->since_ns, at),
+                        capo_text_time((double)v->still_ns, time));
+        fprintf(out, "  %d rank%s on %u node%s\n", p->job->n_ranks, p->job->n_ranks == 1 ? "" : "s", p->job->n_nodes,
+                p->job->n_nodes == 1 ? "" : "s");
+}
+
+/* "RANK 37 IS", "RANKS 3, 5 AND 2 MORE ARE"; capitals: the line people look for. */
+static void names(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        bool ranks = true;
+
+        for (uint32_t i = 0; i < v->n_culprits; i++)
+                ranks &= p->hang.processes[v->culprits[i].process].rank >= 0;
+        fprintf(out, "%s%s", ranks ? "RANK" : "PROCESS", v->n_culprits > 1 ? ranks ? "S" : "ES" : "");
+        for (uint32_t i = 0; i < v->n_culprits && i < 8; i++) {
+                uint32_t process = v->culprits[i].process;
+
+                fprintf(out, "%s %d", i ? "," : "",
+                        ranks ? p->hang.processes[process].rank : (int)p->job->processes[process].header.pid);
+        }
+        if (v->n_culprits > 8)
+                fprintf(out, " AND %u MORE", v->n_culprits - 8);
+}
+
+/* Where the others are: "AllReduce #12 of dp (25.0 MiB)". */
+static void where(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        char call[256], size[16], seq[32];
+
+        if (v->call)
+                fputs(hang_call(p, v->call, call), out);
+        else if (v->comm != CAPO_HANG_NONE)
+                fprintf(out, "call #%s of %s", capo_text_count(v->seq, seq), p->hang.comms[v->comm].name);
+        if (v->call && v->call->bytes && capo_call_kind(v->call->call) != CAPO_KIND_OTHER)
+                fprintf(out, " (%s)", capo_size_print(v->call->bytes, size, sizeof size));
+}
+
+static void headline(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+        bool many = v->n_culprits > 1;
+
+        switch (v->kind) {
+        case CAPO_HANG_HEALTHY: fputs("NOTHING HANGS: no rank waits for another", out); break;
+        case CAPO_HANG_SLOW:
+                names(p, out);
+                fprintf(out, " %s LATE, not hung (less than %g s)", many ? "ARE" : "IS", p->after_s);
+                if (v->call) {
+                        fputs(": waited for in ", out);
+                        where(p, out);
+                }
+                break;
+        case CAPO_HANG_MISSING:
+                names(p, out);
+                fprintf(out, " %s MISSING from ", many ? "ARE" : "IS");
+                where(p, out);
+                fprintf(out, ": %u of %u ranks wait in it", v->n_waiting, v->n_ranks);
+                break;
+        case CAPO_HANG_MISMATCH:
+                names(p, out);
+                fprintf(out, " DIFFER%s from the others in ", many ? "" : "S");
+                where(p, out);
+                break;
+        case CAPO_HANG_ORDER:
+                names(p, out);
+                fprintf(out, " WAIT FOR EACH OTHER in %u calls", v->n_steps);
+                break;
+        case CAPO_HANG_P2P:
+                names(p, out);
+                fprintf(out, " %s NO OTHER HALF to ", many ? "MAKE" : "MAKES");
+                where(p, out);
+                break;
+        case CAPO_HANG_BIRTH:
+                names(p, out);
+                fprintf(out, " %s NOT PART in ", many ? "TAKE" : "TAKES");
+                where(p, out);
+                fprintf(out, ": %u rank%s wait in it", v->n_waiting, v->n_waiting > 1 ? "s" : "");
+                break;
+        case CAPO_HANG_INSIDE:
+                names(p, out);
+                fprintf(out, " %s INSIDE NCCL in ", many ? "STAND" : "STANDS");
+                where(p, out);
+                fputs(", which all have entered", out);
+                break;
+        case CAPO_HANG_RUNNING:
+                fputs("NOT ENDED ON THE GPU of ", out);
+                names(p, out);
+                fputs(": ", out);
+                where(p, out);
+                fputs(", which all have entered", out);
+                break;
+        default:
+                fputs("NOT DECIDED: something stands still", out);
+                if (v->call) {
+                        fputs(", in ", out);
+                        where(p, out);
+                }
+        }
+        if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_UNDECIDED)
+                fprintf(out, "       %s", capo_hang_sure_name(v->sure));
+        fputc('\n', out);
+}
+
+/* What an innermost frame says: of Python the innermost line of the program's own. */
+static void site(const struct hang_page *p, uint32_t process, const struct capo_hang_call *call, FILE *out)
+{
+        _cleanup_free_ char *text = call ? hang_site(p, process, call) : NULL;
+        unsigned shown = 0;
+
+        for (const char *line = text; line && *line && shown < 3; line += strcspn(line, "\n"), line += *line == '\n') {
+                int n = (int)strcspn(line, "\n");
+
+                fprintf(out, "%s%.*s", shown++ ? " <- " : "    at ", n, line);
+        }
+        if (shown)
+                fputc('\n', out);
+}
+
+static void alive_line(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
+{
+        const struct capo_hang_process *h = &p->hang.processes[c->process];
+        int pid = (int)p->job->processes[c->process].header.pid;
+        char text[300], time[32], at[16];
+
+        switch (h->life) {
+        case CAPO_HANG_ALIVE:
+                if (p->known[c->process] != CAPO_HANG_IS_ALIVE)
+                        break;
+                capo_hang_node_waits(pid, text, sizeof text);
+                fprintf(out, "    alive%s%s; last in a call at %s, %s ago\n", *text ? ": " : "", text,
+                        clock_text(capo_hang_active_ns(h), at),
+                        capo_text_time((double)(p->hang.now_ns - capo_hang_active_ns(h)), time));
+                break;
+        case CAPO_HANG_KILLED:
+                fprintf(out, "    gone since %s%s\n", clock_text(h->end_ns, at),
+                        capo_hang_node_oom(pid) ? ": killed by the kernel for want of memory" : "");
+                break;
+        default: break;
+        }
+}
+
+static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
+{
+        const struct capo_job_process *jp = &p->job->processes[c->process];
+        char who[32], call[256], size[16], at[16];
+
+        fprintf(out, "  %s: %s pid %u: %s\n", hang_who(p, c->process, who), jp->host, jp->header.pid,
+                capo_hang_why_meaning(c->why));
+        alive_line(p, c, out);
+        if (!c->call)
+                return;
+        if (c->why == CAPO_HANG_WHY_DIFFERS) {
+                fprintf(out, "    its call: %s, %s, %s, %s", hang_call(p, c->call, call),
+                        capo_size_print(c->call->bytes, size, sizeof size), capo_type_name(c->call->type),
+                        capo_op_name(c->call->op));
+                if (c->call->peer >= 0)
+                        fprintf(out, ", root %d", c->call->peer);
+                if (c->differs)
+                        fprintf(out, "; another %s", c->differs);
+                fprintf(out, "%s\n",
+                        c->skipped ? "; the others make this one next: it seems to have left one out" : "");
+        } else if (c->call->end_ns) {
+                fprintf(out, "    its last call: %s, returned %s\n", hang_call(p, c->call, call),
+                        clock_text(c->call->end_ns, at));
+        } else {
+                fprintf(out, "    it is in %s since %s\n", hang_call(p, c->call, call),
+                        clock_text(c->call->begin_ns, at));
+        }
+        site(p, c->process, c->call, out);
+}
+
+static void circle(const struct hang_page *p, FILE *out)
+{
+        const struct capo_hang_verdict *v = &p->verdict;
+
+        for (uint32_t i = 0; i < v->n_steps; i++) {
+                const struct capo_hang_step *s = &v->steps[i];
+                uint32_t next = v->steps[(i + 1) % v->n_steps].process;
+                char who[32], whom[32], seq[32];
+
+                fprintf(out, "  %s waits in %s", hang_who(p, s->process, who), capo_call_name(s->call));
+                if (s->seq)
+                        fprintf(out, " #%s", capo_text_count(s->seq, seq));
+                fprintf(out, " of %s for %s\n", s->comm != CAPO_HANG_NONE ? p->hang.comms[s->comm].name : "a new one",
+                        hang_who(p, next, whom));
+        }
+}
+
+int hang_text(const struct hang_page *p, FILE *to)
+{
+        FILE *out = cli_screen_begin(to);
+        const struct capo_hang_verdict *v = &p->verdict;
+        char text[400];
+
+        head(p, out);
+        headline(p, out);
+        circle(p, out);
+        for (uint32_t i = 0; i < v->n_culprits && i < SHOWN && v->kind != CAPO_HANG_ORDER; i++)
+                culprit(p, &v->culprits[i], out);
+        if (v->n_culprits > SHOWN && v->kind != CAPO_HANG_ORDER)
+                fprintf(out, "  and %u more\n", v->n_culprits - SHOWN);
+        if (v->differed)
+                fprintf(out,
+                        "  beside that: the ranks of %s did not agree on what its call #%u is, and it ended all the same\n",
+                        p->hang.comms[v->differed_comm].name, v->differed);
+        for (unsigned i = 0; v->kind != CAPO_HANG_HEALTHY && hang_missing(p, i, text); i++)
+                fprintf(out, "  not known: %s\n", text);
+        if (v->n_culprits && v->kind != CAPO_HANG_SLOW && v->kind != CAPO_HANG_UNDECIDED)
+                fprintf(out, "NEXT  %s\n", capo_hang_why_next(v->culprits[0].why));
+        return fflush(out) || ferror(out) ? -EIO : 0;
+}

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The graph of waiting, read. Everybody waits for somebody; whoever is waited for and waits for nobody is the cause; where
+ * there is no such process it is a circle. It is read twice: once as if a root and a small send waited like everybody
+ * else, once as if they never did, because NCCL may have taken their data away. What both readings say is said; where
+ * they differ nobody is accused.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/calls.h"
+#include "core/base/util.h"
+#include "profiles/hang/graph.h"
+
+enum { OK = 0, IN_PROGRESS = 7 }; /* ncclResult_t */
+
+#define SHORT 10 /* of job->after_ns: where something else than time tells */
+
+static int accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
+                  const struct capo_hang_call *call)
+{
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                if (v->culprits[i].process == process)
+                        return 0;
+        }
+        if (capo_array_room(&v->culprits, v->n_culprits, sizeof *v->culprits) < 0)
+                return -ENOMEM;
+        v->culprits[v->n_culprits++] = (struct capo_hang_culprit){.process = process, .why = why, .call = call};
+        return 0;
+}
+
+static const struct capo_hang_call *last_of(const struct capo_hang_process *p)
+{
+        return p->n_calls ? &p->calls[p->n_calls - 1] : NULL;
+}
+
+static const struct capo_hang_call *running(const struct capo_hang_process *p)
+{
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                if (p->calls[i].gpu == CAPO_HANG_GPU_RUNNING)
+                        return &p->calls[i];
+        }
+        return NULL;
+}
+
+/* Of its last calls on @comm the latest that NCCL refused, with nothing taken behind it. */
+static const struct capo_hang_call *refused(const struct capo_hang_process *p, uint32_t comm)
+{
+        for (uint32_t i = p->n_calls; i-- > 0;) {
+                const struct capo_hang_call *c = &p->calls[i];
+
+                if (c->comm == comm)
+                        return c->result != OK && c->result != IN_PROGRESS ? c : NULL;
+        }
+        return NULL;
+}
+
+static bool left(const struct capo_hang_job *job, uint32_t process, uint32_t comm)
+{
+        const struct capo_hang_comm *c = comm != CAPO_HANG_NONE ? &job->comms[comm] : NULL;
+
+        for (uint32_t i = 0; c && i < c->n_members; i++) {
+                if (c->members[i].process == process)
+                        return c->members[i].dead;
+        }
+        return false;
+}
+
+static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job *job, const struct hang_node *n,
+                         uint32_t place)
+{
+        uint32_t process = n->on[place];
+        const struct capo_hang_process *p = &job->processes[process];
+        const struct capo_hang_call *last = last_of(p), *in = capo_hang_inside(p), *error = refused(p, n->comm);
+
+        if (p->life == CAPO_HANG_EXITED)
+                return accuse(v, process, CAPO_HANG_WHY_EXITED, last);
+        if (p->life == CAPO_HANG_KILLED)
+                return accuse(v, process, CAPO_HANG_WHY_GONE, in ? in : last);
+        if (p->life == CAPO_HANG_STOPPED)
+                return accuse(v, process, CAPO_HANG_WHY_STOPPED, in ? in : last);
+        if (left(job, process, n->comm))
+                return accuse(v, process, CAPO_HANG_WHY_ABORTED, last);
+        if (error)
+                return accuse(v, process, CAPO_HANG_WHY_ERROR, error);
+        if (in)
+                return accuse(v, process, CAPO_HANG_WHY_CALL, in);
+        if (n->stand[place] == CAPO_STAND_OPENED)
+                return accuse(v, process, CAPO_HANG_WHY_GROUP, last);
+        if (running(p))
+                return accuse(v, process, CAPO_HANG_WHY_GPU, running(p));
+        return accuse(v, process, CAPO_HANG_WHY_HOST, last);
+}
+
+/* The node that most wait in: what the page is about. */
+static void about(struct capo_hang_verdict *v, const struct capo_hang_job *job, const struct hang_node *n)
+{
+        v->comm = n->comm;
+        v->seq = n->seq;
+        v->call = n->call;
+        v->n_waiting = n->n_in;
+        v->n_ranks = n->comm != CAPO_HANG_NONE && job->comms[n->comm].n_ranks > 0
+                             ? (uint32_t)job->comms[n->comm].n_ranks
+                     : n->comm == CAPO_HANG_NONE && n->call ? (uint32_t)n->call->bytes
+                                                            : n->n_in + n->n_on;
+        v->unseen = n->unseen;
+        v->since_ns = n->last_ns;
+}
+
+/* ---- calls that differ ---- */
+
+static const struct capo_hang_call *made_as(const struct capo_hang_process *p, uint32_t comm, uint32_t seq)
+{
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                if (p->calls[i].comm == comm && p->calls[i].seq == seq &&
+                    capo_call_kind(p->calls[i].call) != CAPO_KIND_P2P)
+                        return &p->calls[i];
+        }
+        return NULL;
+}
+
+/* Those whose call most others did not make. Where no side is larger nobody can say who is wrong: both are named. */
+static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n, struct capo_hang_verdict *v)
+{
+        const struct capo_hang_front *f = &g->waits.fronts[n->comm];
+        const struct capo_hang_comm *c = &g->job->comms[n->comm];
+        const struct capo_hang_call *most = NULL;
+        uint32_t best = 0, others = 0;
+        int r = 0;
+
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                uint32_t same = 0, rest = 0;
+
+                if (!f->call[i] || (most && !capo_hang_differs(most, f->call[i])))
+                        continue;
+                for (uint32_t k = 0; k < c->n_members; k++) {
+                        same += f->call[k] && !capo_hang_differs(f->call[i], f->call[k]);
+                        rest += f->call[k] && capo_hang_differs(f->call[i], f->call[k]);
+                }
+                if (same > best) {
+                        best = same;
+                        others = rest;
+                        most = f->call[i];
+                }
+        }
+        about(v, g->job, n);
+        v->kind = CAPO_HANG_MISMATCH;
+        v->sure = CAPO_HANG_CERTAIN;
+        v->call = most;
+        v->n_waiting = best;
+        for (uint32_t i = 0; i < c->n_members && r == 0; i++) {
+                if (!f->call[i] || (best > others && !capo_hang_differs(most, f->call[i])))
+                        continue;
+                r = accuse(v, c->members[i].process, CAPO_HANG_WHY_DIFFERS, f->call[i]);
+                if (r == 0) {
+                        struct capo_hang_culprit *who = &v->culprits[v->n_culprits - 1];
+                        const struct capo_hang_call *next = NULL;
+
+                        who->differs = capo_hang_differs(most, f->call[i]);
+                        for (uint32_t k = 0; k < c->n_members && !next; k++) {
+                                if (f->call[k] && !capo_hang_differs(most, f->call[k]))
+                                        next = made_as(&g->job->processes[c->members[k].process], n->comm, n->seq + 1);
+                        }
+                        who->skipped = who->differs && next && !capo_hang_differs(next, f->call[i]);
+                }
+        }
+        return r;
+}
+
+/* ---- circles ---- */
+
+static const struct hang_node *next_of(const struct hang_graph *g, uint32_t process, uint32_t *on)
+{
+        for (uint32_t k = 0; k < g->n_nodes; k++) {
+                const struct hang_node *n = &g->nodes[k];
+                bool is_in = false;
+
+                for (uint32_t i = 0; i < n->n_in && !is_in; i++)
+                        is_in = n->in[i] == process;
+                for (uint32_t i = 0; i < n->n_on && is_in; i++) {
+                        if (g->waits_for[n->on[i]] && !g->leads_out[n->on[i]]) {
+                                *on = n->on[i];
+                                return n;
+                        }
+                }
+        }
+        return NULL;
+}
+
+/* One send or receive in the circle has no other half: whoever owes it is the cause, the others only wait. */
+static int owed(const struct hang_graph *g, struct capo_hang_verdict *v)
+{
+        const struct hang_node *owing = NULL;
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < v->n_steps; i++) {
+                uint32_t on;
+                const struct hang_node *node = next_of(g, v->steps[i].process, &on);
+
+                if (node && node->kind == CAPO_HANG_P2P && node->stand[0] == CAPO_STAND_MISSING) {
+                        owing = node;
+                        n++;
+                }
+        }
+        if (n != 1)
+                return 0;
+        v->n_culprits = 0;
+        free(steal(&v->culprits));
+        about(v, g->job, owing);
+        v->kind = CAPO_HANG_P2P;
+        return accuse_absent(v, g->job, owing, 0);
+}
+
+static int judge_circle(const struct hang_graph *g, uint32_t process, struct capo_hang_verdict *v)
+{
+        _cleanup_free_ bool *seen = calloc(g->job->n_processes + 1, sizeof *seen);
+        const struct hang_node *n, *main = NULL;
+        uint32_t on;
+        int r = seen ? 0 : -ENOMEM;
+
+        while (r == 0 && !seen[process] && next_of(g, process, &on)) { /* into it */
+                seen[process] = true;
+                process = on;
+        }
+        for (uint32_t first = process, more = 1; r == 0 && more && (n = next_of(g, process, &on)); more = on != first) {
+                r = capo_array_room(&v->steps, v->n_steps, sizeof *v->steps);
+                if (r < 0)
+                        break;
+                v->steps[v->n_steps++] = (struct capo_hang_step){
+                        .process = process, .comm = n->comm, .seq = n->seq, .call = n->call ? n->call->call : 0};
+                main = main && main->n_in >= n->n_in ? main : n;
+                r = accuse(v, process, CAPO_HANG_WHY_WAITS, n->call);
+                if (v->n_steps > 1 && n->last_ns > v->since_ns)
+                        v->since_ns = n->last_ns;
+                process = on;
+        }
+        if (r < 0 || !main)
+                return r;
+        about(v, g->job, main);
+        v->kind = CAPO_HANG_ORDER;
+        v->sure = CAPO_HANG_LIKELY;
+        return owed(g, v);
+}
+
+/* ---- who is not there ---- */
+
+static const struct hang_node *node_about(const struct hang_graph *g)
+{
+        const struct hang_node *best = NULL;
+
+        for (uint32_t k = 0; k < g->n_nodes; k++) {
+                const struct hang_node *n = &g->nodes[k];
+
+                for (uint32_t i = 0; i < n->n_on; i++) {
+                        if (capo_hang_ends(g, n->on[i]) && n->n_in && (!best || n->n_in > best->n_in))
+                                best = n;
+                }
+        }
+        return best;
+}
+
+static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
+{
+        const struct hang_node *n = node_about(g);
+        int r = 0;
+
+        about(v, g->job, n);
+        v->kind = n->kind;
+        v->sure = n->unseen || n->kind != CAPO_HANG_MISSING ? CAPO_HANG_LIKELY : CAPO_HANG_CERTAIN;
+        for (uint32_t i = 0; i < n->n_on && r == 0; i++) {
+                if (capo_hang_ends(g, n->on[i]))
+                        r = accuse_absent(v, g->job, n, i);
+        }
+        for (uint32_t k = 0; k < g->n_nodes && r == 0; k++) { /* who keeps the others away from it */
+                for (uint32_t i = 0; i < g->nodes[k].n_on && r == 0; i++) {
+                        if (&g->nodes[k] != n && g->nodes[k].n_in && capo_hang_ends(g, g->nodes[k].on[i]))
+                                r = accuse_absent(v, g->job, &g->nodes[k], i);
+                }
+        }
+        return r;
+}
+
+/* ---- nobody waits for another ---- */
+
+/* Of communicator @comm: one was killed, and the others have made no call since that their GPU was seen to end. */
+static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t process)
+{
+        const struct capo_hang_comm *c = &job->comms[comm];
+        uint32_t standing = 0;
+
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                const struct capo_hang_process *p = &job->processes[c->members[i].process];
+                const struct capo_hang_call *last = last_of(p);
+
+                if (c->members[i].process == process || p->life > CAPO_HANG_STOPPED || c->members[i].dead)
+                        continue;
+                if (!last || last->gpu == CAPO_HANG_GPU_ENDED ||
+                    capo_hang_active_ns(p) > job->processes[process].end_ns + job->after_ns / SHORT)
+                        return false;
+                standing++;
+        }
+        return standing > 0;
+}
+
+static int judge_lost(const struct hang_graph *g, struct capo_hang_verdict *v)
+{
+        const struct capo_hang_job *job = g->job;
+
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                for (uint32_t k = 0; k < job->comms[i].n_members; k++) {
+                        const struct capo_hang_member *m = &job->comms[i].members[k];
+                        const struct capo_hang_process *p = &job->processes[m->process];
+
+                        if (p->life != CAPO_HANG_KILLED || m->dead || !lost_in(job, i, m->process))
+                                continue;
+                        v->kind = CAPO_HANG_MISSING;
+                        v->sure = CAPO_HANG_LIKELY;
+                        v->comm = i;
+                        v->seq = m->issued;
+                        v->n_ranks = job->comms[i].n_members;
+                        v->n_waiting = v->n_ranks - 1;
+                        v->since_ns = p->end_ns;
+                        return accuse(v, m->process, CAPO_HANG_WHY_GONE, last_of(p));
+                }
+        }
+        return 0;
+}
+
+/* All are in it: hosts that do not come back, or GPUs. */
+static int judge_inside(const struct hang_graph *g, struct capo_hang_verdict *v)
+{
+        const struct capo_hang_job *job = g->job;
+        int r = 0;
+
+        for (int host = 1; host >= 0 && !v->n_culprits; host--) {
+                for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
+                        const struct capo_hang_process *p = &job->processes[i];
+                        const struct capo_hang_call *c = host ? capo_hang_inside(p) : running(p);
+
+                        if (!c || p->life > CAPO_HANG_STOPPED)
+                                continue;
+                        if (!v->n_culprits) {
+                                v->call = c;
+                                v->comm = c->comm;
+                                v->seq = c->seq;
+                                v->kind = host ? CAPO_HANG_INSIDE : CAPO_HANG_RUNNING;
+                                v->sure = CAPO_HANG_LIKELY;
+                        }
+                        v->n_waiting++;
+                        r = accuse(v, i,
+                                   p->life == CAPO_HANG_STOPPED ? CAPO_HANG_WHY_STOPPED
+                                   : host                       ? CAPO_HANG_WHY_CALL
+                                                                : CAPO_HANG_WHY_GPU,
+                                   c);
+                        if (c->begin_ns > v->since_ns)
+                                v->since_ns = c->begin_ns;
+                }
+        }
+        if (v->n_culprits)
+                v->n_ranks = v->comm != CAPO_HANG_NONE ? job->comms[v->comm].n_members : job->n_processes;
+        return r;
+}
+
+/* Does nothing say whether the GPUs have ended what they were given? */
+static bool gpus_unknown(const struct capo_hang_job *job)
+{
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                if (p->life <= CAPO_HANG_STOPPED && p->n_calls && !p->gpu_timed)
+                        return true;
+        }
+        return false;
+}
+
+/* ---- the verdict ---- */
+
+static uint64_t needed(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
+{
+        bool gone = v->n_culprits > 0, told = v->n_culprits > 0;
+
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                enum capo_hang_why why = v->culprits[i].why;
+
+                gone &= why == CAPO_HANG_WHY_GONE || why == CAPO_HANG_WHY_EXITED;
+                told &= why != CAPO_HANG_WHY_HOST && why != CAPO_HANG_WHY_CALL && why != CAPO_HANG_WHY_GPU;
+        }
+        return gone ? 0 : told ? job->after_ns / SHORT : job->after_ns;
+}
+
+static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo_hang_verdict *v)
+{
+        _cleanup_(capo_hang_graph_finish) struct hang_graph g = {0};
+        const struct hang_node *differ = NULL, *unseen = NULL;
+        uint32_t circle = CAPO_HANG_NONE;
+        bool absent = false;
+        int r = capo_hang_graph(job, lenient, &g);
+
+        *v = (struct capo_hang_verdict){.kind = CAPO_HANG_HEALTHY, .comm = CAPO_HANG_NONE};
+        if (r < 0)
+                return r;
+        v->p2p_unknown = g.waits.p2p_unknown;
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                if (g.waits.fronts[i].differed) {
+                        v->differed = g.waits.fronts[i].differed;
+                        v->differed_comm = i;
+                }
+        }
+        for (uint32_t k = 0; k < g.n_nodes; k++) {
+                if (g.nodes[k].mismatch && g.nodes[k].n_in && (!differ || g.nodes[k].n_in > differ->n_in))
+                        differ = &g.nodes[k];
+                if (g.nodes[k].unseen && !g.nodes[k].n_on && g.nodes[k].n_in)
+                        unseen = &g.nodes[k];
+        }
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (g.waits_for[i] && !g.leads_out[i] && circle == CAPO_HANG_NONE)
+                        circle = i;
+                absent |= capo_hang_ends(&g, i);
+        }
+        if (differ)
+                r = judge_mismatch(&g, differ, v);
+        else if (circle != CAPO_HANG_NONE)
+                r = judge_circle(&g, circle, v);
+        else if (absent)
+                r = judge_absent(&g, v);
+        else if (unseen)
+                about(v, job, unseen), v->kind = CAPO_HANG_UNDECIDED;
+        else
+                r = judge_lost(&g, v);
+        if (r == 0 && v->kind == CAPO_HANG_HEALTHY)
+                r = judge_inside(&g, v);
+        return r;
+}
+
+static bool is_culprit(const struct capo_hang_verdict *v, uint32_t process)
+{
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                if (v->culprits[i].process == process)
+                        return true;
+        }
+        return false;
+}
+
+/* The strict reading stands when the lenient one says no other thing. */
+static void compare(struct capo_hang_verdict *strict, const struct capo_hang_verdict *lenient)
+{
+        bool within = strict->kind == lenient->kind;
+
+        for (uint32_t i = 0; i < strict->n_culprits && within; i++)
+                within = is_culprit(lenient, strict->culprits[i].process);
+        if (within && strict->n_culprits == lenient->n_culprits)
+                return;
+        if (within || lenient->kind == CAPO_HANG_HEALTHY) {
+                strict->sure = CAPO_HANG_LIKELY;
+                return;
+        }
+        strict->kind = CAPO_HANG_UNDECIDED;
+        strict->sure = CAPO_HANG_UNSURE;
+}
+
+int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        struct capo_hang_verdict lenient;
+        uint64_t active = 0;
+        bool alive = false;
+        int r = read_graph(job, false, v);
+
+        if (r < 0)
+                return r;
+        r = read_graph(job, true, &lenient);
+        if (r == 0)
+                compare(v, &lenient);
+        capo_hang_verdict_finish(&lenient);
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                uint64_t t = capo_hang_active_ns(&job->processes[i]);
+
+                alive |= job->processes[i].life <= CAPO_HANG_STOPPED && !job->processes[i].clean;
+                active = t > active ? t : active;
+                if (is_culprit(v, i) && t > v->since_ns)
+                        v->since_ns = t;
+        }
+        if (!v->since_ns)
+                v->since_ns = active;
+        v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
+        v->gpu_unknown = gpus_unknown(job);
+        if (v->kind == CAPO_HANG_HEALTHY && alive && v->still_ns >= job->after_ns && (v->gpu_unknown || v->p2p_unknown))
+                v->kind = CAPO_HANG_UNDECIDED;
+        else if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed(job, v))
+                v->kind = CAPO_HANG_SLOW;
+        return r;
+}
+
+void capo_hang_verdict_finish(struct capo_hang_verdict *v)
+{
+        free(v->culprits);
+        free(v->steps);
+        *v = (struct capo_hang_verdict){0};
+}
