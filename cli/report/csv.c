@@ -45,7 +45,7 @@ int report_csv(const struct capo_page *r, FILE *out)
                 csv_number(out, timed, capo_sampled_quantile(&s, 0.95) / 1000);
                 csv_number(out, timed, capo_sampled_quantile(&s, 0.99) / 1000);
                 csv_number(out, timed, (double)h->max_ns / 1000);
-                csv_number(out, row->has_bandwidth, row->algbw);
+                csv_number(out, row->has_algbw, row->algbw);
                 csv_number(out, row->has_bandwidth, row->busbw);
                 fprintf(out, ",%s,%s", capo_algo_name(w->algo_proto >> 4), capo_proto_name(w->algo_proto & 15));
                 csv_number(out, w->channels, w->channels);

@@ -57,7 +57,7 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
         json_object_set_new(j, "p95_us", us(row, 0.95));
         json_object_set_new(j, "p99_us", us(row, 0.99));
         json_object_set_new(j, "max_us", number_or_null(timed, (double)h->max_ns / 1000));
-        json_object_set_new(j, "algbw_gbs", number_or_null(row->has_bandwidth, row->algbw));
+        json_object_set_new(j, "algbw_gbs", number_or_null(row->has_algbw, row->algbw));
         json_object_set_new(j, "busbw_gbs", number_or_null(row->has_bandwidth, row->busbw));
         if (r->ceiling) {
                 json_object_set_new(j, "ceiling_busbw_gbs", number_or_null(row->ceiling > 0, row->ceiling));

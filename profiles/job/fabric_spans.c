@@ -72,7 +72,8 @@ static int add_call(const struct capo_record *r, unsigned thread, void *arg)
         struct kind kind;
         struct capo_gpu_span span = capo_gpu_span_of(r, (uint32_t)g->n);
 
-        if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
+        if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER ||
+            (r->flags & CAPO_RECORD_GROUP && !r->bytes)) /* such as one that makes communicators */
                 return 0;
         if (fabric_share_of(g->f, comm, r->call, &share) || capo_array_room(&g->spans, g->n, sizeof *g->spans) < 0 ||
             capo_array_room(&g->as, g->n, sizeof *g->as) < 0)

@@ -15,12 +15,12 @@ struct capo_page_row {
         struct capo_job_row row;
         uint64_t bytes_max; /* largest call put together here; row.bytes is the smallest */
         enum capo_clock clock;
-        double total_ns; /* over all ranks, by `clock` */
-        double share;    /* of the time of all rows timed by that kind of clock; < 0: not comparable */
-        bool has_bandwidth;
-        double algbw, busbw; /* GB/s; of sizes put together: all bytes over all time of the calls timed */
-        double ceiling;      /* busbw in GB/s that the links allow; 0 not known */
-        double reached;      /* busbw over it; < 0 not known */
+        double total_ns;               /* over all ranks, by `clock` */
+        double share;                  /* of the time of all rows timed by that kind of clock; < 0: not comparable */
+        bool has_bandwidth, has_algbw; /* a group has the latter alone: its calls differ */
+        double algbw, busbw;           /* GB/s; of sizes put together: all bytes over all time of the calls timed */
+        double ceiling;                /* busbw in GB/s that the links allow; 0 not known */
+        double reached;                /* busbw over it; < 0 not known */
         double timed_bytes[CAPO_TIMES];
 };
 

@@ -140,6 +140,15 @@ static void rate_row(const struct capo_page *r, struct capo_page_row *row)
                                    : row->timed_bytes[row->clock] / (double)timed->sum_ns;
                 row->busbw = row->algbw * factor;
         }
+        row->has_algbw = row->has_bandwidth;
+        if (row->row.call == CAPO_CALL_GROUP && row->row.bytes && on_gpu(row->clock)) {
+                struct capo_sampled s = capo_job_row_sampled(&row->row);
+                double ns = row->row.bytes == row->bytes_max ? capo_sampled_quantile(&s, 0.5) * (double)s.timed->count
+                                                             : (double)s.timed->sum_ns;
+
+                row->has_algbw = ns > 0;
+                row->algbw = ns > 0 ? row->timed_bytes[row->clock] / ns : 0;
+        }
         row->ceiling =
                 r->ceiling && row->row.comm != CAPO_NO_COMM ? r->ceiling[row->row.comm].busbw_gbs[row->row.call] : 0;
         row->reached = row->has_bandwidth && row->ceiling > 0 ? row->busbw / row->ceiling : -1;
@@ -202,7 +211,7 @@ static double sort_value(const struct capo_page_row *row, enum capo_page_sort ke
         case CAPO_SORT_P95: return capo_sampled_quantile(&s, 0.95);
         case CAPO_SORT_P99: return capo_sampled_quantile(&s, 0.99);
         case CAPO_SORT_MAX: return (double)h->max_ns;
-        case CAPO_SORT_ALGBW: return row->has_bandwidth ? row->algbw : -1;
+        case CAPO_SORT_ALGBW: return row->has_algbw ? row->algbw : -1;
         case CAPO_SORT_BUSBW: return row->has_bandwidth ? row->busbw : -1;
         case CAPO_SORT_COMM:
         case CAPO_SORT_CALL: return 0;

@@ -389,7 +389,7 @@ static ncclResult_t hand_ncclGroupStart(int which, const void *caller, const voi
 static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void *frame)
 {
         struct capo_tls *t = &capo_tls;
-        struct capo_gpu_call gpu = {.slot = -1};
+        struct capo_group_gpu gpu;
         struct capo_record *shown;
         struct capo_nccl *lib;
         uint64_t end;
@@ -407,16 +407,16 @@ static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void 
                 back(t);
                 return over(t, rc);
         }
+        gpu.n = 0;
         if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_relaxed)) && t->group_members)
-                gpu = capo_gpu_begin(t->group_comm, t->group_stream, t->group_alike ? t->group_call : CAPO_CALL_GROUP,
-                                     t->group_alike ? t->group_first.bytes : t->group_bytes);
+                capo_group_time(t, &gpu);
         enter(t, lib, NULL, CAPO_CALL_GROUP);
         shown = show(t);
         rc = lib->ncclGroupEnd();
         back(t);
         end = shown->t_end = capo_clock_ticks();
         t->group_depth = 0;
-        capo_group_end(t, gpu, rc, end);
+        capo_group_end(t, &gpu, rc, end);
         if (unlikely(t->n_births))
                 capo_comm_group_over(t, rc);
         return over(t, rc);

@@ -188,6 +188,10 @@ static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
                 t->group_uids |= t->group_comm != t->comm && (!t->comm->uid || t->group_comm->uid != t->comm->uid);
                 t->group_alike = t->group_alike && t->group_mixed && !t->group_uids && is_alike(r, &t->group_first);
         }
+        if (t->group_members <= CAPO_GROUP_TIMED) {
+                t->group_of[t->group_members - 1].comm = t->comm;
+                t->group_of[t->group_members - 1].stream = stream;
+        }
         t->group_bytes += r->bytes;
         r->group = t->group;
         r->flags |= CAPO_RECORD_MEMBER;
@@ -271,34 +275,57 @@ void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site)
         t->rules_differ = false;
 }
 
-/*
- * A group of one call is that call, and its time the call's: PyTorch puts each collective in a group. So is a group of one
- * collective for each of its ranks that this thread drives (nccl-tests -g N): it is the call of each of them. The first one's
- * record is not in the ring any more when this returns it: the GPU's time is still to come.
- */
-static struct capo_record ungroup(struct capo_tls *t, const struct capo_record *group)
+/* Events before what the group puts on the GPU; of a group that is one call of several ranks (below) for each, on its stream. */
+void capo_group_time(struct capo_tls *t, struct capo_group_gpu *gpu)
 {
-        struct capo_record first = t->ring->records[t->group_head & t->mask];
+        bool each =
+                t->group_alike && t->group_members <= CAPO_GROUP_TIMED && t->head - t->group_head == t->group_members;
+        unsigned call = t->group_alike ? t->group_call : CAPO_CALL_GROUP;
+        uint64_t bytes = t->group_alike ? t->group_first.bytes : t->group_bytes;
 
-        for (uint64_t i = t->group_head; i < t->head; i++) {
-                struct capo_record *r = i == t->group_head ? &first : &t->ring->records[i & t->mask];
-
-                r->t_begin = group->t_begin;
-                r->t_end = group->t_end;
-                r->result = group->result;
-                r->clock = group->clock;
-                r->flags = (uint8_t)(group->flags & ~CAPO_RECORD_GROUP);
-                r->group = 0;
-                if (i > t->group_head)
-                        t->ring->records[(i - 1) & t->mask] = *r;
-        }
-        t->head--;                                     /* not published yet */
-        t->ring->records[t->head & t->mask].flags = 0; /* nor is it in a group that has not ended */
-        return first;
+        gpu->n = each ? t->group_members : 1;
+        for (uint32_t i = 0; i < gpu->n; i++)
+                gpu->call[i] = capo_gpu_begin(t->group_of[i].comm, t->group_of[i].stream, call, bytes);
 }
 
-void capo_group_end(struct capo_tls *t, struct capo_gpu_call gpu, ncclResult_t result, uint64_t end)
+/*
+ * A group of one call is that call, and its time the call's: PyTorch puts each collective in a group. So is a group of one
+ * collective for each of its ranks that this thread drives (nccl-tests -g N): it is the call of each of them, with the time on
+ * its own GPU.
+ */
+static void ungroup(struct capo_tls *t, const struct capo_record *group, const struct capo_group_gpu *gpu)
 {
+        struct capo_record timed[CAPO_GROUP_TIMED]; /* these go on from their slots */
+        uint64_t to = t->group_head;
+
+        for (uint64_t i = t->group_head; i < t->head; i++) {
+                struct capo_record r = t->ring->records[i & t->mask];
+                uint64_t nth = i - t->group_head;
+
+                r.t_begin = group->t_begin;
+                r.t_end = group->t_end;
+                r.result = group->result;
+                r.clock = group->clock;
+                r.flags = (uint8_t)(group->flags & ~CAPO_RECORD_GROUP);
+                r.group = 0;
+                if (nth < gpu->n && gpu->call[nth].slot >= 0)
+                        timed[nth] = r;
+                else
+                        t->ring->records[to++ & t->mask] = r;
+        }
+        for (uint64_t i = to; i < t->head; i++) /* not published yet, nor in a group that has not ended */
+                t->ring->records[i & t->mask].flags = 0;
+        t->head = to;
+        publish(t);
+        for (uint32_t i = 0; i < gpu->n; i++) {
+                if (gpu->call[i].slot >= 0)
+                        capo_gpu_end(t, gpu->call[i].slot, t->group_of[i].stream, timed[i]);
+        }
+}
+
+void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclResult_t result, uint64_t end)
+{
+        bool captured = gpu->n && gpu->call[0].captured;
         struct capo_record r = {
                 .t_begin = t->group_begin,
                 .t_end = end,
@@ -314,8 +341,8 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call gpu, ncclResult_t r
                 .type = NO_TYPE,
                 .op = NO_OP,
                 .result = (int8_t)result,
-                .clock = gpu.captured ? CAPO_CLOCK_NONE : CAPO_CLOCK_HOST,
-                .flags = (uint8_t)(CAPO_RECORD_GROUP | (gpu.captured ? CAPO_RECORD_CAPTURED : 0) |
+                .clock = captured ? CAPO_CLOCK_NONE : CAPO_CLOCK_HOST,
+                .flags = (uint8_t)(CAPO_RECORD_GROUP | (captured ? CAPO_RECORD_CAPTURED : 0) |
                                    (result == ncclInProgress ? CAPO_RECORD_ASYNC : 0)),
                 .thread = (uint16_t)t->thread,
         };
@@ -329,18 +356,20 @@ void capo_group_end(struct capo_tls *t, struct capo_gpu_call gpu, ncclResult_t r
                 n_whole++;
                 if (!m->rule)
                         m->rule = r.rule;
-                if (gpu.captured)
+                if (captured)
                         m->flags |= CAPO_RECORD_CAPTURED;
                 if (result == ncclInProgress)
                         m->flags |= CAPO_RECORD_ASYNC;
         }
         t->rule = 0;
         t->rules_differ = false;
-        if (t->group_alike && t->group_members && n_whole == t->group_members && t->head - t->group_head == n_whole)
-                r = ungroup(t, &r);
+        if (t->group_alike && t->group_members && n_whole == t->group_members && t->head - t->group_head == n_whole) {
+                ungroup(t, &r, gpu);
+                return;
+        }
         publish(t);
-        if (gpu.slot >= 0)
-                capo_gpu_end(t, gpu.slot, t->group_stream, r);
+        if (gpu->n && gpu->call[0].slot >= 0)
+                capo_gpu_end(t, gpu->call[0].slot, t->group_stream, r);
         else if (t->group_members || t->n_births)
                 capo_record_put(t, r);
 }

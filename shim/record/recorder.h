@@ -71,6 +71,13 @@ struct capo_gpu_call { /* the GPU's part of a call under way */
         bool captured;
 };
 
+/* The GPU's part of a group that ends: of the first member, and where it is one call of several ranks, of each (of so many). */
+#define CAPO_GROUP_TIMED 16
+struct capo_group_gpu {
+        struct capo_gpu_call call[CAPO_GROUP_TIMED];
+        uint32_t n; /* calls that are set; 0: nothing is timed */
+};
+
 /* All the state a thread has. Initial-exec: one instruction away. */
 struct capo_tls {
         const void *inside; /* the wrapped call it is in, by the caller's stack (CFA) there; NULL in none */
@@ -108,6 +115,10 @@ struct capo_tls {
         uint32_t group_seq;
         uint32_t group_members;
         void *group_stream;
+        struct {
+                struct capo_comm *comm;
+                void *stream;
+        } group_of[CAPO_GROUP_TIMED]; /* its first members */
         uint16_t group_site;
         uint8_t group_call;
         bool group_mixed;               /* several communicators */
@@ -139,7 +150,8 @@ void capo_call_left(struct capo_tls *t);
 void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, void *stream);
 void capo_record_put(struct capo_tls *t, struct capo_record r);
 void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site);
-void capo_group_end(struct capo_tls *t, struct capo_gpu_call gpu, ncclResult_t result, uint64_t end);
+void capo_group_time(struct capo_tls *t, struct capo_group_gpu *gpu);
+void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclResult_t result, uint64_t end);
 void capo_gpu_switch(bool on);
 void capo_wake_drain(void);
 

@@ -428,6 +428,11 @@ devices) # one thread drives all ranks: what each group is of is one call, of ea
         want 1 '^cell AllReduce comm=2 bytes=4096 count=64 result=0 flags=0 host=64'
         want 0 '^call Group '
         gone
+        rm -r "$CAPO_DIR" # each on its own GPU
+        CAPO_GPU_SAMPLE=1 both "$bin/app_gpu" devices
+        want 128 '^call AllReduce .* group=[1-9][0-9]* .* clock=event flags=0 .* gpu=1 '
+        for c in 1 2; do want 1 "^cell AllReduce comm=$c bytes=4096 count=64 result=0 flags=0 host=64 gpu=64\$"; done
+        gone
         rm -r "$CAPO_DIR"
         NCCL_PROFILER_PLUGIN=$lib CAPO_PROFILER=on NCCL_TUNER_PLUGIN=$lib \
                 CAPO_SWEEP='algos=ring+tree protos=ll+simple channels=0 calls=1000 slower=0' both "$bin/app_gpu" devices

@@ -53,6 +53,7 @@ SCENARIOS = {
     "comms": planted(ALL, SPREAD),
     "comms-plain": planted([], SPREAD),
     "gpus": planted(ALL, "gpus:2 allreduce:8K:50 even:reduce:4K:10 allgather:64K:20:async", ["-n", "2"]),
+    "gpus-plain": planted([], "gpus:2 allreduce:8K:50 allgather:64K:20:async", ["-n", "2"]),
     "ddp": shipped(ALL, "ddp_train --epochs 2"),
     "ddp-plain": shipped([], "ddp_train --epochs 6"),
     "bert": shipped(ALL, "ddp_train --replay bert-large --scale 0.01 --steps 4", UNEVEN),
@@ -102,9 +103,9 @@ def check_counts(job):
         calls += sum(counts.values())
         bytes_moved += sum(n * size for (_, size), n in counts.items())
     assert (job.json["collectives"], job.json["bytes"]) == (calls, bytes_moved), "heading"
-    in_all = sum(r["calls"] for r in job.json["rows"] + job.json["other_calls"])
-    assert sum(p["calls"] for p in job.json["processes"]) == in_all, "calls of the processes"
-    assert sum(p["calls"] for p in job.json["places"]) == in_all, "WHERE IT WAS CALLED"
+    moved, others = (sum(r["calls"] for r in job.json[key]) for key in ("rows", "other_calls"))
+    assert sum(p["calls"] for p in job.json["processes"]) == moved + others, "calls of the processes"
+    assert sum(p["calls"] for p in job.json["places"]) == moved, "WHERE IT WAS CALLED has the calls that move data"
 
 
 def spans_us(job, comm, row):
@@ -350,10 +351,14 @@ def check_gpus(job):
     world = next(c for c in job.json["comms"] if c["name"] == "world")
     assert (world["ranks"], world["ranks_logged"], world["calls"]) == (4, [0, 1, 2, 3], 70), world
     assert len(job.json["processes"]) == 2
-    groups = {r["bytes"]: (r["count"], r["calls"]) for r in job.json["rows"] if r["call"] == "Group" and r["bytes"]}
-    assert groups == {2 * 8192: (50, 100), 2 * 65536: (20, 40)}, groups
-    inside = sum(c["sent_by_time"] for c in job.json["fabric_calls"] if c["call"])
-    assert inside > 0.9 * sum(c["sent_by_time"] for c in job.json["fabric_calls"]), job.json["fabric_calls"]
+    rows = {r["bytes"]: (r["call"], r["count"], r["calls"]) for r in moving(job, "world")}
+    assert rows == {8192: ("AllReduce", 50, 200), 65536: ("AllGather", 20, 80)}, rows
+    assert all(r["busbw_gbs"] > 0 for r in moving(job, "world")), "no bandwidth"
+    assert not [r for r in job.json["rows"] if r["bytes"] and (r["in_group"] or r["call"] == "Group")], "calls of a group without times"
+    total = sum(c["sent_by_time"] for c in job.json["fabric_calls"])
+    inside = {c["call"]: c["sent_by_time"] / total for c in job.json["fabric_calls"] if c["call"]}
+    assert sum(inside.values()) > 0.9 and "Group" not in inside, job.json["fabric_calls"]
+    return ", ".join(f"{call} {part:.1%} of the bytes" for call, part in inside.items())
 
 
 WHOLE = [check_counts, check_times, check_healthy, check_network]
@@ -363,7 +368,7 @@ CHECKS = {
     "failed": [check_page], "stopped": [check_page, check_who], "async": WHOLE + [check_one_call, check_placement],
     "between": WHOLE + [check_one_call, check_placement], "streams": WHOLE + [check_two_streams, check_placement],
     "comms": WHOLE + [check_attribution, check_placement], "comms-plain": WHOLE + [check_attribution, check_placement],
-    "gpus": WHOLE + [check_gpus],
+    "gpus": WHOLE + [check_gpus], "gpus-plain": WHOLE + [check_gpus],
 }
 
 

@@ -146,6 +146,10 @@ Test(fabric_spans, members_and_what_moves_nothing_have_none)
 {
         put((struct capo_record){.t_begin = 1000, .t_end = 1500, .flags = CAPO_RECORD_MEMBER});
         put((struct capo_record){.t_begin = 1000, .t_end = 1500, .call = CAPO_CALL_COMMDESTROY});
+        gen_log_frame(&g, CAPO_FRAME_WIDE,
+                      &(struct capo_record){
+                              .t_begin = 1000, .t_end = 9000, .call = CAPO_CALL_GROUP, .flags = CAPO_RECORD_GROUP},
+                      sizeof(struct capo_record)); /* of births */
         put((struct capo_record){.t_begin = 900, .t_end = 1600, .call = CAPO_CALL_GROUP, .flags = CAPO_RECORD_GROUP});
         read_log();
         cr_assert_eq(spans.n, 1);

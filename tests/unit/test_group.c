@@ -49,7 +49,7 @@ static void begin(void)
 static void end(bool captured, ncclResult_t result)
 {
         t->group_depth = 0;
-        capo_group_end(t, (struct capo_gpu_call){.slot = -1, .captured = captured}, result, 5000);
+        capo_group_end(t, &(struct capo_group_gpu){.n = 1, .call = {{.slot = -1, .captured = captured}}}, result, 5000);
 }
 
 static void ran(uint64_t hash, uint64_t count, uint8_t algo_proto)

@@ -85,6 +85,25 @@ Test(rows, groups_are_not_counted_as_calls)
         cr_assert(page.rows.n == 1 && page.collectives == 0 && page.moved_bytes == 0);
 }
 
+/* What its calls moved in its time is known, not what bus bandwidth that is. */
+Test(rows, groups_have_the_bandwidth_of_all_their_calls)
+{
+        const struct capo_page_row *row;
+
+        made_row(page.job, CAPO_CALL_GROUP, 4096, 10, CAPO_CLOCK_EVENT, 1000)->flags = CAPO_RECORD_GROUP;
+        made_row(page.job, CAPO_CALL_GROUP, 8192, 10, CAPO_CLOCK_HOST, 0)->flags = CAPO_RECORD_GROUP;
+        made_row(page.job, CAPO_CALL_GROUP, 0, 10, CAPO_CLOCK_EVENT, 5)->flags = CAPO_RECORD_GROUP;
+        judge();
+        cr_assert_eq(page.rows.n, 3);
+        for (uint32_t i = 0; i < 3; i++) {
+                row = &page.rows.row[i];
+                cr_expect_not(row->has_bandwidth);
+                cr_expect_eq(row->has_algbw, row->row.bytes == 4096);
+                if (row->has_algbw)
+                        cr_expect_float_eq(row->algbw, 4.096, 1e-9);
+        }
+}
+
 /* Sizes @from to @from + @n - 1. */
 static void sizes(uint64_t from, unsigned n)
 {
