@@ -86,7 +86,7 @@ static void tables_of(struct tables *t, bool below, struct fid_cq *idle, struct 
 {
         *t = (struct tables){idle->ops, cq->ops, ep->msg};
         if (below)
-                *t = (struct tables){((void **)t->idle)[-1], ((void **)t->cq)[-1], ((void **)t->msg)[-1]};
+                *t = (struct tables){((void **)t->idle)[-2], ((void **)t->cq)[-2], ((void **)t->msg)[-2]};
 }
 
 static void put(const struct tables *t, struct fid_cq *idle, struct fid_cq *cq, struct fid_ep *ep)
