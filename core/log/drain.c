@@ -160,6 +160,10 @@ int capo_drain_checkpoint(struct capo_drain *d)
 
 int capo_drain_finish(struct capo_drain *d, unsigned clean)
 {
+        struct capo_commit before = d->h->commit[d->h->commit_now];
+        uint64_t lost = d->out.log.lost_bytes;
+        int r, end;
+
         if (!d->h->trace_all) {
                 uint64_t head = d->h->flight_head, first = d->out.done.flight_tail;
 
@@ -171,8 +175,13 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
                 capo_describe_kept(&d->describe);
         if (d->n_unfinished)
                 capo_output_frame(&d->out, CAPO_FRAME_INFO, d->unfinished, d->n_unfinished, NULL, 0);
-        describe(d, clean);
-        return capo_log_finish(&d->out.log, clean == 2);
+        r = describe(d, clean);
+        end = capo_log_finish(&d->out.log, clean == 2);
+        if (r == 0)
+                r = end < 0 ? end : d->out.log.lost_bytes > lost ? -ENOSPC : 0; /* only the last of it found room */
+        if (r < 0)
+                capo_output_roll_back(&d->out, &before);
+        return r;
 }
 
 int capo_drain_create_log(struct capo_drain *d)

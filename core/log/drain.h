@@ -40,7 +40,9 @@ int capo_drain_checkpoint(struct capo_drain *d);
 /** capo_drain_text() - write waiting text only (soon after start, so that the log says early whose it is). */
 int capo_drain_text(struct capo_drain *d);
 
-/** capo_drain_finish() - checkpoint, the flight recorder, END with @clean (1 exit, 2 recovered); sync when recovered.
+/**
+ * capo_drain_finish() - checkpoint, the flight recorder, END with @clean (1 exit, 2 recovered); sync when recovered
+ * Return: 0; -errno: the log lacks some of it; the segment is as before, for who recovers it.
  */
 int capo_drain_finish(struct capo_drain *d, unsigned clean);
 

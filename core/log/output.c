@@ -12,15 +12,25 @@ void capo_output_init(struct capo_output *o, struct capo_segment_header *h)
         o->done = h->commit[h->commit_now];
 }
 
+static void make_true(struct capo_segment_header *h, const struct capo_commit *what)
+{
+        uint32_t next = !atomic_load_explicit(&h->commit_now, memory_order_relaxed);
+
+        h->commit[next] = *what;
+        atomic_store_explicit(&h->commit_now, next, memory_order_release);
+        atomic_store_explicit(&h->text_tail, what->text_tail, memory_order_release);
+}
+
 static void commit(struct capo_output *o)
 {
-        uint32_t next = !atomic_load_explicit(&o->h->commit_now, memory_order_relaxed);
-
         o->done.log_bytes = o->log.file_bytes;
-        o->h->commit[next] = o->done;
         o->h->bytes_lost = o->log.lost_bytes;
-        atomic_store_explicit(&o->h->commit_now, next, memory_order_release);
-        atomic_store_explicit(&o->h->text_tail, o->done.text_tail, memory_order_release);
+        make_true(o->h, &o->done);
+}
+
+void capo_output_roll_back(struct capo_output *o, const struct capo_commit *before)
+{
+        make_true(o->h, before);
 }
 
 int capo_output_frame(struct capo_output *o, unsigned type, const void *a, size_t n_a, const void *b, size_t n_b)

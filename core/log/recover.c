@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/util.h"
@@ -18,9 +19,11 @@
 #include "core/log/drain.h"
 #include "core/log/recover.h"
 
+#define UNBORN_S 60
+
 /*
  * What is in the file, in memory of our own. A file with holes (capo_area_commit()) cannot be mapped: to look at a hole of a
- * tmpfs that is full is SIGBUS.
+ * tmpfs that is full is SIGBUS. It may also end before the layout does.
  */
 static void *copy_in(int fd, size_t size)
 {
@@ -54,6 +57,13 @@ static int attach(int fd, struct capo_segment *seg, bool copy)
         size = (size_t)st.st_size;
         if (pread(fd, &first, sizeof first, 0) != sizeof first)
                 return -EBADMSG;
+        capo_segment_lay_out(&plan, &(struct capo_segment_config){
+                                            .ring_bytes = first.ring_records * sizeof(struct capo_record),
+                                            .flight_records = first.flight_records,
+                                            .trace_all = first.trace_all,
+                                    });
+        if (first.went_private && size < plan.size)
+                size = plan.size;
         h = copy || first.went_private ? copy_in(fd, size)
                                        : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
         if (h == MAP_FAILED)
@@ -65,11 +75,6 @@ static int attach(int fd, struct capo_segment *seg, bool copy)
             h->commit_now > 1)
                 goto bad;
         h->log_path[sizeof h->log_path - 1] = h->host[sizeof h->host - 1] = h->boot_id[sizeof h->boot_id - 1] = 0;
-        capo_segment_lay_out(&plan, &(struct capo_segment_config){
-                                            .ring_bytes = h->ring_records * sizeof(struct capo_record),
-                                            .flight_records = h->flight_records,
-                                            .trace_all = h->trace_all,
-                                    });
         if (h->ring_records != plan.ring_records || h->flight_records != plan.flight_records)
                 goto bad;
         for (int i = 0; i < CAPO_AREAS; i++) { /* the layout follows from a few numbers: any other is damage */
@@ -112,6 +117,22 @@ static int check_dead(int fd, const struct capo_segment_header *h)
             capo_alive_since(h->pid) == h->start_time && h->pid != getpid())
                 return -EBUSY;
         return 0;
+}
+
+/*
+ * The file of a process that was killed while it made it: empty, or unborn, and not locked by anybody. The lock comes right
+ * after the file, so a minute later its maker is gone.
+ */
+static void sweep(int fd, const char *path)
+{
+        struct capo_segment_header first = {0};
+        struct stat st;
+
+        if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mtime + UNBORN_S > time(NULL) ||
+            pread(fd, &first, sizeof first, 0) < 0 || first.born || capo_alive_lock(fd))
+                return;
+        if (st.st_size == 0 || !first.magic[0] || !memcmp(first.magic, CAPO_SEGMENT_MAGIC, sizeof first.magic))
+                unlink(path);
 }
 
 static uint64_t count_left(const struct capo_segment *seg)
@@ -197,6 +218,8 @@ static int find(const char *shm_dir, const char *log_dir, bool living,
                                 r = -EAGAIN;
                         }
                         munmap(seg.header, seg.header->size);
+                } else {
+                        sweep(fd, path);
                 }
                 close(fd);
                 if (r == 0 && (r = found(&info, cookie)))

@@ -11,6 +11,7 @@
 
 #include "capo/msg.h"
 #include "core/base/file.h"
+#include "core/base/size_limit.h"
 #include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/segment.h"
@@ -75,6 +76,7 @@ void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segme
 /* The file, mapped; or -errno. */
 static int create_file(struct capo_segment *seg, const char *dir, uint64_t size, void **out)
 {
+        CAPO_NO_SIZE_SIGNAL;
         struct stat st;
         int r, fd = -1;
         void *p;
@@ -171,9 +173,9 @@ static bool go_private(struct capo_segment *seg, uint64_t begin, uint64_t end)
                 return false;
         if (size)
                 madvise(at, size, MADV_DONTDUMP);
-        if (fstat(seg->fd, &st) == 0 && (uint64_t)st.st_size < end &&
-            ftruncate(seg->fd, (off_t)end)) /* a hole: it takes no memory */
-                return false;
+        if (fstat(seg->fd, &st) == 0 && (uint64_t)st.st_size < end && ftruncate(seg->fd, (off_t)end)) {
+                /* a hole takes no memory, but files may be limited: then who reads this one thinks of zeros behind it */
+        }
         if (!atomic_exchange(&seg->header->went_private, 1))
                 capo_warn("%s: no room for more recording memory; going on without it: a kill will lose calls",
                           seg->path);
@@ -184,6 +186,7 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
 {
         struct capo_area *a = &seg->header->areas[id];
         uint32_t have = atomic_load_explicit(&a->committed, memory_order_relaxed), want;
+        CAPO_NO_SIZE_SIGNAL;
         uint64_t begin, end;
         int saved = errno;
 

@@ -11,6 +11,7 @@
 
 #include "capo/msg.h"
 #include "core/base/file.h"
+#include "core/base/size_limit.h"
 #include "core/base/util.h"
 #include "core/log/write.h"
 
@@ -47,6 +48,7 @@ static int write_all(int fd, const char *p, size_t n, uint64_t offset)
 int capo_log_create(struct capo_log_writer *w, const struct capo_log_header *header)
 {
         _cleanup_close_ int fd = open(w->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        CAPO_NO_SIZE_SIGNAL;
         int r;
 
         if (fd < 0)
@@ -135,6 +137,7 @@ static int reopen(struct capo_log_writer *w)
 
 int capo_log_flush(struct capo_log_writer *w)
 {
+        CAPO_NO_SIZE_SIGNAL;
         int r;
 
         if (w->n == 0)
@@ -154,7 +157,7 @@ int capo_log_flush(struct capo_log_writer *w)
         } else {
                 w->lost_bytes += w->n;
                 if (!w->failed && w->fd >= 0)
-                        capo_warn("%s: cannot be written, calls are counted but not kept: %s", w->path, strerror(-r));
+                        capo_warn("%s: cannot be written: %s", w->path, strerror(-r));
                 w->failed = true;
         }
         w->n = 0;

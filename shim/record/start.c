@@ -53,6 +53,7 @@ static pthread_key_t thread_key;
 static bool hooks_set; /* atexit, atfork, key: once per program, forks included */
 static struct capo_drain *drain;
 static bool log_made, log_tried;
+static int log_error;     /* why it was not made */
 static _Atomic int lives; /* as capo_life.state, but copied into every child; IN_BETWEEN: being reset there */
 #define IN_BETWEEN (-1)
 static _Atomic uint32_t wake; /* futex: 1 when the drain should not sleep */
@@ -148,18 +149,16 @@ static uint64_t interval_or_sooner(uint64_t interval)
 /* The log, as soon as the clock has a rate. Caller holds drain_lock. */
 static void make_log(void)
 {
-        int r;
-
         if (log_tried)
                 return;
         log_tried = true;
         if (!capo_seg.header->log_path[0])
                 return; /* said why at start */
-        r = capo_drain_create_log(drain);
-        log_made = r == 0;
+        log_error = capo_drain_create_log(drain);
+        log_made = log_error == 0;
         if (!log_made)
                 capo_warn("%s: cannot be made, calls are counted but not kept: %s", capo_seg.header->log_path,
-                          strerror(-r));
+                          strerror(-log_error));
         capo_info_write();
         capo_drain_text(drain);
 }
@@ -324,6 +323,7 @@ static void at_fork_child_of(int was)
         }
         drain = NULL;
         log_made = log_tried = false;
+        log_error = 0;
         atomic_store(&capo_shim_threaded, false);
         atomic_store(&stopping, false);
         atomic_store(&wake, 0);
@@ -442,6 +442,7 @@ bool capo_shim_start_slow(void)
 __attribute__((destructor)) static void over(void)
 {
         struct timespec until;
+        int r;
         CAPO_FPU_OURS;
 
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
@@ -468,7 +469,12 @@ __attribute__((destructor)) static void over(void)
         capo_kernel_poll(true);
         capo_nccl_tell();
         capo_drain_round(drain);
-        capo_drain_finish(drain, 1);
-        capo_segment_remove(&capo_seg);
+        r = capo_drain_finish(drain, 1);
+        if (log_error)
+                r = log_error;
+        if (r == -ENOSPC || r == -EDQUOT || r == -EFBIG)
+                capo_warn("%s: no room for the rest; capo recover will finish it", capo_seg.header->log_path);
+        else
+                capo_segment_remove(&capo_seg);
         capo_unlock(&drain_lock);
 }

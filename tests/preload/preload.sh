@@ -286,9 +286,39 @@ exec) # the same pid twice: two segments, two logs, nothing overwritten
         "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
         want 2 '^cell AllReduce comm=1 bytes=400 count=4 '
         ;;
-full) # no room for the log
+full) # no room for the log: what could not be written waits for capo recover
         both "$bin/app" full 4000
-        lines 'cannot be written'
+        [ "$(wc -l <"$tmp/err")" -eq 2 ] || fail "$(cat "$tmp/err")"
+        grep -q 'cannot be written: File too large' "$tmp/err" || fail "$(cat "$tmp/err")"
+        grep -q 'no room for the rest; capo recover' "$tmp/err" || fail "$(cat "$tmp/err")"
+        "$bin/log_text" --recover "$CAPO_SHM" >/dev/null
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
+        want 1 '^cell AllReduce .* count=4001 .* host=4001'
+        want 1 '^end calls=4002 dropped=0 .* clean=2'
+        gone
+        ;;
+limit) # ulimit -f: the layout of the segment is longer than files may be, the log soon
+        for blocks in 0 64 16384 131072; do
+                rm -rf "$CAPO_DIR"
+                # shellcheck disable=SC2016
+                both sh -c 'ulimit -f "$0"; exec "$@"' "$blocks" "$bin/app" burst 1000
+                gone
+                [ "$blocks" -ge 64 ] || continue
+                want 1 '^cell AllReduce .* count=1000 .* host=1000'
+                want 1 '^end .* dropped=0 gpu_dropped=0 lost=0 clean=1'
+        done
+        ;;
+full-exit) # no room at the end: the rest waits in memory
+        mkdir "$tmp/disk"
+        mount -t tmpfs -o size=8k tmpfs "$tmp/disk" 2>/dev/null || exit 77
+        CAPO_DIR=$tmp/disk both "$bin/app" burst 1000
+        grep -q 'no room for the rest; capo recover' "$tmp/err" || fail "not said: $(cat "$tmp/err")"
+        mount -o remount,size=1m "$tmp/disk"
+        "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
+        "$bin/log_text" "$tmp"/disk/*.capo >"$tmp/log"
+        want 1 '^cell AllReduce .* count=1000 .* host=1000'
+        want 1 '^end calls=1001 dropped=0 .* lost=0 clean=2'
+        want 1 '^health damages=0 cut=0'
         gone
         ;;
 vanish)

@@ -222,7 +222,6 @@ Test(log_write, on_a_full_disk_frames_are_lost_whole_and_counted)
         uint32_t size[8];
         uint64_t good;
 
-        signal(SIGXFSZ, SIG_IGN);
         capo_msg_set_level(CAPO_ERROR);
         cr_assert_eq(capo_log_create(&w, &header), 0);
         put(CAPO_FRAME_RULES, 1000, 'a');

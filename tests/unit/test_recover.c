@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -170,6 +171,32 @@ Test(recover, others_files_are_left_alone)
         cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 0);
         cr_assert_eq(capo_segment_recover(path, NULL, NULL), -ELOOP);
         cr_assert_eq(access(path, F_OK), 0);
+}
+
+/* What a process leaves that was killed while it made its segment: gone a minute later. */
+Test(recover, nobody_was_born)
+{
+        static const struct {
+                const char *text;
+                int age_s;
+                bool stays;
+        } rows[] = {{"", 100, false},          {"", 10, true},          {"\0\0\0\0", 100, false},
+                    {"CAPOSEG\n", 100, false}, {"CAPOSEG\n", 10, true}, {"another's", 100, true}};
+        char path[160];
+        uint64_t left = 0;
+
+        snprintf(path, sizeof path, "%s/capo-%u-1-1", dir, (unsigned)geteuid());
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                struct timespec then[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL) - rows[i].age_s}};
+                int fd = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
+                size_t n = i == 2 ? 4 : strlen(rows[i].text);
+
+                cr_assert_eq(write(fd, rows[i].text, n), (ssize_t)n);
+                cr_assert_eq(futimens(fd, then), 0);
+                close(fd);
+                cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 1, "row %zu: the one of before", i);
+                cr_expect_eq(access(path, F_OK) == 0, rows[i].stays, "row %zu", i);
+        }
 }
 
 /* Flip a few bytes of the header, or anywhere, many times over. */

@@ -7,9 +7,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "capo/msg.h"
 #include "core/log/alive.h"
 #include "core/log/recover.h"
 #include "tests/unit/drained.h"
@@ -313,6 +315,50 @@ Test(take_over, the_log_goes_on_where_it_was)
         cr_expect(end.calls == 13 && end.clean == 2 && counted == 10 + 13);
         cr_expect_eq(n_cells, 8, "each cell before and after, and no other");
         cr_expect_eq(info.records, 3);
+}
+
+/* A disk that is full at the exit: what is not in the log is in the segment, all of it. */
+Test(take_over, what_found_no_room)
+{
+        struct rlimit limit, before;
+
+        calls(10);
+        capo_drain_round(drain);
+        cr_assert_eq(capo_drain_checkpoint(drain), 0);
+        calls(40);
+        capo_drain_round(drain);
+        cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+        limit = before;
+        limit.rlim_cur = seg.header->commit[seg.header->commit_now].log_bytes + 100;
+        capo_msg_set_level(CAPO_ERROR);
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0); /* no signal comes of it, either */
+        cr_expect_eq(capo_drain_finish(drain, 1), -EFBIG);
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+        cr_assert_eq(recover(), 50);
+        cr_expect(end.calls == 50 && end.clean == 2);
+        cr_expect(out[0].seq == 1 && out[49].seq == 50);
+}
+
+/* And where the files may not be as long as the segment's layout: it lives on, and what is in the file is taken. */
+Test(take_over, a_file_that_may_not_grow)
+{
+        struct capo_area *rings = &seg.header->areas[CAPO_AREA_RINGS];
+        struct rlimit limit, before;
+
+        calls(10);
+        capo_drain_round(drain);
+        capo_msg_set_level(CAPO_ERROR);
+        cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+        limit = before;
+        limit.rlim_cur = rings->offset;
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_RINGS, 40), 0);
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+        cr_expect_eq(seg.header->went_private, 1);
+        rings->used = 40;
+        memset(capo_area_at(&seg, CAPO_AREA_RINGS, 39), 0, rings->item);
+        cr_assert_eq(recover(), 10);
+        cr_expect_eq(end.calls, 10);
 }
 
 Test(take_over, a_log_that_is_gone_is_made_again)
