@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs put together call by call, and the verdict on each. Time is in seconds; it is 1000 when the job is judged. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiles/hang/hang.h"
+
+enum { S = 1000000000, MOST = 64 };
+
+static struct capo_hang_job job;
+static struct capo_hang_verdict v;
+
+static uint32_t comm_of(const char *name, uint32_t first, uint32_t n)
+{
+        struct capo_hang_comm *c = &job.comms[job.n_comms];
+
+        *c = (struct capo_hang_comm){.name = name, .n_ranks = (int32_t)n, .n_members = n, .uid = 77 + job.n_comms};
+        c->members = calloc(n, sizeof *c->members);
+        for (uint32_t i = 0; i < n; i++)
+                c->members[i] = (struct capo_hang_member){.process = first + i, .rank = (int32_t)i, .whole_p2p = true};
+        return job.n_comms++;
+}
+
+static void ranks(uint32_t n)
+{
+        job = (struct capo_hang_job){.n_processes = n,
+                                     .n_ranks = (int32_t)n,
+                                     .now_ns = 1000ull * S,
+                                     .after_ns = 10ull * S,
+                                     .processes = calloc(n, sizeof *job.processes),
+                                     .comms = calloc(8, sizeof *job.comms)};
+        for (uint32_t i = 0; i < n; i++)
+                job.processes[i] = (struct capo_hang_process){
+                        .rank = (int32_t)i, .end_ns = job.now_ns, .calls = calloc(MOST, sizeof(struct capo_hang_call))};
+        comm_of("world", 0, n);
+}
+
+static void over(void)
+{
+        for (uint32_t i = 0; i < job.n_processes; i++)
+                free(job.processes[i].calls);
+        for (uint32_t i = 0; i < job.n_comms; i++)
+                free(job.comms[i].members);
+        free(job.processes);
+        free(job.comms);
+        capo_hang_verdict_finish(&v);
+}
+
+TestSuite(hang, .fini = over);
+
+/* @process calls, at second @at, and NCCL counts it where it is a collective. */
+static struct capo_hang_call *made(uint32_t process, uint32_t comm, unsigned call, uint32_t at)
+{
+        struct capo_hang_process *p = &job.processes[process];
+        struct capo_hang_call *c = &p->calls[p->n_calls++];
+        uint32_t member = 0;
+
+        while (job.comms[comm].members[member].process != process)
+                member++;
+        *c = (struct capo_hang_call){.begin_ns = (uint64_t)at * S,
+                                     .end_ns = (uint64_t)at * S + 1000,
+                                     .bytes = 4096,
+                                     .peer = -1,
+                                     .comm = comm,
+                                     .member = member,
+                                     .stream = 1,
+                                     .thread = 1,
+                                     .call = (uint8_t)call,
+                                     .type = 7};
+        if (call < CAPO_CALL_SEND)
+                c->seq = ++job.comms[comm].members[member].issued;
+        return c;
+}
+
+static struct capo_hang_call *reduce(uint32_t process, uint32_t comm, uint32_t at)
+{
+        return made(process, comm, CAPO_CALL_ALLREDUCE, at);
+}
+
+static struct capo_hang_call *message(uint32_t process, uint32_t comm, unsigned call, int peer, uint32_t at)
+{
+        struct capo_hang_call *c = made(process, comm, call, at);
+
+        c->peer = peer;
+        c->bytes = 64 << 20;
+        return c;
+}
+
+static void everybody(uint32_t comm, uint32_t at)
+{
+        for (uint32_t i = 0; i < job.comms[comm].n_members; i++)
+                reduce(job.comms[comm].members[i].process, comm, at);
+}
+
+/* The verdict is of @kind, and accuses just the processes of @who ("0 3"), the first because of @why. */
+static void says(enum capo_hang_kind kind, const char *who, enum capo_hang_why why)
+{
+        char text[200] = "";
+
+        capo_hang_verdict_finish(&v);
+        cr_assert_eq(capo_hang_judge(&job, &v), 0);
+        for (uint32_t i = 0; i < v.n_culprits; i++)
+                snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u", i ? " " : "", v.culprits[i].process);
+        cr_assert_eq(v.kind, kind, "%s: %s", capo_hang_kind_name(v.kind), text);
+        cr_assert_str_eq(text, who);
+        if (*who)
+                cr_assert_eq(v.culprits[0].why, why, "%s", capo_hang_why_name(v.culprits[0].why));
+}
+
+Test(hang, nothing_to_say)
+{
+        ranks(4);
+        says(CAPO_HANG_HEALTHY, "", 0);
+        everybody(0, 995);
+        says(CAPO_HANG_HEALTHY, "", 0);
+        job.now_ns = 2000ull * S; /* long ago, and whether the GPUs have ended it nobody knows */
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert(v.gpu_unknown);
+        for (uint32_t i = 0; i < 4; i++)
+                job.processes[i].gpu_timed = true;
+        says(CAPO_HANG_HEALTHY, "", 0);
+}
+
+Test(hang, a_rank_that_never_came)
+{
+        ranks(4);
+        everybody(0, 900);
+        for (uint32_t i = 0; i < 3; i++)
+                reduce(i, 0, 950);
+        says(CAPO_HANG_MISSING, "3", CAPO_HANG_WHY_HOST);
+        cr_assert(v.seq == 2 && v.n_waiting == 3 && v.n_ranks == 4 && v.sure == CAPO_HANG_CERTAIN);
+        cr_assert_eq(v.still_ns, 50ull * S);
+        cr_assert_eq(v.culprits[0].call->seq, 1);
+        job.now_ns = 959ull * S;
+        says(CAPO_HANG_SLOW, "3", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(capo_hang_kind_exit(v.kind), 0);
+}
+
+/* The last waiter and what the late one does elsewhere count, too: something moves. */
+Test(hang, a_late_rank_that_moves)
+{
+        uint32_t own;
+
+        ranks(4);
+        own = comm_of("own", 3, 1);
+        for (uint32_t i = 0; i < 3; i++)
+                reduce(i, 0, 950);
+        says(CAPO_HANG_MISSING, "3", CAPO_HANG_WHY_HOST);
+        reduce(3, own, 995);
+        says(CAPO_HANG_SLOW, "3", CAPO_HANG_WHY_HOST);
+}
+
+Test(hang, the_one_behind_those_that_do_not_come)
+{
+        uint32_t pair;
+
+        ranks(4);
+        pair = comm_of("pair", 2, 2);
+        reduce(0, 0, 950);
+        reduce(1, 0, 951);
+        reduce(2, pair, 949); /* 2 waits for 3, so it does not come either */
+        says(CAPO_HANG_MISSING, "3", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(v.comm, 0);
+}
+
+Test(hang, why_it_did_not_come)
+{
+        ranks(3);
+        reduce(0, 0, 950);
+        reduce(1, 0, 950);
+        job.processes[2].life = CAPO_HANG_STOPPED;
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_STOPPED);
+        job.processes[2].life = CAPO_HANG_EXITED;
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_EXITED);
+        job.processes[2].life = CAPO_HANG_KILLED;
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_GONE);
+        job.now_ns = 950ull * S + 1000; /* the dead need no time to be told from the slow */
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_GONE);
+        job.now_ns = 1000ull * S;
+        job.processes[2].life = CAPO_HANG_ALIVE;
+        job.comms[0].members[2].dead = true;
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_ABORTED);
+        job.comms[0].members[2].dead = false;
+        reduce(2, 0, 940)->result = 3;
+        job.comms[0].members[2].issued = 0;
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_ERROR);
+        job.processes[2].calls[0].result = 0;
+        job.processes[2].calls[0].where = CAPO_HANG_OPEN;
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_GROUP);
+        job.processes[2].calls[0] = (struct capo_hang_call){.begin_ns = 940ull * S,
+                                                            .comm = CAPO_HANG_NONE,
+                                                            .member = CAPO_HANG_NONE,
+                                                            .call = CAPO_CALL_MEMALLOC,
+                                                            .where = CAPO_HANG_HOST};
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_CALL);
+}
+
+Test(hang, a_group_that_is_being_closed_is_entered)
+{
+        ranks(2);
+        reduce(0, 0, 950);
+        reduce(1, 0, 950)->where = CAPO_HANG_ENDING;
+        job.processes[1].calls[0].end_ns = 0;
+        says(CAPO_HANG_INSIDE, "1", CAPO_HANG_WHY_CALL);
+}
+
+Test(hang, calls_that_differ)
+{
+        ranks(4);
+        everybody(0, 940);
+        everybody(0, 950);
+        job.processes[2].calls[1].op = 2;
+        says(CAPO_HANG_MISMATCH, "2", CAPO_HANG_WHY_DIFFERS);
+        cr_assert_str_eq(v.culprits[0].differs, "operator");
+        cr_assert(v.seq == 2 && v.sure == CAPO_HANG_CERTAIN && !v.culprits[0].skipped);
+        job.processes[2].calls[1].type = 2;
+        says(CAPO_HANG_MISMATCH, "2", CAPO_HANG_WHY_DIFFERS);
+        cr_assert_str_eq(v.culprits[0].differs, "type");
+        job.processes[2].calls[1].bytes = 8;
+        says(CAPO_HANG_MISMATCH, "2", CAPO_HANG_WHY_DIFFERS);
+        cr_assert_str_eq(v.culprits[0].differs, "count");
+        job.processes[2].calls[1].call = CAPO_CALL_ALLGATHER;
+        says(CAPO_HANG_MISMATCH, "2", CAPO_HANG_WHY_DIFFERS);
+        cr_assert_str_eq(v.culprits[0].differs, "collective");
+        job.processes[3].calls[1] = job.processes[2].calls[1];
+        job.processes[3].calls[1].member = 3;
+        says(CAPO_HANG_MISMATCH, "0 1 2 3", CAPO_HANG_WHY_DIFFERS); /* two against two */
+}
+
+Test(hang, a_root_that_differs)
+{
+        ranks(3);
+        for (uint32_t i = 0; i < 3; i++)
+                made(i, 0, i ? CAPO_CALL_BROADCAST : CAPO_CALL_BCAST, 950)->peer = i == 1;
+        says(CAPO_HANG_MISMATCH, "1", CAPO_HANG_WHY_DIFFERS);
+        cr_assert_str_eq(v.culprits[0].differs, "root");
+}
+
+Test(hang, one_left_out)
+{
+        ranks(3);
+        for (uint32_t i = 0; i < 3; i++) {
+                if (i != 1)
+                        reduce(i, 0, 950);
+                made(i, 0, CAPO_CALL_ALLGATHER, 951);
+        }
+        says(CAPO_HANG_MISMATCH, "1", CAPO_HANG_WHY_DIFFERS);
+        cr_assert(v.culprits[0].skipped);
+}
+
+Test(hang, what_differed_and_ended_all_the_same)
+{
+        ranks(2);
+        everybody(0, 950);
+        job.processes[1].calls[0].type = 2;
+        job.processes[0].calls[0].gpu = CAPO_HANG_GPU_ENDED; /* on one: the other may stand in it */
+        says(CAPO_HANG_MISMATCH, "0 1", CAPO_HANG_WHY_DIFFERS);
+        job.processes[1].calls[0].gpu = CAPO_HANG_GPU_ENDED;
+        job.processes[0].gpu_timed = job.processes[1].gpu_timed = true;
+        says(CAPO_HANG_HEALTHY, "", 0);
+        cr_assert_eq(v.differed, 1);
+}
+
+static void other_order(bool waits)
+{
+        uint32_t other;
+
+        ranks(3);
+        other = comm_of("other", 0, 3);
+        for (uint32_t i = 0; i < 3; i++) {
+                reduce(i, i == 2 ? other : 0, 950);
+                if (!waits)
+                        reduce(i, i == 2 ? 0 : other, 951);
+        }
+}
+
+Test(hang, an_order_that_differs)
+{
+        other_order(true);
+        says(CAPO_HANG_ORDER, "0 2", CAPO_HANG_WHY_WAITS);
+        cr_assert_eq(v.n_steps, 2);
+        cr_assert(v.steps[0].process == 0 && v.steps[0].comm == 0 && v.steps[1].process == 2 && v.steps[1].comm == 1);
+}
+
+Test(hang, an_order_that_differs_on_the_streams)
+{
+        other_order(false);
+        says(CAPO_HANG_ORDER, "0 2", CAPO_HANG_WHY_WAITS);
+}
+
+Test(hang, an_order_that_differs_on_streams_of_their_own_is_none)
+{
+        other_order(false);
+        for (uint32_t i = 0; i < 3; i++) {
+                for (uint32_t k = 0; k < 2; k++)
+                        job.processes[i].calls[k].stream = 1 + job.processes[i].calls[k].comm;
+        }
+        says(CAPO_HANG_UNDECIDED, "", 0); /* all are entered; whether the GPUs end them is not known */
+}
+
+Test(hang, a_send_without_its_receive)
+{
+        ranks(3);
+        message(0, 0, CAPO_CALL_SEND, 1, 940);
+        message(1, 0, CAPO_CALL_RECV, 0, 940);
+        message(0, 0, CAPO_CALL_SEND, 1, 950);
+        says(CAPO_HANG_P2P, "1", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(v.call->begin_ns, 950ull * S);
+        job.comms[0].members[0].whole_p2p = false; /* more than are kept: nobody can count */
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert(v.p2p_unknown);
+}
+
+Test(hang, the_owner_of_a_missing_half_goes_on)
+{
+        ranks(3);
+        message(0, 0, CAPO_CALL_RECV, 2, 950);
+        everybody(0, 951);
+        says(CAPO_HANG_P2P, "2", CAPO_HANG_WHY_HOST);
+}
+
+Test(hang, halves_of_one_group_do_not_wait_for_each_other)
+{
+        ranks(2);
+        for (uint32_t i = 0; i < 2; i++) {
+                message(i, 0, CAPO_CALL_SEND, !i, 950)->group = 5;
+                message(i, 0, CAPO_CALL_RECV, !i, 950)->group = 5;
+                job.processes[i].gpu_timed = true;
+        }
+        says(CAPO_HANG_HEALTHY, "", 0);
+        job.processes[0].calls[0].group = job.processes[0].calls[1].group = 0;
+        says(CAPO_HANG_HEALTHY, "", 0); /* a send that meets a group with its receive */
+        job.processes[1].calls[0].group = job.processes[1].calls[1].group = 0;
+        says(CAPO_HANG_ORDER, "0 1", CAPO_HANG_WHY_WAITS); /* both send first, more than any buffer takes */
+        for (uint32_t i = 0; i < 2; i++)
+                job.processes[i].calls[0].bytes = 4096;
+        says(CAPO_HANG_ORDER, "0 1", CAPO_HANG_WHY_WAITS);
+        cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+}
+
+/* The root of a small broadcast may be through: then it is missing elsewhere by itself, and nobody is accused. */
+Test(hang, a_root_may_be_through)
+{
+        uint32_t pair;
+
+        ranks(3);
+        pair = comm_of("pair", 0, 2);
+        made(0, 0, CAPO_CALL_BROADCAST, 950)->peer = 0;
+        made(1, pair, CAPO_CALL_ALLREDUCE, 950); /* waits for 0; 0 waits for 1 and 2, if it does */
+        made(2, 0, CAPO_CALL_BROADCAST, 950)->peer = 0;
+        says(CAPO_HANG_UNDECIDED, "0 1", CAPO_HANG_WHY_WAITS);
+        job.processes[0].calls[0].gpu = CAPO_HANG_GPU_RUNNING; /* it does */
+        says(CAPO_HANG_ORDER, "0 1", CAPO_HANG_WHY_WAITS);
+}
+
+static struct capo_hang_call *birth(uint32_t process, unsigned call, uint32_t at)
+{
+        struct capo_hang_call *c = made(process, 0, call, at);
+
+        c->where = CAPO_HANG_HOST;
+        c->end_ns = 0;
+        return c;
+}
+
+Test(hang, a_split_without_one)
+{
+        ranks(4);
+        for (uint32_t i = 0; i < 3; i++)
+                birth(i, CAPO_CALL_COMMSPLIT, 950);
+        says(CAPO_HANG_BIRTH, "3", CAPO_HANG_WHY_HOST);
+        job.comms[0].members[3].splits = 1; /* it is through */
+        says(CAPO_HANG_INSIDE, "0 1 2", CAPO_HANG_WHY_CALL);
+}
+
+Test(hang, a_communicator_of_all_without_one)
+{
+        ranks(3);
+        for (uint32_t i = 0; i < 2; i++) {
+                struct capo_hang_call *c = birth(i, CAPO_CALL_COMMINIT, 950);
+
+                c->comm = c->member = CAPO_HANG_NONE;
+                c->stream = 4711;
+                c->bytes = 3;
+        }
+        says(CAPO_HANG_BIRTH, "2", CAPO_HANG_WHY_HOST);
+        job.comms[comm_of("made", 2, 1)].uid = 4711;
+        says(CAPO_HANG_INSIDE, "0 1", CAPO_HANG_WHY_CALL);
+        job.comms[1].uid = 1;
+        job.processes[0].calls[0].bytes = job.processes[1].calls[0].bytes = 2; /* of these two only */
+        says(CAPO_HANG_INSIDE, "0 1", CAPO_HANG_WHY_CALL);
+}
+
+Test(hang, gpus_that_do_not_end)
+{
+        ranks(3);
+        everybody(0, 950);
+        job.processes[1].calls[0].gpu = CAPO_HANG_GPU_RUNNING;
+        for (uint32_t i = 0; i < 3; i++)
+                job.processes[i].gpu_timed = true;
+        says(CAPO_HANG_RUNNING, "1", CAPO_HANG_WHY_GPU);
+        job.now_ns = 955ull * S;
+        says(CAPO_HANG_SLOW, "1", CAPO_HANG_WHY_GPU);
+}
+
+Test(hang, a_rank_without_a_log)
+{
+        ranks(3);
+        reduce(0, 0, 950);
+        reduce(1, 0, 950);
+        reduce(2, 0, 950);
+        job.comms[0].n_ranks = 4;
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        job.comms[0].members[2].issued = 0; /* one that has a log is missing beside it */
+        job.processes[2].n_calls = 0;
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_HOST);
+        cr_assert(v.unseen == 1 && v.sure == CAPO_HANG_LIKELY);
+}
+
+/* What is older than the last calls has ended where all have made it; where one has not it is waited for all the same. */
+Test(hang, older_than_the_last_calls)
+{
+        ranks(3);
+        for (uint32_t i = 0; i < 3; i++) {
+                job.comms[0].members[i].issued = i < 2 ? 5000 : 4000;
+                reduce(i, 0, 950);
+        }
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(v.seq, 4002);
+        job.comms[0].members[2].issued = job.processes[2].calls[0].seq = 5001;
+        job.processes[0].calls[0].seq = 4990; /* the newer ones are not among the last calls */
+        for (uint32_t i = 0; i < 3; i++)
+                job.processes[i].gpu_timed = true;
+        says(CAPO_HANG_HEALTHY, "", 0);
+}
+
+Test(hang, captured_calls_are_not_played)
+{
+        ranks(2);
+        everybody(0, 940);
+        reduce(0, 0, 950);
+        for (uint32_t i = 0; i < 3; i++)
+                (i < 2 ? &job.processes[i].calls[0] : &job.processes[0].calls[1])->captured = true;
+        for (uint32_t i = 0; i < 2; i++)
+                job.processes[i].gpu_timed = true;
+        says(CAPO_HANG_HEALTHY, "", 0);
+}
+
+Test(hang, the_dead_do_not_wait)
+{
+        ranks(3);
+        everybody(0, 940);
+        reduce(0, 0, 950);
+        job.processes[0].life = CAPO_HANG_KILLED; /* it had waited for 1 and 2, who did not come */
+        job.processes[0].end_ns = 955ull * S;
+        job.processes[1].gpu_timed = job.processes[2].gpu_timed = true;
+        job.processes[1].calls[0].gpu = job.processes[2].calls[0].gpu = CAPO_HANG_GPU_ENDED;
+        says(CAPO_HANG_HEALTHY, "", 0);
+        job.processes[0].end_ns = 990ull * S; /* killed because it had waited for so long */
+        says(CAPO_HANG_MISSING, "1 2", CAPO_HANG_WHY_HOST);
+}
+
+Test(hang, killed_in_a_call_that_all_had_entered)
+{
+        ranks(3);
+        everybody(0, 950);
+        job.processes[1].life = CAPO_HANG_KILLED;
+        job.processes[1].end_ns = 951ull * S;
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_GONE);
+        cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+        job.processes[0].calls[0].gpu = CAPO_HANG_GPU_ENDED; /* it had ended before */
+        job.processes[0].gpu_timed = job.processes[2].gpu_timed = true;
+        says(CAPO_HANG_HEALTHY, "", 0);
+}
+
+Test(hang, an_end_by_itself_is_none)
+{
+        ranks(2);
+        everybody(0, 950);
+        job.processes[0].clean = job.processes[1].clean = true;
+        says(CAPO_HANG_HEALTHY, "", 0);
+}
+
+Test(hang, words)
+{
+        ranks(1);
+        for (unsigned i = 0; i < CAPO_HANG_KINDS; i++)
+                cr_assert(*capo_hang_kind_name(i) && *capo_hang_kind_meaning(i));
+        for (unsigned i = 0; i < CAPO_HANG_WHYS; i++)
+                cr_assert(*capo_hang_why_name(i) && *capo_hang_why_meaning(i) && *capo_hang_why_next(i));
+        cr_assert_eq(capo_hang_kind_exit(CAPO_HANG_MISSING), 1);
+        cr_assert_eq(capo_hang_kind_exit(CAPO_HANG_UNDECIDED), 3);
+        cr_assert_str_eq(capo_hang_sure_name(CAPO_HANG_CERTAIN), "certain");
+}
