@@ -21,7 +21,7 @@ static size_t frame_name(const char *frame, size_t length)
 
         if (memmem(frame, length, ".py:", 4))
                 return length;
-        return word < length && frame[word] == ' ' ? plus : word;
+        return frame[word] == ' ' ? plus : word;
 }
 
 /* The C library's way into main() and into threads says nothing about the job. */

@@ -284,3 +284,40 @@ Test(diff, rules_of_runs_with_one_profile)
         compare(2, 2, 0.01);
         cr_assert_null(diff.rules);
 }
+
+/* Two runs are put together: their times, their calls. A single run with all of them has the same interval. */
+Test(diff, runs_are_put_together)
+{
+        double half_width;
+
+        before[0] = run(500);
+        after[0] = run(600);
+        after[1] = run(600);
+        compare(1, 2, 0.01);
+        cr_assert_eq(diff.n_rows, 1);
+        cr_expect(diff.rows[0].timed_b == 800 && diff.rows[0].timed_a == 400);
+        half_width = diff.rows[0].half_width;
+        capo_diff_finish(&diff);
+        for (unsigned i = 0; i < 400; i++)
+                capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], (uint64_t)(600 * (990 + i % 21)), 1);
+        after[0]->rows[0].count = 200;
+        after[0]->rows[0].calls = 800;
+        compare(1, 1, 0.01);
+        cr_expect_float_eq(diff.rows[0].half_width, half_width, 1e-12);
+}
+
+Test(diff, two_timed_calls_are_a_time_and_the_host_has_medians_too)
+{
+        before[0] = run(500);
+        after[0] = run(900);
+        capo_hist_finish(&after[0]->rows[0].time[CAPO_CLOCK_EVENT]);
+        capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], 900000, 2);
+        compare(1, 1, 0.01);
+        cr_expect_float_eq(diff.rows[0].p50_b_us, 900, 30);
+        capo_diff_finish(&diff);
+        compare(1, 1, 0.01);
+        capo_diff_finish(&diff);
+        capo_hist_finish(&after[0]->rows[0].time[CAPO_CLOCK_EVENT]);
+        compare(1, 1, 0.01);
+        cr_expect(diff.rows[0].clock == CAPO_CLOCK_HOST && diff.rows[0].p50_a_us == 1 && diff.rows[0].p50_b_us == 1);
+}

@@ -93,3 +93,15 @@ Test(fabric_links, no_warning_without_reason)
         make("\tcxi=cxi0", DOMAIN(1, "tcp", "", 0), "", "");
         cr_assert_null(capo_fabric_job_warning(&f, &job, text, sizeof text), "nothing went over it");
 }
+
+Test(fabric_links, what_was_received_counts_too)
+{
+        info[2][0].value = (char *)"-5"; /* no node */
+        make("",
+             "domain\tid=1\tprovider=efa\tname=a\tsend=2,300;9:2\n"
+             "domain\tid=2\tprovider=efa\tname=b\tsend=2,500;9:2\treceived=1,400\n",
+             "", "domain\tid=3\tprovider=efa\tname=c\tnic=0000:10:1b.0\n");
+        cr_assert_eq(f.n_links, 3);
+        cr_expect(f.links[1].sent == 500 && f.links[1].received == 400 && f.links[2].sent == 300);
+        cr_expect(f.links[0].process == 2 && f.links[0].gpu_numa == -1);
+}

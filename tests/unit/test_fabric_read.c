@@ -46,6 +46,9 @@ Test(fabric_read, a_snapshot)
         cr_assert_eq(capo_fabric_recv(&d->n, &exact), 128);
         cr_assert(exact);
         cr_assert_float_eq(capo_fabric_percentile(&d->tx, 0.5), 5248 - 128 / 2.0, 300);
+        cr_assert_gt(capo_fabric_percentile(&d->tx, 0.9), 1.3 * capo_fabric_percentile(&d->tx, 0.5));
+        cr_assert_eq(capo_fabric_percentile(&d->tx, 2.0 / 3), capo_fabric_percentile(&d->tx, 0.1));
+        cr_assert_eq(capo_fabric_percentile(&d->rx, 0.5), 0);
         cr_assert_eq(f->n_windows, 1);
         cr_assert_eq(f->windows[0].end_ns, 2000);
 }

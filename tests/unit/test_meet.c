@@ -208,3 +208,23 @@ Test(meet, a_full_sample_has_room_for_them)
         cr_assert_eq(capo_meet_close_gaps(m, 1000), 0);
         capo_meet_free(m);
 }
+
+/* What lies behind the rows that are left is nobody's, also where it still reads as it did. */
+Test(meet, a_place_behind_the_last_row)
+{
+        struct capo_meet *m = capo_meet_new(2);
+        struct capo_record group = {.clock = CAPO_CLOCK_EVENT, .gpu_ns = 777, .t_begin = 5, .t_end = 6};
+        size_t at;
+        char before[sizeof *m->arrivals];
+
+        for (uint32_t seq = 1; m->n_rows + 1 >= seq || m->n_rows == m->max_rows; seq++) {
+                struct capo_record r = {.seq = seq, .call = CAPO_CALL_ALLREDUCE, .bytes = 8};
+
+                capo_meet_add(m, 0, &r);
+        }
+        at = (size_t)m->n_rows * 2;
+        memcpy(before, &m->arrivals[at], sizeof before);
+        capo_meet_set_gpu(m, (int64_t)at, m->rows[m->n_rows].seq, &group);
+        cr_expect_eq(memcmp(before, &m->arrivals[at], sizeof before), 0);
+        capo_meet_free(m);
+}

@@ -282,3 +282,71 @@ Test(rows, ceilings)
                         cr_assert_lt(row->reached, 0);
         }
 }
+
+/* Of nine communicators two are made as given: are they shown as one? */
+static bool alike(struct capo_job_comm a, struct capo_job_comm b)
+{
+        bool one;
+
+        begin();
+        for (unsigned i = 0; i < 6; i++) {
+                char name[8];
+
+                snprintf(name, sizeof name, "other%u", i);
+                comm(name, 3, 0, true);
+        }
+        comm(a.name, a.n_ranks, a.color < 0 ? 0 : (uint16_t)a.color, a.named);
+        page.job->comms[7].n_members = a.n_members;
+        comm(b.name, b.n_ranks, b.color < 0 ? 0 : (uint16_t)b.color, b.named);
+        page.job->comms[8].n_members = b.n_members;
+        judge();
+        one = page.class_of[8] == 7;
+        end();
+        return one;
+}
+
+#define COMM(name_, n, id, is_named, members)                                                             \
+        (struct capo_job_comm)                                                                            \
+        {                                                                                                 \
+                .name = (char *)name_, .n_ranks = n, .color = id, .named = is_named, .n_members = members \
+        }
+
+Test(rows, communicators_that_do_the_same)
+{
+        cr_expect(alike(COMM("tp#1", 4, 1, true, 1), COMM("tp#2", 4, 2, true, 1)), "one name");
+        cr_expect_not(alike(COMM("tp#1", 4, 1, true, 1), COMM("dp#1", 4, 1, true, 1)));
+        cr_expect_not(alike(COMM("tp#1", 4, 1, true, 1), COMM("tpx#1", 4, 1, true, 1)));
+        cr_expect_not(alike(COMM("tp#1", 4, 1, true, 1), COMM("tp#2", 8, 1, true, 1)), "of another size");
+        cr_expect_not(alike(COMM("tp", 4, 1, true, 1), COMM("tp", 4, 1, false, 1)), "one was given its name");
+        cr_expect_not(alike(COMM("tp", 4, 1, false, 1), COMM("tp", 4, 1, true, 1)));
+        cr_expect(alike(COMM("x", 4, 1, false, 1), COMM("y", 4, 1, false, 1)), "each rank's first");
+        cr_expect_not(alike(COMM("x", 4, 1, false, 1), COMM("y", 4, 2, false, 1)));
+        cr_expect_not(alike(COMM("tp", 4, 1, true, 1), COMM("tp", 4, 1, true, 0)), "nothing is known of it");
+        cr_expect_not(alike(COMM("tp", 4, 1, true, 0), COMM("tp", 4, 1, true, 1)));
+        begin();
+}
+
+/* Sizes are put together with what is near them, however many rows there are by then. */
+Test(rows, many_rows)
+{
+        struct capo_job_row *rows = calloc(1000, sizeof *rows);
+        uint32_t n = 0;
+
+        for (unsigned power = 10; power < 20; power++) {
+                for (unsigned size = 0; size < 2; size++) {
+                        for (uint8_t channels = 1; channels <= 40; channels++)
+                                rows[n++] = (struct capo_job_row){.call = CAPO_CALL_ALLREDUCE,
+                                                                  .bytes = (1u << power) + size,
+                                                                  .channels = channels,
+                                                                  .count = 1,
+                                                                  .calls = 2};
+                }
+        }
+        free(page.job->rows);
+        page.job->rows = rows;
+        page.job->n_rows = n;
+        judge();
+        cr_expect_eq(page.rows.n, 400);
+        for (uint32_t i = 0; i < page.rows.n; i++)
+                cr_assert_eq(page.rows.row[i].row.count, 2);
+}

@@ -106,3 +106,14 @@ Test(sampled, one_drawn_call_tells_no_interval)
         cr_expect_float_eq(capo_sampled_mean(&s) * 12, 10000 + 10 * 2000, 1e-6);
         cr_expect_float_eq(capo_sampled_doubt(&s, 12), 10 * 2000, 1e-6);
 }
+
+Test(sampled, the_least_that_tells_an_interval)
+{
+        struct capo_sampled s = of(1);
+
+        drawn(2000, 1);
+        cr_expect_eq(capo_sampled_doubt(&s, 1), 0, "the only call was timed");
+        s.calls = 4;
+        drawn(4000, 1);
+        cr_expect_float_eq(capo_sampled_doubt(&s, 4), 4 * 1000 * sqrt(0.5 / 2) * capo_quantile_t(0.05, 1), 1e-6);
+}

@@ -278,3 +278,15 @@ Test(skew, calls_behind_silences_are_no_sample)
         cr_assert(k->p50_ns == 0 && k->p95_ns == 0 && k->max_ns == 70000);
         cr_assert_eq(k->worst_p50_ns, 70000);
 }
+
+Test(skew, one_call_of_many_tells_no_interval_and_of_two_last_ranks_the_first_counts)
+{
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 10;
+        call(1, false, 0, 90000, 90000);
+        k = solve();
+        cr_expect(k->ranks[1].last == 1 && k->ranks[2].last == 0);
+        cr_expect_eq(k->ranks[1].caused_pm_ns, 0);
+        cr_expect_eq(k->ranks[1].caused_ns, 10 * 90000);
+}

@@ -145,3 +145,89 @@ Test(stats_calls, wide_records_are_in_the_sample)
         cr_assert_eq(job->t_end_ns - job->t_begin_ns, 5000000000 + 100 * US + 300);
         capo_job_free(job);
 }
+
+/* Logs of two ranks, each with what @frames puts there. */
+static struct capo_job *made(void (*put)(struct gen_log *g, unsigned rank))
+{
+        struct capo_job *job = capo_job_new();
+        char why[256];
+
+        for (unsigned rank = 0; rank < 2; rank++) {
+                struct gen_log g;
+
+                snprintf(paths[rank], sizeof paths[rank], "/tmp/capo-test-calls-%d.%u", (int)getpid(), rank);
+                gen_log_open(&g, paths[rank], 100 + rank);
+                gen_log_text(&g, CAPO_FRAME_INFO, "host\tn0");
+                gen_log_comm(&g,
+                             (struct capo_log_comm){.uid = 7, .id = 1, .rank = (int32_t)rank, .n_ranks = 2, .color = 0},
+                             "dp");
+                put(&g, rank);
+                gen_log_close(&g);
+                cr_assert_eq(capo_job_add_log(job, paths[rank], why, sizeof why, NULL, NULL), 0, "%s", why);
+        }
+        job->comms[0].n_calls = 20; /* the logs have no cells */
+        cr_assert_eq(capo_job_finish(job), 0);
+        unlink(paths[0]);
+        unlink(paths[1]);
+        return job;
+}
+
+/* Twenty groups of one all-reduce each: the time on the GPU is the group's. */
+static void groups(struct gen_log *g, unsigned rank)
+{
+        const struct capo_log_shape shapes[] = {
+                {.id = 0, .bytes = 8, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .flags = CAPO_RECORD_MEMBER},
+                {.id = 1, .call = CAPO_CALL_GROUP, .flags = CAPO_RECORD_GROUP, .clock = CAPO_CLOCK_EVENT}};
+        uint32_t begin[40], took[40], seq[40], gpu[40], aux[40];
+        uint16_t shape[40];
+
+        for (uint32_t i = 0; i < 40; i++) {
+                begin[i] = 1000000 * (i / 2) + i % 2;
+                took[i] = 100;
+                shape[i] = i % 2;
+                seq[i] = i / 2 + (i % 2 ? 500 : 1);
+                aux[i] = i % 2 ? 0 : i / 2 + 500;
+                gpu[i] = i % 2 ? (rank ? 40000 : 90000) : 0;
+        }
+        gen_log_shapes(g, shapes, 2);
+        gen_log_block(g, 0, 1, 40, begin, took, seq, shape, gpu, aux);
+}
+
+Test(stats_calls, members_have_the_time_of_their_group)
+{
+        struct capo_job *job = made(groups);
+        const struct capo_skew *k = job->comms[0].skew;
+
+        cr_assert_not_null(k);
+        cr_expect_eq(k->from, CAPO_SKEW_GPU_DURATION);
+        cr_expect(k->n_calls == 20 && k->worst == 1 && k->p50_ns == 50000, "%u calls, %g", k->n_calls, k->p50_ns);
+        cr_expect_eq(job->comms[0].color, 0, "a color like any other");
+        capo_job_free(job);
+}
+
+/* A block's calls are in the order of their ends: the first may have begun last. */
+static void out_of_order(struct gen_log *g, unsigned rank)
+{
+        static const uint32_t begin[] = {5000, 100, 4999}, took[] = {10, 20000, 30}, seq[] = {1, 2, 3};
+        static const uint16_t shape[] = {0, 0, 0};
+        const struct capo_log_shape shapes[] = {
+                {.id = 0, .bytes = 8, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .stream = 5},
+                {.id = 1, .call = CAPO_CALL_COMMINIT, .stream = 9},
+                {.id = 2, .bytes = 8, .comm = 1, .call = CAPO_CALL_ALLREDUCE, .stream = 7},
+                {.id = 3, .call = CAPO_CALL_COMMINIT, .stream = 11}};
+
+        gen_log_shapes(g, shapes, rank ? 4 : 2);
+        gen_log_block(g, 1000, 1, 3, begin, took, seq, shape, NULL, NULL);
+}
+
+Test(stats_calls, the_last_call_is_the_one_that_began_last)
+{
+        struct capo_job *job = made(out_of_order);
+
+        cr_expect_eq(job->processes[0].last_call.seq, 1);
+        cr_expect_eq(job->processes[0].last_ns, 6010);
+        cr_expect(job->processes[0].has_stream && job->processes[0].stream == 5 && !job->processes[0].many_streams,
+                  "what moves nothing has no stream");
+        cr_expect(job->processes[1].stream == 7 && job->processes[1].many_streams);
+        capo_job_free(job);
+}
