@@ -160,9 +160,9 @@ static int settle(int n_ranks, int n_nodes, int low, int high, struct capo_layou
         long between = n_nodes - 2, rest = (long)n_ranks - low - high;
         int r = 0;
 
-        if (low < 1 || high < low || (n_nodes == 1 && low != high))
+        if (low < 1 || high < low)
                 return -EINVAL;
-        if (n_nodes == 1 || low == high) {
+        if (low == high) {
                 if ((long)low * n_nodes != n_ranks)
                         return -EINVAL;
                 r = capo_layout_add(&l, (uint32_t)low, (uint32_t)n_nodes);

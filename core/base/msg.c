@@ -72,7 +72,7 @@ int capo_why_at(int rc, char *why, size_t room, const char *file, int line, cons
         va_list args;
 
         va_start(args, format);
-        if (n > 0 && (size_t)n < room)
+        if ((size_t)n < room)
                 vsnprintf(why + n, room - (size_t)n, format, args);
         va_end(args);
         return rc;

@@ -176,13 +176,11 @@ static int hex4(const char *p, const char *end)
         return value;
 }
 
-/* Bytes of the UTF-8 character at @p, 0 when it is not one (RFC 3629: shortest form, no surrogates, up to 10FFFF). */
+/* Bytes of the UTF-8 character at @p, no ASCII, 0 when it is not one (RFC 3629: shortest form, no surrogates, up to 10FFFF). */
 static unsigned utf8_size(const unsigned char *p, const unsigned char *end)
 {
-        unsigned n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : 4;
+        unsigned n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
 
-        if (n == 1)
-                return 1;
         if (p[0] < 0xc2 || p[0] > 0xf4 || end - p < (ptrdiff_t)n)
                 return 0;
         for (unsigned i = 1; i < n; i++) {
@@ -215,25 +213,26 @@ static char *utf8_put(char *out, unsigned c)
         return out;
 }
 
-/* The escape at @p, behind its backslash: append to *out, return one past it; NULL with a fault. */
+/* The escape at @p, behind its backslash and before the closing quote: append to *out, return one past it; NULL with a
+ * fault. */
 static const char *escape(struct capo_json *r, const char *p, char **out)
 {
         static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-        const char *hit = p < r->end && *p ? strchr(from, *p) : NULL;
+        const char *hit = *p ? strchr(from, *p) : NULL;
         int c, low;
 
         if (hit) {
                 *(*out)++ = to[hit - from];
                 return p + 1;
         }
-        if (p >= r->end || *p != 'u' || (c = hex4(p + 1, r->end)) <= 0) {
+        if (*p != 'u' || (c = hex4(p + 1, r->end)) <= 0) {
                 capo_json_fail(r, p - 1,
                                "an escape (\\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\u and four digits, not 0000)");
                 return NULL;
         }
         p += 5;
         if (c >= 0xd800 && c < 0xe000) {
-                low = r->end - p >= 6 && p[0] == '\\' && p[1] == 'u' ? hex4(p + 2, r->end) : -1;
+                low = p[0] == '\\' && p[1] == 'u' ? hex4(p + 2, r->end) : -1;
                 if (c >= 0xdc00 || low < 0xdc00 || low > 0xdfff) {
                         capo_json_fail(r, p - 6, "a pair of surrogates");
                         return NULL;

@@ -264,6 +264,9 @@ Test(check, lines_of_csv)
                 {LINE("0", "1K", "-1,-1") LINE("2K", "max", "-1,-1"), "W2 for 1.0 KiB to 2.0 KiB"},
                 {LINE("0", "10", "-1,-1") LINE("12", "max", "4,-1"), ""},
                 {LINE("0", "max", "-1,-1"), ""},
+                {LINE("0", "10", "4,8") LINE("0", "max", "4,9") LINE("20", "30", "4,8") LINE("0", "max", "4,10")
+                         LINE("40", "50", "4,8"),
+                 "W3 gap: no allreduce line with these conditions for 11 B to 19 B;W5 for 31 B to 39 B"},
                 {LINE("0", "100", "-1,-1") LINE("5", "9", "-1,-1") LINE("101", "200", "-1,-1"), "E2 line 1 and"},
                 {LINE("0", "10", "4,8") "reduce,0,10,ring,ll,1,4,8\nreduce,20,30,ring,ll,1,4,8\n" LINE("20", "30",
                                                                                                        "4,8"),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The clock of records: what is computed from made moments, and that the real ones are in order. */
 #include <criterion/criterion.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/util.h"
@@ -115,4 +117,35 @@ Test(clock, a_thread_s_own_time_only_grows)
                 b = capo_clock_of(CLOCK_THREAD_CPUTIME_ID);
         while (b == a);
         cr_expect_gt(b, a);
+}
+
+/* A machine whose clock is told: each reading of CLOCK_MONOTONIC is the next of a list, the wall clock stands. */
+static const uint64_t *told;
+static unsigned n_told;
+enum { WALL = 1000000000 };
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+        if (!told)
+                return (int)syscall(SYS_clock_gettime, clock, t);
+        *t = (struct timespec){.tv_sec = clock == CLOCK_REALTIME ? WALL : 0,
+                               .tv_nsec = clock == CLOCK_REALTIME ? 0 : (long)told[n_told++]};
+        return 0;
+}
+
+/* Without the counter a moment is the middle of the tightest of five pairs of readings. */
+Test(clock, the_tightest_reading_is_the_moment)
+{
+        static const uint64_t readings[] = {100, 105, 110, 200, 203, 208, 300, 301,
+                                            304, 400, 403, 406, 500, 507, 520, 640};
+        struct capo_timebase clock = {.t0_ticks = 1};
+
+        capo_clock_counter = false;
+        told = readings;
+        capo_clock_update(&clock);
+        told = NULL;
+        cr_expect_eq(n_told, 16);
+        cr_expect(clock.now_ticks == 302 && clock.now_mono_ns == 301, "%llu %llu", (unsigned long long)clock.now_ticks,
+                  (unsigned long long)clock.now_mono_ns);
+        cr_expect_eq(clock.now_real_ns, WALL * 1000000000ull - (640 - 301));
 }

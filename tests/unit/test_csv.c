@@ -206,3 +206,15 @@ Test(csv, a_full_disk_is_told)
         }
         capo_profile_free(p);
 }
+
+Test(csv, a_full_disk)
+{
+        struct capo_profile *p = NULL;
+        FILE *full = fopen("/dev/full", "w");
+
+        cr_assert_eq(capo_profile_parse("allreduce,0,10,ring,ll,1,1,1\n", 29, "t", &p, &fault), 0);
+        cr_expect_eq(capo_profile_write_csv(p, full, NULL), -EIO);
+        cr_expect_neq(capo_profile_write(p, full), 0);
+        fclose(full);
+        capo_profile_free(p);
+}

@@ -307,3 +307,22 @@ Test(json, a_number_that_needs_17_digits)
 
         cr_expect_str_eq(capo_number_print(0.1 + 0.2, text, sizeof text), "0.30000000000000004");
 }
+
+Test(json, escapes_that_are_none)
+{
+        static const char *const texts[] = {
+                "\"\\u12g4\"",        "\"\\u12\"",          "\"\\u\"",           "\"\\ud83d\"", "\"\\ud83d\\\"\"",
+                "\"\\ud83dxude00\"",  "\"\\ud83d\\ude0\"",  "\"\\ud83d\\n\"",    "\"\\",        "\"\\\"",
+                "\"\\ud83d\\u0041\"", "\"\\udc00\\udc00\"", "\"\\ud83d\\ue000\""};
+
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+                struct capo_fault said = {0};
+                struct capo_slice s;
+                struct capo_json reader;
+
+                capo_json_init(&reader, texts[i], strlen(texts[i]), "f", &said);
+                cr_expect_not(capo_json_string(&reader, &s, "text"), "%s", texts[i]);
+                cr_expect(strstr(said.text, "expected "), "%s: %s", texts[i], said.text);
+                capo_json_finish(&reader);
+        }
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "layouts" of a profile: what an entry becomes, how it is written, and every way to get one wrong. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,5 +112,26 @@ Test(layouts, the_longest_texts)
 
                 snprintf(text, sizeof text, DOC("{\"layout\": \"8\", \"reduce\": [1,2], \"gpus\": \"%0*d\"}"), n, 0);
                 capo_profile_free(read_text(text, n <= 511 ? 0 : -EINVAL));
+        }
+}
+
+Test(layouts, costs_that_are_none)
+{
+        static const struct {
+                double us, gbs;
+                int r;
+        } rows[] = {{5, 10, 0},        {0, 10, -EINVAL},        {-1, 10, -EINVAL},
+                    {5, -10, -EINVAL}, {INFINITY, 10, -EINVAL}, {5, INFINITY, -EINVAL},
+                    {5, NAN, -EINVAL}, {5, 0, -EINVAL}};
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_profile *p = capo_profile_new("x");
+                struct capo_layout_cost c = {.layout = "3+5", .nccl = CAPO_ANY};
+
+                c.us[1] = rows[i].us;
+                c.gbs[1] = rows[i].gbs;
+                cr_expect_eq(capo_profile_layout(p, &c), rows[i].r, "row %zu", i);
+                cr_expect_eq(p->n_layouts, rows[i].r == 0);
+                capo_profile_free(p);
         }
 }

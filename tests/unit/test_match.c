@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rule wins, and that the flat tables answer as the rows say. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/layout.h"
+#include "core/profile/file.h"
 #include "core/profile/table.h"
 #include "core/base/util.h"
 
@@ -401,4 +403,51 @@ Test(match, boundaries_of_every_day_are_not_searched)
                               "row %u", i);
         capo_tables_free(t);
         capo_profile_free(p);
+}
+
+Test(match, registration_yes_no_and_not_asked)
+{
+        static const struct {
+                int8_t rule, asked;
+                bool holds;
+        } rows[] = {{-1, -1, true}, {-1, 0, true}, {-1, 1, true}, {0, 0, true},  {0, 1, false},
+                    {0, -1, false}, {1, 1, true},  {1, 0, false}, {1, -1, false}};
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_when when = capo_when_any;
+                struct capo_question q = {.reg_buff = rows[i].asked, .pipe_ops = 1};
+
+                when.reg_buff = rows[i].rule;
+                cr_expect_eq(capo_when_asked(&when, &q), rows[i].holds, "row %zu", i);
+                cr_expect_eq(capo_when_asks(&when), rows[i].rule >= 0, "row %zu", i);
+        }
+}
+
+/* A table for each number of operations that lines name: of 64 there can be tables, of more there is an error. */
+Test(match, more_numbers_of_operations_than_there_are_tables_for)
+{
+        for (int n = 64; n <= 65; n++) {
+                char text[65 * 40];
+                struct capo_profile *p;
+                struct capo_tables *t = NULL;
+                size_t used = 0;
+
+                for (int i = 1; i <= n; i++)
+                        used += (size_t)snprintf(text + used, sizeof text - used, "reduce,0,%d,ring,ll,1,-1,-1,%d,-1\n",
+                                                 10 * i, i);
+                p = parse(text);
+                cr_expect_eq(capo_tables_new(p, &job, &t), n == 64 ? 0 : -E2BIG, "%d", n);
+                if (n == 64) {
+                        for (int i = 1; i <= n; i++) {
+                                struct capo_question q = {.coll = CAPO_COLL_REDUCE, .pipe_ops = i, .reg_buff = -1};
+
+                                q.bytes = (uint64_t)(10 * i);
+                                cr_expect_eq(capo_tables_find(t, &q).rule, i);
+                                q.bytes++;
+                                cr_expect_eq(capo_tables_find(t, &q).rule, 0);
+                        }
+                        capo_tables_free(t);
+                }
+                capo_profile_free(p);
+        }
 }

@@ -167,3 +167,30 @@ Test(nccl, plugin_interfaces_of_releases)
         cr_expect_eq(capo_tuner_abi_since(5), 22803);
         cr_expect_eq(capo_tuner_abi_since(6), 23003);
 }
+
+/* Functions that a library has and this capo does not know: each once, and dots where there are more than fit. */
+Test(nccl, strange_functions)
+{
+        static const char *const names[] = {"ncclAllReduce", "ncclFuture", "nccl",    "ncclfoo",        "printf",
+                                            "ncxlFuture",    "ncclFuture", "ncclFut", "ncclFutureMore", "ncclA",
+                                            "ncclZ",         "ncclFut",    "nccl[x",  "nccl@x"};
+        char list[128] = "", little[] = "ncclOne\0........", least[10] = "";
+
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                capo_nccl_strange(list, sizeof list, names[i]);
+        cr_expect_str_eq(list, "ncclFuture, ncclFut, ncclFutureMore, ncclA, ncclZ");
+        capo_nccl_strange(little, sizeof little, "ncclTooLongForIt");
+        cr_expect_str_eq(little, "ncclOne, ...");
+        capo_nccl_strange(little, sizeof little, "ncclAgain");
+        cr_expect_str_eq(little, "ncclOne, ...");
+        capo_nccl_strange(least, sizeof least, "ncclOne");
+        cr_expect_lt(strlen(least), sizeof least);
+        for (size_t room = 8; room < 40; room++) {
+                memset(list, 'x', sizeof list);
+                list[0] = 0;
+                for (int i = 0; i < 4; i++)
+                        capo_nccl_strange(list, room, (const char *[]){"ncclA1", "ncclB2", "ncclC3", "ncclD4"}[i]);
+                cr_expect(strlen(list) < room && list[room] == 'x', "%zu: %s", room, list);
+        }
+        cr_expect_str_eq(list, "ncclA1, ncclB2, ncclC3, ncclD4");
+}

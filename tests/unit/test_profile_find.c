@@ -97,3 +97,13 @@ Test(find, folders)
         cr_assert(strstr(path, "/capo/profiles"));
         cr_assert(!capo_profile_folder(3, NULL, path, sizeof path, &what));
 }
+
+Test(find, a_path_that_does_not_fit)
+{
+        char path[PATH_MAX];
+        size_t length = strlen(shipped) + strlen("/a.csv");
+
+        file(shipped, "a.csv");
+        cr_expect_eq(capo_profile_find("a", shipped, path, length + 1, NULL), 0);
+        cr_expect_eq(capo_profile_find("a", shipped, path, length, NULL), -ENOENT, "cut it would be another");
+}

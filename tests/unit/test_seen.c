@@ -284,3 +284,42 @@ Test(seen, fp8_is_asked_again)
                 capo_profile_free(p);
         }
 }
+
+/* A list of two layouts, the first of them with a cost more: found by either, and said in words. */
+Test(seen, two_costs_of_one_layout)
+{
+        struct capo_profile *p = capo_profile_new("list");
+        struct capo_shape told = {.n_ranks = 8, .n_nodes = 2, .min_local = -1, .max_local = -1, .nccl = 22707}, shape;
+        struct capo_question q = {.coll = CAPO_COLL_ALLREDUCE, .bytes = 1u << 30, .pipe_ops = 1, .reg_buff = -1};
+        struct capo_layout_why unknown = {0}, why;
+        struct capo_seen *seen;
+        char text[CAPO_LAYOUT_TEXT];
+
+        capo_profile_rule(p, CAPO_BASIS_MEASURED)->when.min_local = (struct capo_range){1, 8};
+        list_add(p, (const int[]){3, 5}, 2, 0);
+        list_add(p, (const int[]){3, 5}, 2, 0);
+        list_add(p, (const int[]){4, 4}, 2, 0);
+        cr_assert_eq(capo_seen_new(p, &told, &unknown, NULL, &seen), 0);
+        cr_assert_not_null(seen);
+        for (int i = 0; i < 2; i++) {
+                const int sizes[2][2] = {{3, 5}, {4, 4}};
+                double us, gbs, cost_us;
+
+                cost(sizes[i], 2, 0, CAPO_COLL_ALLREDUCE, &us, &gbs);
+                cost_us = us + (1u << 30) * 1e-3 / gbs;
+                cr_expect_eq(capo_seen_find(seen, q.coll, q.bytes, 1, cost_us), i);
+                shape = told;
+                capo_seen_settle(p, &shape, NULL, text, sizeof text, &q, cost_us, &why);
+                cr_expect_str_eq(why.text, "NCCL's cost table fits this layout alone of the profile's list");
+                cr_expect_eq(why.source, CAPO_LAYOUT_TABLE);
+                cr_expect_str_eq(shape.layout, i ? "4+4" : "3+5");
+        }
+        cr_expect_eq(capo_seen_find(seen, q.coll, q.bytes, 1, 0.5), -1, "asked, and nobody's");
+        cr_expect_eq(capo_seen_find(seen, q.coll, q.bytes, 1, 0), CAPO_SEEN_UNASKED);
+        capo_seen_free(seen);
+        list_add(p, (const int[]){8}, 1, 0);
+        told.n_nodes = 1;
+        cr_assert_eq(capo_seen_new(p, &told, &unknown, NULL, &seen), 0);
+        cr_expect_null(seen, "one node has one layout");
+        capo_profile_free(p);
+}
