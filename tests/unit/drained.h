@@ -24,6 +24,7 @@ static inline void drained_start(uint64_t flight, bool all)
         struct capo_segment_config config = {.ring_bytes = 256 * 64, .flight_records = flight, .trace_all = all};
         struct capo_segment_header *h;
 
+        close(STDIN_FILENO); /* as daemons do: 0 is a descriptor like any other */
         cr_assert(mkdtemp(dir));
         cr_assert_eq(capo_segment_create(&seg, dir, &config), 0);
         h = seg.header;

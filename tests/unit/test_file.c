@@ -93,6 +93,9 @@ Test(file, by_its_name)
         cr_expect_str_eq(text, "twelve bytes");
         cr_expect_eq(size, 12);
         free(text);
+        close(STDIN_FILENO); /* as daemons do: 0 is a descriptor like any other */
+        cr_assert_eq(capo_file_read(name, 12, &text, &size), 0);
+        free(text);
         unlink(name);
         cr_expect_eq(capo_file_read(name, 12, &text, &size), -ENOENT);
 }

@@ -33,6 +33,7 @@ static void make(const char *name, int age)
 
 static void start(void)
 {
+        close(STDIN_FILENO); /* as daemons do: 0 is a descriptor like any other */
         capo_msg_set_level(CAPO_ERROR);
         cr_assert(mkdtemp(top));
 }
@@ -172,10 +173,10 @@ static void make_log(const char *name, const char *id, int rank, unsigned begin,
 static const char *said(void)
 {
         static char text[2048];
-        static int out;
+        static int out = -1;
         ssize_t n;
 
-        if (!out) {
+        if (out < 0) {
                 int ends[2];
 
                 cr_assert_eq(pipe(ends), 0);
@@ -298,6 +299,8 @@ Test(log_find, of_one_job_nothing_is_said)
         cr_assert_str_eq(said(), "|");
         cr_assert_null(found("logs@2"));
         cr_assert(strstr(why, "logs@2: there is no job 2 in that folder"), "%s", why);
+        cr_assert_null(found("logs@9"));
+        cr_assert(strstr(why, "there is no job 9"), "%s", why);
         cr_assert_null(found("logs@1x"));
         cr_assert(strstr(why, "No such file"), "%s", why);
         make_log("other.capo", "2", 0, 100, 150);

@@ -153,6 +153,8 @@ Test(log_jobs, ranks_without_a_communicator_of_all)
         cr_assert_str_eq(JOBS({"a/1", -1, -1, NULL, {0}, 0, 10, 60}, {"b/1", -1, -1, NULL, {0}, 0, 11, 60}), "01");
         cr_assert_str_eq(JOBS({"a/1", 0, 1, NULL, {7}, 1, 10, 60}, {"b/1", 0, 1, NULL, {8}, 1, 11, 60}), "01",
                          "two jobs of one rank");
+        cr_assert_str_eq(JOBS({"a/1", 0, 1, NULL, {7}, 1, 10, 60}, {"b/1", 1, 1, NULL, {8}, 1, 11, 60}), "01",
+                         "ranks of jobs of one rank");
 }
 
 /* Clocks of hosts differ by up to a minute; on one host, where nothing tells ranks apart, logs of one job overlap. */

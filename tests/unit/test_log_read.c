@@ -18,6 +18,7 @@ static void make_path(void)
 {
         int fd;
 
+        close(STDIN_FILENO); /* as daemons do: 0 is a descriptor like any other */
         strcpy(path, "/tmp/capo-test-log-XXXXXX");
         fd = mkstemp(path);
         cr_assert_geq(fd, 0);

@@ -57,6 +57,7 @@ int fsync(int fd)
 
 static void start(void)
 {
+        close(STDIN_FILENO); /* as daemons do: 0 is a descriptor like any other */
         capo_msg_set_level(CAPO_ERROR);
         cr_assert(mkdtemp(folder));
         snprintf(path, sizeof path, "%s/a.capo", folder);
