@@ -65,6 +65,12 @@ def ask_as_run(library):
     return sum((c["algo"], c["proto"]) == ("Tree", "LL") and c["channels"] <= 2 for c in chosen), len(chosen)
 
 
+def ask_switches(library):
+    """Of an H100 machine and of two, those on which 256 MiB go through the switches (NVLS): every release has that."""
+    return sum(plan(library, "--platform", "hgxh100", "--alloc", alloc, "--coll", "allreduce", "--sizes", "256M")["rows"][0]
+               ["default"]["algo"] == algo for alloc, algo in (("8", "NVLS"), ("8+8", "NVLSTree")))
+
+
 def ask(library):
     """one release: dict of the columns"""
     t = time.time()
@@ -97,12 +103,14 @@ def ask(library):
     as_told, asked = ask_as_run(library)
     row["run"] = "%d of %d" % (as_told, asked)
     row["seconds"] = "%.2f" % seconds
-    row["good"] = obeyed == forced and untouched == left and as_told == asked
+    switched = ask_switches(library)
+    row["nvls"] = "%d of 2" % switched
+    row["good"] = obeyed == forced and untouched == left and as_told == asked and switched == 2
     return row
 
 
 columns = (("release", "NCCL"), ("tuner", "tuner ABI"), ("profiler", "profiler ABI"), ("model", "times from"),
-           ("obeyed", "obeyed"), ("untouched", "untouched where no rule"), ("run", "under the preload library"), ("seconds", "s per plan"))
+           ("obeyed", "obeyed"), ("untouched", "untouched where no rule"), ("run", "under the preload library"), ("nvls", "NVLS"), ("seconds", "s per plan"))
 widths = [len(title) + 2 for _, title in columns]
 good = True
 

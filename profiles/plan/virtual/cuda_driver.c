@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver functions that NCCL asks the runtime for (cudaGetDriverEntryPoint). Virtual memory management is real
+ * The driver functions that NCCL asks the runtime for (cudaGetDriverEntryPoint), and up to 2.20 the library libcuda.so, of which
+ * it takes the three that are exported here. Virtual memory management is real
  * enough for NCCL's bookkeeping: a handle is a size and a count, mapping it gives fresh anonymous memory, exporting it
  * makes a file descriptor that names the handle. Two mappings of one handle do not share contents; only kernels would
  * notice.
@@ -62,7 +63,16 @@ static int nothing(void)
 
 /* devices and contexts */
 
-static int cuDriverGetVersion(int *v)
+CAPO_EXPORT int cuInit(unsigned flags);
+CAPO_EXPORT int cuDriverGetVersion(int *v);
+CAPO_EXPORT int cuGetProcAddress(const char *name, void **f, int version, uint64_t flags);
+
+int cuInit(unsigned flags)
+{
+        return 0;
+}
+
+int cuDriverGetVersion(int *v)
 {
         *v = PLAN_DRIVER_VERSION;
         return 0;
@@ -308,7 +318,7 @@ static int cuLaunchKernelEx(const unsigned *config, const void *f, void **args, 
         return plan_cuda_launched(config[0], config[3], args); /* CUlaunchConfig: grid x y z, block x y z, ... */
 }
 
-static int cuGetProcAddress(const char *name, void **f, int version, uint64_t flags)
+int cuGetProcAddress(const char *name, void **f, int version, uint64_t flags)
 {
         *f = plan_cuda_driver_find(name);
         return *f ? 0 : 500;
@@ -319,7 +329,7 @@ static const struct plan_symbol driver[] = {
         {                           \
 #name, (void *)name \
         }
-        {"cuInit", (void *)nothing},
+        ROW(cuInit),
         ROW(cuDriverGetVersion),
         ROW(cuDeviceGet),
         ROW(cuDeviceGetCount),

@@ -338,6 +338,9 @@ static int play_node(uint32_t node)
                 plan_fail("no address space for buffers of %llu bytes", (unsigned long long)most);
                 return -ENOMEM;
         }
+        if (capo_nccl_has(plan_job->version, CAPO_NCCL_NVLS_GRAPH_UNWRITABLE) && plan_machine->multicast &&
+            plan_job->ranks[0].node != node)
+                unsetenv("NCCL_GRAPH_DUMP_FILE"); /* then the graphs of this node are not told */
         if (capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_BY_TABLE) && load_tuner_alone(node) < 0) {
                 plan_fail("a communicator of one rank could not be made");
                 return -EIO;

@@ -10,6 +10,8 @@
  *   fallocate                   34 MB per rank in /dev/shm stay a sparse file.
  *   mkstemp                     notes the files made in /dev/shm, so that the parent can remove them.
  *   realpath                    hides this machine's PCI tree: the topology file is the machine.
+ *   dlopen                      finds the virtual driver as libcuda.so, by which name NCCL up to 2.20 asks for it; without
+ *                               one it has no NVLS, and one of this machine's would be a real one.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -43,6 +45,7 @@ int soft_mkstemp(char *template) EXPORT("mkstemp");
 int soft_mkstemp64(char *template) EXPORT("mkstemp64");
 void *soft_memset(void *to, int value, size_t n) EXPORT("memset");
 char *soft_realpath(const char *path, char *out) EXPORT("realpath");
+void *soft_dlopen(const char *path, int mode) EXPORT("dlopen");
 
 /*
  * The n-th empty poll in a row of this thread: the more in a row, and the more ranks share the machine, the longer the
@@ -207,6 +210,20 @@ char *soft_realpath(const char *path, char *out)
         return real(path, out);
 }
 
+static const char *virtual_driver; /* path of the shared object */
+
+void *soft_dlopen(const char *path, int mode)
+{
+        static void *(*real)(const char *, int);
+        const char *slash = path ? strrchr(path, '/') : NULL, *file = slash ? slash + 1 : path;
+
+        if (!real)
+                real = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+        if (file && virtual_driver && (!strcmp(file, "libcuda.so") || !strcmp(file, "libcuda.so.1")))
+                path = virtual_driver;
+        return real(path, mode);
+}
+
 int main(int argc, char **argv)
 {
         struct stat st;
@@ -224,6 +241,7 @@ int main(int argc, char **argv)
         close(PLAN_JOB_FD);
         if (sysconf(_SC_PAGESIZE) == 4096)
                 pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+        virtual_driver = argv[1];
         handle = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
         node = handle ? (int (*)(struct plan_job *, uint32_t))dlsym(handle, "capo_plan_node") : NULL;
         if (!node) {
