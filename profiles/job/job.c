@@ -124,7 +124,11 @@ struct capo_sampled capo_job_times_sampled(const struct capo_hist *time, enum ca
 
 struct capo_sampled capo_job_row_sampled(const struct capo_job_row *row)
 {
-        return capo_job_times_sampled(row->time, capo_job_row_clock(row), row->calls);
+        struct capo_sampled s = capo_job_times_sampled(row->time, capo_job_row_clock(row), row->calls);
+
+        s.told_calls = row->told_calls;
+        s.told_ns = row->told_ns;
+        return s;
 }
 
 double capo_job_row_total_ns(const struct capo_job_row *row)
@@ -159,6 +163,8 @@ int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from)
         to->calls += from->calls;
         to->count += from->count;
         to->failed += from->failed;
+        to->told_calls += from->told_calls;
+        to->told_ns += from->told_ns;
         for (unsigned c = 0; c < CAPO_TIMES; c++) {
                 if (capo_hist_merge(&to->time[c], &from->time[c]) < 0)
                         return -ENOMEM;

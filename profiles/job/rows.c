@@ -113,6 +113,8 @@ static int add_row(struct gathering *g, const struct place *place)
                 to->row.comm = place->comm;
                 memset(to->row.time, 0, sizeof to->row.time);
                 to->row.calls = to->row.count = to->row.failed = 0;
+                to->row.told_calls = 0;
+                to->row.told_ns = 0;
         }
         to->bytes_max = row->bytes > to->bytes_max ? row->bytes : to->bytes_max;
         for (unsigned c = 0; c < CAPO_TIMES; c++)

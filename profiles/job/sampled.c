@@ -15,7 +15,7 @@ static struct rest rest_of(const struct capo_sampled *s)
                          .sum_ns = (double)(s->timed->sum_ns - s->chosen->sum_ns),
                          .sum_sq = s->timed->sum_sq - s->chosen->sum_sq};
 
-        r.calls = fmax(r.drawn, (double)s->calls - (double)s->chosen->count);
+        r.calls = fmax(r.drawn, (double)s->calls - (double)s->chosen->count - (double)s->told_calls);
         return r;
 }
 
@@ -31,7 +31,8 @@ double capo_sampled_mean(const struct capo_sampled *s)
 
         if (!s->timed->count)
                 return 0;
-        return ((double)s->chosen->sum_ns + r.calls * usual(s, &r)) / ((double)s->chosen->count + r.calls);
+        return ((double)s->chosen->sum_ns + r.calls * usual(s, &r) + s->told_ns) /
+               ((double)s->chosen->count + r.calls + (double)s->told_calls);
 }
 
 double capo_sampled_cov(const struct capo_sampled *s)
@@ -39,7 +40,7 @@ double capo_sampled_cov(const struct capo_sampled *s)
         struct rest r = rest_of(s);
         double mean = capo_sampled_mean(s), squares;
 
-        if (r.drawn <= 0 || mean <= 0)
+        if (r.drawn <= 0 || mean <= 0 || s->told_calls) /* of those only the sum is known */
                 return capo_hist_cov(s->timed);
         squares = (s->chosen->sum_sq + r.sum_sq * (r.calls / r.drawn)) / ((double)s->chosen->count + r.calls);
         return squares > mean * mean ? sqrt(squares - mean * mean) / mean : 0;

@@ -2,7 +2,7 @@
 /*
  * What all calls of a kind took, from those that were timed. Some of these were timed for what they are (the first and the
  * second of their kind and size, CAPO_RECORD_CHOSEN): the first has NCCL's preparations in it, so they count once. The others
- * were drawn, and stand for all the rest. In logs that do not tell them apart all were drawn.
+ * were drawn, and stand for all the rest, but for calls of which is known otherwise how long they took. In logs that do not tell them apart all were drawn.
  */
 #ifndef CAPO_SAMPLED_H
 #define CAPO_SAMPLED_H
@@ -13,6 +13,8 @@ struct capo_sampled {
         const struct capo_hist *timed;
         const struct capo_hist *chosen; /* of them */
         uint64_t calls;                 /* timed or not */
+        uint64_t told_calls; /* of those not timed, such as are known otherwise to have taken longer than any timed */
+        double told_ns;      /* and how long these took */
 };
 
 /** capo_sampled_mean(), capo_sampled_cov() - of all calls: ns; standard deviation over mean. 0 when none was timed. Where

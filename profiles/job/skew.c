@@ -301,6 +301,27 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
                 skew->wait_share = waited / (double)capo_job_duration_ns(s->job);
 }
 
+/*
+ * A rank that stood still for seconds is in one call, which hardly ever is one of those timed on the GPU; but what the others
+ * waited in it is time on their GPUs, and known: the row of that call is told, beside the shortest that such a call takes.
+ */
+static void tell_row(struct capo_job *job, uint32_t comm, const struct capo_meet_row *call, double spread,
+                     double waited)
+{
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                struct capo_job_row *row = &job->rows[i];
+                const struct capo_hist *timed = &row->time[CAPO_CLOCK_EVENT];
+
+                if (row->comm != comm || row->call != call->call || row->bytes != call->bytes || !timed->count)
+                        continue;
+                if (spread > (double)timed->max_ns) {
+                        row->told_calls += job->comms[comm].n_members;
+                        row->told_ns += waited + (double)job->comms[comm].n_members * (double)timed->min_ns;
+                }
+                return;
+        }
+}
+
 static void laid_finish(struct laid *l)
 {
         free(l->start);
@@ -365,6 +386,10 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         skew->aligned = from == CAPO_SKEW_GPU_DURATION || on_one_clock(job, c);
         if (l.n_rows)
                 read_rows(s, c, skew, &l, m);
+        for (uint32_t i = 0; i < l.n_rows; i++) {
+                if (l.by_host[i] && capo_meet_is_long(m, l.row[i]->seq))
+                        tell_row(job, comm, l.row[i], l.spread[i], l.waited[i]);
+        }
         c->skew = skew;
         return 0;
 }

@@ -165,7 +165,8 @@ def check_times(job):
     assert job.json["duration_s"] >= (last - first) / 1e9, "duration"
     least = exposed(job.truth) / (there_was / 1e6)
     most = job.json["exposed_most"]
-    above = 1.15 if gpus > 1 else 1.0001  # of a group one GPU is timed, and the other may have been shorter
+    # where streams overlap, by how much is as good as the begins are placed
+    above = 1.15 if gpus > 1 else 1.005 if share > most * 1.0001 else 1.0001
     assert 0.7 * least * usual / max(truth, 1) - 2 * pm <= most <= least * above + 2 * pm + 1e-6, f"exposed at most {most:.2%} +- {pm:.2%}, the program saw {least:.2%}"
     if any(r["in_group"] for r in job.json["rows"]):
         return f"{share:.2%} of the job on the GPU, in groups; exposed at most {most:.2%}, the program saw {least:.2%}"
@@ -174,6 +175,14 @@ def check_times(job):
     low, high = (share - 2 * pm) * there_was, (share + 2 * pm) * there_was
     assert low <= truth * 1.0001 and 0.7 * usual <= high, f"{share:.2%} +- {pm:.2%} on the GPU, the program saw {truth / there_was:.2%}"
     return f"{share:.2%} +- {pm:.2%} of the job on the GPU, the program saw {truth / there_was:.2%}; exposed at most {most:.2%}, it saw {least:.2%}"
+
+
+def check_stood(job):
+    """What the others waited on their GPUs for a rank that stood still is in the time of the job, though no such call was timed."""
+    truth = sum(c.gpu_end - c.gpu_begin for c in job.truth.all()) / 1e9
+    said = sum(r["mean_us"] * r["calls"] for r in job.json["rows"] if r["share"] is not None) / 1e6
+    assert truth > 8 and 0.8 * truth < said < 1.1 * truth, f"{said:.2f} s on the GPU, the program saw {truth:.2f}"
+    return f"{said:.2f} s on the GPU, the program saw {truth:.2f}"
 
 
 def check_first(job):
@@ -334,7 +343,7 @@ def check_placement(job):
         for e in (e for e in job.gpu if e["pid"] == pid):
             assert e["args"]["placed"] == "event", e
             early = own(e).gpu_begin + offset - e["ts"] * 1e3 - (mine_first.gpu_begin - mine_first.begin)
-            assert early < 2e6 + 5e-5 * (own(e).gpu_begin - mine_first.gpu_begin), f"rank {pid}: {e} begins {early / 1e3:.0f} us before the program saw it begin, beside what the first waited"
+            assert early < 2e7 + 5e-5 * (own(e).gpu_begin - mine_first.gpu_begin), f"rank {pid}: {e} begins {early / 1e3:.0f} us before the program saw it begin, beside what the first waited"
             late = (e["ts"] + e["dur"]) * 1e3 - offset - own(e).gpu_end
             assert late < 1e5, f"rank {pid}: {e} ends {late / 1e3:.0f} us after the program saw it end"
             mine[e["args"]["comm"]].append((e["ts"] * 1e3, (e["ts"] + e["dur"]) * 1e3, own(e)))
@@ -365,7 +374,7 @@ WHOLE = [check_counts, check_times, check_healthy, check_network]
 CHECKS = {
     "late": WHOLE + [check_who], "late-all": WHOLE + [check_who],
     "first": WHOLE + [check_first, check_who], "frozen": [check_who], "killed": [check_page], "left": [check_page],
-    "failed": [check_page], "stopped": [check_page, check_who], "async": WHOLE + [check_one_call, check_placement],
+    "failed": [check_page], "stopped": [check_page, check_who, check_stood], "async": WHOLE + [check_one_call, check_placement],
     "between": WHOLE + [check_one_call, check_placement], "streams": WHOLE + [check_two_streams, check_placement],
     "comms": WHOLE + [check_attribution, check_placement], "comms-plain": WHOLE + [check_attribution, check_placement],
     "gpus": WHOLE + [check_gpus], "gpus-plain": WHOLE + [check_gpus],

@@ -123,6 +123,34 @@ Test(skew, chosen_calls_stand_for_themselves)
         cr_assert_float_eq(k->ranks[1].caused_ns, 2 * 900000 + 99 * 2 * 1000, 1, "%g", k->ranks[1].caused_ns);
 }
 
+/* What the others waited in a call that was not timed is added to the row of that call. */
+Test(skew, a_row_knows_what_its_calls_waited)
+{
+        struct capo_job_row rows[3] = {{.comm = 0, .call = CAPO_CALL_BROADCAST, .bytes = 8},
+                                       {.comm = 0, .call = CAPO_CALL_ALLREDUCE, .bytes = 8},
+                                       {.comm = 0, .call = CAPO_CALL_ALLREDUCE, .bytes = 8}};
+
+        rows[0].time[CAPO_CLOCK_EVENT].count = rows[2].time[CAPO_CLOCK_EVENT].count = 1;
+        rows[2].time[CAPO_CLOCK_EVENT].min_ns = 5;
+        rows[2].time[CAPO_CLOCK_EVENT].max_ns = 30 * MS;
+        job->rows = rows;
+        job->n_rows = 3;
+        for (uint32_t seq = 1; seq <= 12; seq++)
+                call(seq, true, 0, 1000, 0);
+        call(40, false, 0, 0, 700 * MS);
+        call(41, false, 0, 0, 300 * MS);
+        call(42, false, 0, 0, 20 * MS);
+        capo_meet_gap(meet, 40, 700 * MS);
+        capo_meet_gap(meet, 42, 20 * MS);
+        solve();
+        cr_expect(rows[0].told_calls == 0 && rows[1].told_calls == 0, "another call; none of them timed");
+        cr_expect_eq(rows[2].told_calls, RANKS,
+                     "those behind no silence, and no longer than any timed, are like others");
+        cr_expect_float_eq(rows[2].told_ns, 2 * 700e6 + 3 * 5, 1, "%g", rows[2].told_ns);
+        job->rows = NULL;
+        job->n_rows = 0;
+}
+
 Test(skew, the_furthest_behind_the_median_but_in_the_first_call)
 {
         const struct capo_skew *k;
