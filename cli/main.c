@@ -8,6 +8,7 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/plain.h"
 
 const struct cli_verb cli_verbs[] = {
 #define VERB(name, help)          {#name, help, &name##_command},
@@ -89,6 +90,7 @@ static int finish(int status)
 
 int main(int argc, char **argv)
 {
+        cli_plain_stdout();
         if (argc < 2) {
                 cli_usage(stderr);
                 return CAPO_EXIT_USAGE;

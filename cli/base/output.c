@@ -9,6 +9,7 @@
 
 #include "capo/msg.h"
 #include "cli/base/output.h"
+#include "cli/base/plain.h"
 
 static int said(const char *path, int error)
 {
@@ -58,11 +59,11 @@ int cli_output_open(struct cli_output *o, const char *path)
                 free(o->beside);
                 free(o->target);
                 o->beside = o->target = NULL;
-                o->file = fopen(path, "we");
+                fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         } else {
                 (void)fchmod(fd, mode);
-                o->file = fdopen(fd, "w");
         }
+        o->file = fd < 0 ? NULL : cli_plain_file(fd);
         return o->file ? 0 : said(path, -errno);
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/base/progress.h"
+#include "core/base/plain.h"
 #include "core/base/clock.h"
 
 static struct {
@@ -29,14 +30,25 @@ static bool due(void)
         return true;
 }
 
+/* The line's beginning: @what may name a file. */
+static void begin(const char *what)
+{
+        char text[81];
+        int n = snprintf(text, sizeof text, "%s", what);
+
+        capo_plain(text, n < (int)sizeof text ? (size_t)n : sizeof text - 1, false, true);
+        fprintf(stderr, "\r\033[K%s", text);
+}
+
 void cli_progress(const char *what, uint64_t done, uint64_t of)
 {
         if (!due())
                 return;
+        begin(what);
         if (of)
-                fprintf(stderr, "\r\033[K%.80s %llu of %llu", what, (unsigned long long)done, (unsigned long long)of);
+                fprintf(stderr, " %llu of %llu", (unsigned long long)done, (unsigned long long)of);
         else
-                fprintf(stderr, "\r\033[K%.80s %llu", what, (unsigned long long)done);
+                fprintf(stderr, " %llu", (unsigned long long)done);
         fflush(stderr);
 }
 
@@ -44,7 +56,8 @@ void cli_progress_percent(const char *what, uint64_t done, uint64_t of)
 {
         if (!due())
                 return;
-        fprintf(stderr, "\r\033[K%.80s %.0f %%", what, of ? 100.0 * (double)done / (double)of : 0);
+        begin(what);
+        fprintf(stderr, " %.0f %%", of ? 100.0 * (double)done / (double)of : 0);
         fflush(stderr);
 }
 

@@ -1,21 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows, for a spreadsheet: exact sizes, all of them. */
-#include <string.h>
-
 #include "cli/report/faces.h"
 #include "core/base/calls.h"
-
-static void csv_text(FILE *out, const char *s)
-{
-        if (!strpbrk(s, ",\"\n")) {
-                fputs(s, out);
-                return;
-        }
-        fputc('"', out);
-        for (; *s; s++)
-                fprintf(out, *s == '"' ? "\"\"" : "%c", *s);
-        fputc('"', out);
-}
+#include "core/base/markup.h"
 
 static void csv_number(FILE *out, bool known, double v)
 {
@@ -37,7 +24,7 @@ int report_csv(const struct capo_page *r, FILE *out)
                 struct capo_sampled s = capo_job_row_sampled(w);
                 bool timed = row->clock != CAPO_CLOCK_NONE;
 
-                csv_text(out, capo_page_comm(r, w->comm));
+                capo_markup_csv(out, capo_page_comm(r, w->comm));
                 fprintf(out, ",%d,%s,%llu,%llu", w->comm == CAPO_NO_COMM ? 0 : r->job->comms[w->comm].n_ranks,
                         capo_call_name(w->call), (unsigned long long)w->bytes, (unsigned long long)w->count);
                 csv_number(out, row->share >= 0, row->share);

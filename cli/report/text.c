@@ -8,6 +8,7 @@
 #include "cli/base/table.h"
 #include "cli/report/faces.h"
 #include "cli/report/text.h"
+#include "core/base/plain.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "core/log/rules.h"
@@ -200,8 +201,9 @@ void report_text_styled(const struct capo_page *r, FILE *out, const struct repor
 int report_text(const struct capo_page *r, FILE *out)
 {
         bool terminal = cli_screen_is_terminal(out) && !getenv("NO_COLOR");
-        struct report_style s = terminal ? (struct report_style){"\033[1m", "\033[33m", "\033[0m", "±"}
-                                         : (struct report_style){"", "", "", "+-"};
+        struct report_style s =
+                terminal ? (struct report_style){CAPO_STYLE_BOLD, CAPO_STYLE_YELLOW, CAPO_STYLE_NORMAL, "±"}
+                         : (struct report_style){"", "", "", "+-"};
 
         report_text_styled(r, cli_screen_begin(out), &s);
         return 0;

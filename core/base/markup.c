@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+#include <string.h>
+
 #include "core/base/markup.h"
 
 void capo_markup_text(FILE *out, const char *text)
@@ -12,4 +15,21 @@ void capo_markup_text(FILE *out, const char *text)
                 default: fputc(*text, out);
                 }
         }
+}
+
+void capo_markup_csv(FILE *out, const char *text)
+{
+        bool formula = *text && strchr("=+-@\t", *text), quotes = strpbrk(text, ",\"\n\r") != NULL;
+
+        if (quotes)
+                putc('"', out);
+        if (formula)
+                putc('\'', out);
+        for (; *text; text++) {
+                if (*text == '"')
+                        putc('"', out);
+                putc(*text, out);
+        }
+        if (quotes)
+                putc('"', out);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
+#include "core/base/plain.h"
 #include "core/base/size_limit.h"
 
 static enum capo_level last_level = CAPO_INFO;
@@ -29,6 +30,7 @@ static void print(enum capo_level level, const char *format, va_list args)
                 n += m;
         if (n > (int)sizeof line - 2) /* cut rather than lost */
                 n = (int)sizeof line - 2;
+        capo_plain(line, (size_t)n, false, true);
         line[n++] = '\n';
         CAPO_NO_SIZE_SIGNAL;
         if (write(STDERR_FILENO, line, n) < 0) {

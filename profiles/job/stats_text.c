@@ -5,16 +5,14 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/plain.h"
 #include "profiles/job/stats_private.h"
 
-/* Text out of a log goes to terminals: nothing in it may steer them. */
 static void put_text(char *to, const void *bytes, size_t size)
 {
-        const unsigned char *from = bytes;
-
-        for (size_t i = 0; i < size; i++)
-                to[i] = (char)((from[i] < ' ' && from[i] != '\n' && from[i] != '\t') || from[i] == 127 ? '?' : from[i]);
-        to[size] = 0;
+        if (size)
+                memcpy(to, bytes, size);
+        to[capo_plain(to, size, false, true)] = 0;
 }
 
 char *job_text_copy(const void *bytes, size_t size)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/base/markup.h"
 #include "profiles/store/csv.h"
 
 void capo_csv_heads(FILE *out)
@@ -16,30 +17,17 @@ void capo_csv_heads(FILE *out)
               out);
 }
 
-static void text(FILE *out, const char *s)
-{
-        if (!s[strcspn(s, ",\"\n")]) {
-                fputs(s, out);
-                return;
-        }
-        putc('"', out);
-        for (; *s; s++) {
-                if (*s == '"')
-                        putc('"', out);
-                putc(*s, out);
-        }
-        putc('"', out);
-}
-
 int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_trial *r)
 {
         static const char *const places[] = {"", "out", "in"};
         char nccl[16];
 
-        text(out, r->source);
+        capo_markup_csv(out, r->source);
         fprintf(out, ",%u,%s,", r->line, r->nccl ? capo_nccl_text(r->nccl, nccl, sizeof nccl) : "");
-        text(out, r->gpu);
-        fprintf(out, ",%s,%d,%d,%s,%llu,%s,%s,%s,%s,%s,%u,%s,%s,%u,%s,%u,%u,%.9g\n", r->layout, r->n_nodes, r->n_ranks,
+        capo_markup_csv(out, r->gpu);
+        putc(',', out);
+        capo_markup_csv(out, r->layout);
+        fprintf(out, ",%d,%d,%s,%llu,%s,%s,%s,%s,%s,%u,%s,%s,%u,%s,%u,%u,%.9g\n", r->n_nodes, r->n_ranks,
                 capo_call_name(s->call), (unsigned long long)s->bytes, s->type == 255 ? "" : capo_type_name(s->type),
                 s->op == 255 ? "" : capo_op_name(s->op), places[s->place < 3 ? s->place : 0],
                 CAPO_ALGO_OF(s->want) ? capo_algo_name(CAPO_ALGO_OF(s->want)) : "",

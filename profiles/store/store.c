@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
+#include "core/base/markup.h"
 #include "core/base/util.h"
 #include "profiles/store/schema.h"
 #include "profiles/store/store.h"
@@ -384,8 +385,10 @@ int capo_store_query(struct capo_store *s, const char *sql, FILE *out, char *why
                 return -EINVAL;
         }
         n = rc == SQLITE_OK ? sqlite3_column_count(q) : 0;
-        for (int i = 0; i < n; i++)
-                fprintf(out, "%s%s", i ? "," : "", sqlite3_column_name(q, i));
+        for (int i = 0; i < n; i++) {
+                fputs(i ? "," : "", out);
+                capo_markup_csv(out, sqlite3_column_name(q, i));
+        }
         if (n)
                 putc('\n', out);
         while (rc == SQLITE_OK || rc == SQLITE_ROW) {
@@ -393,14 +396,14 @@ int capo_store_query(struct capo_store *s, const char *sql, FILE *out, char *why
                 if (rc != SQLITE_ROW)
                         break;
                 for (int i = 0; i < n; i++) {
+                        bool words = sqlite3_column_type(q, i) == SQLITE_TEXT; /* before it becomes text */
                         const char *t = (const char *)sqlite3_column_text(q, i);
-                        bool quote = t && t[strcspn(t, ",\"\n")];
 
-                        fprintf(out, "%s%s", i ? "," : "", quote ? "\"" : "");
-                        for (; t && *t; t++)
-                                fprintf(out, *t == '"' ? "\"\"" : "%c", *t);
-                        if (quote)
-                                putc('"', out);
+                        fputs(i ? "," : "", out);
+                        if (t && words)
+                                capo_markup_csv(out, t);
+                        else
+                                fputs(t ? t : "", out);
                 }
                 putc('\n', out);
         }

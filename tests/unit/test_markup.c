@@ -17,3 +17,32 @@ Test(markup, entities)
         cr_assert_str_eq(text, "a &lt; b &amp;&amp; c &gt; &quot;d&quot; 'e' \xc3\xa9");
         free(text);
 }
+
+Test(markup, cells)
+{
+        static const struct {
+                const char *text, *cell;
+        } rows[] = {
+                {"plain", "plain"},
+                {"", ""},
+                {"a,b", "\"a,b\""},
+                {"say \"a\"", "\"say \"\"a\"\"\""},
+                {"two\nlines", "\"two\nlines\""},
+                {"=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"},
+                {"+1", "'+1"},
+                {"-2+3", "'-2+3"},
+                {"@SUM(1,2)", "\"'@SUM(1,2)\""},
+                {"a=b", "a=b"},
+        };
+
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                char *text = NULL;
+                size_t n;
+                FILE *out = open_memstream(&text, &n);
+
+                capo_markup_csv(out, rows[i].text);
+                fclose(out);
+                cr_expect_str_eq(text, rows[i].cell);
+                free(text);
+        }
+}
