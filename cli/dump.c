@@ -94,7 +94,8 @@ static void text_shapes(const struct capo_log_frame *f)
                        "clock %s %s %s channels %u rule %u",
                        s->id, capo_call_name(s->call), s->bytes, s->comm, s->cell, s->site, s->stream, s->peer,
                        capo_type_name(s->type), capo_op_name(s->op), s->result, capo_clock_name(s->clock),
-                       capo_algo_name(s->algo_proto >> 4), capo_proto_name(s->algo_proto & 15), s->channels, s->rule);
+                       capo_algo_name(s->algo_proto >> 4), capo_proto_name(s->algo_proto & 15),
+                       capo_call_channels(s->call, s->channels), s->rule);
                 text_flags(s->flags);
                 putchar('\n');
         }
@@ -123,7 +124,8 @@ static void text_cell(const struct capo_log_frame *f)
         }
         printf("    id %u %s bytes %" PRIu64 " comm %u count %" PRIu64 " %s %s channels %u clock %s result %d rule %u",
                c.id, capo_call_name(c.call), c.bytes, c.comm, c.count, capo_algo_name(c.algo_proto >> 4),
-               capo_proto_name(c.algo_proto & 15), c.channels, capo_clock_name(c.clock), c.result, c.rule);
+               capo_proto_name(c.algo_proto & 15), capo_call_channels(c.call, c.channels), capo_clock_name(c.clock),
+               c.result, c.rule);
         text_flags(c.flags);
         putchar('\n');
         text_hist("host", &host);

@@ -35,7 +35,7 @@ int report_csv(const struct capo_page *r, FILE *out)
                 csv_number(out, row->has_algbw, row->algbw);
                 csv_number(out, row->has_bandwidth, row->busbw);
                 fprintf(out, ",%s,%s", capo_algo_name(w->algo_proto >> 4), capo_proto_name(w->algo_proto & 15));
-                csv_number(out, w->channels, w->channels);
+                csv_number(out, capo_call_channels(w->call, w->channels), w->channels);
                 fprintf(out, ",%s", capo_clock_name(row->clock));
                 csv_number(out, timed, capo_sampled_mean(&s) / 1000);
                 csv_number(out, timed, capo_sampled_cov(&s));

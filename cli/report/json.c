@@ -46,6 +46,7 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
         const struct capo_job_row *w = &row->row;
         const struct capo_hist *h = &w->time[row->clock];
         struct capo_sampled s = capo_job_row_sampled(w);
+        unsigned channels = capo_call_channels(w->call, w->channels);
         bool timed = row->clock != CAPO_CLOCK_NONE;
         json_t *j = json_object();
 
@@ -68,7 +69,9 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
         }
         json_object_set_new(j, "algo", name_or_null(capo_algo_name(w->algo_proto >> 4)));
         json_object_set_new(j, "proto", name_or_null(capo_proto_name(w->algo_proto & 15)));
-        json_object_set_new(j, "channels", w->channels ? json_integer(w->channels) : json_null());
+        json_object_set_new(j, "channels", channels ? json_integer(channels) : json_null());
+        if (capo_page_group_of(w))
+                json_object_set_new(j, "group_of", json_string(capo_page_group_of(w)));
         json_object_set_new(j, "clock", json_string(capo_clock_name(row->clock)));
         json_object_set_new(j, "calls", json_integer((json_int_t)w->calls));
         json_object_set_new(j, "timed", json_integer((json_int_t)h->count));

@@ -46,7 +46,7 @@ static void row_cells(const struct capo_page *r, const struct capo_page_row *row
         capo_table_cell(t, "%s", row->has_bandwidth ? capo_text_gbs(row->busbw, text) : "-");
         capo_table_cell(t, "%s", capo_algo_name(row->row.algo_proto >> 4));
         capo_table_cell(t, "%s", capo_proto_name(row->row.algo_proto & 15));
-        if (row->row.channels)
+        if (capo_call_channels(row->row.call, row->row.channels))
                 capo_table_cell(t, "%u", row->row.channels);
         else
                 capo_table_cell(t, "-");

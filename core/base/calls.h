@@ -9,6 +9,12 @@
 /** capo_call_name() - "AllReduce", ...; "?" for an id this version does not know. */
 const char *capo_call_name(unsigned call);
 
+/** capo_call_channels() - what capo_record.channels says of channels; 0: nothing. */
+static inline unsigned capo_call_channels(unsigned call, unsigned channels)
+{
+        return call == CAPO_CALL_GROUP ? 0 : channels;
+}
+
 /** capo_call_kind() - CAPO_KIND_OTHER for an unknown id. */
 enum capo_call_kind capo_call_kind(unsigned call);
 

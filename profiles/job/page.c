@@ -160,9 +160,19 @@ char *capo_page_size(const struct capo_page_row *row, char *text, size_t room)
         return text;
 }
 
+const char *capo_page_group_of(const struct capo_job_row *row)
+{
+        if (row->call != CAPO_CALL_GROUP || !row->channels)
+                return NULL;
+        return row->channels == CAPO_CALL_GROUP ? "Send, Recv" : capo_call_name(row->channels);
+}
+
 char *capo_page_call(const struct capo_job_row *row, char *text, size_t room)
 {
-        snprintf(text, room, "%s%s%s", capo_call_name(row->call), row->flags & CAPO_RECORD_MEMBER ? " in group" : "",
+        const char *of = capo_page_group_of(row);
+
+        snprintf(text, room, "%s%s%s%s%s", capo_call_name(row->call), of ? " of " : "", of ? of : "",
+                 row->flags & CAPO_RECORD_MEMBER ? " in group" : "",
                  row->flags & CAPO_RECORD_CAPTURED ? " captured" : "");
         return text;
 }

@@ -225,7 +225,11 @@ char *capo_page_comm_label(const struct capo_page *page, uint32_t comm, char *te
 /** capo_page_size() - "25 MiB", "1-2 MiB" for rows put together. */
 char *capo_page_size(const struct capo_page_row *row, char *text, size_t room);
 
-/** capo_page_call() - call name, with what is special about these calls: "AllReduce", "AllReduce in group". */
+/** capo_page_group_of() - what a group's members are: "AllReduce", "Send, Recv"; NULL: no group, or several kinds. */
+const char *capo_page_group_of(const struct capo_job_row *row);
+
+/** capo_page_call() - call name, with what is special about these calls: "AllReduce", "AllReduce in group",
+ * "Group of AllReduce". */
 char *capo_page_call(const struct capo_job_row *row, char *text, size_t room);
 
 /** capo_page_share_empty() - traffic that is none: not worth a row. */

@@ -24,6 +24,18 @@ static bool moves_data(const struct capo_job_row *row)
         return capo_call_kind(row->call) != CAPO_KIND_OTHER;
 }
 
+/* Every group says what its members are: then those need no rows of their own, which would have no times. */
+static bool groups_are_told(const struct capo_page *r)
+{
+        for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                const struct capo_job_row *row = &r->job->rows[i];
+
+                if (row->call == CAPO_CALL_GROUP && row->flags & CAPO_RECORD_GROUP && !capo_page_group_of(row))
+                        return false;
+        }
+        return !r->only_call;
+}
+
 enum { MANY_SIZES = 16, NEAR = 256, MANY_COMMS = 8 };
 
 /* Communicators that do the same for other ranks: of one size, and of one given name, or made as the same of their
@@ -242,6 +254,7 @@ static int by_key(const void *a, const void *b)
 static int choose(struct capo_page *r, struct place *places, const uint32_t *class_of, bool ranges,
                   enum capo_page_sort sort, struct capo_page_rows *rows)
 {
+        bool told = rows == &r->rows && !r->exact && groups_are_told(r);
         uint32_t n = 0, end;
 
         rows->row = calloc(r->job->n_rows + 1, sizeof *rows->row);
@@ -250,6 +263,8 @@ static int choose(struct capo_page *r, struct place *places, const uint32_t *cla
         for (uint32_t i = 0; i < r->job->n_rows; i++) {
                 const struct capo_job_row *row = &r->job->rows[i];
 
+                if (told && row->flags & CAPO_RECORD_MEMBER)
+                        continue;
                 if (wanted(r, row) && moves_data(row))
                         places[n++] =
                                 (struct place){row, row->comm == CAPO_NO_COMM ? CAPO_NO_COMM : class_of[row->comm]};

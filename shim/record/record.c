@@ -172,18 +172,28 @@ static bool is_alike(const struct capo_record *r, const struct capo_record *firs
                r->peer == first->peer && r->comm != first->comm;
 }
 
+/* What a group is that was all @of, with one more call. */
+static uint8_t group_with(uint8_t of, uint8_t call)
+{
+        bool sends = (call == CAPO_CALL_SEND || call == CAPO_CALL_RECV) &&
+                     (of == CAPO_CALL_SEND || of == CAPO_CALL_RECV || of == CAPO_CALL_GROUP);
+
+        return of == call ? of : sends ? CAPO_CALL_GROUP : 0;
+}
+
 /* A member of the open group. */
 static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
 {
         if (t->group_members++ == 0) {
                 t->group_comm = t->comm;
-                t->group_call = r->call;
+                t->group_call = t->group_kind = r->call;
                 t->group_seq = r->seq;
                 t->group_stream = stream;
                 t->group_first = *r;
                 if (!t->group_site)
                         t->group_site = r->site;
         } else {
+                t->group_kind = group_with(t->group_kind, r->call);
                 t->group_mixed |= t->group_comm != t->comm;
                 t->group_uids |= t->group_comm != t->comm && (!t->comm->uid || t->group_comm->uid != t->comm->uid);
                 t->group_alike = t->group_alike && t->group_mixed && !t->group_uids && is_alike(r, &t->group_first);
@@ -269,6 +279,7 @@ void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site)
         t->group_stream = NULL;
         t->group_site = (uint16_t)site;
         t->group_call = CAPO_CALL_GROUP;
+        t->group_kind = 0;
         t->group_mixed = t->group_uids = false;
         t->group_alike = true;
         t->rule = 0;
@@ -345,6 +356,7 @@ void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclRe
                 .flags = (uint8_t)(CAPO_RECORD_GROUP | (captured ? CAPO_RECORD_CAPTURED : 0) |
                                    (result == ncclInProgress ? CAPO_RECORD_ASYNC : 0)),
                 .thread = (uint16_t)t->thread,
+                .channels = t->group_kind,
         };
         uint32_t n_whole = 0; /* members that are in the ring */
 

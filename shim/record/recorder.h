@@ -121,6 +121,7 @@ struct capo_tls {
         } group_of[CAPO_GROUP_TIMED]; /* its first members */
         uint16_t group_site;
         uint8_t group_call;
+        uint8_t group_kind;             /* capo_record.channels of the group */
         bool group_mixed;               /* several communicators */
         bool group_uids;                /* and not ranks of one: their uids differ */
         bool group_alike;               /* one collective, each member for another rank of it */

@@ -90,6 +90,40 @@ Test(group, members_come_with_their_group)
         cr_assert(r[3].call == CAPO_CALL_GROUP && r[3].flags == CAPO_RECORD_GROUP && r[3].clock == CAPO_CLOCK_HOST);
         cr_assert(r[3].seq == r[3].group && r[3].group != 0 && r[3].rule == 7 && r[3].comm == 3 && r[3].site == 2);
         cr_assert(r[3].t_begin == 1000 && r[3].t_end == 5000 && r[3].bytes == 1200);
+        cr_assert_eq(r[3].channels, CAPO_CALL_ALLREDUCE, "what it is a group of");
+}
+
+static void to_or_from(unsigned id, int peer)
+{
+        const struct capo_what what = {.count = 1, .type = 7, .op = NO_OP, .peer = peer, .p2p = true};
+        struct capo_record *r;
+
+        t->comm = &comm;
+        r = capo_call_begin_long(t, t, id, &what, &memory, &comm);
+        capo_call_end(t, r, r->t_begin + 10, ncclSuccess, false, t);
+}
+
+Test(group, what_it_is_a_group_of)
+{
+        struct capo_record *r = memory.records;
+
+        begin();
+        to_or_from(CAPO_CALL_SEND, 1);
+        to_or_from(CAPO_CALL_RECV, 1);
+        to_or_from(CAPO_CALL_SEND, 2);
+        end(false, ncclSuccess);
+        cr_assert(r[3].call == CAPO_CALL_GROUP && r[3].channels == CAPO_CALL_GROUP, "sends and receives");
+        begin();
+        to_or_from(CAPO_CALL_SEND, 1);
+        to_or_from(CAPO_CALL_SEND, 2);
+        end(false, ncclSuccess);
+        cr_assert_eq(r[6].channels, CAPO_CALL_SEND);
+        begin();
+        to_or_from(CAPO_CALL_SEND, 1);
+        call(&comm, 100, ncclSuccess);
+        to_or_from(CAPO_CALL_SEND, 1);
+        end(false, ncclSuccess);
+        cr_assert(r[10].call == CAPO_CALL_GROUP && r[10].channels == 0, "of several kinds");
 }
 
 Test(group, a_member_keeps_the_rule_it_has)

@@ -79,6 +79,15 @@ Test(page, sizes_and_calls)
         cr_assert_str_eq(capo_page_call(&row.row, text, sizeof text), "Send");
         row.row.flags = CAPO_RECORD_MEMBER | CAPO_RECORD_CAPTURED;
         cr_assert_str_eq(capo_page_call(&row.row, text, sizeof text), "Send in group captured");
+        row.row = (struct capo_job_row){.call = CAPO_CALL_GROUP, .flags = CAPO_RECORD_GROUP};
+        cr_assert_str_eq(capo_page_call(&row.row, text, sizeof text), "Group");
+        cr_assert_null(capo_page_group_of(&row.row));
+        row.row.channels = CAPO_CALL_BROADCAST;
+        cr_assert_str_eq(capo_page_call(&row.row, text, sizeof text), "Group of Broadcast");
+        row.row.channels = CAPO_CALL_GROUP;
+        cr_assert_str_eq(capo_page_call(&row.row, text, sizeof text), "Group of Send, Recv");
+        row.row.call = CAPO_CALL_SEND;
+        cr_assert_null(capo_page_group_of(&row.row));
         cr_assert_str_eq(capo_base_name("/a/b.capo"), "b.capo");
         cr_assert_str_eq(capo_base_name("b.capo"), "b.capo");
 }

@@ -104,6 +104,25 @@ Test(rows, groups_have_the_bandwidth_of_all_their_calls)
         }
 }
 
+/* Told as the one operation they are; a group that does not say what it is of has its members beside it. */
+Test(rows, members_of_groups)
+{
+        struct capo_job_row *group = made_row(page.job, CAPO_CALL_GROUP, 2048, 10, CAPO_CLOCK_EVENT, 1000);
+
+        group->flags = CAPO_RECORD_GROUP;
+        group->channels = CAPO_CALL_ALLREDUCE;
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 20, CAPO_CLOCK_NONE, 0)->flags = CAPO_RECORD_MEMBER;
+        judge();
+        cr_assert(page.rows.n == 1 && page.rows.row[0].row.call == CAPO_CALL_GROUP);
+        cr_assert(page.collectives == 20 && page.moved_bytes == 20 * 1024);
+        end();
+        begin();
+        made_row(page.job, CAPO_CALL_GROUP, 2048, 10, CAPO_CLOCK_EVENT, 1000)->flags = CAPO_RECORD_GROUP;
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 20, CAPO_CLOCK_NONE, 0)->flags = CAPO_RECORD_MEMBER;
+        judge();
+        cr_assert_eq(page.rows.n, 2);
+}
+
 /* Sizes @from to @from + @n - 1. */
 static void sizes(uint64_t from, unsigned n)
 {
