@@ -34,6 +34,7 @@ PROGRAMS = {
     "graph": (2, False),
     "aborted": (2, False),
     "nonblocking": (2, False),
+    "ctypes_nccl": (2, False),
 }
 
 
@@ -42,6 +43,7 @@ NAMES = {
     "tensor_parallel": ["default_pg", "mesh_dp", "mesh_tp"],
     "groups": ["default_pg", "half_0", "half_1", "mesh_dp", "mesh_tp", "split"],
     "nonblocking": ["default_pg", "second"],
+    "ctypes_nccl": [],
 }
 
 
