@@ -218,3 +218,52 @@ Test(csv, a_full_disk)
         fclose(full);
         capo_profile_free(p);
 }
+
+Test(csv, every_collective_is_written)
+{
+        struct capo_profile *p = capo_profile_new("x");
+        char text[1024] = "";
+        FILE *f = fmemopen(text, sizeof text, "w");
+
+        capo_profile_rule(p, CAPO_BASIS_MEASURED);
+        for (uint8_t c = 0; c < CAPO_COLLS; c++) {
+                cr_assert_eq(capo_profile_row(p, &(struct capo_row){.coll = c,
+                                                                    .upto = 100,
+                                                                    .algo = CAPO_ALGO_RING,
+                                                                    .proto = CAPO_PROTO_LL,
+                                                                    .us = NAN,
+                                                                    .spread_us = NAN,
+                                                                    .gain = NAN}),
+                             0);
+                cr_assert_eq(capo_profile_row(p, &(struct capo_row){.coll = c,
+                                                                    .upto = UINT64_MAX,
+                                                                    .algo = CAPO_ALGO_TREE,
+                                                                    .proto = CAPO_PROTO_LL,
+                                                                    .us = NAN,
+                                                                    .spread_us = NAN,
+                                                                    .gain = NAN}),
+                             0);
+                cr_expect(p->rows[2 * c].from == 0 && p->rows[2 * c + 1].from == 101);
+        }
+        cr_assert_eq(capo_profile_write_csv(p, f, NULL), 0);
+        fclose(f);
+        cr_expect(strstr(text, "broadcast,0,100,ring") && strstr(text, "broadcast,101,") &&
+                          strstr(text, "allreduce,101,"),
+                  "%s", text);
+        capo_profile_free(p);
+}
+
+Test(csv, constants_that_are_none)
+{
+        struct capo_profile *p = capo_profile_new("x");
+        static const double values[] = {-1, NAN, INFINITY, -INFINITY};
+
+        cr_expect_eq(capo_profile_constant(p, &(struct capo_constant){.value = 1}), -EINVAL, "no rule");
+        capo_profile_rule(p, CAPO_BASIS_MEASURED);
+        for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+                cr_expect_eq(capo_profile_constant(p, &(struct capo_constant){.value = values[i]}), -EINVAL, "%zu", i);
+        cr_expect_eq(capo_profile_constant(p, &(struct capo_constant){.table = CAPO_CONST_TABLES, .value = 1}),
+                     -EINVAL);
+        cr_expect_eq(capo_profile_constant(p, &(struct capo_constant){.value = 0}), 0);
+        capo_profile_free(p);
+}

@@ -360,6 +360,8 @@ Test(describe, after_a_failure_everything_again)
         cr_expect_eq(frames(CAPO_FRAME_SITE, NULL), 1);
         cr_expect_eq(frames(CAPO_FRAME_CELL, NULL), 1);
         cr_expect_eq(frames(CAPO_FRAME_INFO, NULL), 1, "it still stood there");
+        cr_assert_eq(capo_drain_text(drain), 0);
+        cr_expect_eq(frames(CAPO_FRAME_INFO, NULL), 1, "once");
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_expect_eq(frames(CAPO_FRAME_COMM, NULL), 1, "and then no more");
         cr_assert_eq(capo_drain_text(drain), 0);

@@ -321,3 +321,13 @@ Test(diff, two_timed_calls_are_a_time_and_the_host_has_medians_too)
         compare(1, 1, 0.01);
         cr_expect(diff.rows[0].clock == CAPO_CLOCK_HOST && diff.rows[0].p50_a_us == 1 && diff.rows[0].p50_b_us == 1);
 }
+
+Test(diff, one_timed_call_before_is_no_time_either)
+{
+        before[0] = run(500);
+        after[0] = run(900);
+        capo_hist_finish(&before[0]->rows[0].time[CAPO_CLOCK_EVENT]);
+        capo_hist_add(&before[0]->rows[0].time[CAPO_CLOCK_EVENT], 500000, 1);
+        compare(1, 1, 0.01);
+        cr_expect(diff.rows[0].verdict == CAPO_DIFF_NOT_TIMED && isnan(diff.rows[0].change));
+}

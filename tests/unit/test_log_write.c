@@ -295,3 +295,16 @@ Test(log_write, on_its_way_to_disk_when_that_is_asked_for)
                 unlink(path);
         }
 }
+
+Test(log_write, what_fills_a_frame_is_zero)
+{
+        static const char zeros[8];
+
+        memset(buffer, 0xff, sizeof buffer);
+        cr_assert_eq(capo_log_create(&w, &header), 0);
+        put(CAPO_FRAME_RULES, 11, 'a');
+        cr_expect_eq(w.n, sizeof(struct capo_frame) + 16);
+        cr_expect_eq(memcmp(buffer + sizeof(struct capo_frame) + 11, zeros, 5), 0);
+        cr_expect_eq((unsigned char)buffer[sizeof(struct capo_frame) + 16], 0xff, "and no more than that");
+        cr_assert_eq(capo_log_finish(&w, false), 0);
+}

@@ -451,3 +451,15 @@ Test(match, more_numbers_of_operations_than_there_are_tables_for)
                 capo_profile_free(p);
         }
 }
+
+Test(match, a_star_stands_for_slashes_too)
+{
+        struct capo_when when = capo_when_any;
+        struct capo_shape shape = job;
+
+        when.comm = "dp*";
+        shape.comm = "dp/first";
+        cr_expect(capo_when_settled(&when, &shape, NULL));
+        shape.comm = "d";
+        cr_expect_not(capo_when_settled(&when, &shape, NULL));
+}

@@ -186,3 +186,12 @@ Test(places, the_first_rule_and_one_without_an_end)
         cr_assert_eq(page.n_rules, 1);
         cr_expect_str_eq(page.rules[0].text, "line 41  layout=2+2: all_reduce 4 KiB to max  Ring LL, channels 3");
 }
+
+Test(places, what_a_call_asks_for)
+{
+        site("config: algo=ring\nf+1 x\ng+1 x", 1, 10, 0, 0);
+        site("config: algo=tree", 1, 9, 0, 0);
+        cr_assert_eq(capo_judge_places(&page), 0);
+        cr_expect_str_eq(page.places[0].line, "f <- g (asks for algo=ring)");
+        cr_expect_str_eq(page.places[1].line, " (asks for algo=tree)");
+}

@@ -74,6 +74,7 @@ Test(find, names)
         file(top, "a");
         is_at("a", "", "a");
         cr_assert_eq(capo_profile_find("b", shipped, path, sizeof path, &fault), -ENOENT);
+        cr_assert(strstr(fault.text, "not a file here, not in /"), "%s", fault.text);
         cr_assert(strstr(fault.text, "\"b\"") && strstr(fault.text, user) && strstr(fault.text, "/etc/capo/profiles") &&
                           strstr(fault.text, shipped),
                   "%s", fault.text);

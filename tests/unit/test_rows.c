@@ -369,3 +369,17 @@ Test(rows, many_rows)
         for (uint32_t i = 0; i < page.rows.n; i++)
                 cr_assert_eq(page.rows.row[i].row.count, 2);
 }
+
+/* A group of several communicators is of all GPUs of a process, and lasts as long on each. */
+Test(rows, groups_of_processes_with_several_gpus)
+{
+        struct capo_job_row *row = made_row(page.job, CAPO_CALL_GROUP, 0, 10, CAPO_CLOCK_EVENT, 1000);
+
+        row->comm = CAPO_NO_COMM;
+        for (int32_t i = 0; i < 2; i++)
+                page.job->comms[0].members[i].device = i;
+        page.job->comms[0].members[1].process = 0;
+        cr_expect_eq(capo_job_gpus(page.job), 3, "two of the first process, and one of the other");
+        judge();
+        cr_expect_float_eq(page.gpu_share, 1.5 * 20 * 1000 / 3e9, 1e-12);
+}

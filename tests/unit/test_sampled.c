@@ -129,3 +129,12 @@ Test(sampled, the_least_that_tells_an_interval)
         drawn(4000, 1);
         cr_expect_float_eq(capo_sampled_doubt(&s, 4), 4 * 1000 * sqrt(0.5 / 2) * capo_quantile_t(0.05, 1), 1e-6);
 }
+
+Test(sampled, the_spread_of_chosen_calls_alone)
+{
+        struct capo_sampled s = of(5);
+
+        alone(1000);
+        alone(3000);
+        cr_expect_float_eq(capo_sampled_cov(&s), 0.5, 1e-9);
+}

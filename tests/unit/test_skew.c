@@ -318,3 +318,11 @@ Test(skew, one_call_of_many_tells_no_interval_and_of_two_last_ranks_the_first_co
         cr_expect_eq(k->ranks[1].caused_pm_ns, 0);
         cr_expect_eq(k->ranks[1].caused_ns, 10 * 90000);
 }
+
+Test(skew, a_hole_before_the_second_call)
+{
+        for (uint32_t i = 1; i <= 10; i++)
+                call(i, false, 0, i == 2 ? 50000 : 0, i == 1 ? 90000 : 0);
+        cr_expect_eq(solve()->ranks[1].hole_seq, 2);
+        cr_expect_eq(solve()->ranks[2].hole_ns, 0, "how jobs begin");
+}

@@ -107,4 +107,6 @@ Test(spread, borders_of_the_order_statistics)
                 v[i] = i * i; /* 4.5 -+ 2.94: v[1] to v[8] */
         cr_expect_float_eq(capo_median_se(v, 9, scratch), (64 - 1) / (2 * 1.96), 1e-9);
         cr_expect_float_eq(capo_median_se(v, 2, scratch), 1.2533 * 1.4826 * 0.5 / sqrt(2), 1e-9);
+        cr_expect_float_eq(capo_median_se((double[]){0, 1, 11, 12, 13, 14}, 6, scratch), 1.2533 * 1.4826 * 2 / sqrt(6),
+                           1e-9);
 }

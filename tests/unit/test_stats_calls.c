@@ -191,6 +191,8 @@ static void groups(struct gen_log *g, unsigned rank)
         }
         gen_log_shapes(g, shapes, 2);
         gen_log_block(g, 0, 1, 40, begin, took, seq, shape, gpu, aux);
+        gen_log_frame(g, CAPO_FRAME_END, &(struct capo_log_end){.calls = 40, .clean = 1}, sizeof(struct capo_log_end));
+        gen_log_frame(g, CAPO_FRAME_END, "too short", 8);
 }
 
 Test(stats_calls, members_have_the_time_of_their_group)
@@ -202,6 +204,7 @@ Test(stats_calls, members_have_the_time_of_their_group)
         cr_expect_eq(k->from, CAPO_SKEW_GPU_DURATION);
         cr_expect(k->n_calls == 20 && k->worst == 1 && k->p50_ns == 50000, "%u calls, %g", k->n_calls, k->p50_ns);
         cr_expect_eq(job->comms[0].color, 0, "a color like any other");
+        cr_expect(job->processes[1].has_end && job->processes[1].end.calls == 40);
         capo_job_free(job);
 }
 

@@ -114,3 +114,22 @@ Test(stats_rows, sites_are_known_by_their_text)
         cr_assert_eq(job->n_sites, 352);
         capo_job_free(job);
 }
+
+Test(stats_rows, failures_of_one_kind_are_one)
+{
+        struct capo_job *job = capo_job_new();
+
+        for (int again = 1; again <= 2; again++) {
+                cr_assert_eq(job_add_failure(job, 1, 2, CAPO_CALL_ALLREDUCE, 3, 10), 0);
+                cr_assert_eq(job_add_failure(job, 2, 2, CAPO_CALL_ALLREDUCE, 3, 1), 0);
+                cr_assert_eq(job_add_failure(job, 1, 3, CAPO_CALL_ALLREDUCE, 3, 1), 0);
+                cr_assert_eq(job_add_failure(job, 1, 2, CAPO_CALL_REDUCE, 3, 1), 0);
+                cr_assert_eq(job_add_failure(job, 1, 2, CAPO_CALL_ALLREDUCE, 4, 1), 0);
+                cr_assert_eq(job_add_failure(job, 1, 2, CAPO_CALL_ALLREDUCE, 0, 7), 0);
+                cr_assert_eq(job_add_failure(job, 9, 2, CAPO_CALL_ALLREDUCE, 3, 0), 0);
+                cr_assert_eq(job->n_failures, 5);
+                for (uint32_t i = 0; i < 5; i++)
+                        cr_expect_eq(job->failures[i].calls, (i ? 1u : 10u) * (unsigned)again, "%u", i);
+        }
+        capo_job_free(job);
+}
