@@ -3,12 +3,14 @@
  * app_gpu [BODY]: one rank with a CUDA stream, on the stand-in driver and NCCL (or on real ones: it uses nothing else).
  *      calls     64 calls, 16 groups, 8 calls on the default stream, 4 captured into a graph that is launched twice
  *      ranks     64 calls on each of two ranks, a thread each
+ *      how       the same, half of the calls with a config that says how
  *      devices   64 groups of one call on each of two ranks, by one thread
  *      pending   ends while the GPU is still busy
  *      kill      is killed then
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,8 +126,11 @@ static void ranks(void)
                 pthread_join(t[i], NULL);
 }
 
-static void devices(void)
+static void devices(bool how)
 {
+        static const char *const asked[4] = {NULL, "ring_simple", "TREE", "Ring_LL,PAT"};
+        ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+
         const int gpus[2] = {0, 1};
         CUcontext of[2];
         CUdeviceptr data[2];
@@ -144,11 +149,16 @@ static void devices(void)
                 MUST(ncclGroupStart());
                 for (int i = 0; i < 2; i++) {
                         MUST(cuCtxSetCurrent(of[i]));
-                        MUST(ncclAllReduce((void *)data[i], (void *)data[i], 1024, ncclFloat, ncclSum, c[i],
-                                           (void *)s[i]));
+                        config.algSelection = asked[k % 4];
+                        config.maxCTAs = k % 4 ? 1 : INT_MIN;
+                        MUST(ncclAllReduceConfig((void *)data[i], (void *)data[i], 1024, ncclFloat, ncclSum, c[i],
+                                                 (void *)s[i], how ? &config : NULL));
                 }
                 MUST(ncclGroupEnd());
         }
+        config.algSelection = "SYMK_LL";
+        MUST(how && ncclAllReduceConfig((void *)data[0], (void *)data[0], 1024, ncclFloat, ncclSum, c[0], (void *)s[0],
+                                        &config) != ncclInvalidArgument);
         for (int i = 0; i < 2; i++)
                 MUST(cuStreamSynchronize(s[i]));
         for (int i = 0; i < 2; i++)
@@ -164,8 +174,8 @@ int main(int argc, char **argv)
                 puts("done");
                 return 0;
         }
-        if (!strcmp(what, "devices")) {
-                devices();
+        if (!strcmp(what, "devices") || !strcmp(what, "how")) {
+                devices(!strcmp(what, "how"));
                 puts("done");
                 return 0;
         }

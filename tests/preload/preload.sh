@@ -192,6 +192,18 @@ config) # calls that say how they are to be done (2.31) are their collectives; w
         grep -q 'looks for ncclTunerPlugin_v77 first, which this capo does not have: it is given the tuner.s v6' "$tmp/page" ||
                 fail "doctor: $(cat "$tmp/page")"
         ;;
+how) # what was asked for is what ran, and explain says both
+        NCCL_PROFILER_PLUGIN=$lib CAPO_PROFILER=on both "$bin/app_gpu" how
+        want 32 '^call AllReduce .* ran=23/1 ' # Ring Simple
+        want 32 '^call AllReduce .* ran=11/1 ' # Tree LL
+        want 64 '^call AllReduce .* ran=21/1 ' # Ring LL, asked for or not
+        want 1 '^cell AllReduce comm=1 .* result=4 '
+        "$capo" explain --json allreduce 4K --log "$CAPO_DIR" >"$tmp/page" 2>&1
+        for asked in ring_simple TREE Ring_LL,PAT; do
+                grep -q "\"config\": \"algSelection=$asked maxCTAs=1\"" "$tmp/page" || fail "$asked: $(cat "$tmp/page")"
+        done
+        gone
+        ;;
 threads)
         both "$bin/app" threads 300
         want 1 '^end calls=15300 dropped=0 .* threads=300'

@@ -22,6 +22,18 @@ ncclResult_t ncclCommGrow(ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t
 ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
 ncclResult_t ncclCommResume(ncclComm_t comm);
 #endif
+#if NCCL_VERSION_CODE < 23102
+typedef struct how ncclCollConfig_t;
+#define HOW ncclComm_t, cudaStream_t, const ncclCollConfig_t *
+ncclResult_t ncclAllReduceConfig(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, HOW);
+ncclResult_t ncclBroadcastConfig(const void *, void *, size_t, ncclDataType_t, int, HOW);
+ncclResult_t ncclReduceConfig(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, int, HOW);
+ncclResult_t ncclAllGatherConfig(const void *, void *, size_t, ncclDataType_t, HOW);
+ncclResult_t ncclReduceScatterConfig(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, HOW);
+ncclResult_t ncclAlltoAllConfig(const void *, void *, size_t, ncclDataType_t, HOW);
+ncclResult_t ncclGatherConfig(const void *, void *, size_t, ncclDataType_t, int, HOW);
+ncclResult_t ncclScatterConfig(const void *, void *, size_t, ncclDataType_t, int, HOW);
+#endif
 
 #endif
 

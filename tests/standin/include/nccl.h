@@ -67,6 +67,28 @@ typedef struct {
                         INT_MIN, NULL, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN                        \
         }
 
+/* How one call is to be done (2.31). */
+typedef struct {
+        size_t size;
+        unsigned int magic;
+        unsigned int version;
+        void *ext;
+        int minCTAs;
+        int maxCTAs;
+        int nvlsCTAs;
+        int cgaClusterSize;
+        const char *algSelection;
+        int forceAlgSelection;
+        int CTAPolicy;
+        uint64_t userProfilerTag;
+        void *launchCompletionEvent; /* 2.32 */
+} ncclCollConfig_t;
+#define NCCL_COLLCONFIG_INITIALIZER                                                                                    \
+        {                                                                                                              \
+                sizeof(ncclCollConfig_t), NCCL_CONFIG_MAGIC, 23203, NULL, INT_MIN, INT_MIN, INT_MIN, INT_MIN, NULL, 1, \
+                        INT_MIN, 0, NULL                                                                               \
+        }
+
 typedef struct {
         size_t size;
         unsigned int magic;

@@ -93,6 +93,7 @@ struct ask {
         ncclComm_t comm;
         cudaStream_t stream;
         bool needs_send, needs_recv;
+        const ncclCollConfig_t *how;
 };
 
 static ncclResult_t check(const struct ask *a, struct task *t)
@@ -127,7 +128,8 @@ static ncclResult_t check(const struct ask *a, struct task *t)
                            .type = a->type,
                            .peer = a->peer,
                            .bytes = a->count * type_bytes(a->type) * (whole ? (size_t)comm->n : 1)};
-        return folds ? resolve(comm, a->op, a->type, &t->op) : ncclSuccess;
+        r = how_read(comm, a->how, &t->how);
+        return r || !folds ? r : resolve(comm, a->op, a->type, &t->op);
 }
 
 static ncclResult_t collective(struct ask a)
@@ -140,19 +142,31 @@ static ncclResult_t collective(struct ask a)
         return a.count ? enqueue(&t, 1) : ncclSuccess; /* nothing to do is done: no launch, as in NCCL */
 }
 
+API ncclResult_t pncclAllReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                      ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *how)
+{
+        return collective((struct ask){FN_ALLREDUCE, send, recv, count, type, op, 0, comm, stream, true, true, how});
+}
+
 API ncclResult_t pncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                 ncclComm_t comm, cudaStream_t stream)
 {
-        return collective((struct ask){FN_ALLREDUCE, send, recv, count, type, op, 0, comm, stream, true, true});
+        return pncclAllReduceConfig(send, recv, count, type, op, comm, stream, NULL);
+}
+
+API ncclResult_t pncclBroadcastConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                                      ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *how)
+{
+        bool is_root = comm && ((struct comm *)comm)->rank == root;
+
+        return collective(
+                (struct ask){FN_BROADCAST, send, recv, count, type, ncclSum, root, comm, stream, is_root, true, how});
 }
 
 API ncclResult_t pncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
                                 ncclComm_t comm, cudaStream_t stream)
 {
-        bool is_root = comm && ((struct comm *)comm)->rank == root;
-
-        return collective(
-                (struct ask){FN_BROADCAST, send, recv, count, type, ncclSum, root, comm, stream, is_root, true});
+        return pncclBroadcastConfig(send, recv, count, type, root, comm, stream, NULL);
 }
 
 API ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
@@ -161,24 +175,45 @@ API ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t type, int
         return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
 }
 
-API ncclResult_t pncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                             ncclComm_t comm, cudaStream_t stream)
+API ncclResult_t pncclReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                   int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *how)
 {
         bool is_root = comm && ((struct comm *)comm)->rank == root;
 
-        return collective((struct ask){FN_REDUCE, send, recv, count, type, op, root, comm, stream, true, is_root});
+        return collective((struct ask){FN_REDUCE, send, recv, count, type, op, root, comm, stream, true, is_root, how});
+}
+
+API ncclResult_t pncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                             ncclComm_t comm, cudaStream_t stream)
+{
+        return pncclReduceConfig(send, recv, count, type, op, root, comm, stream, NULL);
+}
+
+API ncclResult_t pncclAllGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                      cudaStream_t stream, const ncclCollConfig_t *how)
+{
+        return collective(
+                (struct ask){FN_ALLGATHER, send, recv, count, type, ncclSum, 0, comm, stream, true, true, how});
 }
 
 API ncclResult_t pncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
                                 cudaStream_t stream)
 {
-        return collective((struct ask){FN_ALLGATHER, send, recv, count, type, ncclSum, 0, comm, stream, true, true});
+        return pncclAllGatherConfig(send, recv, count, type, comm, stream, NULL);
+}
+
+API ncclResult_t pncclReduceScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type,
+                                          ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
+                                          const ncclCollConfig_t *how)
+{
+        return collective(
+                (struct ask){FN_REDUCESCATTER, send, recv, count, type, op, 0, comm, stream, true, true, how});
 }
 
 API ncclResult_t pncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                     ncclComm_t comm, cudaStream_t stream)
 {
-        return collective((struct ask){FN_REDUCESCATTER, send, recv, count, type, op, 0, comm, stream, true, true});
+        return pncclReduceScatterConfig(send, recv, count, type, op, comm, stream, NULL);
 }
 
 API ncclResult_t pncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
@@ -229,29 +264,49 @@ static ncclResult_t exchange(struct ask a, bool to_all, bool from_all)
         return r;
 }
 
+API ncclResult_t pncclAlltoAllConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                     cudaStream_t stream, const ncclCollConfig_t *how)
+{
+        return exchange((struct ask){FN_ALLTOALL, send, recv, count, type, ncclSum, 0, comm, stream, true, true, how},
+                        true, true);
+}
+
 API ncclResult_t pncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
                                cudaStream_t stream)
 {
-        return exchange((struct ask){FN_ALLTOALL, send, recv, count, type, ncclSum, 0, comm, stream, true, true}, true,
-                        true);
+        return pncclAlltoAllConfig(send, recv, count, type, comm, stream, NULL);
+}
+
+API ncclResult_t pncclGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                                   ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *how)
+{
+        bool is_root = comm && ((struct comm *)comm)->rank == root;
+
+        return exchange(
+                (struct ask){FN_GATHER, send, recv, count, type, ncclSum, root, comm, stream, true, is_root, how},
+                false, is_root);
 }
 
 API ncclResult_t pncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                              cudaStream_t stream)
 {
+        return pncclGatherConfig(send, recv, count, type, root, comm, stream, NULL);
+}
+
+API ncclResult_t pncclScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
+                                    ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *how)
+{
         bool is_root = comm && ((struct comm *)comm)->rank == root;
 
-        return exchange((struct ask){FN_GATHER, send, recv, count, type, ncclSum, root, comm, stream, true, is_root},
-                        false, is_root);
+        return exchange(
+                (struct ask){FN_SCATTER, send, recv, count, type, ncclSum, root, comm, stream, is_root, true, how},
+                is_root, false);
 }
 
 API ncclResult_t pncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
                               ncclComm_t comm, cudaStream_t stream)
 {
-        bool is_root = comm && ((struct comm *)comm)->rank == root;
-
-        return exchange((struct ask){FN_SCATTER, send, recv, count, type, ncclSum, root, comm, stream, is_root, true},
-                        is_root, false);
+        return pncclScatterConfig(send, recv, count, type, root, comm, stream, NULL);
 }
 
 API ncclResult_t pncclPutSignal(const void *local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,

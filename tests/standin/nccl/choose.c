@@ -179,12 +179,23 @@ ncclResult_t choose(struct comm *comm, struct task *tasks, int n, int pipe_ops, 
         int algo = -1, proto = -1, channels = 0, asked = 0;
         size_t bytes = 0, chunk = SIMPLE_CHUNK;
         ncclResult_t r = ncclSuccess;
+        const struct how *how = &tasks[0].how;
+        bool left = false;
 
         for (int i = 0; i < n; i++)
                 bytes += tasks[i].bytes;
         for (int a = 0; a < N_ALGOS; a++)
                 for (int p = 0; p < N_PROTOS; p++)
                         table[a][p] = comm->allowed[fn][a][p] ? predict(comm, fn, bytes, a, p, pipe_ops) : -1.0f;
+        for (int a = 0; a < N_ALGOS; a++)
+                for (int p = 0; p < N_PROTOS; p++)
+                        left |= table[a][p] >= 0 && !how->leave_out[a][p];
+        if (!left && how->force)
+                return fail(comm, ncclInvalidArgument, "%s: nothing of algSelection is available", func_names[fn]);
+        for (int a = 0; a < N_ALGOS && left; a++)
+                for (int p = 0; p < N_PROTOS; p++)
+                        if (how->leave_out[a][p])
+                                table[a][p] = -1.0f;
         if (comm->tuned) {
                 tuner_ask(comm, fn, bytes, pipe_ops, &table[0][0], 0, &asked, &r);
                 if (r)
@@ -214,6 +225,10 @@ ncclResult_t choose(struct comm *comm, struct task *tasks, int n, int pipe_ops, 
                 while (channels > 1 && bytes / (size_t)channels < smallest_share())
                         channels--;
         }
+        if (how->min_channels && channels < how->min_channels)
+                channels = how->min_channels < comm->n_channels ? how->min_channels : comm->n_channels;
+        if (how->max_channels && channels > how->max_channels)
+                channels = how->max_channels;
         if (proto == PROTO_SIMPLE && comm->tuned) {
                 chunk = tuner_chunk(comm, fn, bytes / (size_t)channels, algo, proto, chunk, &r);
                 if (r)

@@ -37,7 +37,7 @@ struct launch {
 static bool alike(const struct task *a, const struct task *b)
 {
         return a->fn == b->fn && a->op.fold == b->op.fold && a->op.pre == b->op.pre && a->op.divide == b->op.divide &&
-               (a->type == b->type || a->fn == FN_ALLGATHER || a->fn == FN_BROADCAST);
+               (a->type == b->type || a->fn == FN_ALLGATHER || a->fn == FN_BROADCAST) && how_same(&a->how, &b->how);
 }
 
 /* Smaller first, kinds together; equal ones stay in the caller's order, which is the same on every rank. */

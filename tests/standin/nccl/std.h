@@ -57,8 +57,17 @@ struct redop {
         unsigned char scalar[8];
 };
 
+/* What a call's own config asks for (how.c). */
+struct how {
+        bool leave_out[N_ALGOS][N_PROTOS];
+        bool force;                     /* nothing else may run; else NCCL's choice where nothing is left */
+        int min_channels, max_channels; /* 0: not said */
+        uint64_t tag;
+};
+
 struct task {
         enum func fn;
+        struct how how;
         struct comm *comm;
         cudaStream_t stream;
         const void *send;
@@ -301,6 +310,9 @@ extern __thread int group_depth;
 
 /* --- choose.c --- */
 extern const char *const algo_names[N_ALGOS], *const proto_names[N_PROTOS], *const func_names[N_FUNCS];
+/* how.c: what @config asks for; all zero for NULL. Says why where it is none. */
+ncclResult_t how_read(struct comm *comm, const ncclCollConfig_t *config, struct how *how);
+bool how_same(const struct how *a, const struct how *b); /* but for the tag */
 ncclResult_t model_init(struct comm *comm);
 ncclResult_t choose(struct comm *comm, struct task *tasks, int n, int pipe_ops, float *us);
 
