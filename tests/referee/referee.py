@@ -130,7 +130,8 @@ def check_times(job):
     for comm in job.truth.calls:
         for row in moving(job, comm):
             if row["clock"] != "event":
-                assert row["in_group"] or row["timed"] == 0 or not job.all_timed, f"{row} is not timed"
+                # the first two of each kind and size are, as far as a table of 64 of them a communicator reaches
+                assert row["in_group"] or (len(moving(job, comm)) > 16 and not job.all_timed), f"{row} is not timed"
                 continue
             spans = sorted(spans_us(job, comm, row))
             what = f"{comm} {row['call']} {row['bytes']}"

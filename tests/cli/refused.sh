@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What is asked for and not there is an error that names it, and no page without it: a tuner, a libnccl. And pictures and
+# pages go where data goes (output.sh): into a device, never in its place.
+# usage: refused.sh CAPO SOURCE
+set -u
+capo=$(realpath "$1")
+source=$(realpath "$2")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+bad=0
+fail() { echo "$*"; bad=1; }
+unset CAPO_NCCL
+
+# refused WORDS PATTERN: exit status 1, nothing on standard output, one line that says so
+refused() {
+        # shellcheck disable=SC2086
+        "$capo" $1 >out 2>err
+        [ $? = 1 ] || fail "capo $1: exit status is not 1: $(cat err)"
+        [ ! -s out ] || fail "capo $1: a page all the same: $(head -3 out)"
+        grep -q "$2" err || fail "capo $1: not said: $(cat err)"
+}
+for words in "plan --platform dgx1v --sizes 1M" "explain allreduce 1M --platform dgx1v"; do
+        refused "$words --nccl $dir/libnccl.so.2" "$dir/libnccl.so.2: .*No such file or directory"
+        CAPO_NCCL=$dir/nccl refused "$words" "CAPO_NCCL=$dir/nccl: .*No such file or directory"
+done
+if "$capo" plan --platform dgx1v --sizes 1M >/dev/null 2>&1; then
+        refused "plan --platform dgx1v --sizes 1M --tuner $dir/tuner.so" "$dir/tuner.so: No such file or directory"
+else
+        echo "no libnccl to ask here: a missing tuner is not tried"
+fi
+
+log=$source/tests/fit/data/h100_g4_auto.log
+mkdir made
+for words in "fit $log --without-default --svg" "topo --platform dgx1v --svg" "report $source/tests/golden/sample-v1 --html" \
+             "dump --chrome $source/tests/golden/sample-v1 -o"; do
+        # shellcheck disable=SC2086
+        "$capo" $words made/file >/dev/null 2>err || fail "capo $words: exit status $?: $(cat err)"
+        [ -s made/file ] || fail "capo $words: an empty file"
+        if mknod device c 1 3 2>/dev/null && : >device 2>/dev/null; then
+                # shellcheck disable=SC2086
+                "$capo" $words device >/dev/null 2>err || fail "capo $words to a device: exit status $?: $(cat err)"
+                [ -c device ] || fail "capo $words: a device like /dev/null is replaced"
+        fi
+        # shellcheck disable=SC2086
+        "$capo" $words /dev/full >/dev/null 2>err && fail "capo $words: a full device is no error"
+        rm -f made/file device
+done
+exit $bad
