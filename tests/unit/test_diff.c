@@ -331,3 +331,16 @@ Test(diff, one_timed_call_before_is_no_time_either)
         compare(1, 1, 0.01);
         cr_expect(diff.rows[0].verdict == CAPO_DIFF_NOT_TIMED && isnan(diff.rows[0].change));
 }
+
+Test(diff, one_run_against_several_is_judged_by_its_calls)
+{
+        before[0] = run(500);
+        before[1] = run(510);
+        after[0] = run(600);
+        compare(2, 1, 0.01);
+        cr_expect_not(diff.between_runs);
+        capo_diff_finish(&diff);
+        after[1] = run(610);
+        compare(2, 2, 0.01);
+        cr_expect(diff.between_runs);
+}

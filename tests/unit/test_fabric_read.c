@@ -49,6 +49,7 @@ Test(fabric_read, a_snapshot)
         cr_assert_gt(capo_fabric_percentile(&d->tx, 0.9), 1.3 * capo_fabric_percentile(&d->tx, 0.5));
         cr_assert_eq(capo_fabric_percentile(&d->tx, 2.0 / 3), capo_fabric_percentile(&d->tx, 0.1));
         cr_assert_eq(capo_fabric_percentile(&d->rx, 0.5), 0);
+        cr_assert_eq(capo_fabric_percentile(&d->tx, 0.5), (double)(capo_hist_floor(148) + capo_hist_floor(149)) / 2);
         cr_assert_eq(f->n_windows, 1);
         cr_assert_eq(f->windows[0].end_ns, 2000);
 }

@@ -94,6 +94,7 @@ Test(layout, of_comm)
                 {NULL, {31, 4, 7, 8}, 0, "7+3x8"},    /* sizes one apart */
                 {NULL, {8, 2, 3, 4}, -EINVAL, ""},     {NULL, {8, 2, 5, 3}, -EINVAL, ""},
                 {NULL, {8, 0, -1, -1}, -EINVAL, ""},   {NULL, {2, 3, 1, 1}, -EINVAL, ""},
+                {NULL, {8, 2, 0, 5}, -ENODATA, ""},    {NULL, {8, 2, 5, 0}, -ENODATA, ""},
                 {NULL, {8, 1, 8, 9}, 0, "8"},          {NULL, {8, 1, 8, 8}, 0, "8"},
                 {"3+5", {8, 2, -1, -1}, 0, "3+5"},     {"3+5", {8, 2, 3, 5}, 0, "3+5"},
                 {"3+5", {8, 2, 4, 4}, 0, "4+4"},       /* NCCL is the stronger source */

@@ -239,3 +239,20 @@ Test(log_damage, a_member_of_a_group_without_its_column)
         cr_expect_eq(r.group, 3);
         gen_log_close(&g);
 }
+
+Test(log_damage, a_histogram_without_a_bucket)
+{
+        struct {
+                struct capo_log_cell cell;
+                struct capo_log_hist hist;
+        } c = {.cell.hists = 1, .hist.count = 5};
+        struct capo_log_frame f = {.payload = &c, .size = sizeof c, .type = CAPO_FRAME_CELL};
+        struct capo_log_hist_view host, gpu;
+        struct capo_log_cell cell;
+
+        cr_expect_eq(capo_log_cell(&f, &cell, &host, &gpu), 0);
+        cr_expect(host.head.count == 5 && host.head.n == 0);
+        f.size--;
+        cr_expect_eq(capo_log_cell(&f, &cell, &host, &gpu), -EBADMSG);
+        gen_log_close(&g);
+}

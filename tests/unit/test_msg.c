@@ -116,3 +116,10 @@ Test(msg, what_failed_goes_back_to_the_caller)
         cr_expect_str_eq(why, "a.xml: no GPU");
         cr_expect_str_eq(said(), "");
 }
+
+Test(msg, short_ones)
+{
+        capo_msg(CAPO_ERROR, "%s", "");
+        capo_msg(CAPO_ERROR, "x");
+        cr_expect_str_eq(said(), "capo: \ncapo: x\n");
+}

@@ -106,6 +106,7 @@ Test(segment, it_says_whose_it_is)
         char host[72] = "", name[64];
         struct stat st;
 
+        close(STDIN_FILENO); /* as daemons do: 0 is a descriptor like any other */
         cr_assert(mkdtemp(folder));
         cr_assert_eq(capo_segment_create(&first, folder, &small), 0);
         cr_assert_eq(gethostname(host, sizeof host - 1), 0);

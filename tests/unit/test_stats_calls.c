@@ -189,6 +189,8 @@ static void groups(struct gen_log *g, unsigned rank)
                 aux[i] = i % 2 ? 0 : i / 2 + 500;
                 gpu[i] = i % 2 ? (rank ? 40000 : 90000) : 0;
         }
+        gen_log_comm(g, (struct capo_log_comm){.uid = 8, .id = 2, .parent = 1, .rank = (int32_t)rank, .n_ranks = 2},
+                     "half");
         gen_log_shapes(g, shapes, 2);
         gen_log_block(g, 0, 1, 40, begin, took, seq, shape, gpu, aux);
         gen_log_frame(g, CAPO_FRAME_END, &(struct capo_log_end){.calls = 40, .clean = 1}, sizeof(struct capo_log_end));
@@ -204,6 +206,7 @@ Test(stats_calls, members_have_the_time_of_their_group)
         cr_expect_eq(k->from, CAPO_SKEW_GPU_DURATION);
         cr_expect(k->n_calls == 20 && k->worst == 1 && k->p50_ns == 50000, "%u calls, %g", k->n_calls, k->p50_ns);
         cr_expect_eq(job->comms[0].color, 0, "a color like any other");
+        cr_expect(job->n_comms == 2 && job->comms[0].parent == CAPO_NO_COMM && job->comms[1].parent == 0);
         cr_expect(job->processes[1].has_end && job->processes[1].end.calls == 40);
         capo_job_free(job);
 }
