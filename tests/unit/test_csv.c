@@ -267,3 +267,56 @@ Test(csv, constants_that_are_none)
         cr_expect_eq(capo_profile_constant(p, &(struct capo_constant){.value = 0}), 0);
         capo_profile_free(p);
 }
+
+/* Each table of constants has places in three directions, and none behind. */
+Test(csv, places_of_constants)
+{
+        static const uint8_t places[CAPO_CONST_TABLES][3] = {
+                [CAPO_CONST_BASE_LATENCY] = {7, 3, 1},  [CAPO_CONST_HW_LATENCY] = {3, 7, 3},
+                [CAPO_CONST_LL_BW] = {4, 3, 1},         [CAPO_CONST_RING_LL128_BW] = {4, 3, 1},
+                [CAPO_CONST_TREE_LL128_BW] = {4, 3, 1}, [CAPO_CONST_TREE_BW] = {4, 3, 1},
+                [CAPO_CONST_NVLS_TREE_BW] = {4, 3, 1},
+        };
+        struct capo_profile *p = capo_profile_new("x");
+
+        capo_profile_rule(p, CAPO_BASIS_MEASURED);
+        for (uint8_t t = 0; t < CAPO_CONST_TABLES; t++) {
+                struct capo_constant last = {.table = t, .value = 1};
+
+                for (int k = 0; k < 3; k++)
+                        last.index[k] = (uint8_t)(places[t][k] - 1);
+                cr_expect_eq(capo_profile_constant(p, &last), 0, "table %u", t);
+                for (int k = 0; k < 3; k++) {
+                        struct capo_constant behind = last;
+
+                        behind.index[k]++;
+                        cr_expect_eq(capo_profile_constant(p, &behind), -EINVAL, "table %u, %d", t, k);
+                }
+        }
+        capo_profile_free(p);
+}
+
+Test(csv, rows_of_what_there_is)
+{
+        static const struct {
+                uint8_t coll, algo, proto, channels;
+                int r;
+        } rows[] = {{0, 1, 1, CAPO_CHANNELS_MAX, 0}, {0, 1, 1, CAPO_CHANNELS_MAX + 1, -EINVAL},
+                    {CAPO_COLLS, 1, 1, 1, -EINVAL},  {0, CAPO_ALGOS, 1, 1, -EINVAL},
+                    {0, 1, CAPO_PROTOS, 1, -EINVAL}, {0, 0, 1, 1, -EINVAL},
+                    {0, 1, 0, 1, -EINVAL},           {0, 0, 0, 0, 0}};
+
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                struct capo_profile *p = capo_profile_new("x");
+                struct capo_row row = {.coll = rows[i].coll,
+                                       .algo = rows[i].algo,
+                                       .proto = rows[i].proto,
+                                       .channels = rows[i].channels,
+                                       .upto = 100};
+
+                cr_expect_eq(capo_profile_row(p, &row), -EINVAL, "no rule");
+                capo_profile_rule(p, CAPO_BASIS_MEASURED);
+                cr_expect_eq(capo_profile_row(p, &row), rows[i].r, "row %zu", i);
+                capo_profile_free(p);
+        }
+}

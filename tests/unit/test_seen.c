@@ -323,3 +323,23 @@ Test(seen, two_costs_of_one_layout)
         cr_expect_null(seen, "one node has one layout");
         capo_profile_free(p);
 }
+
+/* Over more than eight ranks, too, the first layout of a list is one. */
+Test(seen, the_first_of_a_list_of_sixteen_ranks)
+{
+        struct capo_profile *p = capo_profile_new("list");
+        const struct capo_shape told = {.n_ranks = 16, .n_nodes = 3, .min_local = -1, .max_local = -1, .nccl = 22707};
+        struct capo_layout_why unknown = {0};
+        struct capo_seen *seen;
+        double us, gbs;
+
+        capo_profile_rule(p, CAPO_BASIS_MEASURED)->when.min_local = (struct capo_range){1, 8};
+        list_add(p, (const int[]){4, 4, 8}, 3, 0);
+        list_add(p, (const int[]){5, 5, 6}, 3, 0);
+        cost((const int[]){4, 4, 8}, 3, 0, CAPO_COLL_ALLREDUCE, &us, &gbs);
+        cr_assert_eq(capo_seen_new(p, &told, &unknown, NULL, &seen), 0);
+        cr_assert_not_null(seen);
+        cr_expect_eq(capo_seen_find(seen, CAPO_COLL_ALLREDUCE, 1u << 30, 1, us + (1u << 30) * 1e-3 / gbs), 0);
+        capo_seen_free(seen);
+        capo_profile_free(p);
+}
