@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's profiler plugin ABI in our own words, versions 1 to 6, as far as capo looks into it: the head of every event
- * and the Coll and KernelCh events. Layouts: nccl src/include/plugin/profiler/profiler_v1.h .. profiler_v6.h of 2.30.7.
+ * NCCL's profiler plugin ABI in our own words, versions 1 to 7, as far as capo looks into it: the head of every event
+ * and the Coll and KernelCh events. Layouts: nccl src/include/plugin/profiler/profiler_v1.h .. profiler_v6.h of 2.30.7, profiler_v7.h of a
+ * public copy of 2.31.
  *
  *   v1  2.23.4   codes            v3  2.26.2   KernelCh               v5  2.28.3   64-bit type, parentGroup
  *   v2  2.24.3   strings          v4  2.27.3   names, GPU time stamps  v6  2.29.2   copy-engine events
+ *   v7  2.31.2   at the end of events: the caller's tag, the kernel of symmetric collectives; phases of a kernel
  */
 #ifndef CAPO_NCCL_PROFILER_H
 #define CAPO_NCCL_PROFILER_H
@@ -24,6 +26,7 @@ enum { /* event types, also the bits of the mask */
        CAPO_EVENT_COLL_API = 512,
        CAPO_EVENT_P2P_API = 1024,
        CAPO_EVENT_KERNEL_LAUNCH = 2048,
+       CAPO_EVENT_KERNEL_PHASE = 32768, /* v7; KernelCh comes along */
 };
 #define CAPO_STATE_KERNEL_STOP 22 /* ncclProfilerKernelChStop; its argument is the GPU time */
 
@@ -149,6 +152,37 @@ struct capo_event_v5 { /* and v6 */
                 struct capo_kernel_event kernel;
         };
 };
+
+struct capo_event_v7 { /* v5's, with more behind each kind: whoever knows v5 or v6 reads it, too */
+        uint64_t type;
+        void *parent;
+        int rank;
+        union {
+                struct {
+                        uint64_t seq;
+                        const char *func;
+                        const void *send;
+                        void *recv;
+                        size_t count;
+                        int root;
+                        const char *datatype;
+                        uint8_t n_channels;
+                        uint8_t n_warps;
+                        const char *algo;
+                        const char *proto;
+                        void *parent_group;
+                        const char *kernel_variant;
+                        bool is_symmetric; /* kernel_variant ran: algo and proto say nothing */
+                        uint64_t tag;      /* as the caller gave it */
+                } coll;
+                struct capo_kernel_event kernel;
+        };
+};
+static_assert(offsetof(struct capo_event_v7, coll.parent_group) == offsetof(struct capo_event_v5, coll.parent_group),
+              "profiler_v7.h: only added to");
+static_assert(offsetof(struct capo_event_v7, coll.kernel_variant) == 24 + 88 &&
+                      offsetof(struct capo_event_v7, coll.tag) == 24 + 104,
+              "profiler_v7.h");
 static_assert(offsetof(struct capo_event_v1, coll) == 24 && offsetof(struct capo_event_v5, coll) == 24, "one head");
 static_assert(offsetof(struct capo_event_v1, coll.algo) == 24 + 82, "profiler_v1.h");
 static_assert(offsetof(struct capo_event_v2, coll.algo) == 24 + 88, "profiler_v2.h");
@@ -174,6 +208,8 @@ CAPO_PROFILER(4, (void **context, int *mask, const char *comm_name, uint64_t com
 CAPO_PROFILER(5, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes, int n_ranks,
                   int rank, capo_nccl_log log))
 CAPO_PROFILER(6, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes, int n_ranks,
+                  int rank, capo_nccl_log log))
+CAPO_PROFILER(7, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes, int n_ranks,
                   int rank, capo_nccl_log log))
 #undef CAPO_PROFILER
 

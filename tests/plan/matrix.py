@@ -71,6 +71,15 @@ def ask_switches(library):
                ["default"]["algo"] == algo for alloc, algo in (("8", "NVLS"), ("8+8", "NVLSTree")))
 
 
+def strange(library):
+    """What of a libnccl this capo does not know: its functions, its plugin interfaces."""
+    if library == "toolkit":
+        return []
+    done = subprocess.run([capo, "doctor"], capture_output=True, text=True, timeout=100,
+                          env={**os.environ, "LD_LIBRARY_PATH": os.path.dirname(os.path.abspath(library))})
+    return [line for line in done.stdout.splitlines() if "this capo does not" in line]
+
+
 def ask(library):
     """one release: dict of the columns"""
     t = time.time()
@@ -126,6 +135,9 @@ line([title for _, title in columns])
 if markdown:
     line(["---"] * len(columns))
 for library in libraries:
+    for said in strange(library):
+        print("matrix:", said, file=sys.stderr)
+        good = False
     try:
         row = ask(library)
         line([row[key] for key, _ in columns])

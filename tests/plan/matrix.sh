@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every NCCL release against capo's plugin, on virtual GPUs: fetches one libnccl per row, asks it, prints a table.
 # usage: matrix.sh BUILD [--markdown] [--check] [RELEASE...]
-#   RELEASE   a version of the Python package nvidia-nccl-cu12, the word toolkit (the libnccl found on this machine), or a
-#             file; default: the list below. --check: exit status 1 unless every release obeys and is left alone
+#   RELEASE   a version of the Python package nvidia-nccl-cu12, the word newest (the last one that the index has, whatever it
+#             is), the word toolkit (the libnccl found on this machine), or a file; default: the list below. --check: exit status 1 unless every release obeys and is left alone
 # Libraries are kept below ${CAPO_NCCL_CACHE:-.deps/nccl-releases} (some 250 MB each).
 set -u
 build=$1
@@ -46,6 +46,13 @@ EOF
 libraries=
 headers=
 for release in $releases; do
+        if [ "$release" = newest ]; then
+                [ -x "$cache/venv/bin/pip" ] || python3 -m venv "$cache/venv" || exit 1
+                release=$("$cache/venv/bin/pip" --disable-pip-version-check index versions nvidia-nccl-cu12 2>/dev/null |
+                        sed -n '1s/^.*(\(.*\))$/\1/p')
+                [ -n "$release" ] || { echo "matrix: the index does not tell the newest release; left out" >&2; continue; }
+                echo "matrix: the newest release is $release" >&2
+        fi
         case $release in
         toolkit) lib=toolkit ;;
         */*) lib=$release ;;

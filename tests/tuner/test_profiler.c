@@ -22,8 +22,11 @@ static void comm(const struct capo_seam_comm *c)
         n_comms++;
 }
 
+static struct capo_seam_ran last_ran;
+
 static void ran(const struct capo_seam_ran *r)
 {
+        last_ran = *r;
         n_ran++;
 }
 
@@ -210,6 +213,41 @@ Test(profiler, version_1_to_1)
 Test(profiler, version_6_to_5)
 {
         passes(6, 5, true);
+}
+
+Test(profiler, version_7_to_6)
+{
+        passes(7, 6, true);
+}
+
+/* Its kernel is none of the cost table; what NCCL writes where algorithms stand, or that nothing stands there, is no matter. */
+Test(profiler, version_7_symmetric)
+{
+        struct capo_event_v7 e = {.type = CAPO_EVENT_COLL,
+                                  .coll = {.func = "AllReduce",
+                                           .algo = "RING",
+                                           .proto = "LL",
+                                           .count = 5,
+                                           .n_channels = 3,
+                                           .kernel_variant = "RSxLD_AGxST",
+                                           .is_symmetric = true,
+                                           .tag = 9}};
+        void *context, *handle;
+
+        open_for(7, 2, "dp", &context);
+        profiler_of(7)->start_event(context, &handle, &e);
+        cr_expect(n_ran == 1 && last_ran.algo_proto == 0 && last_ran.channels == 3 &&
+                  last_ran.call == CAPO_CALL_ALLREDUCE);
+        e.coll.algo = e.coll.proto = NULL;
+        profiler_of(7)->start_event(context, &handle, &e);
+        e.coll.is_symmetric = false;
+        profiler_of(7)->start_event(context, &handle, &e);
+        cr_expect(n_ran == 3 && last_ran.algo_proto == 0);
+        e.coll.algo = "TREE";
+        e.coll.proto = "SIMPLE";
+        profiler_of(7)->start_event(context, &handle, &e);
+        cr_expect(n_ran == 4 && last_ran.algo_proto == (CAPO_ALGO_TREE << 4 | CAPO_PROTO_SIMPLE));
+        profiler_of(7)->finalize(context);
 }
 
 Test(profiler, version_5_does_not_know_6)

@@ -81,6 +81,8 @@ static int with_parents(int mask)
                 mask |= CAPO_EVENT_PROXY_OP;
         if (mask & CAPO_EVENT_NET)
                 mask |= CAPO_EVENT_PROXY_STEP | CAPO_EVENT_PROXY_OP;
+        if (mask & CAPO_EVENT_KERNEL_PHASE)
+                mask |= CAPO_EVENT_KERNEL;
         if (mask & (CAPO_EVENT_PROXY_OP | CAPO_EVENT_KERNEL))
                 mask |= CAPO_EVENT_COLL | CAPO_EVENT_P2P;
         if (mask & (CAPO_EVENT_COLL | CAPO_EVENT_P2P))
@@ -256,7 +258,7 @@ capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info, struc
                 p->kernels = capo_tuner_env()->kernel_time && info->abi >= 4;
         }
         theirs = open_other(info, p);
-        if (p->kernels && theirs & CAPO_EVENT_KERNEL) {
+        if (p->kernels && theirs & (CAPO_EVENT_KERNEL | CAPO_EVENT_KERNEL_PHASE)) {
                 capo_warn_once(
                         "the chained profiler takes the kernel time stamps itself: CAPO_KERNEL_TIME=1 has no effect");
                 p->kernels = false;

@@ -2,7 +2,7 @@
 /*
  * Profiler plugins: found as NCCL finds them, told of groups, collectives, sends and receives while they are put on
  * their stream, and of each channel's begin and end when they have run. Layouts:
- * nccl/src/include/plugin/profiler/profiler_v3.h .. profiler_v6.h of 2.30.7.
+ * nccl/src/include/plugin/profiler/profiler_v3.h .. profiler_v6.h of 2.30.7, v7 of 2.31.
  *
  * As in NCCL a Coll's stop says only that it was launched; KernelCh events come later, from the stream's worker, and
  * carry the times (ns of CLOCK_MONOTONIC, as the stand-in driver's events do). Collectives captured into a graph are
@@ -31,7 +31,7 @@ enum {
         STATE_GROUP_END_API_START = 24,
 };
 
-struct descr { /* v4 to v6; v4's one-byte type lies where v5's low byte does, and v5 only appended parentGroup */
+struct descr { /* v4 to v7; v4's one-byte type lies where v5's low byte does, and v5 only appended parentGroup */
         union {
                 uint8_t type8;
                 uint64_t type64;
@@ -72,6 +72,9 @@ struct descr { /* v4 to v6; v4's one-byte type lies where v5's low byte does, an
                         uint8_t n_channels, n_warps;
                         const char *algo, *proto;
                         void *group;
+                        const char *kernel; /* v7 on, and so the next two */
+                        bool symmetric;
+                        uint64_t tag;
                 } coll;
                 struct {
                         const char *func;
@@ -139,7 +142,8 @@ static void probe(void)
         static const struct {
                 int from;
                 const char *symbol;
-        } rows[] = {{22902, "ncclProfiler_v6"},
+        } rows[] = {{23102, "ncclProfiler_v7"},
+                    {22902, "ncclProfiler_v6"},
                     {22803, "ncclProfiler_v5"},
                     {22703, "ncclProfiler_v4"},
                     {22602, "ncclProfiler_v3"}};
@@ -261,8 +265,14 @@ static void start_task(struct comm *c, struct task *t, void *parent, void *group
                                                 count,   t->peer, type,   (uint8_t)t->channels, 1,       algo,
                                                 proto};
         } else if (coll) {
-                d.coll = (__typeof__(d.coll)){t->seq, func_names[t->fn],    t->send, t->recv, count, t->peer,
-                                              type,   (uint8_t)t->channels, 1,       algo,    proto, group};
+                d.coll = (__typeof__(d.coll)){t->seq,    func_names[t->fn],
+                                              t->send,   t->recv,
+                                              count,     t->peer,
+                                              type,      (uint8_t)t->channels,
+                                              1,         algo,
+                                              proto,     group,
+                                              NULL,      false,
+                                              t->how.tag};
         } else if (version == 3) {
                 d.p2p3 = (__typeof__(d.p2p3)){c->name, c->hash, func_names[t->fn], buffer, type, count, t->peer};
         } else {
