@@ -62,9 +62,10 @@ enum capo_ring_state { CAPO_RING_FREE, CAPO_RING_LIVE, CAPO_RING_LEFT /* its thr
 struct capo_ring {
         _Atomic uint64_t head; /* records published */
         _Atomic uint64_t dropped;
-        _Atomic uint32_t state;  /* enum capo_ring_state */
-        _Atomic uint32_t thread; /* number of the thread in this process, 1 .. */
-        char pad1[64 - 24];
+        _Atomic uint32_t state;   /* enum capo_ring_state */
+        _Atomic uint32_t thread;  /* number of the thread in this process, 1 .. */
+        _Atomic uint64_t closing; /* ticks: since when its thread is in the ncclGroupEnd() of a group; 0 not */
+        char pad1[64 - 32];
         _Atomic uint64_t tail; /* records taken out */
         char pad2[64 - 8];
         struct capo_record records[]; /* header.ring_records, a power of two */

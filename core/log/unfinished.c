@@ -50,6 +50,7 @@ static void of_ring(struct lines *l, const struct capo_segment *seg, const struc
         const uint32_t mask = seg->header->ring_records - 1;
         const uint64_t head = ring->head;
         const struct capo_record *group = NULL;
+        struct capo_record closing = {.peer = -1, .call = CAPO_CALL_GROUP, .type = 255, .op = 255};
         uint64_t before = head ? ring->records[(head - 1) & mask].t_begin : 0;
 
         for (uint32_t i = 0; i <= mask; i++) {
@@ -57,10 +58,6 @@ static void of_ring(struct lines *l, const struct capo_segment *seg, const struc
 
                 if (r->call == CAPO_CALL_NONE || r->call >= CAPO_CALLS || r->t_begin <= before)
                         break; /* from the ring's last round */
-                if (r->t_end < r->t_begin && r->call == CAPO_CALL_GROUP) {
-                        add(l, CAPO_UNFINISHED_ENDS, r);
-                        break;
-                }
                 if (r->t_end < r->t_begin) {
                         add(l, CAPO_UNFINISHED_HOST, r);
                         return;
@@ -70,6 +67,11 @@ static void of_ring(struct lines *l, const struct capo_segment *seg, const struc
                         add(l, CAPO_UNFINISHED_MEMBER, r);
                 }
                 before = r->t_begin;
+        }
+        if (ring->closing) {
+                closing.t_begin = ring->closing;
+                closing.thread = (uint16_t)ring->thread;
+                add(l, CAPO_UNFINISHED_ENDS, &closing);
         }
         if (group)
                 add(l, CAPO_UNFINISHED_GROUP, group);

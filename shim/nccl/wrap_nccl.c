@@ -127,15 +127,11 @@ static void put(struct capo_tls *t, unsigned id, const struct capo_comm *comm, u
         capo_record_put(t, r);
 }
 
-/* Where put() will put it: a stranger sees what it is in (core/log/unfinished.h). */
-static struct capo_record *show(struct capo_tls *t)
+/* Where put() will put it: a stranger sees what it is in (core/log/unfinished.h). A group tells by its members. */
+static void show(struct capo_tls *t)
 {
-        struct capo_record *r = &t->ring->records[t->head & t->mask];
-
-        if (t->head >= t->limit && !capo_ring_room(t))
-                return &t->spare_record;
-        *r = t->spare_record;
-        return r;
+        if (t->head < t->limit || capo_ring_room(t))
+                t->ring->records[t->head & t->mask] = t->spare_record;
 }
 
 /* Into the real library and out: between these two nothing is recorded on this thread. */
@@ -390,7 +386,6 @@ static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void 
 {
         struct capo_tls *t = &capo_tls;
         struct capo_group_gpu gpu;
-        struct capo_record *shown;
         struct capo_nccl *lib;
         uint64_t end;
         ncclResult_t rc;
@@ -410,11 +405,11 @@ static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void 
         gpu.n = 0;
         if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_relaxed)) && t->group_members)
                 capo_group_time(t, &gpu);
-        enter(t, lib, NULL, CAPO_CALL_GROUP);
-        shown = show(t);
+        atomic_store_explicit(&t->ring->closing, enter(t, lib, NULL, CAPO_CALL_GROUP), memory_order_relaxed);
         rc = lib->ncclGroupEnd();
+        atomic_store_explicit(&t->ring->closing, 0, memory_order_relaxed);
         back(t);
-        end = shown->t_end = capo_clock_ticks();
+        end = capo_clock_ticks();
         t->group_depth = 0;
         capo_group_end(t, &gpu, rc, end);
         if (unlikely(t->n_births))

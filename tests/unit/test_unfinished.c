@@ -111,8 +111,10 @@ Test(unfinished, a_group_that_had_not_ended)
         says(MEMBERS "unfinished+\tgroup 7 AllReduce 66 2 8 66000 0 0 0 0\n");
         call(RING + 3, -1);
         says(MEMBERS "unfinished+\thost 7 AllReduce 67 2 8 67000 0 0 0 0\n");
-        call(RING + 3, -1)->call = CAPO_CALL_GROUP;
-        says(MEMBERS "unfinished+\tends 7 Group 67 2 8 67000 0 0 0 0\n"
+        call(RING + 3, -1)->t_end = UINT64_MAX;
+        ring->closing = 70000;
+        ring->thread = 7;
+        says(MEMBERS "unfinished+\tends 7 Group 0 0 0 70000 255 255 -1 0\n"
                      "unfinished+\tgroup 7 AllReduce 66 2 8 66000 0 0 0 0\n");
 }
 
