@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,15 +96,6 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
         return text;
 }
 
-static uint8_t known_of(const struct hang_logs *logs, const char *path)
-{
-        for (uint32_t i = 0; i < logs->n; i++) {
-                if (!strcmp(logs->v[i].path, path))
-                        return logs->v[i].known;
-        }
-        return CAPO_HANG_BY_LOG;
-}
-
 static int read_job(struct hang_page *page)
 {
         char why[512];
@@ -123,8 +115,11 @@ static int read_job(struct hang_page *page)
         page->known = calloc(page->job->n_processes + 1, sizeof *page->known);
         if (!page->known || capo_job_finish(page->job) < 0)
                 return -ENOMEM;
-        for (uint32_t i = 0; i < page->job->n_processes; i++)
-                page->known[i] = known_of(page->logs, page->job->processes[i].path);
+        for (uint32_t i = 0, log = 0; i < page->job->n_processes; i++, log++) { /* in the order of the logs */
+                while (strcmp(page->logs->v[log].path, page->job->processes[i].path) != 0)
+                        log++;
+                page->known[i] = page->logs->v[log].known;
+        }
         return capo_hang_read(page->job, page->known, page->logs->now_ns, &page->hang, &page->n_stale);
 }
 
@@ -133,8 +128,11 @@ static int run(void *options, int n, char **words)
         const struct options *o = options;
         struct hang_logs logs = {0};
         struct hang_page page = {.logs = &logs, .after_s = o->after};
-        int r = hang_gather(n, words, &logs), status = HANG_UNDECIDED_EXIT;
+        int r, status = HANG_UNDECIDED_EXIT;
 
+        mallopt(M_MMAP_THRESHOLD,
+                1 << 20); /* a table per log, little of it used: fresh from the kernel it is zero already */
+        r = hang_gather(n, words, &logs);
         page.hang.after_ns = (uint64_t)(o->after * 1e9);
         if (r == 0)
                 r = read_job(&page);

@@ -189,7 +189,12 @@ static int by_pair(const void *a, const void *b)
                x->receives - y->receives ?: CAPO_ORDER(x->call, y->call);
 }
 
-/* The nth send of one rank to another and the nth receive there are one. */
+static uint64_t bytes_of(const struct play *p, const struct half *h)
+{
+        return p->call[h->call]->bytes;
+}
+
+/* The nth send of one rank to another and the nth receive there are one; by their sizes where one too many can be told. */
 static int pair_up(struct play *p)
 {
         _cleanup_free_ struct half *half = NULL;
@@ -222,9 +227,19 @@ static int pair_up(struct play *p)
                 for (end = r; end < n && half[end].comm == half[i].comm && half[end].from == half[i].from &&
                               half[end].to == half[i].to;)
                         end++;
-                for (uint32_t k = 0; s + k < r && r + k < end; k++) {
-                        p->mate[half[s + k].call] = half[r + k].call;
-                        p->mate[half[r + k].call] = half[s + k].call;
+                for (uint32_t to = r; s < r && to < end;) {
+                        if (bytes_of(p, &half[s]) != bytes_of(p, &half[to])) { /* one of them is too much? */
+                                if (s + 1 < r && bytes_of(p, &half[s + 1]) == bytes_of(p, &half[to])) {
+                                        s++;
+                                        continue;
+                                }
+                                if (to + 1 < end && bytes_of(p, &half[s]) == bytes_of(p, &half[to + 1])) {
+                                        to++;
+                                        continue;
+                                }
+                        }
+                        p->mate[half[s].call] = half[to].call;
+                        p->mate[half[to++].call] = half[s++].call;
                 }
                 i = end;
         }

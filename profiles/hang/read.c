@@ -43,7 +43,8 @@ struct reader {
         uint64_t t0;              /* of the log being read, ns since 1970 */
         struct capo_record *last; /* the last ones, around */
         uint64_t n_last;
-        struct cell *cells; /* by their number */
+        struct cell *cells;            /* by their number */
+        struct capo_log_calls *shapes; /* one for all logs: each says its own before it uses them */
         uint32_t n_cells;
 };
 
@@ -223,18 +224,17 @@ static int take_calls(struct reader *rd, uint32_t process)
 static int read_log(struct reader *rd, uint32_t process)
 {
         const struct capo_job_process *jp = &rd->job->processes[process];
-        _cleanup_(capo_log_calls_freep) struct capo_log_calls *calls = capo_log_calls_new();
         _cleanup_(capo_log_closep) struct capo_log *log = NULL;
         struct capo_log_frame f;
         char why[512];
-        int r = calls ? capo_log_open(jp->path, &log, why, sizeof why) : -ENOMEM;
+        int r = capo_log_open(jp->path, &log, why, sizeof why);
 
         rd->t0 = jp->header.t0_real_ns;
         rd->n_last = 0;
         rd->n_cells = 0;
         free(steal(&rd->cells));
         while (r == 0 && capo_log_next(log, &f) > 0)
-                r = f.type == CAPO_FRAME_CELL ? take_cell(rd, &f) : capo_log_calls_take(calls, &f, take_call, rd);
+                r = f.type == CAPO_FRAME_CELL ? take_cell(rd, &f) : capo_log_calls_take(rd->shapes, &f, take_call, rd);
         if (r < 0)
                 return r;
         count(rd, process);
@@ -349,7 +349,9 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
 
         out->processes = calloc(job->n_processes + 1, sizeof *out->processes);
         rd.last = calloc(CAPO_HANG_CALLS, sizeof *rd.last);
-        if (!out->processes || !rd.last) {
+        rd.shapes = capo_log_calls_new();
+        if (!out->processes || !rd.last || !rd.shapes) {
+                capo_log_calls_free(rd.shapes);
                 free(rd.last);
                 return -ENOMEM;
         }
@@ -365,6 +367,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
         }
         if (r == 0)
                 tell_members(&rd);
+        capo_log_calls_free(rd.shapes);
         free(rd.cells);
         free(rd.last);
         free(rd.comms);

@@ -27,6 +27,7 @@ struct reading {
         uint32_t *comms; /* id in this process -> 1 + index in job->comms */
         int32_t *ranks;  /* id in this process -> rank */
         struct capo_log_shape *shapes;
+        uint32_t n_shapes; /* one past the highest number so far: the table is for 65536, and most logs use a few */
         struct wanted *wanted;
         struct job_places cells, sites;
         struct pending pending[N_PENDING];

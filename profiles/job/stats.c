@@ -42,7 +42,7 @@ static struct capo_job_comm *comm_of(struct capo_job *job, uint64_t uid)
 /* Have calls on it been described? */
 static bool has_shapes(const struct reading *rd, uint16_t comm)
 {
-        for (uint32_t i = 0; i < 65536; i++) {
+        for (uint32_t i = 0; i < rd->n_shapes; i++) {
                 if (rd->shapes[i].call && rd->shapes[i].comm == comm)
                         return true;
         }

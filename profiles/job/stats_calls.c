@@ -50,7 +50,7 @@ static struct wanted want(const struct reading *rd, unsigned call, unsigned flag
 
 void job_want_again(struct reading *rd, uint16_t comm)
 {
-        for (uint32_t i = 0; i < 65536; i++) {
+        for (uint32_t i = 0; i < rd->n_shapes; i++) {
                 if (rd->shapes[i].call && rd->shapes[i].comm == comm)
                         rd->wanted[i] = want(rd, rd->shapes[i].call, rd->shapes[i].flags, comm);
         }
@@ -221,6 +221,7 @@ void job_read_shapes(struct reading *rd, const struct capo_log_frame *f)
                         p->has_stream = true;
                 }
                 rd->shapes[s->id] = *s;
+                rd->n_shapes = s->id >= rd->n_shapes ? s->id + 1u : rd->n_shapes;
                 rd->wanted[s->id] = want(rd, s->call, s->flags, s->comm);
         }
 }

@@ -321,6 +321,20 @@ Test(hang, the_owner_of_a_missing_half_goes_on)
         says(CAPO_HANG_P2P, "2", CAPO_HANG_WHY_HOST);
 }
 
+/* The receive that meets the next send is not taken for that of the one before. */
+Test(hang, a_half_too_many_is_known_by_its_size)
+{
+        ranks(2);
+        message(0, 0, CAPO_CALL_SEND, 1, 950)->bytes = 77 << 20;
+        message(0, 0, CAPO_CALL_SEND, 1, 951);
+        message(1, 0, CAPO_CALL_RECV, 0, 951);
+        says(CAPO_HANG_P2P, "1", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(v.call->bytes, 77 << 20);
+        job.processes[1].calls[0].bytes = 1 << 20; /* like neither: the first of both */
+        says(CAPO_HANG_P2P, "1", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(v.call->bytes, 64 << 20);
+}
+
 Test(hang, halves_of_one_group_do_not_wait_for_each_other)
 {
         ranks(2);
