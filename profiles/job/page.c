@@ -118,6 +118,8 @@ char *capo_page_title(const struct capo_page *r, char *text, size_t room)
         const char *id = capo_page_info(r, CAPO_INFO_JOB), *name = capo_page_info(r, CAPO_INFO_JOB_NAME),
                    *command = capo_page_info(r, CAPO_INFO_CMDLINE);
 
+        if (!command) /* CAPO_NO_CMDLINE */
+                command = capo_page_info(r, CAPO_INFO_EXE);
         if (!name && command) /* without the folder of the program */
                 name = command + command_folder(command);
         snprintf(text, room, "%s%s%s%.*s", id ? "job " : "", id ? id : "", id && name ? "  " : "",

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "capo/env.h"
+#include "core/base/secret.h"
 #include "core/base/util.h"
 #include "shim/record/start.h"
 
@@ -56,22 +57,16 @@ long capo_shim_sysfs(const char *dir, const char *name, const char *file, long m
         return f && fscanf(f, "%ld", &v) == 1 ? v : missing;
 }
 
-static void from_file(const char *key, const char *path)
+static void arguments(void)
 {
-        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-        char text[3500];
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+        _cleanup_close_ int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+        char text[3500], line[3500];
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
 
-        if (n <= 0)
-                return;
         while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == 0))
                 n--;
-        text[n] = 0;
-        for (ssize_t i = 0; i < n; i++) {
-                if (!text[i]) /* cmdline has zeros between words */
-                        text[i] = ' ';
-        }
-        capo_shim_info(key, "%s", text);
+        if (n > 0 && capo_secret_args(text, (size_t)n, line, sizeof line))
+                capo_shim_info(CAPO_INFO_CMDLINE, "%s", line);
 }
 
 static void from_link(const char *key, const char *path)
@@ -117,7 +112,8 @@ void capo_info_write(void)
         capo_shim_info(CAPO_INFO_PID, "%d", h->pid);
         capo_shim_info(CAPO_INFO_UID, "%u", h->uid);
         from_link(CAPO_INFO_EXE, "/proc/self/exe");
-        from_file(CAPO_INFO_CMDLINE, "/proc/self/cmdline");
+        if (!env->no_cmdline)
+                arguments();
         from_link(CAPO_INFO_CWD, "/proc/self/cwd");
         for (size_t i = 0; i < N_ELEMENTS(launchers); i++) {
                 for (size_t k = 0; launchers[i].names[k]; k++) {

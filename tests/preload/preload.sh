@@ -403,6 +403,15 @@ off)
         both "$bin/app_dlopen" two "$bin/fake/libnccl.so.2" "$bin/fake_old/libnccl.so.2"
         quiet
         ;;
+secrets) # the arguments are on a page that people pass on
+        both "$bin/app" basic 0 --hf-token abcdef --lr 1e-4 WANDB_API_KEY=abcdef https://me:abcdef@host
+        want 1 '^info cmdline .*/app basic 0 --hf-token [*]{3} --lr 1e-4 WANDB_API_KEY=[*]{3} https://me:[*]{3}@host$'
+        ! grep -q abcdef "$CAPO_DIR"/*.capo || fail "the secret is in the log"
+        rm -r "$CAPO_DIR"
+        CAPO_NO_CMDLINE=1 both "$bin/app" basic 0 --lr 1e-4
+        want 0 '^info cmdline '
+        want 1 '^info exe '
+        ;;
 settings) # what does not parse: one line, and the default
         CAPO_RING=lots both "$bin/app" basic
         lines 'CAPO_RING=lots'

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/base/secret.h"
+#include "core/base/util.h"
+
+struct line {
+        char *out;
+        size_t n, room;
+};
+
+static void put(struct line *l, const char *text, size_t n)
+{
+        if (n > l->room - 1 - l->n)
+                n = l->room - 1 - l->n;
+        memcpy(l->out + l->n, text, n);
+        l->n += n;
+}
+
+static bool is(const char *word, size_t n, const char *what)
+{
+        return n == strlen(what) && !strncasecmp(word, what, n);
+}
+
+/* Does the name of @n bytes say that its value is secret? Its words end at - _ . and where a capital follows a small letter. */
+static bool says_secret(const char *name, size_t n)
+{
+        static const char *const words[] = {"token",  "secret",     "password",    "passwd",    "passphrase", "apikey",
+                                            "bearer", "credential", "credentials", "accesskey", "privatekey", "pwd"},
+                                 *const before_key[] = {"api", "access", "private", "auth", "secret", "account"};
+        const char *last = NULL;
+        size_t n_last = 0;
+
+        for (size_t at = 0, size; at < n; at += size + 1) {
+                const char *word = name + at;
+
+                for (size = 0; at + size < n && isalnum((unsigned char)word[size]); size++) {
+                        if (size && isupper((unsigned char)word[size]) && islower((unsigned char)word[size - 1]))
+                                break;
+                }
+                for (size_t i = 0; i < N_ELEMENTS(words); i++) {
+                        if (is(word, size, words[i]))
+                                return true;
+                }
+                for (size_t i = 0; last && i < N_ELEMENTS(before_key); i++) {
+                        if (is(word, size, "key") && is(last, n_last, before_key[i]))
+                                return true;
+                }
+                last = word;
+                n_last = size;
+                if (at + size < n && isupper((unsigned char)word[size]))
+                        at--; /* nothing between the two words */
+        }
+        return false;
+}
+
+/* Bytes at @text that a key may have. */
+static size_t key_bytes(const char *text, size_t n)
+{
+        size_t i = 0;
+
+        while (i < n && (isalnum((unsigned char)text[i]) || text[i] == '_' || text[i] == '-'))
+                i++;
+        return i;
+}
+
+/* How many bytes at @text are the key of a known service; 0 none. */
+static size_t known_key(const char *text, size_t n)
+{
+        static const struct {
+                const char *prefix;
+                size_t least; /* bytes behind it */
+        } keys[] = {{"hf_", 20},         {"sk-", 20},      {"ghp_", 20},   {"gho_", 20},    {"ghs_", 20},
+                    {"github_pat_", 20}, {"AKIA", 16},     {"ASIA", 16},   {"xoxb-", 20},   {"xoxp-", 20},
+                    {"glpat-", 15},      {"AIza", 30},     {"nvapi-", 20}, {"dop_v1_", 20}, {"npm_", 20},
+                    {"pypi-", 30},       {"wandb_v1_", 20}};
+
+        for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
+                size_t p = strlen(keys[i].prefix), more;
+
+                if (n < p || memcmp(text, keys[i].prefix, p))
+                        continue;
+                more = key_bytes(text + p, n - p);
+                if (more >= keys[i].least)
+                        return p + more;
+        }
+        if (n > 3 && !memcmp(text, "eyJ", 3)) { /* {" in base64: the three parts of a JSON web token */
+                size_t head = key_bytes(text, n), body, tail;
+
+                body = head < n && text[head] == '.' ? key_bytes(text + head + 1, n - head - 1) : 0;
+                if (body < 8)
+                        return 0;
+                tail = head + 1 + body < n && text[head + 1 + body] == '.'
+                               ? key_bytes(text + head + body + 2, n - head - body - 2)
+                               : 0;
+                return head + 1 + body + (tail ? tail + 1 : 0);
+        }
+        return 0;
+}
+
+/* The password of a URL whose "://" is at @text: where it begins and its size; false when there is none. */
+static bool url_password(const char *text, size_t n, size_t *begin, size_t *size)
+{
+        size_t end = 3, colon = 0, at = 0;
+
+        for (; end < n && !strchr("/?# ,\"'", text[end]); end++) {
+                if (text[end] == ':' && !colon)
+                        colon = end;
+                if (text[end] == '@')
+                        at = end;
+        }
+        *begin = colon + 1;
+        *size = at > colon ? at - *begin : 0;
+        return colon && *size;
+}
+
+/* One argument, of which nothing says that it is secret. */
+static void put_masked(struct line *l, const char *text, size_t n)
+{
+        for (size_t at = 0; at < n;) {
+                bool begins = at == 0 || !isalnum((unsigned char)text[at - 1]);
+                size_t size = begins ? known_key(text + at, n - at) : 0, begin;
+
+                if (size) {
+                        put(l, "***", 3);
+                        at += size;
+                } else if (n - at > 3 && !memcmp(text + at, "://", 3) &&
+                           url_password(text + at, n - at, &begin, &size)) {
+                        put(l, text + at, begin);
+                        put(l, "***", 3);
+                        at += begin + size;
+                } else if (begins && n - at > 7 && !strncasecmp(text + at, "bearer ", 7)) {
+                        put(l, text + at, 7);
+                        put(l, "***", 3);
+                        at += 7;
+                        while (at < n && !strchr(" \"'", text[at]))
+                                at++;
+                } else {
+                        put(l, text + at++, 1);
+                }
+        }
+}
+
+size_t capo_secret_args(const char *args, size_t size, char *out, size_t room)
+{
+        struct line line = {out, 0, room};
+        bool next_is = false; /* the argument before was the name of a secret */
+
+        for (size_t at = 0, n; at < size; at += n + 1) {
+                const char *arg = args + at, *equals;
+                size_t name;
+
+                n = strnlen(arg, size - at);
+                equals = memchr(arg, '=', n);
+                name = equals ? (size_t)(equals - arg) : n;
+                if (at)
+                        put(&line, " ", 1);
+                if (next_is && *arg != '-') {
+                        put(&line, "***", 3);
+                        next_is = false;
+                        continue;
+                }
+                next_is = !equals && *arg == '-' && says_secret(arg, n);
+                if (equals && !memchr(arg, ' ', name) && says_secret(arg, name)) {
+                        put(&line, arg, name + 1);
+                        put(&line, "***", 3);
+                } else {
+                        put_masked(&line, arg, n);
+                }
+        }
+        out[line.n] = 0;
+        return line.n;
+}
