@@ -31,7 +31,8 @@ static void *copy_in(int fd, size_t size)
         off_t at = 0, hole;
         ssize_t n;
 
-        while (p != MAP_FAILED && (at = lseek(fd, at, SEEK_DATA)) >= 0) {
+        /* a living process's file may have grown since its size was asked */
+        while (p != MAP_FAILED && (at = lseek(fd, at, SEEK_DATA)) >= 0 && (size_t)at < size) {
                 hole = lseek(fd, at, SEEK_HOLE);
                 hole = hole < 0 || (size_t)hole > size ? (off_t)size : hole;
                 for (n = 1; at < hole && n > 0; at += n)
