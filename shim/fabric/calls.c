@@ -329,7 +329,7 @@ static void *shadow_of(const void *table, size_t offset, const struct fid *fid, 
                                                                                                                \
                 if (!real)                                                                                     \
                         real = s ? s->member.real : o->member;                                                 \
-                if (real->entry == object##_##member##_##entry)                                                \
+                if (!real || real->entry == object##_##member##_##entry)                                       \
                         return -FI_ENOSYS; /* a copy of our table, on an object that is none of ours */        \
                 if (!s || capo_fi_me.inside)                                                                   \
                         return real->entry args;                                                               \

@@ -50,7 +50,7 @@ static bool writable(const void *at, size_t bytes)
         while (f && fgets(line, sizeof line, f)) {
                 if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s", &begin, &end, may) == 3 && (uintptr_t)at >= begin &&
                     (uintptr_t)at < end)
-                        return may[1] == 'w' && bytes <= end - (uintptr_t)at;
+                        return may[1] == 'w' && may[3] == 'p' && bytes <= end - (uintptr_t)at;
         }
         return false;
 }
@@ -67,7 +67,7 @@ static bool has(const size_t *table, const size_t *mine, size_t n)
 const void *capo_fi_put_in(const void *provider_table, const void *ours, size_t ours_size)
 {
         size_t *table = (size_t *)provider_table;
-        const size_t *mine = ours;
+        const size_t *mine = ours, *was;
         size_t bytes, n;
         unsigned place = 0;
 
@@ -77,8 +77,8 @@ const void *capo_fi_put_in(const void *provider_table, const void *ours, size_t 
         capo_lock(&capo_fi_lock);
         while (place < n_places && places[place].table != table)
                 place++;
-        /* not ours any more: a library was unloaded, and this is another's table */
-        if ((place == n_places || !has(table, mine, n)) && place < PLACES && writable(table, bytes)) {
+        /* at a known place, but not ours any more: a library was unloaded, and this is another's table */
+        if (!has(table, mine, n) && place < PLACES && writable(table, bytes)) {
                 memcpy(places[place].was, table, bytes);
                 places[place].table = table;
                 if (place == n_places)
@@ -88,6 +88,7 @@ const void *capo_fi_put_in(const void *provider_table, const void *ours, size_t 
                                 __atomic_store_n(&table[i], mine[i], __ATOMIC_RELEASE);
                 }
         }
+        was = has(table, mine, n) ? capo_fi_was(table) : NULL; /* NULL: somebody's copy of a table with our entries */
         capo_unlock(&capo_fi_lock);
-        return has(table, mine, n) ? capo_fi_was(table) : NULL;
+        return was;
 }

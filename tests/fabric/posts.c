@@ -169,8 +169,11 @@ static void threads(void)
 
 static void above(void)
 {
+        static struct fi_ops_domain domain;
         static struct fi_ops_cq cq;
         static struct fi_ops_msg msg;
+        struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_MSG};
+        struct fid_cq *another;
 
         memcpy(&below_cq, net.cq->ops, net.cq->ops->size < sizeof cq ? net.cq->ops->size : sizeof cq);
         memcpy(&below_msg, net.ep->msg, net.ep->msg->size < sizeof msg ? net.ep->msg->size : sizeof msg);
@@ -185,6 +188,10 @@ static void above(void)
         net.cq->ops = &below_cq; /* and copies in which every entry is whose it was */
         net.ep->msg = &below_msg;
         post("copied", &net, 2);
+        memcpy(&domain, net.domain->ops, net.domain->ops->size < sizeof domain ? net.domain->ops->size : sizeof domain);
+        net.domain->ops = &domain;
+        must("fi_cq_open", fi_cq_open(net.domain, &attr, &another, NULL));
+        must("fi_close", fi_close(&another->fid));
 }
 
 static void odd(void)
