@@ -14,7 +14,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT_S = 240  # of one run; a program needs seconds
 PER_RANK = {"AllGather", "ReduceScatter", "AlltoAll", "Gather", "Scatter"}  # capo counts their bytes over all ranks
-NOISE = re.compile(r"^\[?[WI]\d{4} |^\*{5}|Setting OMP_NUM_THREADS")
+SAID = re.compile(r"rank \d+: .*")  # what a program prints (common.say); libraries print beside it, and when they like
 
 
 class Result:
@@ -38,8 +38,8 @@ def logs_of(folder):
     return os.path.join(folder, f"logs-{os.getpid()}")
 
 
-def run(release, program, ranks, torchrun, build, folder, recorded):
-    """(exit status, lines of output in order of the alphabet, seconds)"""
+def run(program, ranks, torchrun, build, folder, env, recorded):
+    """(exit status, the lines that the program prints in order of the alphabet, seconds)"""
     how = "recorded" if recorded else "alone"
     command = [sys.executable, os.path.join(HERE, "programs", program + ".py")]
     if torchrun:
@@ -49,7 +49,7 @@ def run(release, program, ranks, torchrun, build, folder, recorded):
     if recorded:
         command = [os.path.join(build, "cli", "capo"), "run", "--quiet", "--trace", "all", "--sample", "1",
                    "--dir", logs_of(folder), "--"] + command
-    env = dict(release.env, CAPO_STANDIN_LOG=os.path.join(folder, how + ".calls"))
+    env = dict(env, CAPO_STANDIN_LOG=os.path.join(folder, how + ".calls"))
     begin = time.monotonic()
     with open(os.path.join(folder, how + ".out"), "w") as out, open(os.path.join(folder, how + ".err"), "w") as err:
         try:
@@ -57,7 +57,7 @@ def run(release, program, ranks, torchrun, build, folder, recorded):
         except subprocess.TimeoutExpired:
             status = "too long"
     with open(os.path.join(folder, how + ".out"), errors="replace") as f:
-        lines = sorted(line.rstrip() for line in f if not NOISE.match(line))
+        lines = sorted(SAID.findall(f.read()))
     return status, lines, time.monotonic() - begin
 
 
@@ -103,10 +103,10 @@ def differences(what, expected, got):
             for call, size in sorted(set(expected) | set(got)) if expected[call, size] != got[call, size]]
 
 
-def judge(release, program, ranks, torchrun, build, folder):
+def judge(release, program, ranks, torchrun, build, folder, env):
     result = Result(release, program, ranks)
-    alone = run(release, program, ranks, torchrun, build, folder, recorded=False)
-    under = run(release, program, ranks, torchrun, build, folder, recorded=True)
+    alone = run(program, ranks, torchrun, build, folder, env, recorded=False)
+    under = run(program, ranks, torchrun, build, folder, env, recorded=True)
     result.alone_s, result.recorded_s = alone[2], under[2]
     if alone[0] == "too long" or not alone[1]:
         result.problems.append(f"does not run by itself: status {alone[0]}, {len(alone[1])} lines of output; {tail(folder, 'alone')}")

@@ -28,16 +28,16 @@ class Wheels:
         self.folder = folder
         self.pip = None
 
-    def _run(self, *words):
+    def _run(self, *words, env=None):
         if not self.pip:
             venv = os.path.join(self.folder, "venv")
             if not os.path.exists(os.path.join(venv, "bin", "pip")):
                 subprocess.run([sys.executable, "-m", "venv", venv], check=True, stdout=subprocess.DEVNULL)
             self.pip = os.path.join(venv, "bin", "pip")
         return subprocess.run([self.pip, "-q", "--disable-pip-version-check", "--retries", "1", *words],
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, env=env)
 
-    def get(self, name, *requirements):
+    def get(self, name, *requirements, options=(), env=None):
         """The folder with @requirements unpacked in it, without theirs; fetched if it is not there."""
         to = os.path.join(self.folder, name)
         packages = os.path.join(to, "site-packages")  # so that the paths look as they do where it is installed
@@ -48,7 +48,8 @@ class Wheels:
         shutil.rmtree(part, ignore_errors=True)
         os.makedirs(self.folder, exist_ok=True)
         say("fetching " + " ".join(requirements))
-        done = self._run("install", "--no-deps", "--no-compile", "--no-cache-dir", "--target", os.path.join(part, "site-packages"), *requirements)
+        done = self._run("install", "--no-deps", "--no-compile", "--no-cache-dir", "--target", os.path.join(part, "site-packages"),
+                         *options, *requirements, env=env)
         if done.returncode:
             shutil.rmtree(part, ignore_errors=True)
             raise Missing(f"{' '.join(requirements)} could not be had: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
