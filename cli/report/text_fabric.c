@@ -138,9 +138,9 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
                         "%s of the looks came late, because the cores were busy: the interval does not cover what that "
                         "does\n",
                         capo_text_percent((double)f->looks_late / (double)f->looks_taken, text));
-        if (by_guess > 0)
+        if (f->placed)
                 snprintf(part, sizeof part, "%s of the bytes moved when no other call can have been there",
-                         capo_text_percent(by_guess / bytes, text));
+                         capo_text_percent(bytes > 0 ? by_guess / bytes : 0, text));
         if (guessed > GUESSED_WORTH_SAYING * (double)calls)
                 fprintf(out,
                         "%s of %s calls were enqueued behind one that was not timed: when those were on the GPU is a "

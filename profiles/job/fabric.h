@@ -61,6 +61,7 @@ struct capo_fabric_job {
         double window_ns; /* longest window used: how coarse "by time" is */
         uint64_t slit_ns; /* of the looks: how long an event counts as "moving"; 0: no looks in any log */
         uint64_t looks_taken, looks_late;
+        bool placed;    /* of some calls it is recorded when they began on the GPU */
         bool gpu_timed; /* some calls have GPU times: looks count for these calls only */
 };
 

@@ -101,6 +101,7 @@ static int place(struct gathered *g, uint64_t epoch, struct fabric_calls *calls)
 {
         struct capo_fabric_job *f = g->f;
 
+        f->placed |= g->any_placed;
         capo_gpu_spans(g->spans, g->n);
         for (size_t i = 0; i < g->n; i++) {
                 const struct capo_gpu_span *w = &g->spans[i];

@@ -304,13 +304,21 @@ static uint32_t next_wait(struct capo_comm *comm)
  */
 static bool is_chosen(struct capo_comm *comm, unsigned call, uint64_t bytes)
 {
+        enum { N = N_ELEMENTS(comm->gpu_shapes), LOOK = 8 };
         uint64_t hash = (bytes * 64 + call + 1) * 0x9e3779b97f4a7c15u;
-        uint32_t *seen = &comm->gpu_shapes[hash >> 58], is = (uint32_t)(hash >> 20) | 3;
+        uint32_t is = (uint32_t)(hash >> 20) | 3;
 
-        if (*seen && *seen != is - 1)
-                return false;
-        *seen = *seen ? is : is - 1;
-        return sample > 1;
+        for (uint32_t k = 0; k < LOOK; k++) { /* its place, or the next that is free */
+                uint32_t *seen = &comm->gpu_shapes[((hash >> 58) + k) % N];
+
+                if (*seen && *seen != is - 1 && *seen != is)
+                        continue;
+                if (*seen == is)
+                        return false;
+                *seen = *seen ? is : is - 1;
+                return sample > 1;
+        }
+        return false;
 }
 
 /* So large that two events beside it are nothing: all of them are timed. */
