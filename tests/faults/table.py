@@ -10,7 +10,7 @@ A row: inside  the fault happens inside, victim.c has it under this name (one pr
        random  the moment is not the same bare          cells  {program: why there is no such cell}
        needs   what this machine lacks for it, or None  title, note: docs/reliability.md
 """
-import os, resource, shutil, signal, subprocess, time
+import os, resource, signal, time
 
 SURVIVED, DROPPED = "survived", "counted as dropped"
 VICTIM = "BUILD/tests/faults/victim"
@@ -28,6 +28,34 @@ def fault(name, **row):
 
 
 fault("nothing", title="nothing")
+
+
+def kill_any_time(process, place, random):
+    calls = random.randrange(1, 1900)
+    while place.counted()[0] < calls and process.poll() is None:
+        time.sleep(0.0002)
+    process.kill()
+
+
+def stop_and_go(process, place, random):
+    for _ in range(3):
+        time.sleep(random.random() * 0.01)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.02)
+        process.send_signal(signal.SIGCONT)
+
+
+def limit(what, value):
+    return lambda: resource.setrlimit(what, (value, value))
+
+
+
+fault("kill", during=kill_any_time, random=True, killed=True, title="`kill -9` at any moment", note="`capo recover`, or the next report, finishes the log")
+fault("stop", during=stop_and_go, title="stopped and continued")
+fault("file-size", before=limit(resource.RLIMIT_FSIZE, 8 << 20), title="`ulimit -f` 8 MB")
+fault("files", before=limit(resource.RLIMIT_NOFILE, 8), title="`ulimit -n` 8")
+fault("no-folder", env={"CAPO_DIR": "/proc/nowhere/logs"}, kept=False, said="not kept", title="a log folder that cannot be made", note="it says so once, and goes on")
+fault("no-memory", env={"CAPO_SHM": "@/nowhere"}, said="no recording memory", title="no `/dev/shm`", note="private memory; a kill would lose the last calls")
 fault("many", inside="many", title="70,000 communicators made and destroyed",
       note="from the 64,513th on those of one size share a number")
 fault("cancel", inside="cancel", title="a thread cancelled in the first call of all")
