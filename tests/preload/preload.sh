@@ -248,11 +248,11 @@ kill | kill-trace)
         "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered"
         grep -q '^dead 1$' "$tmp/recovered" || fail "$(cat "$tmp/recovered")"
         "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log"
-        want 1 '^cell AllReduce comm=1 bytes=400 count=5000 '
+        want 1 '^cell AllReduce comm=1 bytes=400 count=500[01] ' # one may be counted twice: docs/log-format.md
         want 1 '^call AllReduce .* seq=1 '
         want 1 '^call AllReduce .* seq=5000 '
         want 5000 '^call AllReduce '
-        want 1 '^end calls=5001 dropped=0 .* clean=2'
+        want 1 '^end calls=500[12] dropped=0 .* clean=2'
         want 1 '^health damages=0 cut=0'
         want 1 '^comm 1 0/2 '
         gone
