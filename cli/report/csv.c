@@ -24,7 +24,10 @@ int report_csv(const struct capo_page *r, FILE *out)
                 struct capo_sampled s = capo_job_row_sampled(w);
                 bool timed = row->clock != CAPO_CLOCK_NONE;
 
-                capo_markup_csv(out, capo_page_comm(r, w->comm));
+                if (w->comm == CAPO_NO_COMM) /* capo's own "-" is no formula */
+                        fputs(capo_page_comm(r, w->comm), out);
+                else
+                        capo_markup_csv(out, capo_page_comm(r, w->comm));
                 fprintf(out, ",%d,%s,%llu,%llu", w->comm == CAPO_NO_COMM ? 0 : r->job->comms[w->comm].n_ranks,
                         capo_call_name(w->call), (unsigned long long)w->bytes, (unsigned long long)w->count);
                 csv_number(out, row->share >= 0, row->share);
