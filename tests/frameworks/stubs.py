@@ -53,7 +53,7 @@ def needs(path):
 
 def source(names, release):
     text = ["#include <stdio.h>", "#include <stdlib.h>", "#define STUB(name, body) long name(void *a, void *b) { "
-            'if (getenv("CAPO_STUB_TRACE")) fprintf(stderr, "stub: " #name "\\n"); body }']
+            'if (getenv("STUB_TRACE")) fprintf(stderr, "stub: " #name "\\n"); body }']
     for name in sorted(names):
         if name in ANSWERS:
             body = ANSWERS[name].format(**release)
