@@ -11,8 +11,11 @@ import shutil
 import subprocess
 import sys
 
-# Pure Python, for all of them.
-COMMON = "filelock typing_extensions sympy mpmath networkx jinja2 MarkupSafe fsspec numpy setuptools packaging".split()
+# For all of them; the two with another release for Python 3.10 are the last that it can load.
+COMMON = """filelock==4.2.11 typing_extensions==4.16.0 sympy==1.14.0 mpmath==1.3.0 jinja2==3.1.6 MarkupSafe==3.0.4 fsspec==2026.9.0
+            setuptools==84.2.1 packaging==26.3
+            networkx==3.6.1;python_version>='3.11' networkx==3.4.2;python_version<'3.11'
+            numpy==2.4.6;python_version>='3.11' numpy==2.2.6;python_version<'3.11'""".split()
 
 
 def say(text):
