@@ -10,6 +10,7 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "core/log/rules.h"
+#include "core/profile/value.h"
 #include "tuner/sweep_plan.h"
 
 enum { FIRST_CALLS = 4, DEFAULT_TURNS = 2 };
@@ -50,8 +51,7 @@ static int word(struct capo_sweep_plan *plan, struct lists *l, const char *key, 
                 if (*end || end == item)
                         return -EINVAL;
         } else if (!strcmp(key, "slower")) {
-                plan->slower = strtod(item, &end);
-                if (*end || end == item || !(plan->slower >= 0))
+                if (!capo_number_parse(item, strlen(item), &plan->slower) || plan->slower < 0)
                         return -EINVAL;
         } else if (!strcmp(key, "sizes")) {
                 char lo[32];

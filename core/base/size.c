@@ -12,7 +12,7 @@ int capo_size_parse(const char *text, uint64_t *out)
 {
         static const char units[] = "kmgtpe";
         uint64_t whole;
-        double value;
+        double value, part = 1;
         char *end;
         int shift = 0;
 
@@ -27,8 +27,13 @@ int capo_size_parse(const char *text, uint64_t *out)
         if (errno == ERANGE)
                 return -ERANGE;
         value = (double)whole;
-        if (*end == '.')
-                value = strtod(text, &end);
+        if (*end == '.') { /* by hand: strtod() wants the comma of the job's locale */
+                double fraction = 0;
+
+                for (end++; isdigit((unsigned char)*end); end++, part *= 10)
+                        fraction = fraction * 10 + (*end - '0');
+                value += fraction / part;
+        }
         if (*end == ' ' && isalpha((unsigned char)end[1])) /* as capo_size_print() writes it */
                 end++;
         for (int i = 0; units[i]; i++) {

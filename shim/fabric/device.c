@@ -35,18 +35,18 @@ static bool sysfs_pci(const char *class, const char *name, char *pci, size_t roo
         return found;
 }
 
-/* "100 Gb/sec (4X EDR)" */
+/* "100 Gb/sec (4X EDR)", "2.5 Gb/sec (1X SDR)" */
 static uint64_t infiniband_speed(const char *name)
 {
         char path[PATH_MAX];
         _cleanup_fclose_ FILE *f = NULL;
-        double gb;
+        unsigned gb, tenths = 0; /* and not %lf, which wants the comma of the job's locale */
 
         if (snprintf(path, sizeof path, "%s/class/infiniband/%s/ports/1/rate", capo_shim_env()->sysfs, name) >=
             (int)sizeof path)
                 return 0;
         f = fopen(path, "re");
-        return f && fscanf(f, "%lf Gb/sec", &gb) == 1 ? (uint64_t)(gb * 1e9) : 0;
+        return f && fscanf(f, "%u.%1u", &gb, &tenths) >= 1 ? (gb * 10ull + tenths) * 100000000 : 0;
 }
 
 void capo_fi_device(struct fi_domain *d, const struct fi_info *info, uint32_t api_version)

@@ -3,13 +3,13 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <jansson.h>
-#include <locale.h>
 #include <math.h>
 #include <string.h>
 
 #include "capo/profile.h"
 #include "core/profile/json.h"
 #include "core/base/util.h"
+#include "tests/unit/comma.h"
 
 #define RULE(rows) "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [" rows "]}]}"
 #define WHEN(when) "{\"capo_profile\": 1, \"rules\": [{\"when\": {" when "}}]}"
@@ -260,8 +260,7 @@ Test(profile, numbers_do_not_depend_on_the_locale)
         char *plain = written(p), *other;
         double value;
 
-        if (!setlocale(LC_NUMERIC, "de_DE.UTF-8"))
-                setlocale(LC_NUMERIC, "fr_FR.UTF-8");
+        comma_locale();
         other = written(p);
         cr_expect_str_eq(plain, other);
         cr_expect(capo_number_parse("22.5", 4, &value) && value == 22.5);

@@ -4,6 +4,7 @@
 
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "tests/unit/comma.h"
 
 Test(size, parse)
 {
@@ -105,4 +106,19 @@ Test(size, print)
         cr_assert_str_eq(capo_size_print(25 << 20, t, sizeof t), "25 MiB");
         cr_assert_str_eq(capo_size_print(3 << 19, t, sizeof t), "1.5 MiB");
         cr_assert_str_eq(capo_size_print(UINT64_MAX, t, sizeof t), "16 EiB");
+}
+
+Test(size, does_not_depend_on_the_locale)
+{
+        static const char *const texts[] = {"1.5M", "0.25 KiB", "37.5K", "1.999 GiB"};
+        static const uint64_t bytes[] = {1572864, 256, 38400, 2146409906};
+        uint64_t out;
+
+        comma_locale();
+        for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
+                cr_expect_eq(capo_size_parse(texts[i], &out), 0, "%s", texts[i]);
+                cr_expect_eq(out, bytes[i], "%s is %llu", texts[i], (unsigned long long)out);
+        }
+        cr_expect_eq(capo_size_parse("1,5M", &out), -EINVAL);
+        cr_expect_eq(capo_size_parse("1.5e3", &out), -EINVAL);
 }

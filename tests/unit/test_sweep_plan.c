@@ -4,6 +4,7 @@
 
 #include "capo/record.h"
 #include "tuner/sweep_plan.h"
+#include "tests/unit/comma.h"
 
 static struct capo_sweep_plan plan;
 static char why[128];
@@ -308,4 +309,11 @@ Test(sweep, rules_in_any_room)
                 cr_expect(!strncmp(text, all, n), "%zu of %zu", n, room);
                 cr_expect(room <= whole || n == whole, "%zu of %zu", n, room);
         }
+}
+
+Test(sweep, the_plan_does_not_depend_on_the_locale)
+{
+        comma_locale();
+        cr_assert_eq(capo_sweep_plan_parse("slower=1.25 sizes=1.5K-2.5M", &plan, why, sizeof why), 0, "%s", why);
+        cr_expect(plan.slower == 1.25 && plan.min_bytes == 1536 && plan.max_bytes == 2621440);
 }
