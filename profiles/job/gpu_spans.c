@@ -87,16 +87,16 @@ static bool is_known(const struct capo_gpu_span *c)
         return c->measured && c->by != CAPO_SPAN_BY_GUESS;
 }
 
-/* A call in the order of its stream; @before: the one before it there, NULL none; @stall: what one of those that were not timed
- * can have taken beside what its like take. */
-static void put_behind(struct capo_gpu_span *c, const struct capo_gpu_span *before, uint64_t stall)
+/* A call in the order of its stream; @before: the one before it there, NULL none; @placed_end: of the last one there whose begin
+ * was recorded, 0 none; @stall: what one of those that were not timed can have taken beside what its like take. */
+static void put_behind(struct capo_gpu_span *c, const struct capo_gpu_span *before, uint64_t placed_end, uint64_t stall)
 {
         uint64_t longest = later(c->most, c->gpu_ns);
 
         c->begin = c->host_begin;
         c->by = CAPO_SPAN_BY_HOST;
         if (c->placed) {
-                c->begin = before && before->by == CAPO_SPAN_BY_EVENT ? later(c->gpu_begin, before->end) : c->gpu_begin;
+                c->begin = later(c->gpu_begin, placed_end);
                 c->by = CAPO_SPAN_BY_EVENT;
         } else if (before && before->end > c->begin) {
                 c->begin = before->end;
@@ -147,8 +147,8 @@ static void fit_before(struct capo_gpu_span *calls, size_t n, uint64_t limit)
 void capo_gpu_spans(struct capo_gpu_span *calls, size_t n)
 {
         const struct capo_gpu_span *before = NULL; /* the last one on the GPU in this stream */
-        uint64_t stall;
-        size_t from = 0; /* behind the last one whose place the events tell */
+        uint64_t stall, placed_end = 0;
+        size_t from = 0; /* behind the last one whose place the events tell, which ended at placed_end */
 
         if (!n)
                 return;
@@ -159,6 +159,7 @@ void capo_gpu_spans(struct capo_gpu_span *calls, size_t n)
 
                 if (i && calls[i - 1].stream != c->stream) {
                         before = NULL;
+                        placed_end = 0;
                         from = i;
                 }
                 if (!c->gpu_ns) {
@@ -167,12 +168,13 @@ void capo_gpu_spans(struct capo_gpu_span *calls, size_t n)
                         c->by = CAPO_SPAN_BY_HOST;
                         continue;
                 }
-                put_behind(c, before, stall);
+                put_behind(c, before, placed_end, stall);
                 before = c;
                 if (c->by != CAPO_SPAN_BY_EVENT)
                         continue;
                 fit_before(calls + from, i - from, c->begin);
                 from = i + 1;
+                placed_end = c->end;
         }
         qsort(calls, n, sizeof *calls, by_begin);
 }

@@ -179,3 +179,18 @@ Test(gpu_spans, names)
         cr_assert_str_eq(capo_span_by_name(CAPO_SPAN_BY_GUESS), "guess");
         cr_assert_str_eq(capo_span_by_name(CAPO_SPAN_BYS), "?");
 }
+
+/* Events place a call as early as is known at that moment, so a later one may seem to begin within an earlier one. */
+Test(gpu_spans, one_that_was_not_timed_between_two_lets_them_not_overlap)
+{
+        struct capo_gpu_span c[] = {CALL(100, 400, 1, 1, .placed = true, .gpu_begin = 150), CALL(110, 0, 1, 1),
+                                    CALL(120, 50, 1, 1, .placed = true, .gpu_begin = 480)};
+
+        capo_gpu_spans(c, 3);
+        cr_assert_eq(c[0].begin, 150);
+        cr_assert_eq(c[0].end, 550);
+        cr_assert_eq(c[1].begin, 550, "%llu", (unsigned long long)c[1].begin); /* no room is left for it */
+        cr_assert_eq(c[1].end, 550);
+        cr_assert_eq(c[2].begin, 550, "%llu", (unsigned long long)c[2].begin);
+        cr_assert_eq(c[2].end, 600);
+}
