@@ -36,6 +36,7 @@ NOT_RUN = {
     ("README.md", "meson install"): "installs capo",
     ("docs/command-line.md", "capo VERB"): "a pattern",
     ("docs/fit.md", "capo fit --model 3+5 --every"): "asks NCCL about every class of 3+5, minutes; tests/fragment runs smaller ones",
+    ("docs/frameworks.md", "./dev frameworks"): "fetches hundreds of MB; .ci/run has the quick one",
     ("docs/fragments.md", "CUDA_VISIBLE_DEVICES=MIG"): "needs a GPU with MIG slices",
     ("docs/fragments.md", "capo profile layouts"): "asks NCCL 71 times, minutes; tests/fragment/layouts.sh runs a smaller one",
     ("docs/measurements.md", "./dev bench"): "takes minutes; tests/bench runs it",

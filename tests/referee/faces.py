@@ -21,7 +21,7 @@ def agrees(shown, value):
 
 
 def call_name(row):
-    return row["call"] + (" in group" if row["in_group"] else "") + (" captured" if row["captured"] else "")
+    return row["call"] + (f" of {row['group_of']}" if row.get("group_of") else "") + (" in group" if row["in_group"] else "") + (" captured" if row["captured"] else "")
 
 
 def rows(job):
