@@ -172,7 +172,7 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
                         capo_text_time((double)(p->hang.now_ns - capo_hang_active_ns(h)), time));
                 break;
         case CAPO_HANG_KILLED:
-                fprintf(out, "    gone since %s%s\n", clock_text(h->end_ns, at),
+                fprintf(out, "    last sign of life %s%s\n", clock_text(h->end_ns, at),
                         capo_hang_node_oom(pid) ? ": killed by the kernel for want of memory" : "");
                 break;
         default: break;
