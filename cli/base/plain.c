@@ -48,48 +48,45 @@ static ssize_t write_way(void *cookie, const char *bytes, size_t n)
         return (ssize_t)n;
 }
 
+static struct way of_stdout; /* never closed */
+
 static int close_way(void *cookie)
 {
         struct way *w = cookie;
         bool ok = put(w, w->text, capo_plain(w->text, w->held, w->styles, true));
 
         ok = close(w->fd) == 0 && ok;
-        free(w);
+        if (w != &of_stdout)
+                free(w);
         return ok ? 0 : -1;
 }
 
 static FILE *open_way(struct way *w)
 {
-        FILE *out = w ? fopencookie(w, "w", (cookie_io_functions_t){.write = write_way, .close = close_way}) : NULL;
-
-        if (!out)
-                free(w);
-        return out;
-}
-
-static struct way *new_way(int fd, bool styles)
-{
-        struct way *w = calloc(1, sizeof *w);
-
-        if (w) {
-                w->fd = fd;
-                w->styles = styles;
-        }
-        return w;
+        return fopencookie(w, "w", (cookie_io_functions_t){.write = write_way, .close = close_way});
 }
 
 void cli_plain_stdout(void)
 {
-        static struct way *way; /* never closed; leak checkers look here, but not into streams */
-        FILE *out = open_way(way = new_way(STDOUT_FILENO, true));
+        FILE *out = open_way(&of_stdout);
 
         if (!out)
                 return;
+        of_stdout.fd = STDOUT_FILENO;
+        of_stdout.styles = true;
         setvbuf(out, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, 16384);
         stdout = out;
 }
 
 FILE *cli_plain_file(int fd)
 {
-        return open_way(new_way(fd, false));
+        struct way *w = calloc(1, sizeof *w);
+        FILE *out = w ? open_way(w) : NULL;
+
+        if (!out) {
+                free(w);
+                return NULL;
+        }
+        w->fd = fd;
+        return out;
 }

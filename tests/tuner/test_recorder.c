@@ -192,13 +192,17 @@ Test(recorder, every_profiler_version_tells_what_ran)
                                                     .algo = rows[i].algo,
                                                     .proto = rows[i].proto,
                                                     .n_channels = 9}};
-                struct capo_event_v5 e5 = {.type = CAPO_EVENT_COLL,
-                                           .coll = {.func = rows[i].func,
-                                                    .count = 1000,
-                                                    .algo = rows[i].algo,
-                                                    .proto = rows[i].proto,
-                                                    .n_channels = 9}};
+                union { /* what v7 has beside v5 is 0 */
+                        struct capo_event_v7 v7;
+                        struct capo_event_v5 v5;
+                } e5 = {.v7 = {0}};
 
+                e5.v5 = (struct capo_event_v5){.type = CAPO_EVENT_COLL,
+                                               .coll = {.func = rows[i].func,
+                                                        .count = 1000,
+                                                        .algo = rows[i].algo,
+                                                        .proto = rows[i].proto,
+                                                        .n_channels = 9}};
                 for (int v = 2; v <= CAPO_PROFILER_ABI_NEWEST; v++) {
                         void *events[] = {NULL, NULL, &e2, &e3, &e4, &e5};
                         int layout = capo_profiler_abis[v - 1]->events;
