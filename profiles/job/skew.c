@@ -301,6 +301,17 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
                 skew->wait_share = waited / (double)capo_job_duration_ns(s->job);
 }
 
+/* Was it timed on the GPU? What is no barrier is laid out by the host's start all the same. */
+static bool is_timed(const struct capo_meet *m, const struct capo_meet_row *row)
+{
+        const struct capo_meet_arrival *a = m->arrivals + (size_t)(row - m->rows) * m->n_ranks;
+        bool timed = false;
+
+        for (uint32_t k = 0; k < m->n_ranks; k++)
+                timed |= a[k].gpu_ns > 0;
+        return timed;
+}
+
 /*
  * A rank that stood still for seconds is in one call, which hardly ever is one of those timed on the GPU; but what the others
  * waited in it is time on their GPUs, and known: the row of that call is told, beside the shortest that such a call takes.
@@ -387,7 +398,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         if (l.n_rows)
                 read_rows(s, c, skew, &l, m);
         for (uint32_t i = 0; i < l.n_rows; i++) {
-                if (l.by_host[i] && capo_meet_is_long(m, l.row[i]->seq))
+                if (l.by_host[i] && capo_meet_is_long(m, l.row[i]->seq) && !is_timed(m, l.row[i]))
                         tell_row(job, comm, l.row[i], l.spread[i], l.waited[i]);
         }
         c->skew = skew;

@@ -124,11 +124,6 @@ def exposed(truth):
     return total / 1e9
 
 
-# One run in about 75 of `ddp` says up to 4 % more time on the GPU than the program's own stamps around the calls do, in sum and in no
-# call that is its row's longest. It should say none; which call that is has not been caught yet.
-LONGER = 1.1
-
-
 def check_times(job):
     """Times on the GPU are inside those that the program saw around them, and not much shorter."""
     page, seen = 0, []
@@ -171,15 +166,15 @@ def check_times(job):
     assert job.json["duration_s"] >= (last - first) / 1e9, "duration"
     least = exposed(job.truth) / (there_was / 1e6)
     most = job.json["exposed_most"]
-    # where streams overlap, by how much is as good as the begins are placed; and see LONGER
-    above = 1.15 if gpus > 1 else LONGER
+    # where streams overlap, by how much is as good as the begins are placed
+    above = 1.15 if gpus > 1 else 1.005 if share > most * 1.0001 else 1.0001
     assert 0.7 * least * usual / max(truth, 1) - 2 * pm <= most <= least * above + 2 * pm + 1e-6, f"exposed at most {most:.2%} +- {pm:.2%}, the program saw {least:.2%}"
     if any(r["in_group"] for r in job.json["rows"]):
         return f"{share:.2%} of the job on the GPU, in groups; exposed at most {most:.2%}, the program saw {least:.2%}"
     if job.all_timed:
-        assert pm == 0 and 0.7 * truth <= page <= truth * LONGER + 1, f"{page / 1e3:.3f} ms on the GPU, the program saw {truth / 1e3:.3f}"
+        assert pm == 0 and 0.7 * truth <= page <= truth * 1.0001 + 1, f"{page / 1e3:.3f} ms on the GPU, the program saw {truth / 1e3:.3f}"
     low, high = (share - 2 * pm) * there_was, (share + 2 * pm) * there_was
-    assert low <= truth * LONGER and 0.7 * usual <= high, f"{share:.2%} +- {pm:.2%} on the GPU, the program saw {truth / there_was:.2%}"
+    assert low <= truth * 1.0001 and 0.7 * usual <= high, f"{share:.2%} +- {pm:.2%} on the GPU, the program saw {truth / there_was:.2%}"
     return f"{share:.2%} +- {pm:.2%} of the job on the GPU, the program saw {truth / there_was:.2%}; exposed at most {most:.2%}, it saw {least:.2%}"
 
 
