@@ -196,12 +196,7 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
         }
         if (old)
                 capo_comm_leave(old); /* NCCL gave the address out again */
-        c = capo_comm_new();
-        if (!c) {
-                capo_unlock(&table_lock);
-                return capo_comm_none();
-        }
-        *c = (struct capo_comm){
+        c = capo_comm_new(&(struct capo_comm){
                 .handle = handle,
                 .lib = birth->lib,
                 .uid = birth->uid,
@@ -210,7 +205,11 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
                 .device = birth->device,
                 .pending = in_progress,
                 .begun = begun,
-        };
+        });
+        if (!c) {
+                capo_unlock(&table_lock);
+                return capo_comm_none();
+        }
         if (in_progress)
                 atomic_fetch_add(&capo_comms_pending, 1);
         else

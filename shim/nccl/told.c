@@ -32,7 +32,7 @@ static void apply(struct capo_comm *comm, const struct told *told)
 {
         struct capo_seg_comm *entry;
 
-        if (told->what.comm_hash && !comm->comm_hash)
+        if (told->what.comm_hash)
                 capo_comm_name_hash(comm, told->what.comm_hash);
         entry = capo_comm_change(comm);
         if (entry) {

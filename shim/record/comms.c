@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define XXH_INLINE_ALL
+#include <string.h>
 #include <xxhash.h>
 
 #include "capo/msg.h"
@@ -10,7 +11,12 @@
 #define OF_ONE  64512u /* ids that one communicator has to itself */
 
 static _Atomic(struct capo_comm *) chains[CHAINS];
-static _Atomic(struct capo_comm *) by_hash[256]; /* those that a plugin told of, by NCCL's hash */
+/*
+ * Those that a plugin told of, by NCCL's hash. A plugin tells under another lock than the one under which communicators
+ * come and go, so these chains have their own.
+ */
+static _Atomic(struct capo_comm *) by_hash[256];
+static pthread_mutex_t hash_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct capo_comm none = {.n_ranks = 1, .rank = -1, .device = -1, .gpu_wait = UINT32_MAX};
 
@@ -33,9 +39,14 @@ struct capo_comm *capo_comm_known(const void *handle)
 {
         struct capo_comm *c = atomic_load_explicit(&chains[chain_of(handle)], memory_order_acquire);
 
-        while (c && __atomic_load_n(&c->handle, __ATOMIC_RELAXED) != handle)
+        while (c && __atomic_load_n(&c->handle, __ATOMIC_ACQUIRE) != handle)
                 c = __atomic_load_n(&c->next, __ATOMIC_ACQUIRE);
         return c;
+}
+
+static uint64_t hash_of(const struct capo_comm *comm)
+{
+        return __atomic_load_n(&comm->comm_hash, __ATOMIC_RELAXED);
 }
 
 struct capo_comm *capo_comm_by_hash(uint64_t comm_hash)
@@ -45,13 +56,13 @@ struct capo_comm *capo_comm_by_hash(uint64_t comm_hash)
         if (!comm_hash)
                 return NULL;
         for (size_t i = 0; i < N_ELEMENTS(likely_ones); i++) {
-                if (likely_ones[i] && likely_ones[i]->comm_hash == comm_hash)
+                if (likely_ones[i] && hash_of(likely_ones[i]) == comm_hash)
                         return likely_ones[i];
         }
         for (struct capo_comm *c =
                      atomic_load_explicit(&by_hash[comm_hash % N_ELEMENTS(by_hash)], memory_order_acquire);
              c; c = __atomic_load_n(&c->next_by_hash, __ATOMIC_ACQUIRE)) {
-                if (c->comm_hash == comm_hash && __atomic_load_n(&c->handle, __ATOMIC_RELAXED))
+                if (hash_of(c) == comm_hash && __atomic_load_n(&c->handle, __ATOMIC_RELAXED))
                         return c;
         }
         return NULL;
@@ -63,7 +74,7 @@ bool capo_comm_same(uint16_t id, uint64_t comm_hash)
                      atomic_load_explicit(&by_hash[comm_hash % N_ELEMENTS(by_hash)], memory_order_acquire);
              c; c = __atomic_load_n(&c->next_by_hash, __ATOMIC_ACQUIRE)) {
                 if (c->id == id)
-                        return c->comm_hash == comm_hash;
+                        return hash_of(c) == comm_hash;
         }
         return false;
 }
@@ -99,15 +110,17 @@ void capo_comm_leave(struct capo_comm *comm)
 
         if (!handle)
                 return;
-        __atomic_store_n(&comm->handle, NULL, __ATOMIC_RELAXED);
         unchain(&chains[chain_of(handle)], comm, offsetof(struct capo_comm, next));
+        capo_lock(&hash_lock);
+        __atomic_store_n(&comm->handle, NULL, __ATOMIC_RELAXED);
         if (comm->comm_hash)
                 unchain(&by_hash[comm->comm_hash % N_ELEMENTS(by_hash)], comm,
                         offsetof(struct capo_comm, next_by_hash));
+        capo_unlock(&hash_lock);
         comm->died = capo_clock_mono();
-        comm->next = NULL;
+        comm->next_dead = NULL;
         if (dead.last)
-                dead.last->next = comm;
+                dead.last->next_dead = comm;
         else
                 dead.first = comm;
         dead.last = comm;
@@ -117,9 +130,14 @@ void capo_comm_name_hash(struct capo_comm *comm, uint64_t hash)
 {
         _Atomic(struct capo_comm *) *chain = &by_hash[hash % N_ELEMENTS(by_hash)];
 
-        comm->comm_hash = hash;
-        __atomic_store_n(&comm->next_by_hash, atomic_load_explicit(chain, memory_order_relaxed), __ATOMIC_RELEASE);
-        atomic_store_explicit(chain, comm, memory_order_release);
+        capo_lock(&hash_lock);
+        if (!comm->comm_hash && comm->handle) {
+                __atomic_store_n(&comm->comm_hash, hash, __ATOMIC_RELAXED);
+                __atomic_store_n(&comm->next_by_hash, atomic_load_explicit(chain, memory_order_relaxed),
+                                 __ATOMIC_RELEASE);
+                atomic_store_explicit(chain, comm, memory_order_release);
+        }
+        capo_unlock(&hash_lock);
 }
 
 static struct capo_seg_comm *log_entry(const struct capo_comm *comm)
@@ -188,7 +206,8 @@ bool capo_comm_name_id(struct capo_comm *comm)
         return false;
 }
 
-struct capo_comm *capo_comm_new(void)
+/* The one that died first, if it has rested; else a place that nobody has had. */
+static struct capo_comm *place(void)
 {
         static struct capo_comm *block;
         static unsigned used, in_block;
@@ -196,7 +215,7 @@ struct capo_comm *capo_comm_new(void)
         if (dead.first && capo_clock_mono() - dead.first->died > REST_NS) {
                 struct capo_comm *again = dead.first;
 
-                dead.first = again->next;
+                dead.first = again->next_dead;
                 if (!dead.first)
                         dead.last = NULL;
                 return again;
@@ -211,12 +230,26 @@ struct capo_comm *capo_comm_new(void)
         return block ? &block[used++] : NULL;
 }
 
+struct capo_comm *capo_comm_new(const struct capo_comm *what)
+{
+        const size_t from = offsetof(struct capo_comm, lib), to = offsetof(struct capo_comm, comm_hash);
+        struct capo_comm *comm = place();
+
+        if (!comm)
+                return NULL;
+        memcpy((char *)comm + from, (const char *)what + from, to - from);
+        __atomic_store_n(&comm->comm_hash, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&comm->handle, what->handle, __ATOMIC_RELEASE);
+        return comm;
+}
+
 void capo_comms_fork(void)
 {
         for (unsigned i = 0; i < CHAINS; i++)
                 atomic_store_explicit(&chains[i], NULL, memory_order_relaxed);
         for (unsigned i = 0; i < N_ELEMENTS(by_hash); i++)
                 atomic_store_explicit(&by_hash[i], NULL, memory_order_relaxed);
+        pthread_mutex_init(&hash_lock, NULL);
         dead.first = dead.last = NULL;
         n_alike = 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of communicators, read without a lock. A destroyed communicator's entry is taken out, and becomes another
- * one's after REST_NS at the earliest: a reader that stood on it meanwhile may have strayed into another chain, so what
- * it did not find is looked for again under the lock before anybody believes it. Who fills it: shim/nccl/comm.c.
+ * The table of communicators, read without a lock. A destroyed communicator's entry is taken out, still leads on to what
+ * came after it, and becomes another one's after REST_NS at the earliest: a reader that stood on it for longer may have
+ * strayed into another chain, so what it did not find is looked for again under the lock before anybody believes it. Who
+ * fills it: shim/nccl/comm.c.
  */
 #ifndef CAPO_COMMS_H
 #define CAPO_COMMS_H
@@ -19,15 +20,15 @@ struct capo_comm *capo_comm_by_hash(uint64_t comm_hash);
 bool capo_comm_same(uint16_t id, uint64_t comm_hash);
 
 /**
- * capo_comm_new() - an entry to be filled, zeroed; NULL when there is no memory
+ * capo_comm_new() - an entry for the communicator that is as @what says, in no chain yet; NULL when there is no memory
  * From memory of our own: the job's allocator is not ours to call from inside its NCCL calls. Under the caller's lock.
  */
-struct capo_comm *capo_comm_new(void);
+struct capo_comm *capo_comm_new(const struct capo_comm *what);
 
 /** capo_comm_enter() - @comm is whole: find it by its handle from now on. Under the caller's lock. */
 void capo_comm_enter(struct capo_comm *comm);
 
-/** capo_comm_name_hash() - find @comm by @hash, too; it never changes after. Under a lock of the caller's. */
+/** capo_comm_name_hash() - find @comm by @hash, too, unless it has a hash or has left. Under any lock. */
 void capo_comm_name_hash(struct capo_comm *comm, uint64_t hash);
 
 /** capo_comm_leave() - @comm is no more; capo_comm_new() may return it some time later. Under the lock of capo_comm_enter(). */

@@ -50,13 +50,14 @@ struct capo_comm {
         uint16_t id;
         _Atomic bool pending; /* non-blocking and not known to be ready */
         int rank, device;
-        uint64_t begun;     /* ticks: when the call, or group, that made it began */
+        uint64_t begun;    /* ticks: when the call, or group, that made it began */
+        uint32_t children; /* splits, shrinks and grows so far: the same number on all ranks */
+        uint32_t n_ran;    /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
+        /* The table's own (shim/record/comms.c): what is read without its lock, even of an entry that is no more. */
         uint64_t comm_hash; /* NCCL's, when a plugin told */
-        struct capo_comm *next_by_hash;
-        uint32_t children;      /* splits, shrinks and grows so far: the same number on all ranks */
-        uint32_t n_ran;         /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
-        struct capo_comm *next; /* in its hash chain; of a dead one: in the list of those */
-        uint64_t died;          /* CLOCK_MONOTONIC, ns */
+        struct capo_comm *next, *next_by_hash;
+        struct capo_comm *next_dead; /* the one that died next */
+        uint64_t died;               /* CLOCK_MONOTONIC, ns */
 };
 
 struct capo_site_entry {
