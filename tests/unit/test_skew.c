@@ -180,6 +180,32 @@ static void both(uint32_t seq, bool gpu, bool host, uint64_t late)
         }
 }
 
+/* A broadcast is no barrier: what the host saw of it says who came last, but its time on the GPU is known and counts already. */
+Test(skew, a_call_that_was_timed_is_not_told)
+{
+        struct capo_job_row row = {.comm = 0, .call = CAPO_CALL_BROADCAST, .bytes = 8};
+        const struct capo_skew *k;
+
+        row.time[CAPO_CLOCK_EVENT] = (struct capo_hist){.count = RANKS, .max_ns = MS};
+        job->rows = &row;
+        job->n_rows = 1;
+        for (uint32_t seq = 1; seq <= 12; seq++)
+                both(seq, true, true, 1000);
+        both(40, true, true, 9 * MS);
+        both(41, false, true, 7 * MS);
+        for (uint32_t i = 12; i < meet->n_rows; i++) {
+                meet->rows[i].call = CAPO_CALL_BROADCAST;
+                capo_meet_gap(meet, meet->rows[i].seq, 900 * MS);
+        }
+        k = solve();
+        job->rows = NULL;
+        job->n_rows = 0;
+        cr_assert(k->n_calls == 14 && k->n_host == 2, "both are laid out by the host's start: %u %u", k->n_calls,
+                  k->n_host);
+        cr_expect_eq(row.told_calls, RANKS, "only the second was not timed");
+        cr_expect_float_eq(row.told_ns, 2 * 7e6, 1, "%g", row.told_ns);
+}
+
 Test(skew, calls_without_a_gpu_time_are_by_the_host_where_that_tells_the_same)
 {
         const struct capo_skew *k;
