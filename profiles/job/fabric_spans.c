@@ -54,6 +54,9 @@ bool fabric_gpu_timed(const struct capo_job *job)
         return false;
 }
 
+/* A communicator of one rank has nobody to send to: its calls take their turn on the stream, and move nothing. */
+#define SHARE_NONE UINT32_MAX
+
 /* The calls of one log while they are gathered: when, and which share each counts in. */
 struct gathered {
         struct capo_fabric_job *f;
@@ -68,15 +71,16 @@ struct gathered {
 static int add_call(const struct capo_record *r, unsigned thread, void *arg)
 {
         struct gathered *g = arg;
-        uint32_t comm = comm_of(g->job, g->process, r->comm), share;
+        uint32_t comm = comm_of(g->job, g->process, r->comm), share = SHARE_NONE;
+        bool alone = comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1;
         struct kind kind;
         struct capo_gpu_span span = capo_gpu_span_of(r, (uint32_t)g->n);
 
         if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER ||
             (r->flags & CAPO_RECORD_GROUP && !r->bytes)) /* such as one that makes communicators */
                 return 0;
-        if (fabric_share_of(g->f, comm, r->call, &share) || capo_array_room(&g->spans, g->n, sizeof *g->spans) < 0 ||
-            capo_array_room(&g->as, g->n, sizeof *g->as) < 0)
+        if ((!alone && fabric_share_of(g->f, comm, r->call, &share)) ||
+            capo_array_room(&g->spans, g->n, sizeof *g->spans) < 0 || capo_array_room(&g->as, g->n, sizeof *g->as) < 0)
                 return -ENOMEM;
         kind = kind_of(g->job, comm, r);
         if (span.kind && !span.measured)
@@ -110,7 +114,7 @@ static int place(struct gathered *g, uint64_t epoch, struct fabric_calls *calls)
 
                 if (w->by <= CAPO_SPAN_BY_HOST && w->host_end > end)
                         end = w->host_end; /* the host was in the call, and may have moved data, longer than the GPU */
-                if (end <= w->begin)
+                if (end <= w->begin || as.share == SHARE_NONE)
                         continue;
                 f->shares[as.share].calls++;
                 f->shares[as.share].guessed += w->by == CAPO_SPAN_BY_GUESS;

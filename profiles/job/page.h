@@ -232,10 +232,11 @@ const char *capo_page_group_of(const struct capo_job_row *row);
  * "Group of AllReduce". */
 char *capo_page_call(const struct capo_job_row *row, char *text, size_t room);
 
-/** capo_page_share_empty() - traffic that is none: not worth a row. */
+/** capo_page_share_empty() - traffic that is none: not worth a row. What got a byte of another's window has one, so that rows
+ * add up to all that was sent. */
 static inline bool capo_page_share_empty(const struct capo_fabric_share *s)
 {
-        return s->ops < 0.5 && !s->own_ops && !s->looks.n;
+        return s->ops < 0.5 && s->sent < 0.5 && s->received < 0.5 && !s->own_ops && !s->looks.n;
 }
 
 #endif

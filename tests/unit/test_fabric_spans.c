@@ -41,7 +41,7 @@ TestSuite(fabric_spans, .init = start, .fini = stop);
 static void put(struct capo_record r)
 {
         r.call = r.call ? r.call : CAPO_CALL_ALLREDUCE;
-        r.comm = 1;
+        r.comm = r.comm ? r.comm : 1;
         r.bytes = 4096;
         gen_log_frame(&g, CAPO_FRAME_WIDE, &r, sizeof r);
 }
@@ -154,6 +154,18 @@ Test(fabric_spans, members_and_what_moves_nothing_have_none)
         read_log();
         cr_assert_eq(spans.n, 1);
         is(0, 900, 1600, true);
+}
+
+/* Its traffic, if there is any beside it, is another's. */
+Test(fabric_spans, a_communicator_of_one_rank_moves_nothing)
+{
+        gen_log_comm(&g, (struct capo_log_comm){.id = 2, .n_ranks = 1, .uid = 8}, "self");
+        put((struct capo_record){.t_begin = 1000, .t_end = 1500, .clock = CAPO_CLOCK_HOST});
+        put((struct capo_record){.t_begin = 1400, .t_end = 2500, .clock = CAPO_CLOCK_HOST, .comm = 2});
+        read_log();
+        cr_assert_eq(spans.n, 1);
+        is(0, 1000, 1500, true);
+        cr_expect(f.n_shares == 1 && f.shares[0].calls == 1);
 }
 
 Test(fabric_spans, shares_are_found_again)
