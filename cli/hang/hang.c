@@ -20,7 +20,7 @@
 enum { HANG_UNDECIDED_EXIT = 3 };
 
 struct options {
-        bool json;
+        bool json, flight;
         double after;
 };
 
@@ -56,6 +56,8 @@ char *hang_site(const struct hang_page *page, uint32_t process, const struct cap
         const char *text;
         char why[512], *found = NULL;
 
+        if (call->site && call->site <= page->hang.n_sites)
+                return strdup(page->hang.sites[call->site - 1]);
         if (!call->site || capo_log_open(page->job->processes[process].path, &log, why, sizeof why) < 0)
                 return NULL;
         while (capo_log_next(log, &f) > 0) {
@@ -132,10 +134,11 @@ static int run(void *options, int n, char **words)
 
         mallopt(M_MMAP_THRESHOLD,
                 1 << 20); /* a table per log, little of it used: fresh from the kernel it is zero already */
-        r = hang_gather(n, words, &logs);
         page.hang.after_ns = (uint64_t)(o->after * 1e9);
-        if (r == 0)
-                r = read_job(&page);
+        if (o->flight)
+                r = hang_flight(&page, n, words);
+        else
+                r = hang_gather(n, words, &logs) ?: read_job(&page);
         if (r == 0)
                 r = capo_hang_judge(&page.hang, &page.verdict);
         if (r == 0) {
@@ -157,12 +160,14 @@ static const struct options defaults = {.after = 10};
 static const struct cli_option options[] = {
         {"after", CLI_SECONDS(struct options, after, "SECONDS", 0, 86400),
          "how long nothing must have moved where only time tells a hang from a slow rank (10)"},
+        {"flight", CLI_FLAG(struct options, flight),
+         "the operands are dumps of PyTorch's flight recorder in JSON, one per rank, or folders of them"},
         {"json", CLI_FLAG(struct options, json), "for programs"},
         CLI_WIDE,
         {0}};
 
 const struct cli_command hang_command = {
-        .usage = "[OPTION...] [DIR|LOG|PID...]",
+        .usage = "[OPTION...] [DIR|LOG|PID...] | --flight FILE...",
         .about =
                 "Says why a job stands still and whose fault it is. Every process under capo has its calls in memory, "
                 "those that it is in among them; this reads that memory and finds out who waits for whom: a rank that "

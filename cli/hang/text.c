@@ -38,8 +38,10 @@ static void head(const struct hang_page *p, FILE *out)
         if (v->kind != CAPO_HANG_HEALTHY)
                 fprintf(out, "  stands still since %s (%s)", clock_text(v->since_ns, at),
                         capo_text_time((double)v->still_ns, time));
-        fprintf(out, "  %d rank%s on %u node%s\n", p->job->n_ranks, p->job->n_ranks == 1 ? "" : "s", p->job->n_nodes,
-                p->job->n_nodes == 1 ? "" : "s");
+        fprintf(out, "  %d rank%s", p->job->n_ranks, p->job->n_ranks == 1 ? "" : "s");
+        if (p->job->n_nodes)
+                fprintf(out, " on %u node%s", p->job->n_nodes, p->job->n_nodes == 1 ? "" : "s");
+        fputc('\n', out);
 }
 
 /* "RANK 37 IS", "RANKS 3, 5 AND 2 MORE ARE"; capitals: the line people look for. */
@@ -184,8 +186,10 @@ static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c
         const struct capo_job_process *jp = &p->job->processes[c->process];
         char who[32], call[256], size[16], at[16];
 
-        fprintf(out, "  %s: %s pid %u: %s\n", hang_who(p, c->process, who), jp->host, jp->header.pid,
-                capo_hang_why_meaning(c->why));
+        fprintf(out, "  %s: %s", hang_who(p, c->process, who), jp->host);
+        if (jp->header.pid)
+                fprintf(out, " pid %u", jp->header.pid);
+        fprintf(out, ": %s\n", capo_hang_why_meaning(c->why));
         alive_line(p, c, out);
         if (!c->call)
                 return;

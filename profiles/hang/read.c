@@ -380,6 +380,9 @@ void capo_hang_job_finish(struct capo_hang_job *job)
                 free(job->processes[i].calls);
         for (uint32_t i = 0; i < job->n_comms; i++)
                 free(job->comms[i].members);
+        for (uint32_t i = 0; i < job->n_sites; i++)
+                free(job->sites[i]);
+        free(job->sites);
         free(job->processes);
         free(job->comms);
         *job = (struct capo_hang_job){0};

@@ -12,38 +12,9 @@
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
-#include "profiles/hang/graph.h"
+#include "profiles/hang/judge.h"
 
 enum { OK = 0, IN_PROGRESS = 7 }; /* ncclResult_t */
-
-#define SHORT 10 /* of job->after_ns: where something else than time tells */
-
-static int accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
-                  const struct capo_hang_call *call)
-{
-        for (uint32_t i = 0; i < v->n_culprits; i++) {
-                if (v->culprits[i].process == process)
-                        return 0;
-        }
-        if (capo_array_room(&v->culprits, v->n_culprits, sizeof *v->culprits) < 0)
-                return -ENOMEM;
-        v->culprits[v->n_culprits++] = (struct capo_hang_culprit){.process = process, .why = why, .call = call};
-        return 0;
-}
-
-static const struct capo_hang_call *last_of(const struct capo_hang_process *p)
-{
-        return p->n_calls ? &p->calls[p->n_calls - 1] : NULL;
-}
-
-static const struct capo_hang_call *running(const struct capo_hang_process *p)
-{
-        for (uint32_t i = 0; i < p->n_calls; i++) {
-                if (p->calls[i].gpu == CAPO_HANG_GPU_RUNNING)
-                        return &p->calls[i];
-        }
-        return NULL;
-}
 
 /* Of its last calls on @comm the latest that NCCL refused, with nothing taken behind it. */
 static const struct capo_hang_call *refused(const struct capo_hang_process *p, uint32_t comm)
@@ -73,25 +44,25 @@ static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job
 {
         uint32_t process = n->on[place];
         const struct capo_hang_process *p = &job->processes[process];
-        const struct capo_hang_call *last = last_of(p), *in = capo_hang_inside(p), *error = refused(p, n->comm);
+        const struct capo_hang_call *last = hang_last(p), *in = capo_hang_inside(p), *error = refused(p, n->comm);
 
         if (p->life == CAPO_HANG_EXITED)
-                return accuse(v, process, CAPO_HANG_WHY_EXITED, last);
+                return hang_accuse(v, process, CAPO_HANG_WHY_EXITED, last);
         if (p->life == CAPO_HANG_KILLED)
-                return accuse(v, process, CAPO_HANG_WHY_GONE, in ? in : last);
+                return hang_accuse(v, process, CAPO_HANG_WHY_GONE, in ? in : last);
         if (p->life == CAPO_HANG_STOPPED)
-                return accuse(v, process, CAPO_HANG_WHY_STOPPED, in ? in : last);
+                return hang_accuse(v, process, CAPO_HANG_WHY_STOPPED, in ? in : last);
         if (left(job, process, n->comm))
-                return accuse(v, process, CAPO_HANG_WHY_ABORTED, last);
+                return hang_accuse(v, process, CAPO_HANG_WHY_ABORTED, last);
         if (error)
-                return accuse(v, process, CAPO_HANG_WHY_ERROR, error);
+                return hang_accuse(v, process, CAPO_HANG_WHY_ERROR, error);
         if (in)
-                return accuse(v, process, CAPO_HANG_WHY_CALL, in);
+                return hang_accuse(v, process, CAPO_HANG_WHY_CALL, in);
         if (n->stand[place] == CAPO_STAND_OPENED)
-                return accuse(v, process, CAPO_HANG_WHY_GROUP, last);
-        if (running(p))
-                return accuse(v, process, CAPO_HANG_WHY_GPU, running(p));
-        return accuse(v, process, CAPO_HANG_WHY_HOST, last);
+                return hang_accuse(v, process, CAPO_HANG_WHY_GROUP, last);
+        if (hang_running(p))
+                return hang_accuse(v, process, CAPO_HANG_WHY_GPU, hang_running(p));
+        return hang_accuse(v, process, CAPO_HANG_WHY_HOST, last);
 }
 
 /* The node that most wait in: what the page is about. */
@@ -153,7 +124,7 @@ static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
         for (uint32_t i = 0; i < c->n_members && r == 0; i++) {
                 if (!f->call[i] || (best > others && !capo_hang_differs(most, f->call[i])))
                         continue;
-                r = accuse(v, c->members[i].process, CAPO_HANG_WHY_DIFFERS, f->call[i]);
+                r = hang_accuse(v, c->members[i].process, CAPO_HANG_WHY_DIFFERS, f->call[i]);
                 if (r == 0) {
                         struct capo_hang_culprit *who = &v->culprits[v->n_culprits - 1];
                         const struct capo_hang_call *next = NULL;
@@ -231,7 +202,7 @@ static int judge_circle(const struct hang_graph *g, uint32_t process, struct cap
                 v->steps[v->n_steps++] = (struct capo_hang_step){
                         .process = process, .comm = n->comm, .seq = n->seq, .call = n->call ? n->call->call : 0};
                 main = main && main->n_in >= n->n_in ? main : n;
-                r = accuse(v, process, CAPO_HANG_WHY_WAITS, n->call);
+                r = hang_accuse(v, process, CAPO_HANG_WHY_WAITS, n->call);
                 if (v->n_steps > 1 && n->last_ns > v->since_ns)
                         v->since_ns = n->last_ns;
                 process = on;
@@ -282,87 +253,6 @@ static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
         return r;
 }
 
-/* ---- nobody waits for another ---- */
-
-/* Of communicator @comm: one was killed, and the others have made no call since that their GPU was seen to end. */
-static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t process)
-{
-        const struct capo_hang_comm *c = &job->comms[comm];
-        uint32_t standing = 0;
-
-        for (uint32_t i = 0; i < c->n_members; i++) {
-                const struct capo_hang_process *p = &job->processes[c->members[i].process];
-                const struct capo_hang_call *last = last_of(p);
-
-                if (c->members[i].process == process || p->life > CAPO_HANG_STOPPED || c->members[i].dead)
-                        continue;
-                if (!last || last->gpu == CAPO_HANG_GPU_ENDED ||
-                    capo_hang_active_ns(p) > job->processes[process].end_ns + job->after_ns / SHORT)
-                        return false;
-                standing++;
-        }
-        return standing > 0;
-}
-
-static int judge_lost(const struct hang_graph *g, struct capo_hang_verdict *v)
-{
-        const struct capo_hang_job *job = g->job;
-
-        for (uint32_t i = 0; i < job->n_comms; i++) {
-                for (uint32_t k = 0; k < job->comms[i].n_members; k++) {
-                        const struct capo_hang_member *m = &job->comms[i].members[k];
-                        const struct capo_hang_process *p = &job->processes[m->process];
-
-                        if (p->life != CAPO_HANG_KILLED || m->dead || !lost_in(job, i, m->process))
-                                continue;
-                        v->kind = CAPO_HANG_MISSING;
-                        v->sure = CAPO_HANG_LIKELY;
-                        v->comm = i;
-                        v->seq = m->issued;
-                        v->n_ranks = job->comms[i].n_members;
-                        v->n_waiting = v->n_ranks - 1;
-                        v->since_ns = p->end_ns;
-                        return accuse(v, m->process, CAPO_HANG_WHY_GONE, last_of(p));
-                }
-        }
-        return 0;
-}
-
-/* All are in it: hosts that do not come back, or GPUs. */
-static int judge_inside(const struct hang_graph *g, struct capo_hang_verdict *v)
-{
-        const struct capo_hang_job *job = g->job;
-        int r = 0;
-
-        for (int host = 1; host >= 0 && !v->n_culprits; host--) {
-                for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
-                        const struct capo_hang_process *p = &job->processes[i];
-                        const struct capo_hang_call *c = host ? capo_hang_inside(p) : running(p);
-
-                        if (!c || p->life > CAPO_HANG_STOPPED)
-                                continue;
-                        if (!v->n_culprits) {
-                                v->call = c;
-                                v->comm = c->comm;
-                                v->seq = c->seq;
-                                v->kind = host ? CAPO_HANG_INSIDE : CAPO_HANG_RUNNING;
-                                v->sure = CAPO_HANG_LIKELY;
-                        }
-                        v->n_waiting++;
-                        r = accuse(v, i,
-                                   p->life == CAPO_HANG_STOPPED ? CAPO_HANG_WHY_STOPPED
-                                   : host                       ? CAPO_HANG_WHY_CALL
-                                                                : CAPO_HANG_WHY_GPU,
-                                   c);
-                        if (c->begin_ns > v->since_ns)
-                                v->since_ns = c->begin_ns;
-                }
-        }
-        if (v->n_culprits)
-                v->n_ranks = v->comm != CAPO_HANG_NONE ? job->comms[v->comm].n_members : job->n_processes;
-        return r;
-}
-
 /* Does nothing say whether the GPUs have ended what they were given? */
 static bool gpus_unknown(const struct capo_hang_job *job)
 {
@@ -387,7 +277,7 @@ static uint64_t needed(const struct capo_hang_job *job, const struct capo_hang_v
                 gone &= why == CAPO_HANG_WHY_GONE || why == CAPO_HANG_WHY_EXITED;
                 told &= why != CAPO_HANG_WHY_HOST && why != CAPO_HANG_WHY_CALL && why != CAPO_HANG_WHY_GPU;
         }
-        return gone ? 0 : told ? job->after_ns / SHORT : job->after_ns;
+        return gone ? 0 : told ? job->after_ns / HANG_SHORT : job->after_ns;
 }
 
 static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo_hang_verdict *v)
@@ -428,9 +318,9 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo
         else if (unseen)
                 about(v, job, unseen), v->kind = CAPO_HANG_UNDECIDED;
         else
-                r = judge_lost(&g, v);
+                r = hang_judge_lost(job, v);
         if (r == 0 && v->kind == CAPO_HANG_HEALTHY)
-                r = judge_inside(&g, v);
+                r = hang_judge_inside(job, v);
         return r;
 }
 

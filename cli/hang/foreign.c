@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs without capo: where their word is, and what is said when it cannot be had. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/hang/hang.h"
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "profiles/hang/foreign.h"
+
+struct files {
+        char **v;
+        size_t n;
+};
+
+static void files_finish(struct files *files)
+{
+        for (size_t i = 0; i < files->n; i++)
+                free(files->v[i]);
+        free(files->v);
+}
+
+static int add_file(struct files *files, const char *folder, const char *name)
+{
+        char *path = NULL;
+
+        if (asprintf(&path, "%s%s%s", folder, *folder ? "/" : "", name) < 0)
+                return -ENOMEM;
+        if (capo_array_room(&files->v, files->n, sizeof *files->v) < 0) {
+                free(path);
+                return -ENOMEM;
+        }
+        files->v[files->n++] = path;
+        return 0;
+}
+
+static int is_json(const struct dirent *e)
+{
+        const char *dot = strrchr(e->d_name, '.');
+
+        return dot && !strcmp(dot, ".json");
+}
+
+/* A folder stands for its files that end in .json. */
+static int list(struct files *files, int n, char **words)
+{
+        int r = 0;
+
+        for (int i = 0; i < n && r == 0; i++) {
+                struct dirent **names = NULL;
+                int n_names = scandir(words[i], &names, is_json, alphasort);
+
+                if (n_names < 0)
+                        r = add_file(files, "", words[i]);
+                else if (n_names == 0)
+                        r = capo_fail(-ENOENT, "%s: no file there ends in .json", words[i]);
+                for (int k = 0; k < n_names; k++) {
+                        r = r < 0 ? r : add_file(files, words[i], names[k]->d_name);
+                        free(names[k]);
+                }
+                free(names);
+        }
+        return r;
+}
+
+int hang_flight(struct hang_page *page, int n, char **words)
+{
+        _cleanup_(files_finish) struct files files = {0};
+        char why[1024] = "no memory";
+        int r = n ? list(&files, n, words) : capo_fail(-EINVAL, "--flight: which files? One of each rank");
+
+        page->job = capo_job_new();
+        if (!page->job)
+                return -ENOMEM;
+        if (r == 0) {
+                r = capo_hang_flight(files.v, files.n, page->job, &page->hang, why, sizeof why);
+                if (r < 0)
+                        capo_error("%s", why);
+        }
+        page->known = calloc(page->job->n_processes + 1, sizeof *page->known);
+        return r == 0 && !page->known ? -ENOMEM : r;
+}

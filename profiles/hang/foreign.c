@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "profiles/hang/foreign.h"
+
+int64_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, const char *host, uint32_t pid)
+{
+        struct capo_job *job = f->job;
+        char *copy = strdup(host), *path = strdup("");
+
+        if (!copy || !path || capo_array_room(&job->processes, job->n_processes, sizeof *job->processes) < 0 ||
+            capo_array_room(&f->hang->processes, f->hang->n_processes, sizeof *f->hang->processes) < 0) {
+                free(copy);
+                free(path);
+                return -ENOMEM;
+        }
+        job->processes[job->n_processes] =
+                (struct capo_job_process){.path = path, .host = copy, .header.pid = pid, .rank = rank};
+        f->hang->processes[f->hang->n_processes++] = (struct capo_hang_process){.rank = rank};
+        return job->n_processes++;
+}
+
+static bool is_taken(const struct capo_hang_foreign *f, const char *name)
+{
+        for (uint32_t i = 0; i < f->job->n_comms; i++) {
+                if (!strcmp(f->job->comms[i].name, name))
+                        return true;
+        }
+        return false;
+}
+
+int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, uint64_t uid, int32_t n_ranks)
+{
+        struct capo_job *job = f->job;
+        struct capo_hang_job *hang = f->hang;
+        char *copy = NULL;
+        int r = 0;
+
+        if (capo_array_room(&job->comms, job->n_comms, sizeof *job->comms) < 0 ||
+            capo_array_room(&hang->comms, hang->n_comms, sizeof *hang->comms) < 0)
+                return -ENOMEM;
+        for (unsigned i = 0; r >= 0 && (!copy || is_taken(f, copy)); i++) {
+                free(steal(&copy));
+                r = i ? asprintf(&copy, "%s/%u", name, i) : asprintf(&copy, "%s", name);
+        }
+        if (r < 0)
+                return -ENOMEM;
+        job->comms[job->n_comms] = (struct capo_job_comm){.uid = uid, .name = copy, .n_ranks = n_ranks};
+        hang->comms[hang->n_comms++] = (struct capo_hang_comm){.name = copy, .uid = uid, .n_ranks = n_ranks};
+        return job->n_comms++;
+}
+
+int64_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, uint32_t process, int32_t rank)
+{
+        struct capo_hang_comm *c = &f->hang->comms[comm];
+
+        if (capo_array_room(&c->members, c->n_members, sizeof *c->members) < 0)
+                return -ENOMEM;
+        c->members[c->n_members] = (struct capo_hang_member){.process = process, .rank = rank, .whole_p2p = true};
+        return c->n_members++;
+}
+
+struct capo_hang_call *capo_hang_foreign_call(struct capo_hang_foreign *f, uint32_t process,
+                                              const struct capo_hang_call *call)
+{
+        struct capo_hang_process *p = &f->hang->processes[process];
+
+        if (capo_array_room(&p->calls, p->n_calls, sizeof *p->calls) < 0)
+                return NULL;
+        p->calls[p->n_calls] = *call;
+        return &p->calls[p->n_calls++];
+}
+
+uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text)
+{
+        struct capo_hang_job *hang = f->hang;
+
+        for (uint32_t i = 0; i < hang->n_sites; i++) {
+                if (!strcmp(hang->sites[i], text)) {
+                        free(text);
+                        return (uint16_t)(i + 1);
+                }
+        }
+        if (hang->n_sites == UINT16_MAX || capo_array_room(&hang->sites, hang->n_sites, sizeof *hang->sites) < 0) {
+                free(text);
+                return 0;
+        }
+        hang->sites[hang->n_sites++] = text;
+        return (uint16_t)hang->n_sites;
+}
+
+int capo_hang_foreign_finish(struct capo_hang_foreign *f)
+{
+        struct capo_job *job = f->job;
+        int32_t most = (int32_t)job->n_processes;
+
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                most = job->comms[i].n_ranks > most ? job->comms[i].n_ranks : most;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                uint32_t node = 0;
+
+                if (!job->processes[i].header.pid) /* what stands for its host is a file */
+                        continue;
+                while (node < job->n_nodes && strcmp(job->nodes[node].name, job->processes[i].host) != 0)
+                        node++;
+                if (node == job->n_nodes) {
+                        char *name = strdup(job->processes[i].host);
+
+                        if (!name || capo_array_room(&job->nodes, job->n_nodes, sizeof *job->nodes) < 0) {
+                                free(name);
+                                return -ENOMEM;
+                        }
+                        job->nodes[job->n_nodes++] = (struct capo_job_node){.name = name};
+                }
+                job->processes[i].node = node;
+        }
+        job->n_ranks = f->hang->n_ranks = most;
+        return 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What verdict.c and alone.c share. */
+#ifndef CAPO_HANG_JUDGE_H
+#define CAPO_HANG_JUDGE_H
+
+#include "profiles/hang/graph.h"
+
+#define HANG_SHORT 10 /* of job->after_ns: where something else than time tells */
+
+/** hang_accuse() - one more culprit, if it is none yet. Return: 0; -ENOMEM. */
+int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
+                const struct capo_hang_call *call);
+
+/** hang_last(), hang_running() - its last call; its first that its GPU was seen to be in. NULL none. */
+const struct capo_hang_call *hang_last(const struct capo_hang_process *p);
+const struct capo_hang_call *hang_running(const struct capo_hang_process *p);
+
+/** hang_judge_lost() - one was killed where all were in a call. Return: 0, also where there is none; -ENOMEM. */
+int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+
+/** hang_judge_inside() - hosts that do not come back from a call that all are in, or GPUs. Return: as above. */
+int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+
+#endif
