@@ -13,6 +13,7 @@ struct parse {
         size_t n, room;
         size_t last; /* where the last part of the name begins in text, for constructors */
         unsigned depth;
+        bool rust; /* the newer one: a _ may stand between a length and a name that begins like one */
 };
 
 static bool is_digit(char c)
@@ -51,12 +52,15 @@ static void through(struct parse *s, char c)
 /* A length and as many characters; NULL when there are fewer. */
 static const char *source_name(struct parse *s, size_t *n)
 {
-        size_t length = 0, left = strlen(s->p);
+        size_t length = 0, left;
         const char *name;
 
-        for (; is_digit(*s->p) && length < 100000; s->p++, left--)
+        for (; is_digit(*s->p) && length < 100000; s->p++)
                 length = 10 * length + (size_t)(*s->p - '0');
+        if (s->rust && *s->p == '_')
+                s->p++;
         name = s->p;
+        left = strlen(name);
         *n = length < left ? length : left;
         s->p += *n;
         return *n == length ? name : NULL;
@@ -144,11 +148,13 @@ static void skip(struct parse *s)
                         skip_through_e(s);
                 else if (*s->p == 'v')
                         through(s, '_');
+                else if (*s->p == 'F') /* _Float16 and the like */
+                        s->p++, digits(s);
                 else
                         s->p += *s->p != 0;
                 break;
-        case 'f':
-                if (*s->p == 'p' || (*s->p == 'L' && is_digit(s->p[1])))
+        case 'f': /* a parameter, unless it is a float */
+                if (*s->p == 'p' || (*s->p == 'L' && s->p[1 + strspn(s->p + 1, "0123456789")] == 'p'))
                         through(s, '_');
                 break;
         case '_': digits(s); break;
@@ -165,12 +171,12 @@ static void put_source(struct parse *s, const char *name, size_t n)
                      {"$BP$", "*"}, {"$LP$", "("}, {"$RP$", ")"},  {"$u7b$", "{"}, {"$u7d$", "}"}};
         size_t i = 0;
 
-        if (n > 11 && !memcmp(name, "_GLOBAL__N_", 11)) {
+        if (n >= 11 && !memcmp(name, "_GLOBAL__N_", 11)) {
                 part(s, "(anonymous)", 11);
                 return;
         }
         part(s, "", 0);
-        if (n > 1 && !memcmp(name, "_$", 2))
+        if (!strncmp(name, "_$", 2))
                 i = 1;
         while (i < n) {
                 size_t was = i;
@@ -222,13 +228,11 @@ static bool component(struct parse *s)
                 return true;
         case 'C':
         case 'D':
-                if (s->p[1] && (is_digit(s->p[1]) || s->p[1] == 'I')) {
-                        char again[256];
-                        size_t m = s->n - s->last < sizeof again - 1 ? s->n - s->last : sizeof again - 1;
-
-                        again[0] = '~';
-                        memcpy(again + 1, s->text + s->last, m);
-                        part(s, *s->p == 'C' ? again + 1 : again, *s->p == 'C' ? m : m + 1);
+                if (is_digit(s->p[1]) || s->p[1] == 'I') {
+                        name = s->text + s->last;
+                        n = s->n - s->last;
+                        part(s, "~", *s->p == 'D');
+                        put(s, name, n);
                 }
                 skip(s);
                 return true;
@@ -238,16 +242,12 @@ static bool component(struct parse *s)
                 return true;
         case 'T': skip(s); return true;
         case 'a' ... 'z':
-                if (s->p[1] < 'a' || s->p[1] > 'z')
-                        if (s->p[1] < 'A' || s->p[1] > 'Z')
-                                return false;
+                if (!s->p[1])
+                        return false;
                 part(s, "operator", 8);
-                if (s->p[0] == 'c' && s->p[1] == 'v') { /* to a type */
-                        s->p += 2;
+                s->p += 2;
+                if (!memcmp(s->p - 2, "cv", 2)) /* to a type */
                         skip(s);
-                } else {
-                        s->p += 2;
-                }
                 return true;
         }
         return false;
@@ -279,10 +279,8 @@ static void encoding(struct parse *s)
                 s->p += *s->p == 'E';
         } else {
                 while (*s->p == 'S' || *s->p == 'L')
-                        if (!component(s))
-                                return;
-                if (component(s) && *s->p == 'I')
                         component(s);
+                component(s);
         }
         s->depth--;
 }
@@ -305,25 +303,11 @@ static bool rust_path(struct parse *s)
                 through(s, '_');
         if (*s->p == 'u') /* in Punycode: shown as it is */
                 s->p++;
-        for (n = 0; is_digit(s->p[n]); n++)
-                ;
-        if (n == 0)
+        if (!is_digit(*s->p))
                 return false;
-        if (s->p[n] == '_' && !(n == 1 && *s->p == '0')) { /* between a length and a name that begins like one */
-                size_t length = 0;
-
-                for (size_t i = 0; i < n && length < 100000; i++)
-                        length = 10 * length + (size_t)(s->p[i] - '0');
-                if (strlen(s->p + n + 1) < length)
-                        return false;
-                name = s->p + n + 1;
-                n = length;
-                s->p = name + n;
-        } else {
-                name = source_name(s, &n);
-                if (!name)
-                        return false;
-        }
+        name = source_name(s, &n);
+        if (!name)
+                return false;
         if (n)
                 part(s, name, n);
         else
@@ -343,6 +327,7 @@ size_t capo_demangle(const char *mangled, char *text, size_t room)
                 encoding(&s);
         } else if (!strncmp(mangled, "_R", 2)) {
                 s.p = mangled + 2;
+                s.rust = true;
                 rust_path(&s);
         }
         text[s.n] = 0;

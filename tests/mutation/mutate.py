@@ -1,25 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plants faults in a copy of the sources and asks whether the tests notice.
+"""Plants faults in the sources, not in the files themselves, and asks whether the tests notice.
 
 Every fault is one small change of one line: a comparison, an operator, a constant off by one, a condition turned round,
 a call or an early return left out. They are chosen by a seed among all that the patterns find in a room's files
-(rooms.txt). The copy has its own build folder; for each fault one object is compiled and the room's tests are linked and
-run one after the other, those that noticed other faults of the file or are called like it first, until one fails. A
-fault that changes no instruction is no fault. What is left over is printed as a diff; survivors.txt keeps those that no
-test can or need notice.
+(rooms.txt). The build folder stays as it is: for each fault one object is compiled elsewhere, and those of the room's test
+programs that have the file in them are linked with it and run one after the other, those that noticed other faults of
+the file or are called like it first, until one fails; what no test notices is tried again with sanitizers, under which
+.ci/run runs the tests, too. Tests that are scripts are asked afterwards, in a copy of the
+sources with a build folder of its own. A fault that changes no instruction is no fault. What is left over is printed as a
+diff; survivors.txt keeps those that no test can or need notice.
 """
 import argparse
+import concurrent.futures
+import contextlib
 import fnmatch
+import functools
 import glob
 import hashlib
 import json
 import os
 import random
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -50,6 +57,9 @@ SWAPS = [
 QUIET = re.compile(r"\b(free|close|fclose|dlclose|munmap|assert|_Static_assert|_cleanup_|ENOMEM)\b|^\s*#"
                    r"|__attribute__|\breserve|\bcapacity")
 SPEAKS = re.compile(r"\bcapo_(?:msg|error|warn|warn_once|info|debug)\([^;]*;")
+
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+os.environ["ASAN_OPTIONS"] = "detect_leaks=0:verify_asan_link_order=0"
 
 
 def table(name, between):
@@ -85,6 +95,10 @@ def faults_of(path):
     for number, (line, code) in enumerate(zip(lines, codes), 1):
         if not line.startswith(" ") or QUIET.search(code) or "ENOMEM" in "".join(codes[number:number + 1]):
             continue
+        if re.match(r"\s*if \((![\w.>-]+ \|\| ?)+(![\w.>-]+\) \{)?$", code) and "ENOMEM" in "".join(codes[number:number + 3]):
+            continue
+        best = re.search(r"(\S+) [<>] (\S+)\)$", code)  # the same number once more is no other
+        best = best and codes[number].strip() == f"{best[2]} = {best[1].lstrip('(')};"
         last = number < len(lines) and lines[number] == "}"  # without its last return a function often returns the same
         for kind, pattern, other in SWAPS:
             for m in re.finditer(pattern, code):
@@ -92,14 +106,22 @@ def faults_of(path):
                 new = line[:m.start(1)] + (other[old] if isinstance(other, dict) else other(old)) + line[m.end(1):]
                 if kind == "constant" and "alloc(" in code and int(other(old)) > int(old):
                     continue  # more memory than is needed
-                if kind == "constant" and re.search(r"\? -(1 : )?$", code[:m.start(1)]) and other(old) == "2":
-                    continue  # of an order only the sign counts
+                none = re.search(r"(\? -1 : |(?<![\w.])(?<![\w)\]=] )-| = -)$", code[:m.start(1)])
+                if kind == "constant" and none and (old, other(old)) == ("1", "2"):
+                    continue  # of an order, and of a number that stands for none, only the sign counts
                 # a declaration left out compiles to nothing; a pointer's star is no product
                 star = kind == "product" and re.search(r"\b(struct|char|void|const)\b", code)
+                if best and kind == "comparison" and m.end(1) > code.rindex(" ", 0, code.rindex(" ")):
+                    continue
                 if new != line and not (last and kind == "left out") and not star:
                     fault = Fault(path, number, line, new, kind)
                     found.setdefault(fault.key(), fault)
     return list(found.values())
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).digest()
 
 
 def end_session(leader):
@@ -126,7 +148,8 @@ def run(command, seconds=900, **how):
             process.kill()
             process.wait()
             status = None
-        end_session(process.pid)
+        if not command[0].endswith(("gcc", "cc", "nm", "ninja")):
+            end_session(process.pid)
         out.seek(0)
         return status, out.read()
 
@@ -138,11 +161,146 @@ def must(command):
     return said
 
 
-class Copy:
-    """The sources in a folder of their own, built there."""
+class Tests:
+    """A build folder, its tests and what they noticed."""
+
+    def __init__(self, build, seconds):
+        self.build, self.seconds = build, seconds
+        must(["ninja", "-C", build, "build.ninja"])
+        self.tests = json.loads(must(["meson", "introspect", build, "--tests"]))
+        self.outputs = {t["id"]: [os.path.relpath(f, build) for f in t["filename"]]
+                        for t in json.loads(must(["meson", "introspect", build, "--targets"]))}
+        self.commands = {}  # output: the command that makes it
+        self.objects = {}   # source: the outputs compiled from it
+        top = os.path.dirname(build)
+        for command in json.loads(must(["ninja", "-C", build, "-t", "compdb"])):
+            self.commands[command["output"]] = command["command"]
+            if command["output"].endswith(".o"):
+                source = os.path.relpath(os.path.normpath(os.path.join(build, command["file"])), top)
+                self.objects.setdefault(source, []).append(command["output"])
+        self.told = {}  # (file, test): how many of the file's faults the test noticed
+
+    def ninja(self, *targets):
+        return run(["ninja", "-C", self.build, *targets])
+
+    def programs(self, test):
+        return sum((self.outputs[t] for t in test["depends"]), [])
+
+    def is_program(self, test):
+        return os.path.relpath(test["cmd"][0], self.build) in self.programs(test)
+
+    def chosen(self, words, path):
+        """The tests that a row names and the file's own, those first that noticed most of it, then those called like it."""
+        stem = os.path.splitext(os.path.basename(path))[0]
+        got = [t for t in self.tests if t["name"] == stem and any(s.endswith(":unit") for s in t["suite"])]
+        for word in words.split():
+            group = [t for t in self.tests if t["name"] == word or any(s.endswith(":" + word) for s in t["suite"])]
+            got += sorted((t for t in group if t not in got and "slow" not in str(t["suite"])), key=lambda t: t["name"])
+        return sorted(got, key=lambda t: (-self.told.get((path, t["name"]), 0), stem not in t["name"]))
+
+    def run_test(self, test, instead=()):
+        """What is wrong with one test, None if it passes or asks nothing here; other files can be named instead of some."""
+        instead = {os.path.join(self.build, old): os.path.join(self.build, new) for old, new in dict(instead).items()}
+        env = {name: instead.get(value, value) for name, value in test["env"].items()}
+        status, said = run([instead.get(word, word) for word in test["cmd"]], self.seconds,
+                           cwd=test["workdir"] or self.build, env=dict(os.environ, **env))
+        if status in (0, 77):
+            return None
+        return "never ends" if status is None else f"status {status}"
+
+    def tell(self, fault, test, why):
+        self.told[fault.path, test["name"]] = self.told.get((fault.path, test["name"]), 0) + 1
+        return "noticed", f"{test['name']}: {why}"
+
+
+class Beside(Tests):
+    """The faults' objects and the programs with them lie beside those of a build folder; several can be asked at a time."""
+
+    def __init__(self, build, seconds, asked):
+        super().__init__(build, seconds)
+        wanted = [t for words, path in asked for t in self.chosen(words, path) if self.is_program(t)]
+        must(["ninja", "-C", build] + sorted(set(sum((self.programs(t) for t in wanted), []))))
+        self.symbols = functools.lru_cache(None)(self.symbols)
+        self.digest_of = functools.lru_cache(None)(self.digest_of)
+        self.passes = functools.lru_cache(None)(self.passes)
+
+    def symbols(self, output, *options):
+        said = must(["nm", "--defined-only", "--format=just-symbols", *options, os.path.join(self.build, output)])
+        return frozenset(said.split())
+
+    def passes(self, path, name, flags):
+        """Whether the test has nothing against the file as it is."""
+        with open(os.path.join(ROOT, path)) as f, tempfile.TemporaryDirectory() as folder:
+            made = self.compile(path, f.read(), folder, flags)
+            return not any(self.fails(t, path, made, flags) for t in self.tests if t["name"] == name and self.is_program(t))
+
+    def compile(self, path, text, folder, flags=()):
+        """The object of this text in place of the file, None if it is no program."""
+        source, output = os.path.join(folder, os.path.basename(path)), os.path.join(folder, "fault.o")
+        with open(source, "w") as f:
+            f.write(text)
+        words = shlex.split(self.commands[self.objects[path][0]])
+        while words[0] == "ccache":
+            words = words[1:]
+        for option in ("-o", "-MQ", "-MF"):
+            at = words.index(option)
+            del words[at:at + 2]
+        words = [w for w in words[:-1] if w != "-MD"]
+        words += [source, "-O1", "-g0", "-iquote", os.path.join(ROOT, os.path.dirname(path)), "-o", output, *flags]
+        return output if run(words, cwd=self.build)[0] == 0 else None
+
+    def digest_of(self, path):
+        with open(os.path.join(ROOT, path)) as f, tempfile.TemporaryDirectory() as folder:
+            return digest(self.compile(path, f.read(), folder))
+
+    def link(self, target, path, made, name, flags):
+        """Links a target with the object in place of the file's; the file is new and called name."""
+        words = shlex.split(self.commands[target])
+        words = [made if w in self.objects[path] else w for w in words]
+        at = words.index("-o")
+        words[at + 1:at + 2] = [name, "-Wl,--strip-debug", *flags] + ([] if made in words else [made])
+        return run(words, cwd=self.build)[0] == 0
+
+    def fails(self, test, path, made, flags):
+        """What is wrong with one test, None if it passes or has nothing of the file in it."""
+        ours = self.symbols(self.objects[path][0], "-g")
+        named = [test["cmd"][0], *test["env"].values()]
+        targets = [t for t in self.programs(test) if os.path.join(self.build, t) in named and ours & self.symbols(t)]
+        instead = {t: f"{t}.fault{threading.get_ident()}" for t in targets}
+        try:
+            if not all(self.link(target, path, made, name, flags) for target, name in instead.items()):
+                return "does not link"
+            return self.run_test(test, instead) if targets else None
+        finally:
+            for name in instead.values():
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self.build, name))
+
+    def ask(self, fault, words):
+        with open(os.path.join(ROOT, fault.path)) as f:
+            lines = f.read().split("\n")
+        lines[fault.number - 1] = fault.new
+        for flags in (), SANITIZERS:
+            with tempfile.TemporaryDirectory() as folder:
+                made = self.compile(fault.path, "\n".join(lines), folder, flags)
+                if not made:
+                    return "no program", "the compiler"
+                if not flags and digest(made) == self.digest_of(fault.path):
+                    return "no change", "the same instructions"
+                for test in self.chosen(words, fault.path):
+                    why = self.is_program(test) and self.fails(test, fault.path, made, flags)
+                    if why and not self.passes(fault.path, test["name"], flags):
+                        sys.exit(f"mutate: the test {test['name']} fails without a fault")
+                    if why:
+                        return self.tell(fault, test, why + " with sanitizers" * bool(flags))
+        return "SURVIVED", ""
+
+
+class Copy(Tests):
+    """The sources in a folder of their own, built there: for tests that are scripts."""
 
     def __init__(self, folder, seconds):
-        self.top, self.build, self.seconds = folder, os.path.join(folder, "build"), seconds
+        self.top = folder
         files = must(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]).split("\0")
         files = [path for path in files if path and os.path.isfile(os.path.join(ROOT, path))]
         for path in files:
@@ -152,20 +310,12 @@ class Copy:
             path = os.path.relpath(have, folder)
             if not path.startswith("build") and path not in files and os.path.isfile(have):
                 os.unlink(have)
-        if not os.path.exists(os.path.join(self.build, "build.ninja")):
+        build = os.path.join(folder, "build")
+        if not os.path.exists(os.path.join(build, "build.ninja")):
             nccl = os.path.join(ROOT, ".deps/nccl/include")
-            must(["meson", "setup", self.build, folder, "-Dtests=enabled", "-Doptimization=1", "-Ddebug=false"]
+            must(["meson", "setup", build, folder, "-Dtests=enabled", "-Doptimization=1", "-Ddebug=false"]
                  + ([f"-Dnccl_include={nccl}"] if os.path.exists(nccl) else []))
-        must(["ninja", "-C", self.build, "build.ninja"])
-        self.tests = json.loads(must(["meson", "introspect", self.build, "--tests"]))
-        self.outputs = {t["id"]: [os.path.relpath(f, self.build) for f in t["filename"]]
-                        for t in json.loads(must(["meson", "introspect", self.build, "--targets"]))}
-        self.told = {}  # (file, test): how many of the file's faults the test noticed
-        self.objects = {}
-        for command in json.loads(must(["ninja", "-C", self.build, "-t", "compdb"])):
-            if command["output"].endswith(".o"):
-                source = os.path.normpath(os.path.join(self.build, command["file"]))
-                self.objects.setdefault(os.path.relpath(source, folder), command["output"])
+        super().__init__(build, seconds)
 
     def put(self, path, content, mode=0o644):
         there = os.path.join(self.top, path)
@@ -178,61 +328,22 @@ class Copy:
             f.write(content)
         os.chmod(there, mode)
 
-    def ninja(self, *targets):
-        return run(["ninja", "-C", self.build, *targets])
-
-    def prepare(self, rooms):
-        """Builds what all faults need, so that the time of each is its own."""
-        tests = [t for words in rooms for t in self.chosen(words, "")]
-        must(["ninja", "-C", self.build] + sorted(set(sum((self.outputs[d] for t in tests for d in t["depends"]), []))))
-
-    def digest(self, path):
-        with open(os.path.join(self.build, self.objects[path]), "rb") as f:
-            return hashlib.sha256(f.read()).digest()
-
-    def chosen(self, words, path):
-        """The tests that a row names and the file's own, those first that noticed most of it, then those called like it."""
-        stem = os.path.splitext(os.path.basename(path))[0]
-        got = [t for t in self.tests if t["name"] == stem and any(s.endswith(":unit") for s in t["suite"])]
-        for word in words.split():
-            group = [t for t in self.tests if t["name"] == word or any(s.endswith(":" + word) for s in t["suite"])]
-            got += sorted((t for t in group if t not in got and "slow" not in str(t["suite"])), key=lambda t: t["name"])
-        return sorted(got, key=lambda t: (-self.told.get((path, t["name"]), 0), stem not in t["name"]))
-
-    def fails(self, test):
-        """What is wrong with one test, None if it passes. A test that cannot be had or asks nothing here passes."""
-        if self.ninja(*sum((self.outputs[t] for t in test["depends"]), []))[0] != 0:
-            return "does not link"
-        status, said = run(test["cmd"], self.seconds, cwd=test["workdir"] or self.build,
-                           env=dict(os.environ, **{k: v for k, v in test["env"].items()}))
-        if status in (0, 77):
-            return None
-        return "never ends" if status is None else f"status {status}"
-
-    def ask(self, fault, quick, slow):
+    def ask(self, fault, words):
         """(verdict, what told it) of one planted fault; the sources are as before afterwards."""
         with open(os.path.join(self.top, fault.path), "rb") as f:
             before = f.read()
         lines = before.decode().split("\n")
         lines[fault.number - 1] = fault.new
-        self.ninja(self.objects[fault.path])
-        was = self.digest(fault.path)
         self.put(fault.path, "\n".join(lines).encode())
         try:
-            if self.ninja(self.objects[fault.path])[0] != 0:
-                return "no program", "the compiler"
-            if self.digest(fault.path) == was:
-                return "no change", "the same instructions"
-            for tests in (quick, slow):
-                for test in self.chosen(tests, fault.path):
-                    why = self.fails(test)
+            for test in self.chosen(words, fault.path):
+                if not self.is_program(test) and self.ninja(*self.programs(test))[0] == 0:
+                    why = self.run_test(test)
                     if why:
-                        self.told[fault.path, test["name"]] = self.told.get((fault.path, test["name"]), 0) + 1
-                        return "noticed", f"{test['name']}: {why}"
+                        return self.tell(fault, test, why)
             return "SURVIVED", ""
         finally:
             self.put(fault.path, before)
-            self.ninja(self.objects[fault.path])
 
 
 def main():
@@ -242,8 +353,11 @@ def main():
     ask.add_argument("--seed", default="1", help="another seed chooses others")
     ask.add_argument("--minutes", type=float, default=600, help="stop after so long")
     ask.add_argument("--least", type=float, default=90, help="fail when fewer percent are noticed")
-    ask.add_argument("--folder", default=os.path.join(ROOT, "build-mutation"), help="where the copy is built")
+    ask.add_argument("--build", default=os.path.join(ROOT, "build"), help="a build folder with tests; it is brought up to date")
+    ask.add_argument("--jobs", type=int, default=os.cpu_count(), help="faults at a time")
+    ask.add_argument("--folder", default=os.path.join(ROOT, "build-mutation"), help="where the copy for scripts is built")
     ask.add_argument("--limit", type=float, default=60, help="seconds for one test")
+    ask.add_argument("--tests", help="ask these, names or suites, instead of those of rooms.txt")
     ask.add_argument("--quick", action="store_true", help="leave out the slower tests")
     ask.add_argument("--list", action="store_true", help="print the faults that would be planted, and no more")
     said = ask.parse_args()
@@ -266,16 +380,30 @@ def main():
     if said.minutes < 600:
         random.Random(said.seed).shuffle(work)
 
-    copy = Copy(said.folder, said.limit)
-    copy.prepare({quick for _, _, quick, _ in work})
+    work = [(i, room, fault, said.tests if said.tests is not None else quick + " " + slow * (not said.quick)) for i, (room, fault, quick, slow) in enumerate(work, 1)]
+    beside = Beside(os.path.abspath(said.build), said.limit, {(words, fault.path) for _, _, fault, words in work})
     end = time.monotonic() + said.minutes * 60
     counts = {}
-    for i, (room, fault, quick, slow) in enumerate(work):
+
+    def note(number, fault, verdict, why):
+        print(f"{number:4} {verdict:10} {fault}" + (f"\n    {why}" if why else ""), flush=True)
+        return verdict
+
+    def first(number, room, fault, words):
         if time.monotonic() > end:
-            break
-        verdict, why = copy.ask(fault, quick, "" if said.quick else slow)
+            return None
+        verdict, why = beside.ask(fault, words)
+        if verdict == "SURVIVED" and any(not beside.is_program(t) for t in beside.chosen(words, fault.path)):
+            return "scripts"
+        return note(number, fault, verdict, why)
+
+    with concurrent.futures.ThreadPoolExecutor(said.jobs) as pool:
+        verdicts = list(pool.map(lambda row: first(*row), work))
+    copy = Copy(said.folder, said.limit) if "scripts" in verdicts else None
+    for (number, room, fault, words), verdict in zip(work, verdicts):
+        if verdict == "scripts" and time.monotonic() < end:
+            verdict = note(number, fault, *copy.ask(fault, words))
         counts.setdefault(room, {}).setdefault(verdict, []).append(fault)
-        print(f"{i + 1:4} {verdict:10} {fault}" + (f"\n    {why}" if why else ""), flush=True)
     noticed = left = 0
     for room, got in counts.items():
         n, s = len(got.get("noticed", [])), len(got.get("SURVIVED", []))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <criterion/criterion.h>
@@ -35,6 +36,36 @@ static const char *const rows[][2] = {
          "<train::Step_as_core::ops::Drop>::drop"},
         {"_RNvNtCs1234_7mycrate5train4step", "mycrate::train::step"},
         {"_RNCNvCs1234_7mycrate4main0", "mycrate::main::{closure}"},
+        {"_RNqCs4fqI2P2rA04_11utf8_identsu30____7hkackfecea1cbdathfdh9hlq6y",
+         "utf8_idents::___7hkackfecea1cbdathfdh9hlq6y"},
+        {"_RNvC3abc3_12d", "abc::12d"},
+        {"_ZNKR3foo3barEv", "foo::bar"},
+        {"_ZNVO3foo3barEv", "foo::bar"},
+        {"_ZNrK3foo3barEv", "foo::bar"},
+        {"_ZN1aUt0_4stepEv", "a::{unnamed}::step"},
+        {"_ZNSaIcE8allocateEm", "std::allocator::allocate"},
+        {"_ZNSs4swapERSs", "std::string::swap"},
+        {"_ZNSi3getEv", "std::istream::get"},
+        {"_ZNSo5flushEv", "std::ostream::flush"},
+        {"_ZNSd4swapERSd", "std::iostream::swap"},
+        {"_ZN5modelaNEi", "model::operator"},
+        {"_ZN5modelnaEm", "model::operator"},
+        {"_ZZN1acviEvE1b", "a::operator::b"},
+        {"_ZN1aC1EIiE1bEv", "a::a"},
+        {"_ZN1aCI21bEi", "a::a::b"},
+        {"_ZN11_GLOBAL__N_1fEv", "(anonymous)::f"},
+        {"_ZN10_GLOBAL__N1fEv", "_GLOBAL__N::f"},
+        {"_ZN12_GLOBAL__NX11fEv", "_GLOBAL__NX1::f"},
+        {"_ZN4core17handle_everythingE", "core::handle_everything"},
+        {"_ZN4core17h0123456789abcdegE", "core::h0123456789abcdeg"},
+        {"_ZN4core18h0123456789abcdef0E", "core::h0123456789abcdef0"},
+        {"_Z3a bv", "a_b"},
+        {"_Z3a+bv", "a_b"},
+        {"_Z3a\x1f!v", "a_!"},
+        {"_ZZ1fvEs", "f"},
+        {"_ZZ1fiEd_NKUlvE_clEv", "f::{lambda}::operator"},
+        {"_ZZ1fiEd0_1g", "f::g"},
+        {"_ZZ1fIiEvvE1g", "f::g"},
         /* cut: as much as can be told */
         {"_ZN4c10d5nccl216ProcessGroupNCCL10all_reduceERN2at6Ten", "c10d::nccl2::ProcessGroupNCCL::all_reduce"},
         {"_ZN4c10d5nccl216ProcessGroupNCCL10all_re", "c10d::nccl2::ProcessGroupNCCL"},
@@ -46,6 +77,29 @@ static const char *const rows[][2] = {
         {"_RX", ""},
 };
 
+/* Arguments of a template, which are stepped over: what follows them is told. c++filt knows them all. */
+static const char *const arguments[] = {
+        "i",           "3foo",         "S_",           "S1_",     "SA_",        "SZ_",        "Ss",     "St6vectorIiE",
+        "T_",          "T0_",          "Lb1E",         "Li42E",   "Lin3E",      "L3foo1E",    "LS0_1E", "L_Z1gvE",
+        "L_ZN1c1dEvE", "XadL_Z1gvEE",  "Z1fvE1g",      "Z1fvEs",  "Z1fvEs_0",   "Z1fvEUlvE_", "UlvE_",  "UlvE0_",
+        "Ut_",         "Ut1_",         "A3_i",         "A_i",     "Dn",         "DpT_",       "Dv4_f",  "DF16_",
+        "DtfL0p_E",    "DTfp_E",       "DTfp0_E",      "DTfK_E",  "PFivE",      "JidE",       "N1c1dE", "N1cC1E",
+        "N1cCI11dE",   "IJLi1E3bazEE", "XsrT_5valueE", "M1cFvvE", "DTcvT_fp_E",
+};
+
+Test(demangle, arguments)
+{
+        for (size_t i = 0; i < N_ELEMENTS(arguments); i++) {
+                for (size_t k = 0; k < N_ELEMENTS(arguments); k++) {
+                        char name[80], text[80];
+
+                        snprintf(name, sizeof name, "_ZN1aI%s%sE3endE", arguments[i], arguments[k]);
+                        capo_demangle(name, text, sizeof text);
+                        cr_expect_str_eq(text, "a::end", "%s: %s", name, text);
+                }
+        }
+}
+
 Test(demangle, names)
 {
         char text[400];
@@ -55,6 +109,10 @@ Test(demangle, names)
 
                 cr_expect_str_eq(text, rows[i][1], "%s: %s", rows[i][0], text);
                 cr_expect_eq(n, strlen(text));
+                for (size_t room = 1; room <= n; room++) {
+                        cr_expect_eq(capo_demangle(rows[i][0], text, room), room - 1);
+                        cr_expect(!strncmp(text, rows[i][1], room - 1) && !text[room - 1], "%s: %s", rows[i][0], text);
+                }
         }
 }
 
@@ -84,6 +142,37 @@ Test(demangle, cut_anywhere_and_spoilt)
                 }
         }
         cr_assert_eq(capo_demangle("_Z1fv", NULL, 0), 0);
+}
+
+/* Two hundred of anything inside each other are followed, one more is not. */
+static const char *nested(const char *begin, const char *open, int n, const char *middle, const char *shut,
+                          const char *end)
+{
+        static char name[2000], text[2000];
+        char *p = stpcpy(name, begin);
+
+        for (int i = 0; i < n; i++)
+                p = stpcpy(p, open);
+        p = stpcpy(p, middle);
+        for (int i = 0; i < n; i++)
+                p = stpcpy(p, shut);
+        stpcpy(p, end);
+        capo_demangle(name, text, sizeof text);
+        return text;
+}
+
+Test(demangle, depth)
+{
+        cr_assert_str_eq(nested("_ZN1a", "I", 200, "", "E", "1bE"), "a::b");
+        cr_assert_str_eq(nested("_ZN1a", "I", 201, "", "E", "1bE"), "a");
+        cr_assert_eq(strlen(nested("_Z", "Z", 199, "1b", "E1b", "")), 3 * 199 + 1);
+        cr_assert_str_eq(nested("_Z", "Z", 200, "1b", "E1b", ""), "");
+        cr_assert_eq(strlen(nested("_R", "Nv", 199, "C1b", "1b", "")), 3 * 199 + 1);
+        cr_assert_str_eq(nested("_R", "Nv", 200, "C1b", "1b", ""), "");
+        /* beside each other there may be more */
+        cr_assert_str_eq(nested("_ZN1aI", "Pi", 250, "", "", "E1bE"), "a::b");
+        cr_assert_str_eq(nested("_ZN1a", "IiE", 250, "", "", "1bE"), "a::b");
+        cr_assert_str_eq(nested("_Z1a", "", 0, "", "", "1bE"), "a");
 }
 
 Test(demangle, deep)
