@@ -120,6 +120,7 @@ static int create_file(struct capo_segment *seg, const char *dir, uint64_t size,
 int capo_segment_create(struct capo_segment *seg, const char *dir, const struct capo_segment_config *config)
 {
         struct capo_segment_header plan = {0};
+        const struct capo_area *rings;
         void *p = NULL;
         int r;
 
@@ -134,6 +135,10 @@ int capo_segment_create(struct capo_segment *seg, const char *dir, const struct 
                         return -ENOMEM;
         }
         madvise(p, plan.size, MADV_DONTDUMP);
+        /* rings to come are not to be touched: behind the file's end each word would be a fault of its own for who reads all
+         * memory, as a leak checker or a conservative collector does */
+        rings = &plan.areas[CAPO_AREA_RINGS];
+        mprotect((char *)p + rings->offset, rings->item * rings->capacity, PROT_NONE);
         seg->header = p;
         memcpy(p, &plan, sizeof plan);
         memcpy(seg->header->magic, CAPO_SEGMENT_MAGIC, 8);
@@ -204,6 +209,10 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
                 return -ENOSPC;
         if (seg->fd >= 0 && (!still_ours(seg) || (posix_fallocate(seg->fd, (off_t)begin, (off_t)(end - begin)) &&
                                                   !go_private(seg, a->offset + have * a->item, end)))) {
+                errno = saved;
+                return -ENOSPC;
+        }
+        if (id == CAPO_AREA_RINGS && mprotect((char *)seg->header + begin, end - begin, PROT_READ | PROT_WRITE)) {
                 errno = saved;
                 return -ENOSPC;
         }

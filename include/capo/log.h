@@ -122,9 +122,11 @@ struct capo_log_shape {
         uint8_t flags;
         uint8_t algo_proto;
         uint8_t channels;
-        uint16_t reserved;
+        uint16_t reserved[3];
 };
 static_assert(sizeof(struct capo_log_shape) == 40, "layout");
+static_assert(offsetof(struct capo_log_shape, reserved) + 6 == 40,
+              "no padding: shapes are compared as bytes, and written");
 
 /*
  * Columns, in this order, each n values, each column padded to 8 bytes:

@@ -58,10 +58,10 @@ static void *begin(void *life)
         CAPO_FPU_OURS;
 
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-        prctl(PR_SET_NAME, "capo-drain");
+        prctl(PR_SET_NAME, "capo-drain", 0, 0, 0);
         be_modest();
         be_prompt();
-        prctl(PR_SET_TIMERSLACK, 1000); /* ns */
+        prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0); /* ns */
         return ((void *(*)(void *))life)(NULL);
 }
 

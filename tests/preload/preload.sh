@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # One case of the preload suite: run a program bare and preloaded, want the same output, look into its log.
-# usage: preload.sh CASE LIBCAPO FOLDER-OF-THE-TEST-PROGRAMS CAPO
+# usage: preload.sh CASE LIBCAPO FOLDER-OF-THE-TEST-PROGRAMS CAPO     CAPO_TEST_UNDER=COMMAND: the recorded run is its argument
 set -u
 unset LD_LIBRARY_PATH # the programs know where their NCCL is
 here=$(dirname "$(realpath "$0")")
@@ -16,6 +16,7 @@ CAPO_DIR=$tmp/logs
 CAPO_SHM=$tmp/shm
 export CAPO_DIR CAPO_SHM
 export CAPO_GPU_SAMPLE=0
+under=${CAPO_TEST_UNDER:-}
 bad=0
 
 fail() {
@@ -27,7 +28,8 @@ fail() {
 both() {
         "$@" >"$tmp/bare.out" 2>"$tmp/bare.err"
         bare=$?
-        LD_PRELOAD=$lib "$@" >"$tmp/out" 2>"$tmp/err"
+        # shellcheck disable=SC2086
+        LD_PRELOAD=$lib $under "$@" >"$tmp/out" 2>"$tmp/err"
         status=$?
         [ $bare -eq $status ] || fail "exit status $status, bare $bare"
         cmp -s "$tmp/bare.out" "$tmp/out" || fail "output differs: $(cat "$tmp/out")"

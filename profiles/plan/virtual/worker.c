@@ -114,11 +114,11 @@ struct patching {
 static void *stub_make(struct patching *p, const char *name)
 {
         static const unsigned char rdi[2] = {0x48, 0xbf}, rax[2] = {0x48, 0xb8}, jump[2] = {0xff, 0xe0};
-        const char *kept = strdup(name);
+        const char *kept = p->stub_end - p->stub < 24 ? NULL : strdup(name);
         void *gap = (void *)plan_gap;
         unsigned char *at = p->stub;
 
-        if (!kept || p->stub_end - p->stub < 24)
+        if (!kept)
                 return gap;
         memcpy(at, rdi, 2);
         memcpy(at + 2, &kept, 8);
