@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's profiler plugin ABI in our own words, versions 1 to 7, as far as capo looks into it: the head of every event
- * and the Coll and KernelCh events. Layouts: nccl src/include/plugin/profiler/profiler_v1.h .. profiler_v6.h of 2.30.7, profiler_v7.h of a
- * public copy of 2.31.
+ * and the Coll and KernelCh events. Layouts: nccl src/include/plugin/profiler/profiler_v1.h .. profiler_v6.h of 2.30.7,
+ * profiler_v7.h of a public copy of 2.31.
  *
  *   v1  2.23.4   codes            v3  2.26.2   KernelCh               v5  2.28.3   64-bit type, parentGroup
  *   v2  2.24.3   strings          v4  2.27.3   names, GPU time stamps  v6  2.29.2   copy-engine events
@@ -35,14 +35,33 @@ struct capo_kernel_event { /* v4 on */
         uint64_t timer; /* GPU global timer, ns */
 };
 
-struct capo_event_v1 {
-        uint8_t type;
-        void *parent;
+/* What versions have in common, in its order. */
+#define CAPO_EVENT_HEAD(type_bits) \
+        uint##type_bits##_t type;  \
+        void *parent;              \
         int rank;
+#define CAPO_EVENT_COMM   \
+        const char *name; \
+        uint64_t comm_hash;
+#define CAPO_EVENT_CALL   \
+        uint64_t seq;     \
+        const char *func; \
+        const void *send; \
+        void *recv;       \
+        size_t count;     \
+        int root;         \
+        const char *datatype;
+#define CAPO_EVENT_WAY(how_many) \
+        uint8_t how_many;        \
+        uint8_t n_warps;         \
+        const char *algo;        \
+        const char *proto;
+
+struct capo_event_v1 {
+        CAPO_EVENT_HEAD(8)
         union {
                 struct {
-                        const char *name;
-                        uint64_t comm_hash;
+                        CAPO_EVENT_COMM
                         uint64_t seq;
                         uint8_t func;
                         const void *send;
@@ -62,91 +81,45 @@ struct capo_event_v1 {
 };
 
 struct capo_event_v2 {
-        uint8_t type;
-        void *parent;
-        int rank;
+        CAPO_EVENT_HEAD(8)
         union {
                 struct {
-                        const char *name;
-                        uint64_t comm_hash;
-                        uint64_t seq;
-                        const char *func;
-                        const void *send;
-                        void *recv;
-                        size_t count;
-                        int root;
-                        const char *datatype;
+                        CAPO_EVENT_COMM
+                        CAPO_EVENT_CALL
                         size_t traffic;
-                        uint8_t max_channels;
-                        uint8_t n_warps;
-                        const char *algo;
-                        const char *proto;
+                        CAPO_EVENT_WAY(max_channels)
                 } coll;
         };
 };
 
 struct capo_event_v3 {
-        uint8_t type;
-        void *parent;
-        int rank;
+        CAPO_EVENT_HEAD(8)
         union {
                 struct {
-                        const char *name;
-                        uint64_t comm_hash;
-                        uint64_t seq;
-                        const char *func;
-                        const void *send;
-                        void *recv;
-                        size_t count;
-                        int root;
-                        const char *datatype;
-                        uint8_t max_channels;
-                        uint8_t n_warps;
-                        const char *algo;
-                        const char *proto;
+                        CAPO_EVENT_COMM
+                        CAPO_EVENT_CALL
+                        CAPO_EVENT_WAY(max_channels)
                 } coll;
         };
 };
 
 struct capo_event_v4 {
-        uint8_t type;
-        void *parent;
-        int rank;
+        CAPO_EVENT_HEAD(8)
         union {
                 struct {
-                        uint64_t seq;
-                        const char *func;
-                        const void *send;
-                        void *recv;
-                        size_t count;
-                        int root;
-                        const char *datatype;
-                        uint8_t n_channels;
-                        uint8_t n_warps;
-                        const char *algo;
-                        const char *proto;
+                        CAPO_EVENT_CALL
+                        CAPO_EVENT_WAY(n_channels)
                 } coll;
                 struct capo_kernel_event kernel;
         };
 };
 
 struct capo_event_v5 { /* and v6 */
-        uint64_t type;
-        void *parent;
-        int rank;
+        CAPO_EVENT_HEAD(64)
         union {
                 struct {
-                        uint64_t seq;
-                        const char *func;
-                        const void *send;
-                        void *recv;
-                        size_t count;
-                        int root;
-                        const char *datatype;
-                        uint8_t n_channels;
-                        uint8_t n_warps;
-                        const char *algo;
-                        const char *proto;
+                        CAPO_EVENT_CALL
+                        CAPO_EVENT_WAY(n_channels)
                         void *parent_group;
                 } coll;
                 struct capo_kernel_event kernel;
@@ -154,22 +127,11 @@ struct capo_event_v5 { /* and v6 */
 };
 
 struct capo_event_v7 { /* v5's, with more behind each kind: whoever knows v5 or v6 reads it, too */
-        uint64_t type;
-        void *parent;
-        int rank;
+        CAPO_EVENT_HEAD(64)
         union {
                 struct {
-                        uint64_t seq;
-                        const char *func;
-                        const void *send;
-                        void *recv;
-                        size_t count;
-                        int root;
-                        const char *datatype;
-                        uint8_t n_channels;
-                        uint8_t n_warps;
-                        const char *algo;
-                        const char *proto;
+                        CAPO_EVENT_CALL
+                        CAPO_EVENT_WAY(n_channels)
                         void *parent_group;
                         const char *kernel_variant;
                         bool is_symmetric; /* kernel_variant ran: algo and proto say nothing */

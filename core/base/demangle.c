@@ -77,17 +77,12 @@ static void skip_through_e(struct parse *s)
 
 static void skip_literal(struct parse *s)
 {
-        size_t n;
-
         if (s->p[0] == '_' && s->p[1] == 'Z') { /* the address of a function */
                 s->p += 2;
                 skip_through_e(s);
                 return;
         }
-        if (is_digit(*s->p))
-                source_name(s, &n);
-        else
-                skip(s);
+        skip(s);
         through(s, 'E'); /* the value */
 }
 

@@ -138,10 +138,10 @@ struct capo_job_row {
         uint16_t rule;   /* capo_record.rule */
         uint8_t call, algo_proto, channels;
         uint8_t flags; /* MEMBER, GROUP, CAPTURED of enum capo_record_flag */
-        uint64_t
-                told_calls; /* of calls: not timed on the GPU, but known to have waited there for a rank that came late by
-                                the host's clock, for longer than any that was timed took (skew.h) */
-        double told_ns;     /* how long these were there */
+        /* of calls: not timed on the GPU, but known to have waited there for a rank that came late by the host's clock, for
+         * longer than any that was timed took (skew.h) */
+        uint64_t told_calls;
+        double told_ns;                    /* how long these were there */
         struct capo_hist time[CAPO_TIMES]; /* HOST: of every call; EVENT, KERNEL: of those timed so. NONE is empty. */
         /* used while logs are added */
         uint64_t hash_, tally_, tally_of_;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What all calls of a kind took, from those that were timed. Some of these were timed for what they are (the first and the
- * second of their kind and size, CAPO_RECORD_CHOSEN): the first has NCCL's preparations in it, so they count once. The others
- * were drawn, and stand for all the rest, but for calls of which is known otherwise how long they took. In logs that do not tell them apart all were drawn.
+ * second of their kind and size, CAPO_RECORD_CHOSEN): the first has NCCL's preparations in it, so they count once. The
+ * others were drawn, and stand for all the rest, but for calls of which is known otherwise how long they took. In logs that
+ * do not tell them apart all were drawn.
  */
 #ifndef CAPO_SAMPLED_H
 #define CAPO_SAMPLED_H

@@ -79,12 +79,12 @@ static const char *const rows[][2] = {
 
 /* Arguments of a template, which are stepped over: what follows them is told. c++filt knows them all. */
 static const char *const arguments[] = {
-        "i",           "3foo",         "S_",           "S1_",     "SA_",        "SZ_",        "Ss",     "St6vectorIiE",
-        "T_",          "T0_",          "Lb1E",         "Li42E",   "Lin3E",      "L3foo1E",    "LS0_1E", "L_Z1gvE",
-        "L_ZN1c1dEvE", "XadL_Z1gvEE",  "Z1fvE1g",      "Z1fvEs",  "Z1fvEs_0",   "Z1fvEUlvE_", "UlvE_",  "UlvE0_",
-        "Ut_",         "Ut1_",         "A3_i",         "A_i",     "Dn",         "DpT_",       "Dv4_f",  "DF16_",
-        "DtfL0p_E",    "DTfp_E",       "DTfp0_E",      "DTfK_E",  "PFivE",      "JidE",       "N1c1dE", "N1cC1E",
-        "N1cCI11dE",   "IJLi1E3bazEE", "XsrT_5valueE", "M1cFvvE", "DTcvT_fp_E",
+        "i",          "3foo",   "S_",           "S1_",         "SA_",          "SZ_",          "S12_",    "SAI_",
+        "SZI_",       "Ss",     "St6vectorIiE", "T_",          "T0_",          "Lb1E",         "Li42E",   "Lin3E",
+        "L3foo1E",    "LS0_1E", "L_Z1gvE",      "L_ZN1c1dEvE", "XadL_Z1gvEE",  "Z1fvE1g",      "Z1fvEs",  "Z1fvEs_0",
+        "Z1fvEUlvE_", "UlvE_",  "UlvE0_",       "Ut_",         "Ut1_",         "A3_i",         "A_i",     "Dn",
+        "DpT_",       "Dv4_f",  "DF16_",        "DtfL0p_E",    "DTfp_E",       "DTfp0_E",      "DTfK_E",  "PFivE",
+        "JidE",       "N1c1dE", "N1cC1E",       "N1cCI11dE",   "IJLi1E3bazEE", "XsrT_5valueE", "M1cFvvE", "DTcvT_fp_E",
 };
 
 Test(demangle, arguments)

@@ -50,7 +50,10 @@ Test(fabric_links, order_sharers_and_load)
                   f.links[2].sharers == 1);
         cr_assert_float_eq(f.links[1].load, 800 / 300.0, 1e-9, "over the mean of the four");
         cr_assert_float_eq(f.links[0].load, 0, 1e-9);
-        cr_assert(f.links[1].ops == 2 && f.links[1].received_exact && f.links[1].received == 0);
+        make("", DOMAIN(1, "efa", "0000:10:00.0", 100), "", "");
+        cr_assert(f.n_links == 1 && f.links[0].load == 0, "one NIC is no more loaded than others");
+        make("", DOMAIN(1, "efa", "0000:10:00.0", 100), DOMAIN(1, "efa", "0000:10:00.0", 800), "");
+        cr_assert(f.links[0].ops == 2 && f.links[0].received_exact && f.links[0].received == 0);
 }
 
 Test(fabric_links, the_nearest_of_the_ranks_gpus)

@@ -98,6 +98,15 @@ Test(job, rows_merge)
         cr_assert_eq(b->calls, 20);
 }
 
+Test(job, gpus_are_counted_once)
+{
+        static const int32_t device[] = {0, 63, 64, -1};
+
+        for (int i = 0; i < 4; i++)
+                job->comms[0].members[i] = (struct capo_job_member){.process = i == 3, .device = device[i]};
+        cr_assert_eq(capo_job_gpus(job), 2 + 3, "0 and 64 are one bit; who tells none has one");
+}
+
 Test(job, duration)
 {
         cr_assert_eq(capo_job_duration_ns(job), 1000000000);

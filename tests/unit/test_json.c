@@ -123,6 +123,7 @@ Test(json, strings)
                 {"\"\xc3\xa9\"", "\xc3\xa9"},
                 {"\"\xf4\x8f\xbf\xbf\"", "\xf4\x8f\xbf\xbf"},
                 {"\"\xf4\x90\x80\x80\"", NULL},
+                {"\"\xf5\x80\x80\x80\"", NULL},
                 {"\"\xc0\x80\"", NULL},
                 {"\"\xed\xa0\x80\"", NULL},
                 {"\"\x80\"", NULL},

@@ -120,9 +120,9 @@ Test(layouts, costs_that_are_none)
         static const struct {
                 double us, gbs;
                 int r;
-        } rows[] = {{5, 10, 0},        {0, 10, -EINVAL},        {-1, 10, -EINVAL},
-                    {5, -10, -EINVAL}, {INFINITY, 10, -EINVAL}, {5, INFINITY, -EINVAL},
-                    {5, NAN, -EINVAL}, {5, 0, -EINVAL}};
+        } rows[] = {{5, 10, 0},        {0.5, 0.5, 0},           {0, 10, -EINVAL},       {-1, 10, -EINVAL},
+                    {5, -10, -EINVAL}, {INFINITY, 10, -EINVAL}, {5, INFINITY, -EINVAL}, {5, NAN, -EINVAL},
+                    {5, 0, -EINVAL}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct capo_profile *p = capo_profile_new("x");

@@ -16,6 +16,12 @@ static inline capo_nccl_result capo_adapt_profiler(int abi, void **context, uint
         return capo_profiler_open(&info, (struct capo_profiler **)context, mask);
 }
 
+/* Of a communicator v1 to v3 tell nothing at init. */
+static inline capo_nccl_result capo_adapt_profiler_v1(int abi, void **context, int *mask)
+{
+        return capo_adapt_profiler(abi, context, 0, mask, NULL, -1, -1, -1, NULL);
+}
+
 /* Somebody else's init: v1 to v3, and v5 on. */
 static inline capo_nccl_result capo_their_init_v1(const void *plugin, const struct capo_profiler_info *info,
                                                   void **context, int *mask)

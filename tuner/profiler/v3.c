@@ -4,7 +4,7 @@
 
 static capo_nccl_result init(void **context, int *mask)
 {
-        return capo_adapt_profiler(3, context, 0, mask, NULL, -1, -1, -1, NULL);
+        return capo_adapt_profiler_v1(3, context, mask);
 }
 
 static capo_nccl_result start_event(void *context, void **handle, void *event)
