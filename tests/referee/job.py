@@ -124,6 +124,7 @@ class Job:
         env = dict(os.environ, JOB_TRUTH=truth, LD_LIBRARY_PATH=os.path.join(build, "tests/standin"))
         self.done = subprocess.run([capo, "run", "--quiet", "--dir", logs, *options, "--", os.path.join(build, "tests/jobs/launch"),
                                     "--timeout", "240", *launch, "--", *command], env=env, text=True, capture_output=True)
+        self.capo, self.logs = capo, logs
         self.traced, self.all_timed = "all" in options, "--sample" in options
         self.truth = Truth(truth)
         self.text = run([capo, "report", logs])
