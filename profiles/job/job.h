@@ -38,6 +38,7 @@ struct capo_job_process {
         bool has_stream;
         bool many_streams;            /* its calls went to several */
         struct capo_record last_call; /* the latest of them; t_begin 0: none */
+        struct capo_silences silent;  /* of the thread with most calls; not those below 1/1024 of the job */
         struct capo_job_info *info;   /* in order of first appearance; "key+" lines are joined by newlines */
         uint32_t n_info;
         char *fabric; /* the last two snapshots of FABRIC frames; NULL when there are none. core/log/fabric.h */

@@ -36,7 +36,10 @@ struct reading {
         bool missed; /* calls of a communicator came before it was described, and were not sampled */
         bool again;  /* the log is read once more for those */
         bool longs;  /* it is read once more for calls behind long silences */
-        uint64_t silent_from[JOB_GAP_THREADS]; /* by thread: when its last call began; 0: none yet */
+        uint64_t silent_from[JOB_GAP_THREADS];   /* by thread: when its last call began; 0: none yet */
+        uint16_t silent_behind[JOB_GAP_THREADS]; /* the shape of that one */
+        uint64_t n_calls[JOB_GAP_THREADS];       /* by thread */
+        struct capo_silences silent[JOB_GAP_THREADS];
 };
 
 /** job_reading_new() - of log @log, or of a second reading (NULL). Return: to be freed; NULL: no memory. */
@@ -47,6 +50,9 @@ void job_reading_free(struct reading *rd);
 void job_read_shapes(struct reading *rd, const struct capo_log_frame *f);
 void job_read_block(struct reading *rd, const struct capo_log_frame *f);
 void job_read_wide(struct reading *rd, const struct capo_log_frame *f);
+
+/** job_read_silences() - behind the last frame: the longest silences of the process. */
+void job_read_silences(struct reading *rd);
 
 /** job_want_again() - a communicator is known now, or its limit has fallen. */
 void job_want_again(struct reading *rd, uint16_t comm);

@@ -187,11 +187,23 @@ static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
         }
 }
 
+/* What stalls that no draw met can have taken, over all ranks: the calls of all rows are drawn by one rule, so they are one
+ * sample. @drawn: calls of one rank that were, @rest: of all ranks, not timed, @told_ns: what is known of some of them. */
+static double unseen(const struct capo_job *job, double drawn, double rest, double told_ns)
+{
+        double gpus = capo_job_gpus(job), ns = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                ns += gpus / job->n_processes * capo_sampled_unseen(&job->processes[i].silent, rest / gpus, drawn);
+        return fmax(0, ns - told_ns);
+}
+
 /* How much of the job was on the GPU, from the rows that are the same in every face. A group of several communicators is
  * timed on one stream: where processes have several GPUs, it is their ranks' and lasts as long on each. */
 static void rate_job(struct capo_page *r)
 {
         double gpus = capo_job_gpus(r->job), there_was = (double)capo_job_duration_ns(r->job) * gpus, ns = 0, sq = 0;
+        double drawn = 0, rest = 0, told = 0;
         bool many_streams = false;
 
         for (uint32_t i = 0; i < r->job->n_processes; i++)
@@ -205,12 +217,17 @@ static void rate_job(struct capo_page *r)
 
                 ns += times * row->total_ns;
                 sq += doubt * doubt;
+                if (times > 0) {
+                        drawn += (double)(s.timed->count - s.chosen->count) / (double)s.calls * (double)row->row.count;
+                        rest += fmax(0, (double)s.calls - (double)s.timed->count);
+                        told += s.told_ns;
+                }
         }
         r->gpu_share = r->gpu && there_was > 0 ? ns / there_was : -1;
         if (sq > 0 &&
             !many_streams) /* an estimate, and one stream cannot have been at work for longer than there was */
                 r->gpu_share = fmin(1, r->gpu_share);
-        r->gpu_share_pm = r->gpu_share >= 0 ? sqrt(sq) / there_was : 0;
+        r->gpu_share_pm = r->gpu_share >= 0 ? (sqrt(sq) + unseen(r->job, drawn, rest, told)) / there_was : 0;
 }
 
 static double sort_value(const struct capo_page_row *row, enum capo_page_sort key)

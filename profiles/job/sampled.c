@@ -71,3 +71,25 @@ double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count)
         variance = fmax(0, r.sum_sq / r.drawn - mean * mean);
         return r.calls * sqrt(variance * (1 - r.drawn / r.calls) / drawn) * capo_quantile_t(0.05, drawn - 1);
 }
+
+void capo_silences_add(struct capo_silences *s, uint64_t ns)
+{
+        uint32_t i = s->n < CAPO_SILENCES ? s->n++ : CAPO_SILENCES - 1;
+
+        if (i == CAPO_SILENCES - 1 && ns <= s->ns[i])
+                return;
+        for (; i && s->ns[i - 1] < ns; i--)
+                s->ns[i] = s->ns[i - 1];
+        s->ns[i] = ns;
+}
+
+double capo_sampled_unseen(const struct capo_silences *s, double calls, double drawn)
+{
+        double most = calls * (drawn > 0 ? 1 - pow(0.05, 1 / drawn) : 1), ns = 0;
+
+        for (uint32_t i = 0; i < s->n && most > 0; i++, most--)
+                ns += fmin(most, 1) * (double)s->ns[i];
+        if (most > 0 && s->n == CAPO_SILENCES) /* there may have been more of at most that length */
+                ns += most * (double)s->ns[CAPO_SILENCES - 1];
+        return ns;
+}

@@ -34,4 +34,27 @@ double capo_sampled_quantile(const struct capo_sampled *s, double q);
  * call nothing is known but that. */
 double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count);
 
+/* The longest silences of a process: from a call that was not timed on the GPU to the next of its thread. */
+#define CAPO_SILENCES 32
+struct capo_silences {
+        uint64_t ns[CAPO_SILENCES]; /* longest first */
+        uint32_t n;
+};
+
+/** capo_silences_add() - one more; the shortest goes when there is no room. */
+void capo_silences_add(struct capo_silences *s, uint64_t ns);
+
+/**
+ * capo_sampled_unseen() - what calls that were not drawn can have taken beside their like, of one rank: ns
+ * @calls: of the rank, such as were not timed
+ * @drawn: as many of its calls were
+ *
+ * Calls that stall are rare and take a thousand times what others do: a sample that has none says little of their sum, and
+ * the spread of what it has says nothing. Of calls that are the part p of all, n that are drawn have none with probability
+ * (1 - p)^n, so in 95 of 100 cases there are no more than p = 1 - 0.05^(1/n) of them: three for each interval of the draw, all
+ * where none was drawn. How long each can have taken no GPU time tells, but the host's does: a program waits for its calls
+ * sooner or later, and makes no others while it does. So they count as the longest silences, as many as there can be.
+ */
+double capo_sampled_unseen(const struct capo_silences *s, double calls, double drawn);
+
 #endif

@@ -172,6 +172,7 @@ static int read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void
                 }
         }
         rd->job->processes[rd->process].read_error = read;
+        job_read_silences(rd);
         r = rd->missed ? job_read_again(rd, capo_log_path(rd->log)) : 0;
         if (r < 0)
                 return r;

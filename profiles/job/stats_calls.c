@@ -103,9 +103,14 @@ void job_seen_until(struct reading *rd, uint64_t t)
                 rd->job->processes[rd->process].last_ns = t;
 }
 
-/* The first collective from call @i on came after a silence. */
-static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint32_t i, uint64_t ns)
+/* The first collective from call @i on came after a silence, which began with a call of shape @behind. If that can have been on the
+ * GPU all the time, and it was not timed, the silence is one of the process (sampled.h). */
+static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint32_t i, uint16_t behind, uint64_t ns)
 {
+        const struct capo_log_shape *s = &rd->shapes[behind];
+
+        if (!rd->again && s->clock == CAPO_CLOCK_HOST && s->bytes && capo_call_kind(s->call) != CAPO_KIND_OTHER)
+                capo_silences_add(&rd->silent[c->thread % JOB_GAP_THREADS], ns);
         for (uint32_t k = i; k < c->n && k < i + GAP_AHEAD; k++) {
                 const struct wanted *w = &rd->wanted[c->shape[k]];
 
@@ -119,16 +124,28 @@ static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint3
 static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
 {
         uint64_t *from = &rd->silent_from[c->thread % JOB_GAP_THREADS], begin = c->base + c->t_begin[0];
+        uint16_t *behind = &rd->silent_behind[c->thread % JOB_GAP_THREADS];
         uint64_t least = (c->base + c->t_begin[c->n - 1]) / GAP_PARTS;
 
         least = least < GAP_LEAST_NS ? GAP_LEAST_NS : least;
         if (*from && begin > *from && begin - *from >= least)
-                note_gap(rd, c, 0, begin - *from);
+                note_gap(rd, c, 0, *behind, begin - *from);
         for (uint32_t i = 1; i < c->n; i++) {
                 if (unlikely(c->t_begin[i] > c->t_begin[i - 1] + least))
-                        note_gap(rd, c, i, c->t_begin[i] - c->t_begin[i - 1]);
+                        note_gap(rd, c, i, c->shape[i - 1], c->t_begin[i] - c->t_begin[i - 1]);
         }
         *from = c->base + c->t_begin[c->n - 1];
+        *behind = c->shape[c->n - 1];
+        rd->n_calls[c->thread % JOB_GAP_THREADS] += c->n;
+}
+
+void job_read_silences(struct reading *rd)
+{
+        size_t most = 0;
+
+        for (size_t i = 1; i < JOB_GAP_THREADS; i++)
+                most = rd->n_calls[i] > rd->n_calls[most] ? i : most;
+        rd->job->processes[rd->process].silent = rd->silent[most];
 }
 
 /* In the second reading only the noted calls are taken, and the groups that they are in. */

@@ -68,6 +68,38 @@ Test(rows, a_sampled_share_has_an_interval)
         cr_assert_float_eq(page.gpu_share_pm, page.gpu_share * 0.5 * 2.262 * sqrt(0.75 / 10), page.gpu_share * 0.03);
 }
 
+/* The interval of 80 calls that are all alike, of which @timed were timed and @told_ns is known of two others. */
+static double pm_beside_silences(uint64_t timed, double told_ns)
+{
+        struct capo_job_row *row;
+        double pm;
+
+        begin();
+        row = made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 40, CAPO_CLOCK_HOST, 0);
+        row->told_calls = told_ns > 0 ? 2 : 0;
+        row->told_ns = told_ns;
+        cr_assert_eq(capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000, timed), 0);
+        for (uint32_t i = 0; i < page.job->n_processes; i++) {
+                for (uint64_t ms = 1; ms <= 9; ms++)
+                        capo_silences_add(&page.job->processes[i].silent, ms * 1000000);
+        }
+        judge();
+        pm = page.gpu_share_pm;
+        end();
+        return pm;
+}
+
+Test(rows_silences, may_be_stalls_that_no_draw_met)
+{
+        /* of 30 calls of each of two ranks 1 - 0.05^(1/10): 7.766, of 2 s */
+        const double most = 2 * (9 + 8 + 7 + 6 + 5 + 4 + 3 + 0.766 * 2) * 1e6;
+
+        cr_expect_float_eq(pm_beside_silences(20, 0), most / 2e9, 1e-6);
+        cr_expect_float_eq(pm_beside_silences(20, 50e6), (most - 50e6) / 2e9, 1e-6);
+        cr_expect_eq(pm_beside_silences(20, 5e9), 0, "what others waited for a rank is known");
+        cr_expect_eq(pm_beside_silences(80, 0), 0, "all calls were timed");
+}
+
 Test(rows, without_gpu_times_of_host_time)
 {
         made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 10, CAPO_CLOCK_HOST, 0);

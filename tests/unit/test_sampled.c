@@ -138,3 +138,93 @@ Test(sampled, the_spread_of_chosen_calls_alone)
         alone(3000);
         cr_expect_float_eq(capo_sampled_cov(&s), 0.5, 1e-9);
 }
+
+Test(sampled, the_longest_silences_are_kept)
+{
+        struct capo_silences s = {0};
+
+        for (uint64_t i = 1; i <= 40; i++)
+                capo_silences_add(&s, i % 2 ? i : 100 - i);
+        cr_assert_eq(s.n, CAPO_SILENCES);
+        cr_expect(s.ns[0] == 98 && s.ns[1] == 96 && s.ns[19] == 60 && s.ns[20] == 39 && s.ns[31] == 17);
+        capo_silences_add(&s, 16);
+        cr_expect_eq(s.ns[31], 17);
+        capo_silences_add(&s, 1000);
+        cr_expect(s.ns[0] == 1000 && s.ns[31] == 19);
+}
+
+Test(sampled, as_many_silences_as_there_can_be_unseen_calls)
+{
+        struct capo_silences s = {0};
+
+        cr_expect_eq(capo_sampled_unseen(&s, 100, 10), 0);
+        capo_silences_add(&s, 5000);
+        capo_silences_add(&s, 300);
+        capo_silences_add(&s, 70);
+        cr_expect_eq(capo_sampled_unseen(&s, 2, 0), 5300, "none was drawn: all can be");
+        cr_expect_eq(capo_sampled_unseen(&s, 20, 0), 5370);
+        cr_expect_eq(capo_sampled_unseen(&s, 0, 10), 0);
+        /* 8 x (1 - 0.05^(1/16)): 1.366 calls */
+        cr_expect_float_eq(capo_sampled_unseen(&s, 8, 16), 5000 + 0.36595 * 300, 0.1, "%g",
+                           capo_sampled_unseen(&s, 8, 16));
+        for (int i = 0; i < CAPO_SILENCES; i++)
+                capo_silences_add(&s, 100);
+        cr_expect_float_eq(capo_sampled_unseen(&s, 40, 0), 5300 + 38 * 100, 1e-6, "what is kept no more was no longer");
+}
+
+static uint64_t state;
+
+static double chance(void)
+{
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        return (double)(state >> 11) / (double)(1ull << 53);
+}
+
+/* A rank makes @n calls, waits for each and computes a little; one in a hundred stalls. Is what they took inside what the two calls timed
+ * for what they are and one draw in eight say of it, with (@tail) and without what silences allow? */
+static bool holds(uint64_t seed, uint64_t n, bool tail)
+{
+        struct capo_sampled s = of(n);
+        struct capo_silences silent = {0};
+        uint64_t drawn_calls = 0;
+        double truth = 0, pm;
+
+        end();
+        timed = chosen = (struct capo_hist){0};
+        state = seed * 0x9e3779b97f4a7c15u;
+        for (uint64_t i = 0; i < n; i++) {
+                uint64_t ns = (uint64_t)(chance() < 0.01 ? 2e7 + chance() * 8e7 : 8e4 + chance() * 8e4);
+                bool draw = chance() < 0.125;
+
+                truth += (double)ns;
+                drawn_calls += draw && i > 1;
+                if (i < 2)
+                        alone(ns);
+                else if (draw)
+                        drawn(ns, 1);
+                else
+                        capo_silences_add(&silent, ns + (uint64_t)(chance() * 1e5));
+        }
+        pm = capo_sampled_doubt(&s, n);
+        if (tail)
+                pm += capo_sampled_unseen(&silent, (double)(n - timed.count), (double)drawn_calls);
+        return fabs(capo_sampled_mean(&s) * (double)n - truth) <= pm;
+}
+
+Test(sampled, the_interval_has_the_truth_where_one_call_in_a_hundred_stalls)
+{
+        static const uint64_t calls[] = {60, 250, 1000, 5000};
+
+        for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+                unsigned with = 0, without = 0;
+
+                for (uint64_t seed = 1; seed <= 100; seed++) {
+                        with += holds(seed, calls[i], true);
+                        without += holds(seed, calls[i], false);
+                }
+                cr_expect_geq(with, 95, "%u of 100 runs of %u calls", with, (unsigned)calls[i]);
+                if (calls[i] <= 250)
+                        cr_expect_lt(without, 80, "%u of 100 runs of %u calls hold anyway", without,
+                                     (unsigned)calls[i]);
+        }
+}
