@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "capo/msg.h"
 #include "cli/hang/hang.h"
 #include "core/base/array.h"
 #include "core/base/util.h"
-#include "profiles/hang/foreign.h"
+#include "profiles/hang/ras.h"
 
 struct files {
         char **v;
@@ -70,7 +71,7 @@ int hang_flight(struct hang_page *page, int n, char **words)
 {
         _cleanup_(files_finish) struct files files = {0};
         char why[1024] = "no memory";
-        int r = n ? list(&files, n, words) : capo_fail(-EINVAL, "--flight: which files? One of each rank");
+        int r = list(&files, n, words);
 
         page->job = capo_job_new();
         if (!page->job)
@@ -80,6 +81,41 @@ int hang_flight(struct hang_page *page, int n, char **words)
                 if (r < 0)
                         capo_error("%s", why);
         }
+        page->known = calloc(page->job->n_processes + 1, sizeof *page->known);
+        return r == 0 && !page->known ? -ENOMEM : r;
+}
+
+static int look(const char *where, double timeout_s, struct ras_look *out)
+{
+        _cleanup_free_ char *text = NULL;
+        char why[512] = "no memory";
+        int r = ras_ask(where, timeout_s, &text, why, sizeof why);
+
+        if (r == 0)
+                r = ras_read(text, out, why, sizeof why);
+        return r < 0 ? capo_fail(r, "%s", why) : 0;
+}
+
+int hang_ras(struct hang_page *page, const char *where, double timeout_s)
+{
+        struct ras_look first = {0}, second = {0};
+        struct timespec between = {.tv_sec = (time_t)page->after_s,
+                                   .tv_nsec = (long)((page->after_s - (double)(time_t)page->after_s) * 1e9)};
+        int r;
+
+        page->job = capo_job_new();
+        if (!page->job)
+                return -ENOMEM;
+        r = look(where, timeout_s, &first);
+        if (r == 0 && page->after_s > 0) {
+                while (nanosleep(&between, &between) < 0 && errno == EINTR)
+                        continue;
+                r = look(where, timeout_s, &second);
+        }
+        if (r == 0)
+                r = ras_job(&first, second.at_ns ? &second : &first, page->job, &page->hang);
+        ras_look_finish(&first);
+        ras_look_finish(&second);
         page->known = calloc(page->job->n_processes + 1, sizeof *page->known);
         return r == 0 && !page->known ? -ENOMEM : r;
 }

@@ -21,7 +21,8 @@ enum { HANG_UNDECIDED_EXIT = 3 };
 
 struct options {
         bool json, flight;
-        double after;
+        double after, timeout;
+        const char *ras;
 };
 
 char *hang_who(const struct hang_page *page, uint32_t process, char *text)
@@ -90,7 +91,12 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
                          "which send belongs to which receive: of a process the last %u calls are looked at, "
                          "and there were more",
                          CAPO_HANG_CALLS);
-        else if (v->gpu_unknown && i-- == 0)
+        else if (page->hang.partial && i-- == 0)
+                snprintf(text, 400,
+                         "how many calls each rank has launched: NCCL before 2.28.7 tells it where few differ");
+        else if (page->hang.counted && v->gpu_unknown && i-- == 0)
+                snprintf(text, 400, "whether calls have ended: RAS counts those that were launched");
+        else if (!page->hang.counted && v->gpu_unknown && i-- == 0)
                 snprintf(text, 400,
                          "whether the GPUs have ended their calls: none was timed (CAPO_GPU_SAMPLE=1 times all)");
         else
@@ -134,8 +140,15 @@ static int run(void *options, int n, char **words)
 
         mallopt(M_MMAP_THRESHOLD,
                 1 << 20); /* a table per log, little of it used: fresh from the kernel it is zero already */
+        if ((o->ras && (n || o->flight)) || (o->flight && !n)) {
+                capo_error(o->ras ? "--ras takes no operands" : "--flight: which files? One of each rank");
+                return CAPO_EXIT_USAGE;
+        }
         page.hang.after_ns = (uint64_t)(o->after * 1e9);
-        if (o->flight)
+        logs.live = o->ras;
+        if (o->ras)
+                r = hang_ras(&page, o->ras, o->timeout);
+        else if (o->flight)
                 r = hang_flight(&page, n, words);
         else
                 r = hang_gather(n, words, &logs) ?: read_job(&page);
@@ -155,7 +168,7 @@ static int run(void *options, int n, char **words)
         return r < 0 ? HANG_UNDECIDED_EXIT : status;
 }
 
-static const struct options defaults = {.after = 10};
+static const struct options defaults = {.after = 10, .timeout = 5};
 
 static const struct cli_option options[] = {
         {"after", CLI_SECONDS(struct options, after, "SECONDS", 0, 86400),
@@ -163,11 +176,15 @@ static const struct cli_option options[] = {
         {"flight", CLI_FLAG(struct options, flight),
          "the operands are dumps of PyTorch's flight recorder in JSON, one per rank, or folders of them"},
         {"json", CLI_FLAG(struct options, json), "for programs"},
+        {"ras", CLI_TEXT(struct options, ras, "HOST[:PORT]"),
+         "ask NCCL's own RAS there (NCCL_RAS_ADDR; port 28028), twice, --after apart: for jobs without capo",
+         .example = "localhost"},
+        {"timeout", CLI_SECONDS(struct options, timeout, "SECONDS", 1, 3600), "of --ras: for one answer (5)"},
         CLI_WIDE,
         {0}};
 
 const struct cli_command hang_command = {
-        .usage = "[OPTION...] [DIR|LOG|PID...] | --flight FILE...",
+        .usage = "[OPTION...] [DIR|LOG|PID...] | --flight FILE... | --ras HOST[:PORT]",
         .about =
                 "Says why a job stands still and whose fault it is. Every process under capo has its calls in memory, "
                 "those that it is in among them; this reads that memory and finds out who waits for whom: a rank that "

@@ -44,6 +44,9 @@ struct hang_page {
 /** hang_flight() - the page of dumps of PyTorch's flight recorder. Says what is wrong. Return: 0; -EINVAL; -errno; -ENOMEM. */
 int hang_flight(struct hang_page *page, int n, char **files);
 
+/** hang_ras() - the page of what NCCL's RAS at @where says, asked twice, @page->after_s apart. Return: as above. */
+int hang_ras(struct hang_page *page, const char *where, double timeout_s);
+
 /** hang_site() - where call @call of process @process was made, innermost frame first, frames by newlines; NULL. free() it. */
 char *hang_site(const struct hang_page *page, uint32_t process, const struct capo_hang_call *call);
 

@@ -95,6 +95,7 @@ struct capo_hang_job {
         uint64_t now_ns;   /* the moment that is judged: of living processes now, of logs the last sign of life */
         uint64_t after_ns; /* how long nothing must have moved where only time tells a hang from a slow rank */
         bool counted;      /* all that is known are counts of calls, not the calls: nothing is certain */
+        bool partial;      /* and these not of all ranks */
         char **sites;      /* of a source that is no log: what a call's .site is, less 1. Owned */
         uint32_t n_sites;
 };

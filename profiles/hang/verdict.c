@@ -280,7 +280,7 @@ static uint64_t needed(const struct capo_hang_job *job, const struct capo_hang_v
         return gone ? 0 : told ? job->after_ns / HANG_SHORT : job->after_ns;
 }
 
-static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo_hang_verdict *v)
+static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo_hang_verdict *v, bool *stands)
 {
         _cleanup_(capo_hang_graph_finish) struct hang_graph g = {0};
         const struct hang_node *differ = NULL, *unseen = NULL;
@@ -291,6 +291,7 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo
         *v = (struct capo_hang_verdict){.kind = CAPO_HANG_HEALTHY, .comm = CAPO_HANG_NONE};
         if (r < 0)
                 return r;
+        *stands = g.n_nodes > 0;
         v->p2p_unknown = g.waits.p2p_unknown;
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 if (g.waits.fronts[i].differed) {
@@ -354,15 +355,17 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
 {
         struct capo_hang_verdict lenient;
         uint64_t active = 0;
-        bool alive = false;
-        int r = read_graph(job, false, v);
+        bool alive = false, stands;
+        int r = read_graph(job, false, v, &stands);
 
+        if (r == 0 && stands) { /* else nothing stands where less waits, either */
+                r = read_graph(job, true, &lenient, &stands);
+                if (r == 0)
+                        compare(v, &lenient);
+                capo_hang_verdict_finish(&lenient);
+        }
         if (r < 0)
                 return r;
-        r = read_graph(job, true, &lenient);
-        if (r == 0)
-                compare(v, &lenient);
-        capo_hang_verdict_finish(&lenient);
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 uint64_t t = capo_hang_active_ns(&job->processes[i]);
 
@@ -375,10 +378,13 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 v->since_ns = active;
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
         v->gpu_unknown = gpus_unknown(job);
-        if (v->kind == CAPO_HANG_HEALTHY && alive && v->still_ns >= job->after_ns && (v->gpu_unknown || v->p2p_unknown))
+        if (v->kind == CAPO_HANG_HEALTHY && alive && v->still_ns >= job->after_ns &&
+            (v->gpu_unknown || v->p2p_unknown || job->partial))
                 v->kind = CAPO_HANG_UNDECIDED;
         else if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed(job, v))
                 v->kind = CAPO_HANG_SLOW;
+        if (job->counted && v->sure == CAPO_HANG_CERTAIN)
+                v->sure = CAPO_HANG_LIKELY;
         return r;
 }
 
