@@ -19,43 +19,82 @@ static bool same(const char *a, const char *b)
         return a == b || (a && b && !strcmp(a, b));
 }
 
-/* Nodes as NCCL sees them, and clocks: one per booted kernel. */
+/* What a process says of where it runs. */
+struct place {
+        const char *id, *boot, *host;
+};
+
+static struct place place_of(const struct capo_job_process *p)
+{
+        return (struct place){capo_job_info(p, CAPO_INFO_NCCL_HOSTID), capo_job_info(p, CAPO_INFO_BOOT_ID), p->host};
+}
+
+static bool same_place(const struct place *a, const struct place *b)
+{
+        return same(a->boot, b->boot) && same(a->host, b->host) && same(a->id, b->id);
+}
+
+static int find_node(struct capo_job *job, const struct place *at, uint32_t *node)
+{
+        bool given = at->id && *at->id;
+        _cleanup_free_ char *key = NULL;
+        uint32_t k;
+
+        if (asprintf(&key, "%s\n%s", given ? at->id : at->host, given ? "" : at->boot ? at->boot : "") < 0)
+                return -ENOMEM;
+        for (k = 0; k < job->n_nodes && strcmp(job->nodes[k].key, key) != 0; k++)
+                ;
+        if (k == job->n_nodes) {
+                if (capo_array_room(&job->nodes, job->n_nodes, sizeof *job->nodes) < 0)
+                        return -ENOMEM;
+                job->nodes[k] = (struct capo_job_node){.key = strdup(key), .name = strdup(given ? at->id : at->host)};
+                job->n_nodes++;
+                if (!job->nodes[k].key || !job->nodes[k].name)
+                        return -ENOMEM;
+        }
+        *node = k;
+        return 0;
+}
+
+/* Nodes as NCCL sees them, and clocks: one per booted kernel. Logs of one place mostly come one after the other. */
 static int place_processes(struct capo_job *job)
 {
+        _cleanup_free_ struct place *places = calloc(job->n_processes + 1, sizeof *places);
+        _cleanup_free_ uint32_t *first = calloc(job->n_processes + 1, sizeof *first); /* processes of other places */
+        uint32_t n = 0, k;
+
+        if (!places || !first)
+                return -ENOMEM;
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 struct capo_job_process *p = &job->processes[i];
-                const char *id = capo_job_info(p, CAPO_INFO_NCCL_HOSTID), *boot = capo_job_info(p, CAPO_INFO_BOOT_ID);
                 const char *rank = capo_job_info(p, CAPO_INFO_RANK);
-                _cleanup_free_ char *key = NULL;
-                uint32_t k;
 
                 if (rank)
                         p->rank = atoi(rank);
-                if (asprintf(&key, "%s\n%s", id && *id ? id : p->host, id && *id ? "" : boot ? boot : "") < 0)
-                        return -ENOMEM;
-                for (k = 0; k < job->n_nodes && strcmp(job->nodes[k].key, key) != 0; k++)
-                        ;
-                if (k == job->n_nodes) {
-                        if (capo_array_room(&job->nodes, job->n_nodes, sizeof *job->nodes) < 0)
-                                return -ENOMEM;
-                        job->nodes[k] =
-                                (struct capo_job_node){.key = strdup(key), .name = strdup(id && *id ? id : p->host)};
-                        job->n_nodes++;
-                        if (!job->nodes[k].key || !job->nodes[k].name)
-                                return -ENOMEM;
+                places[i] = place_of(p);
+                for (k = n; k > 0 && !same_place(&places[first[k - 1]], &places[i]);)
+                        k--;
+                if (k) {
+                        p->node = job->processes[first[k - 1]].node;
+                        p->clock = job->processes[first[k - 1]].clock;
+                        job->nodes[p->node].n_processes++;
+                        continue;
                 }
-                p->node = k;
-                job->nodes[k].n_processes++;
+                if (find_node(job, &places[i], &p->node) < 0)
+                        return -ENOMEM;
+                job->nodes[p->node].n_processes++;
                 p->clock = job->n_clocks;
-                for (k = 0; k < i; k++) {
-                        const char *other = capo_job_info(&job->processes[k], CAPO_INFO_BOOT_ID);
+                for (k = 0; k < n; k++) {
+                        const struct place *other = &places[first[k]];
 
-                        if (boot && other ? same(boot, other) : same(p->host, job->processes[k].host)) {
-                                p->clock = job->processes[k].clock;
+                        if (places[i].boot && other->boot ? same(places[i].boot, other->boot)
+                                                          : same(p->host, other->host)) {
+                                p->clock = job->processes[first[k]].clock;
                                 break;
                         }
                 }
                 job->n_clocks += p->clock == job->n_clocks;
+                first[n++] = i;
         }
         return 0;
 }
