@@ -17,7 +17,8 @@ static void copy_text(const struct capo_describe *d, uint64_t at, void *out, siz
 
 static bool is_text(uint32_t type)
 {
-        return type == CAPO_FRAME_INFO || type == CAPO_FRAME_FABRIC || type == CAPO_FRAME_RULES;
+        return type == CAPO_FRAME_INFO || type == CAPO_FRAME_FABRIC || type == CAPO_FRAME_RULES ||
+               type == CAPO_FRAME_HANG;
 }
 
 void capo_describe_texts(struct capo_describe *d)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/base/util.h"
 #include "core/log/info.h"
 #include "core/log/unfinished.h"
 
@@ -31,8 +32,9 @@ static size_t print(char *line, size_t room, const char *format, ...)
 /* The words of the log, by enum capo_unfinished_where. */
 static const char *const wheres[CAPO_UNFINISHED_WHERES] = {"host", "member", "group", "ends", "running", "gpu"};
 
-static void add(struct lines *l, enum capo_unfinished_where where, const struct capo_record *r)
+static void add(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
 {
+        struct lines *l = arg;
         char line[200];
         size_t n = print(line, sizeof line, "%s %u %s %u %u %llu %llu %u %u %d %u", wheres[where], r->thread,
                          capo_call_name(r->call), r->seq, r->comm, (unsigned long long)r->bytes,
@@ -44,72 +46,97 @@ static void add(struct lines *l, enum capo_unfinished_where where, const struct 
         l->size += n;
 }
 
-/* What stands behind the published records of one thread. */
-static void of_ring(struct lines *l, const struct capo_segment *seg, const struct capo_ring *ring)
+/* What is found goes there. The record is a copy: the thread may write on meanwhile. */
+struct finder {
+        capo_unfinished_fn found;
+        void *arg;
+};
+
+static void tell(const struct finder *f, enum capo_unfinished_where where, const struct capo_record *r)
+{
+        f->found(where, r, f->arg);
+}
+
+/*
+ * What stands behind the published records of one thread. Of a living one a call that goes on meanwhile may be read half
+ * written, as the header says; so no sanitizer looks at these readings.
+ */
+CAPO_UNSANITIZED static void of_ring(const struct finder *f, const struct capo_segment *seg,
+                                     const struct capo_ring *ring)
 {
         const uint32_t mask = seg->header->ring_records - 1;
-        const uint64_t head = ring->head;
-        const struct capo_record *group = NULL;
-        struct capo_record closing = {.peer = -1, .call = CAPO_CALL_GROUP, .type = 255, .op = 255};
+        const uint64_t head = ring->head, since = ring->closing;
+        struct capo_record closing = {.peer = -1, .call = CAPO_CALL_GROUP, .type = 255, .op = 255}, group = {0};
         uint64_t before = head ? ring->records[(head - 1) & mask].t_begin : 0;
 
         for (uint32_t i = 0; i <= mask; i++) {
-                const struct capo_record *r = &ring->records[(head + i) & mask];
+                const struct capo_record r = ring->records[(head + i) & mask];
 
-                if (r->call == CAPO_CALL_NONE || r->call >= CAPO_CALLS || r->t_begin <= before)
+                if (r.call == CAPO_CALL_NONE || r.call >= CAPO_CALLS || r.t_begin <= before)
                         break; /* from the ring's last round */
-                if (r->t_end < r->t_begin) {
-                        add(l, CAPO_UNFINISHED_HOST, r);
+                if (r.t_end < r.t_begin) {
+                        tell(f, CAPO_UNFINISHED_HOST, &r);
                         return;
                 }
-                if (r->flags & CAPO_RECORD_MEMBER) {
+                if (r.flags & CAPO_RECORD_MEMBER) {
                         group = r;
-                        add(l, CAPO_UNFINISHED_MEMBER, r);
+                        tell(f, CAPO_UNFINISHED_MEMBER, &r);
                 }
-                before = r->t_begin;
+                before = r.t_begin;
         }
-        if (ring->closing) {
-                closing.t_begin = ring->closing;
+        if (since) {
+                closing.t_begin = since;
                 closing.thread = (uint16_t)ring->thread;
-                add(l, CAPO_UNFINISHED_ENDS, &closing);
+                tell(f, CAPO_UNFINISHED_ENDS, &closing);
         }
-        if (group)
-                add(l, CAPO_UNFINISHED_GROUP, group);
+        if (group.call)
+                tell(f, CAPO_UNFINISHED_GROUP, &group);
 }
 
 /* The oldest of each communicator that waits for its GPU time, then the oldest of all. */
-static void of_slots(struct lines *l, const struct capo_segment *seg)
+CAPO_UNSANITIZED static void of_slots(const struct finder *f, const struct capo_segment *seg)
 {
         enum { COMMS = 64 }; /* told apart by the last bits of their numbers: of more, the older one of a pair */
-        const struct capo_record *oldest = NULL, *of[COMMS] = {NULL};
+        struct capo_record oldest = {0}, of[COMMS] = {{0}};
 
         for (uint32_t i = 0; i < seg->header->areas[CAPO_AREA_SLOTS].used; i++) {
                 const struct capo_slot *slot = capo_area_at(seg, CAPO_AREA_SLOTS, i);
-                const struct capo_record *r = &slot->record, **best = &of[r->comm % COMMS];
+                struct capo_record r, *best;
 
-                if (slot->state != CAPO_SLOT_ARMED || !r->call || r->call >= CAPO_CALLS)
+                if (slot->state != CAPO_SLOT_ARMED)
                         continue;
-                if (!*best || r->t_begin < (*best)->t_begin)
+                r = slot->record;
+                best = &of[r.comm % COMMS];
+                if (!r.call || r.call >= CAPO_CALLS)
+                        continue;
+                if (!best->call || r.t_begin < best->t_begin)
                         *best = r;
-                if (!oldest || r->t_begin < oldest->t_begin)
+                if (!oldest.call || r.t_begin < oldest.t_begin)
                         oldest = r;
         }
         for (unsigned i = 0; i < COMMS; i++) {
-                if (of[i])
-                        add(l, CAPO_UNFINISHED_RUNNING, of[i]);
+                if (of[i].call)
+                        tell(f, CAPO_UNFINISHED_RUNNING, &of[i]);
         }
-        if (oldest)
-                add(l, CAPO_UNFINISHED_GPU, oldest);
+        if (oldest.call)
+                tell(f, CAPO_UNFINISHED_GPU, &oldest);
+}
+
+void capo_unfinished_each(const struct capo_segment *seg, capo_unfinished_fn found, void *arg)
+{
+        const struct finder f = {found, arg};
+        uint32_t rings = atomic_load_explicit(&seg->header->areas[CAPO_AREA_RINGS].used, memory_order_acquire);
+
+        for (uint32_t i = 0; i < rings; i++)
+                of_ring(&f, seg, capo_area_at(seg, CAPO_AREA_RINGS, i));
+        of_slots(&f, seg);
 }
 
 size_t capo_unfinished(const struct capo_segment *seg, char *text, size_t room)
 {
-        const struct capo_segment_header *h = seg->header;
-        struct lines l = {.clock = &h->clock, .text = text, .room = room};
+        struct lines l = {.clock = &seg->header->clock, .text = text, .room = room};
 
-        for (uint32_t i = 0; i < h->areas[CAPO_AREA_RINGS].used; i++)
-                of_ring(&l, seg, capo_area_at(seg, CAPO_AREA_RINGS, i));
-        of_slots(&l, seg);
+        capo_unfinished_each(seg, add, &l);
         return l.size;
 }
 

@@ -9,6 +9,21 @@
 
 #include "core/log/segment.h"
 
+/* What a line is about. */
+enum capo_unfinished_where {
+        CAPO_UNFINISHED_HOST,    /* the call had not returned */
+        CAPO_UNFINISHED_MEMBER,  /* it had, in a group that had not ended: NCCL has not begun it */
+        CAPO_UNFINISHED_GROUP,   /* the last of those, once more */
+        CAPO_UNFINISHED_ENDS,    /* ncclGroupEnd() of that group had not returned: NCCL has all of its members */
+        CAPO_UNFINISHED_RUNNING, /* the oldest of its communicator that the GPU was not seen to end */
+        CAPO_UNFINISHED_GPU,     /* the oldest of those, once more */
+        CAPO_UNFINISHED_WHERES,
+};
+
+/** capo_unfinished_each() - hear of each call that capo_unfinished() has a line of; @found: times in ticks, not to be kept. */
+typedef void (*capo_unfinished_fn)(enum capo_unfinished_where where, const struct capo_record *r, void *arg);
+void capo_unfinished_each(const struct capo_segment *seg, capo_unfinished_fn found, void *arg);
+
 /**
  * capo_unfinished() - the lines of INFO `unfinished` (include/capo/log_keys.def), before anything takes the segment over
  * @text: room for whole lines; what does not fit is left out
@@ -20,17 +35,6 @@
  * Return: bytes of @text; 0: in none.
  */
 size_t capo_unfinished(const struct capo_segment *seg, char *text, size_t room);
-
-/* What a line is about. */
-enum capo_unfinished_where {
-        CAPO_UNFINISHED_HOST,    /* the call had not returned */
-        CAPO_UNFINISHED_MEMBER,  /* it had, in a group that had not ended: NCCL has not begun it */
-        CAPO_UNFINISHED_GROUP,   /* the last of those, once more */
-        CAPO_UNFINISHED_ENDS,    /* ncclGroupEnd() of that group had not returned: NCCL has all of its members */
-        CAPO_UNFINISHED_RUNNING, /* the oldest of its communicator that the GPU was not seen to end */
-        CAPO_UNFINISHED_GPU,     /* the oldest of those, once more */
-        CAPO_UNFINISHED_WHERES,
-};
 
 struct capo_unfinished_call {
         enum capo_unfinished_where where;

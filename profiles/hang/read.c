@@ -11,6 +11,7 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/log/hang_text.h"
 #include "core/log/unfinished.h"
 #include "profiles/hang/read.h"
 #include "profiles/job/judge.h"
@@ -35,6 +36,12 @@ struct cell {
         int8_t result;
 };
 
+/* The last HANG frame of a log that is not final, where the process recorded no call after it. */
+struct frame {
+        uint64_t at_ns; /* since 1970; 0: there is none */
+        uint64_t offset;
+};
+
 struct reader {
         const struct capo_job *job;
         struct capo_hang_job *out;
@@ -45,6 +52,7 @@ struct reader {
         uint64_t n_last;
         struct cell *cells;            /* by their number */
         struct capo_log_calls *shapes; /* one for all logs: each says its own before it uses them */
+        struct frame *frames;          /* by process */
         uint32_t n_cells;
 };
 
@@ -90,23 +98,19 @@ static int take_cell(struct reader *rd, const struct capo_log_frame *f)
         return 0;
 }
 
-static void count(struct reader *rd, uint32_t process)
+static void count(struct reader *rd, uint32_t process, struct cell c)
 {
-        for (uint32_t i = 0; i < rd->n_cells; i++) {
-                const struct cell *c = &rd->cells[i];
-                struct known_comm *k = c->count ? comm_of(rd, process, c->comm) : NULL;
-                enum capo_call_kind kind = capo_call_kind(c->call);
+        struct known_comm *k = c.count ? comm_of(rd, process, c.comm) : NULL;
+        enum capo_call_kind kind = capo_call_kind(c.call);
 
-                if (!k || (c->result != OK && c->result != IN_PROGRESS))
-                        continue;
-                if (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA)
-                        k->p2p += c->count;
-                else if (kind != CAPO_KIND_OTHER && kind != CAPO_KIND_GROUP)
-                        k->collectives += c->count;
-                else if (c->call == CAPO_CALL_COMMSPLIT || c->call == CAPO_CALL_COMMSHRINK ||
-                         c->call == CAPO_CALL_COMMGROW)
-                        k->splits += c->count;
-        }
+        if (!k || (c.result != OK && c.result != IN_PROGRESS))
+                return;
+        if (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA)
+                k->p2p += c.count;
+        else if (kind != CAPO_KIND_OTHER && kind != CAPO_KIND_GROUP)
+                k->collectives += c.count;
+        else if (c.call == CAPO_CALL_COMMSPLIT || c.call == CAPO_CALL_COMMSHRINK || c.call == CAPO_CALL_COMMGROW)
+                k->splits += c.count;
 }
 
 static struct capo_hang_call call_of(const struct reader *rd, uint32_t process, const struct capo_record *r)
@@ -152,35 +156,44 @@ static void take_running(struct capo_hang_process *p, const struct capo_hang_cal
         p->gpu_timed = true;
 }
 
-static int take_unfinished(struct reader *rd, uint32_t process)
+static int take_one(struct reader *rd, uint32_t process, const struct capo_unfinished_call *u)
 {
-        const char *line = capo_job_info(&rd->job->processes[process], CAPO_INFO_UNFINISHED);
         struct capo_hang_process *p = &rd->out->processes[process];
+        struct capo_hang_call c = call_of(rd, process, &u->record);
 
-        for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
-                struct capo_unfinished_call u;
-                struct capo_hang_call c;
-
-                if (!capo_unfinished_read(line, &u))
-                        continue;
-                c = call_of(rd, process, &u.record);
-                c.end_ns = 0;
-                if (u.where == CAPO_UNFINISHED_RUNNING && p->life != CAPO_HANG_STOPPED &&
-                    c.begin_ns + HEARTBEAT_NS <= p->end_ns) {
-                        take_running(p, &c);
-                } else if (u.where == CAPO_UNFINISHED_HOST || u.where == CAPO_UNFINISHED_MEMBER) {
-                        c.where = u.where == CAPO_UNFINISHED_HOST ? CAPO_HANG_HOST : CAPO_HANG_OPEN;
-                        c.group = u.where == CAPO_UNFINISHED_HOST ? 0 : OPEN_GROUP + u.record.thread;
-                        if (capo_array_room(&p->calls, p->n_calls, sizeof *p->calls) < 0)
-                                return -ENOMEM;
-                        p->calls[p->n_calls++] = c;
-                }
-                for (uint32_t i = 0; u.where == CAPO_UNFINISHED_ENDS && i < p->n_calls; i++) {
-                        if (p->calls[i].group == OPEN_GROUP + u.record.thread)
-                                p->calls[i].where = CAPO_HANG_ENDING;
-                }
+        c.end_ns = 0;
+        if (u->where == CAPO_UNFINISHED_RUNNING && p->life != CAPO_HANG_STOPPED &&
+            c.begin_ns + HEARTBEAT_NS <= p->end_ns) {
+                take_running(p, &c);
+        } else if (u->where == CAPO_UNFINISHED_HOST || u->where == CAPO_UNFINISHED_MEMBER) {
+                c.where = u->where == CAPO_UNFINISHED_HOST ? CAPO_HANG_HOST : CAPO_HANG_OPEN;
+                c.group = u->where == CAPO_UNFINISHED_HOST ? 0 : OPEN_GROUP + u->record.thread;
+                if (capo_array_room(&p->calls, p->n_calls, sizeof *p->calls) < 0)
+                        return -ENOMEM;
+                p->calls[p->n_calls++] = c;
+        }
+        for (uint32_t i = 0; u->where == CAPO_UNFINISHED_ENDS && i < p->n_calls; i++) {
+                if (p->calls[i].group == OPEN_GROUP + u->record.thread)
+                        p->calls[i].where = CAPO_HANG_ENDING;
         }
         return 0;
+}
+
+/* What it was in, as its HANG frame has it or, when it was killed, whoever recovered it. */
+static int take_unfinished(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
+{
+        const char *line = hang ? NULL : capo_job_info(&rd->job->processes[process], CAPO_INFO_UNFINISHED);
+        struct capo_unfinished_call u;
+        size_t at = 0;
+        int r = 0;
+
+        while (r == 0 && hang && capo_hang_text_next(hang, &at, &u))
+                r = u.record.t_end ? 0 : take_one(rd, process, &u);
+        for (; r == 0 && line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+                if (capo_unfinished_read(line, &u))
+                        r = take_one(rd, process, &u);
+        }
+        return r;
 }
 
 static int by_begin(const void *a, const void *b)
@@ -190,7 +203,7 @@ static int by_begin(const void *a, const void *b)
         return CAPO_ORDER(x->begin_ns, y->begin_ns) ?: CAPO_ORDER(x->seq, y->seq);
 }
 
-static int take_calls(struct reader *rd, uint32_t process)
+static int take_calls(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
 {
         struct capo_hang_process *p = &rd->out->processes[process];
         uint64_t first = rd->n_last > CAPO_HANG_CALLS ? rd->n_last - CAPO_HANG_CALLS : 0;
@@ -215,7 +228,7 @@ static int take_calls(struct reader *rd, uint32_t process)
                                 p->calls[n].gpu = CAPO_HANG_GPU_ENDED;
                 }
         }
-        r = take_unfinished(rd, process);
+        r = take_unfinished(rd, process, hang);
         if (p->n_calls)
                 qsort(p->calls, p->n_calls, sizeof *p->calls, by_begin);
         return r;
@@ -224,9 +237,12 @@ static int take_calls(struct reader *rd, uint32_t process)
 static int read_log(struct reader *rd, uint32_t process)
 {
         const struct capo_job_process *jp = &rd->job->processes[process];
+        const struct frame *framed = &rd->frames[process];
         _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_unfinished_call u;
         struct capo_log_frame f;
         char why[512];
+        size_t at = 0;
         int r = capo_log_open(jp->path, &log, why, sizeof why);
 
         rd->t0 = jp->header.t0_real_ns;
@@ -235,17 +251,56 @@ static int read_log(struct reader *rd, uint32_t process)
         free(steal(&rd->cells));
         while (r == 0 && capo_log_next(log, &f) > 0)
                 r = f.type == CAPO_FRAME_CELL ? take_cell(rd, &f) : capo_log_calls_take(rd->shapes, &f, take_call, rd);
+        if (r == 0 && framed->at_ns)
+                r = capo_log_frame_at(log, framed->offset, &f);
         if (r < 0)
                 return r;
-        count(rd, process);
-        return take_calls(rd, process);
+        for (bool traced = rd->n_last; framed->at_ns && capo_hang_text_next(&f, &at, &u);) {
+                const struct capo_record *c = &u.record;
+
+                if (u.where == CAPO_UNFINISHED_GPU && c->t_end)
+                        count(rd, process, (struct cell){1, c->comm, c->call, c->result});
+                else if (u.where != CAPO_UNFINISHED_WHERES || traced) /* then the log has it as any other */
+                        continue;
+                take_call(c, c->thread, rd);
+        }
+        for (uint32_t i = 0; i < rd->n_cells; i++)
+                count(rd, process, rd->cells[i]);
+        return take_calls(rd, process, framed->at_ns ? &f : NULL);
 }
 
 /* ---- the job ---- */
 
-static bool is_stale(const struct capo_job_process *p, uint8_t known)
+static bool is_final(const struct capo_job_process *p, uint8_t known)
 {
-        return known == CAPO_HANG_BY_LOG && !(p->has_end && p->end.clean);
+        return known != CAPO_HANG_BY_LOG || (p->has_end && p->end.clean);
+}
+
+static bool is_stale(const struct reader *rd, uint32_t process, uint8_t known)
+{
+        return !is_final(&rd->job->processes[process], known) && !rd->frames[process].at_ns;
+}
+
+/* The moment that a log which is not final tells all of. */
+static void find_frame(const struct capo_job_process *jp, struct frame *out)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_hang_text t = {0}, read;
+        struct capo_log_frame f;
+        struct capo_log_end end;
+        char why[512];
+
+        if (capo_log_open(jp->path, &log, why, sizeof why) < 0)
+                return;
+        while (capo_log_next(log, &f) > 0) {
+                if (f.type == CAPO_FRAME_HANG && capo_hang_text_read(&f, &read) == 0) {
+                        t = read;
+                        out->offset = f.offset;
+                } else if (f.type == CAPO_FRAME_END && t.at_ns && capo_log_end(&f, &end) == 0 && end.calls != t.calls) {
+                        t.at_ns = 0; /* it went on */
+                }
+        }
+        out->at_ns = t.at_ns ? jp->header.t0_real_ns + t.at_ns : 0;
 }
 
 static void set_life(struct reader *rd, const uint8_t *known, uint64_t now_ns)
@@ -258,7 +313,7 @@ static void set_life(struct reader *rd, const uint8_t *known, uint64_t now_ns)
                 struct capo_hang_process *p = &rd->out->processes[i];
 
                 p->rank = jp->rank;
-                p->stale = is_stale(jp, known[i]);
+                p->stale = is_stale(rd, i, known[i]);
                 p->end_ns = jp->header.t0_real_ns + jp->last_ns;
                 p->life = known[i] == CAPO_HANG_IS_ALIVE     ? CAPO_HANG_ALIVE
                           : known[i] == CAPO_HANG_IS_STOPPED ? CAPO_HANG_STOPPED
@@ -269,7 +324,11 @@ static void set_life(struct reader *rd, const uint8_t *known, uint64_t now_ns)
                         p->end_ns = now_ns;
                         alive = true;
                 }
-                if (!is_stale(jp, known[i]) && p->end_ns > last)
+                if (rd->frames[i].at_ns) { /* on another node perhaps; nothing newer is known */
+                        p->life = CAPO_HANG_ALIVE;
+                        p->end_ns = rd->frames[i].at_ns;
+                }
+                if (!is_stale(rd, i, known[i]) && p->end_ns > last)
                         last = p->end_ns;
         }
         rd->out->now_ns = alive ? now_ns : last;
@@ -295,7 +354,7 @@ static int make_comms(struct reader *rd, const uint8_t *known)
                 for (uint32_t k = 0; k < jc->n_members; k++) {
                         const struct capo_job_member *m = &jc->members[k];
 
-                        if (is_stale(&rd->job->processes[m->process], known[m->process]))
+                        if (is_stale(rd, m->process, known[m->process]))
                                 continue;
                         if (capo_array_room(&c->members, c->n_members, sizeof *c->members) < 0 ||
                             capo_array_room(&rd->comms, rd->n_comms, sizeof *rd->comms) < 0)
@@ -350,17 +409,23 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
         out->processes = calloc(job->n_processes + 1, sizeof *out->processes);
         rd.last = calloc(CAPO_HANG_CALLS, sizeof *rd.last);
         rd.shapes = capo_log_calls_new();
-        if (!out->processes || !rd.last || !rd.shapes) {
+        rd.frames = calloc(job->n_processes + 1, sizeof *rd.frames);
+        if (!out->processes || !rd.last || !rd.shapes || !rd.frames) {
                 capo_log_calls_free(rd.shapes);
                 free(rd.last);
+                free(rd.frames);
                 return -ENOMEM;
         }
         out->n_processes = job->n_processes;
         out->n_ranks = job->n_ranks;
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (!is_final(&job->processes[i], known[i]))
+                        find_frame(&job->processes[i], &rd.frames[i]);
+        }
         set_life(&rd, known, now_ns);
         r = make_comms(&rd, known);
         for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
-                if (!is_stale(&job->processes[i], known[i]))
+                if (!is_stale(&rd, i, known[i]))
                         r = read_log(&rd, i);
                 else if (n_stale)
                         ++*n_stale;
@@ -371,6 +436,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
         free(rd.cells);
         free(rd.last);
         free(rd.comms);
+        free(rd.frames);
         return r;
 }
 

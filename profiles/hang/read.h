@@ -22,8 +22,9 @@ enum capo_hang_known {
  * @known:  enum capo_hang_known by process
  * @now_ns: since 1970, when any of them is alive; else the last sign of life of any counts
  *
- * Left out of the communicators, as if they had no log: processes whose log is not final and of which nothing else is
- * known (@n_stale, may be NULL). Of processes that ended within half a second of the last sign of life of the job the end
+ * A log that is not final tells all of the moment of its last HANG frame (core/log/hang_text.h), where no call was recorded after
+ * it: such a process counts as alive then, whatever became of it. Left out of the communicators, as if they had no log: processes
+ * whose log is not final and of which nothing else is known (@n_stale, may be NULL). Of processes that ended within half a second of the last sign of life of the job the end
  * is no cause: the moment before is judged.
  *
  * Return: 0; -ENOMEM; -errno of opening a log. capo_hang_job_finish() in any case. Names belong to @job.

@@ -101,6 +101,13 @@ static void settings(void)
                 capo_shim_info(CAPO_INFO_NCCL_SETTINGS, "%s", text);
 }
 
+static long rank = -1;
+
+long capo_launcher_rank(void)
+{
+        return rank;
+}
+
 void capo_info_write(void)
 {
         const struct capo_segment_header *h = capo_seg.header;
@@ -121,6 +128,8 @@ void capo_info_write(void)
 
                         if (value && *value) {
                                 capo_shim_info(launchers[i].key, "%s", value);
+                                if (i == 0)
+                                        rank = strtol(value, NULL, 10);
                                 if (i < 4) {
                                         char from[32];
 

@@ -210,6 +210,8 @@ static void *drain_main(void *unused)
                         early = false;
                         checkpoint();
                 }
+                if (log_made && capo_hang_look())
+                        checkpoint();
                 if (capo_seg.header->clock.now_mono_ns >= next) {
                         checkpoint();
                         distance = distance * 2 > CHECKPOINT_MOST_NS ? CHECKPOINT_MOST_NS : distance * 2;
@@ -416,6 +418,7 @@ static bool start(void)
                 return false;
         }
         capo_drain_resolve(drain, capo_site_text);
+        capo_hang_begin();
         return true;
 }
 

@@ -15,6 +15,20 @@ int capo_own_thread(void *(*life)(void *));
 /** capo_info_write() - the INFO lines about this process (info.c); on the drain thread, once. */
 void capo_info_write(void);
 
+/** capo_launcher_rank() - the rank that capo_info_write() found; -1: no launcher told one. */
+long capo_launcher_rank(void);
+
+/**
+ * capo_hang_begin(), capo_hang_look() - what is done about a hang (hang.c)
+ *
+ * The first on the job's thread when the recorder begins, for the settings; the second on each round of the drain thread, once
+ * there is a log. A hang is a HANG frame, one line on standard error, and, by one of the ranks that share a folder, a verdict over
+ * all of them beside the logs; nothing is signalled, stopped or ended. Return: a frame waits: write a checkpoint, so that
+ * the log has all that it speaks of.
+ */
+void capo_hang_begin(void);
+bool capo_hang_look(void);
+
 /** capo_cost_measure() - what a recorded call costs here, ns (cost.c); on the drain thread, once, about 100 us. */
 double capo_cost_measure(void);
 

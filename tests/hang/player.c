@@ -8,6 +8,7 @@
  *      R start | end                of a group
  *      R sync STREAM
  *      R sleep MS
+ *      R until WORD                 host code until there is a file SCRIPT.WORD
  *      R mark                       what follows is the last: "place.R" appears in the folder of the script
  *      R hang                       host code for ever
  *      R exit STATUS | kill | stop | abort C | bad C | init
@@ -83,6 +84,12 @@ static void play(const char *script, char *line)
                 cuStreamSynchronize(streams[a]);
         } else if (!strcmp(word, "sleep") && sscanf(line, "%d", &a) == 1) {
                 usleep((useconds_t)a * 1000);
+        } else if (!strcmp(word, "until") && sscanf(line, "%31s", name) == 1) {
+                char path[600];
+
+                snprintf(path, sizeof path, "%.500s.%s", script, name);
+                while (access(path, F_OK))
+                        usleep(1000);
         } else if (!strcmp(word, "mark")) {
                 mark(script);
         } else if (!strcmp(word, "hang")) {

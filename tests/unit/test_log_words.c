@@ -75,6 +75,16 @@ Test(log_words, rules_words)
         shows(table);
 }
 
+Test(log_words, hang_words)
+{
+        char table[4096];
+        int n = sprintf(table, "| word | value |\n|---|---|\n");
+
+#define HANG_KEY(id, word, meaning) n += sprintf(table + n, "| `%s` | %s |\n", word, meaning);
+#include "capo/log_keys.def"
+        shows(table);
+}
+
 Test(log_words, no_key_twice)
 {
         static const char *const keys[] = {

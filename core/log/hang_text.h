@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text of HANG frames: what a process stood in at one moment of its life, said by its own watch (shim/record/watch.h) or
+ * because another rank's watch had asked. With it a log that is not final says as much of that moment as a look at the
+ * process's memory does. The words: include/capo/log_keys.def.
+ */
+#ifndef CAPO_LOG_HANG_TEXT_H
+#define CAPO_LOG_HANG_TEXT_H
+
+#include "core/log/unfinished.h"
+
+struct capo_log_frame;
+
+enum { CAPO_HANG_LINE = 240 }; /* bytes of a line at most */
+
+/* CAPO_HANG_KEY_AT is "at", and so on. */
+#define HANG_KEY(id, word, meaning) static const char CAPO_HANG_KEY_##id[] __attribute__((unused)) = word;
+#include "capo/log_keys.def"
+
+struct capo_hang_text {
+        uint64_t at_ns;    /* since the epoch */
+        uint64_t since_ns; /* since the epoch: when what stands began; at_ns where nothing stands here */
+        uint64_t calls;    /* recorded by then: what tells whether there were any afterwards */
+        unsigned nth;      /* of this process, from 1; 0: it was asked */
+};
+
+/**
+ * capo_hang_text_write() - the text of one frame
+ * @t:    at_ns and calls are filled in
+ * @seg:  of this process, or a copy
+ * @text: room for whole lines; the oldest of the last calls make room
+ *
+ * Return: bytes of @text.
+ */
+size_t capo_hang_text_write(const struct capo_segment *seg, struct capo_hang_text *t, char *text, size_t room);
+
+/** capo_hang_text_read() - Return: 0; -EBADMSG: it lacks something. */
+int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *out);
+
+/**
+ * capo_hang_text_next() - the next call of the frame; *@at starts with 0
+ * Calls that had returned have a t_end, ns since the epoch like t_begin: `where` is CAPO_UNFINISHED_WHERES of those that the cells of
+ * the log count, CAPO_UNFINISHED_GPU of those that were not counted because the GPU had not ended them.
+ * Return: false behind the last.
+ */
+bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at, struct capo_unfinished_call *out);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two steps. The thread makes a child whose end is told to nobody (clone() without an exit signal, so that only __WCLONE finds
+ * it), that one makes another in the same way, which executes the program, and ends; so the program has no parent here. Both
+ * share our memory, and we stand still until they are through: they touch nothing but their stack and the structure below.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/util.h"
+#include "shim/record/apart.h"
+
+enum { STACK = 32 << 10 };
+
+struct plan {
+        char *const *argv, *const *envp;
+        const char *out;
+        unsigned seconds;
+        char *stack; /* of the second child */
+        int error;
+};
+
+static void limit(int what, rlim_t most)
+{
+        struct rlimit l;
+
+        if (getrlimit(what, &l) == 0 && (l.rlim_max == RLIM_INFINITY || l.rlim_max > most)) {
+                l = (struct rlimit){most, most};
+                setrlimit(what, &l);
+        }
+}
+
+/* What a handler of the job's would do here is not to happen here. */
+static void no_handlers(void)
+{
+        struct sigaction plain = {.sa_handler = SIG_DFL};
+        sigset_t none;
+
+        for (int s = 1; s < NSIG; s++)
+                sigaction(s, &plain, NULL);
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void only_these_files(const char *out)
+{
+        int null = open("/dev/null", O_RDWR), file = open(out, O_WRONLY | O_TRUNC | O_NOFOLLOW);
+
+        dup2(null, 0);
+        dup2(file, 1);
+        dup2(null, 2);
+        if (null < 0 || file < 0 || syscall(SYS_close_range, 3, ~0u, 0)) { /* before Linux 5.9 */
+                for (int fd = 3; fd < 65536; fd++)
+                        close(fd);
+        }
+}
+
+static CAPO_UNSANITIZED int second(void *arg)
+{
+        struct plan *p = arg;
+
+        no_handlers();
+        setsid();
+        setpriority(PRIO_PROCESS, 0, 19);
+        limit(RLIMIT_CPU, p->seconds / 2 + 1);
+        limit(RLIMIT_CORE, 0);
+        only_these_files(p->out);
+        alarm(p->seconds);
+        execve(p->argv[0], p->argv, p->envp);
+        p->error = -errno;
+        _exit(127);
+}
+
+static CAPO_UNSANITIZED int first(void *arg)
+{
+        struct plan *p = arg;
+
+        if (clone(second, p->stack + STACK, CLONE_VM | CLONE_VFORK, p) < 0)
+                p->error = -errno;
+        _exit(0);
+}
+
+int capo_apart(char *const argv[], char *const envp[], const char *out, unsigned seconds)
+{
+        char *stacks = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+        struct plan p = {.argv = argv, .envp = envp, .out = out, .seconds = seconds, .stack = stacks};
+        sigset_t all, before;
+        pid_t child;
+
+        if (stacks == MAP_FAILED)
+                return -ENOMEM;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        child = clone(first, stacks + 2 * STACK, CLONE_VM | CLONE_VFORK, &p);
+        if (child < 0)
+                p.error = -errno;
+        else
+                while (waitpid(child, NULL, __WCLONE) < 0 && errno == EINTR)
+                        ;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        munmap(stacks, 2 * STACK);
+        return p.error;
+}

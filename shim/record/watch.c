@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "shim/record/watch.h"
+
+enum { LOOKS = 16 }; /* per limit, so that one look at a bad moment says nothing */
+#define LOOK_MOST_NS 1000000000u
+
+void capo_watch_init(struct capo_watch *w, uint64_t limit_ns)
+{
+        *w = (struct capo_watch){.limit_ns = limit_ns};
+}
+
+static uint64_t distance(const struct capo_watch *w)
+{
+        uint64_t ns = w->limit_ns / LOOKS;
+
+        return ns < LOOK_MOST_NS ? ns : LOOK_MOST_NS;
+}
+
+struct look {
+        const struct capo_watch *before;
+        struct capo_stand stands[CAPO_WATCH_STANDS];
+        uint32_t n;
+};
+
+static bool same(const struct capo_stand *a, const struct capo_stand *b)
+{
+        return a->begin == b->begin && a->seq == b->seq && a->comm == b->comm && a->thread == b->thread &&
+               a->where == b->where && a->call == b->call;
+}
+
+static void found(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
+{
+        struct look *l = arg;
+        struct capo_stand s = {.begin = r->t_begin,
+                               .since = l->before->watched_ns,
+                               .seq = r->seq,
+                               .comm = r->comm,
+                               .thread = r->thread,
+                               .where = (uint8_t)where,
+                               .call = r->call};
+
+        /* of an open group the last member is said once more, and that one moves when there is another; so is the GPU's oldest */
+        if (where == CAPO_UNFINISHED_MEMBER || where == CAPO_UNFINISHED_GPU || l->n == CAPO_WATCH_STANDS)
+                return;
+        for (uint32_t i = 0; i < l->before->n; i++) {
+                if (same(&l->before->stands[i], &s)) {
+                        s.since = l->before->stands[i].since;
+                        s.told = l->before->stands[i].told;
+                }
+        }
+        l->stands[l->n++] = s;
+}
+
+const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo_segment *seg, uint64_t now_ns)
+{
+        uint64_t most = 2 * distance(w), passed = now_ns - w->last_ns;
+        struct look look = {.before = w};
+        struct capo_stand *longest = NULL;
+        bool told = false;
+
+        if (!w->limit_ns || now_ns < w->next_ns)
+                return NULL;
+        if (w->last_ns)
+                w->watched_ns += passed < most ? passed : most;
+        w->last_ns = now_ns;
+        w->next_ns = now_ns + distance(w);
+        capo_unfinished_each(seg, found, &look);
+        memcpy(w->stands, look.stands, look.n * sizeof *look.stands);
+        w->n = look.n;
+        for (uint32_t i = 0; i < w->n; i++) {
+                told |= w->stands[i].told;
+                if (!longest || w->stands[i].since < longest->since)
+                        longest = &w->stands[i];
+        }
+        if (told || !longest || w->watched_ns - longest->since < w->limit_ns)
+                return NULL;
+        for (uint32_t i = 0; i < w->n; i++)
+                w->stands[i].told = true;
+        return longest;
+}

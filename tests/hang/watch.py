@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The watch inside a job (CAPO_HANG): watch.py CAPO BUILD. What hangs stands until the test has seen what it waits for, so nothing
+here depends on how fast the machine is."""
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+CAPO, BUILD = map(os.path.abspath, sys.argv[1:3])
+
+
+class Job:
+    def __init__(self, script, n, **settings):
+        self.folder = tempfile.mkdtemp(prefix="capo-watch-test-")
+        self.logs = os.path.join(self.folder, "logs")
+        with open(os.path.join(self.folder, "script"), "w") as f:
+            f.write(script)
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("CAPO_", "NCCL_"))}
+        env.update(LD_LIBRARY_PATH=os.path.join(BUILD, "tests/standin"), LD_PRELOAD=os.path.join(BUILD, "shim/libcapo.so"),
+                   CAPO_DIR=self.logs, CAPO_GPU_SAMPLE="1", NCCL_MAX_NCHANNELS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                   WORLD_SIZE=str(n), **settings)
+        self.ranks = []
+        for r in range(n):
+            with open(self.path("stderr.%d" % r), "w") as err:
+                self.ranks.append(subprocess.Popen([os.path.join(BUILD, "tests/hang/player"), self.path("script")], stderr=err,
+                                                   stdin=subprocess.DEVNULL, env=dict(env, RANK=str(r), LOCAL_RANK=str(r))))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def read(self, name):
+        try:
+            with open(self.path(name), errors="replace") as f:
+                return f.read()
+        except OSError:
+            return ""
+
+    def lines(self, rank, call="AllReduce"):
+        """What the watch said of that call. That of a communicator in the making is not asked for: a busy machine may be slow there."""
+        return [line for line in self.read("stderr.%d" % rank).splitlines() if call in line and " has not moved for " in line]
+
+    def go(self, word):
+        open(self.path("script." + word), "w").close()
+
+    def log(self, rank):
+        name = [n for n in os.listdir(self.logs) if ".%d.capo" % self.ranks[rank].pid in n]
+        return os.path.join(self.logs, name[0]) if name else ""
+
+    def frames(self, rank):
+        """The `nth` of each HANG frame."""
+        if not os.path.isdir(self.logs) or not self.log(rank):
+            return []
+        text = subprocess.run([CAPO, "dump", self.log(rank)], capture_output=True, text=True).stdout
+        return [line.split("\t")[1] for line in text.splitlines() if line.startswith("    nth\t")]
+
+    def wait(self, what, true):
+        end = time.monotonic() + 240
+        while not true():
+            if time.monotonic() > end or any(p.poll() for p in self.ranks):
+                raise AssertionError("no %s; stderr: %s" % (what, [self.read("stderr.%d" % r) for r in range(len(self.ranks))]))
+            time.sleep(0.05)
+
+    def end(self):
+        for p in self.ranks:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+        subprocess.run([CAPO, "recover", self.logs], capture_output=True)
+        shutil.rmtree(self.folder)
+
+
+def check(what, true):
+    if not true:
+        raise AssertionError(what)
+
+
+def hang(logs):
+    out = subprocess.run([CAPO, "hang", "--json", "--after", "1", logs], capture_output=True, text=True)
+    return out.returncode, json.loads(out.stdout)
+
+
+def two_hangs():
+    """Rank 1 stays away twice. Each time rank 0 says so, once; rank 1 is asked; the verdict lies there; and the job ends well."""
+    script = """
+0 coll 0 allreduce 1000 7 0 0 0
+1 coll 0 allreduce 1000 7 0 0 0
+0 sync 0
+1 sync 0
+0 coll 0 allreduce 1000 7 0 0 0
+1 until first
+1 coll 0 allreduce 1000 7 0 0 0
+0 sync 0
+1 sync 0
+0 coll 0 allreduce 2000 7 0 0 0
+1 until second
+1 coll 0 allreduce 2000 7 0 0 0
+0 sync 0
+1 sync 0
+"""
+    job = Job(script, 2, CAPO_HANG="2")
+
+    def verdict(call):
+        text = job.read("logs/hang.txt")
+        return "RANK 1 IS MISSING from %s of world" % call in text and text.endswith("\n")
+
+    def as_from_elsewhere():
+        """The logs as they are now, and no process to look at."""
+        shutil.rmtree(job.path("copy"), ignore_errors=True)
+        shutil.copytree(job.logs, job.path("copy"))
+        status, page = hang(job.path("copy"))
+        return (status == 1 and page["verdict"] == "missing" and [c["rank"] for c in page["culprits"]] == [1] and
+                page["call"]["number"] == 2 and page["call"]["call"] == "AllReduce")
+
+    try:
+        job.wait("line of rank 0", lambda: job.lines(0, "AllReduce #2"))
+        line = job.lines(0, "AllReduce #2")[0]
+        check(line, "rank 0: AllReduce #2 of world has not moved for 2 s; `capo hang %d`" % job.ranks[0].pid in line)
+        job.wait("verdict", lambda: verdict("AllReduce #2"))
+        job.wait("frame of rank 1", lambda: "0" in job.frames(1))
+        job.wait("verdict of the logs alone", as_from_elsewhere)
+        before = job.frames(0)
+        job.go("first")
+        job.wait("second line of rank 0", lambda: job.lines(0, "AllReduce #3"))
+        job.wait("second verdict", lambda: verdict("AllReduce #3"))
+        job.wait("second frame of rank 0", lambda: len(job.frames(0)) > len(before))
+        check("the first verdict is kept", "AllReduce #2" in job.read("logs/hang.before.txt"))
+        job.go("second")
+        for p in job.ranks:
+            check("exit", p.wait(240) == 0)
+        check(job.lines(0), len(job.lines(0, "AllReduce #2")) == 1 and len(job.lines(0, "AllReduce #3")) == 1)
+        status, page = hang(job.logs)
+        check(page, status == 0 and page["verdict"] == "healthy")
+    finally:
+        job.end()
+
+
+def idle():
+    """No call under way is no hang, however long; nor is anything when nobody watches."""
+    script = "".join("0 coll 0 allreduce 1000 7 0 0 0\n0 sync 0\n" for _ in range(3)) + "0 sleep 4000\n"
+    job = Job(script, 1, CAPO_HANG="2")
+    try:
+        check("exit", job.ranks[0].wait(240) == 0)
+        check("a line: %s" % job.read("stderr.0"), not job.lines(0))
+    finally:
+        job.end()
+
+
+def off():
+    """Rank 1 stays away, and with CAPO_HANG=0 nobody says so: three times as long as what the test above takes for a line."""
+    script = "0 coll 0 allreduce 1000 7 0 0 0\n0 mark\n0 sync 0\n1 until first\n1 coll 0 allreduce 1000 7 0 0 0\n1 sync 0\n"
+    job = Job(script, 2, CAPO_HANG="0")
+    try:
+        job.wait("place", lambda: os.path.exists(job.path("script.place.0")))
+        time.sleep(3)
+        job.go("first")
+        for p in job.ranks:
+            check("exit", p.wait(240) == 0)
+        check("a line", not job.lines(0) and job.frames(0) == [])
+    finally:
+        job.end()
+
+
+for test in (two_hangs, idle, off):
+    test()
+    print(test.__name__, "ok")

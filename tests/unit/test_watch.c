@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When calls that are under way make a hang. The clock is the test's own. */
+#include <criterion/criterion.h>
+
+#include "shim/record/watch.h"
+
+enum { RING = 64 };
+#define SECOND UINT64_C(1000000000)
+
+static struct capo_segment seg = {.fd = -1};
+static struct capo_ring *ring;
+static struct capo_watch watch;
+static uint64_t now = 1000 * SECOND, ticks = 1;
+
+static void begin(void)
+{
+        struct capo_segment_config config = {.ring_bytes = RING * 64, .flight_records = 64};
+
+        cr_assert_eq(capo_segment_create(&seg, "/nonexistent", &config), 0);
+        seg.header->clock = (struct capo_timebase){.ns_per_tick = 1};
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_RINGS, 1), 0);
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_SLOTS, 4), 0);
+        seg.header->areas[CAPO_AREA_RINGS].used = 1;
+        seg.header->areas[CAPO_AREA_SLOTS].used = 4;
+        ring = capo_area_at(&seg, CAPO_AREA_RINGS, 0);
+        capo_watch_init(&watch, 100 * SECOND);
+}
+
+TestSuite(watch, .init = begin);
+
+/* The thread enters its next call. */
+static struct capo_record *enter(void)
+{
+        struct capo_record *r = &ring->records[ring->head % RING];
+
+        *r = (struct capo_record){.t_begin = ++ticks, .comm = 2, .thread = 7, .call = CAPO_CALL_ALLREDUCE};
+        r->seq = (uint32_t)ring->head + 1;
+        return r;
+}
+
+static void leave(void)
+{
+        ring->records[ring->head % RING].t_end = ++ticks;
+        ring->head++;
+}
+
+static struct capo_slot *on_gpu(unsigned i, enum capo_slot_state state, uint64_t at, uint16_t comm)
+{
+        struct capo_slot *s = capo_area_at(&seg, CAPO_AREA_SLOTS, i);
+
+        s->record = (struct capo_record){
+                .t_begin = at, .t_end = at + 1, .seq = i, .comm = comm, .call = CAPO_CALL_BROADCAST};
+        s->state = state;
+        return s;
+}
+
+/* Looks for so long, twenty a second; the seconds until a hang was told, -1 none. */
+static int looks(unsigned seconds)
+{
+        int found = -1;
+
+        for (unsigned i = 0; i < 20 * seconds; i++) {
+                now += SECOND / 20;
+                if (capo_watch_look(&watch, &seg, now)) {
+                        cr_assert_eq(found, -1, "told twice");
+                        found = (int)(i / 20);
+                }
+        }
+        return found;
+}
+
+static void in_time(int found)
+{
+        cr_assert(found >= 100 && found <= 103, "%d", found);
+}
+
+Test(watch, an_idle_job_is_none)
+{
+        cr_assert_eq(looks(300), -1);
+        enter();
+        leave();
+        cr_assert_eq(looks(300), -1);
+}
+
+Test(watch, a_call_that_stands)
+{
+        const struct capo_stand *s;
+
+        cr_assert_eq(looks(50), -1);
+        enter();
+        cr_assert_eq(looks(99), -1);
+        for (s = NULL; !s; now += SECOND / 20)
+                s = capo_watch_look(&watch, &seg, now);
+        cr_assert_eq(s->call, CAPO_CALL_ALLREDUCE);
+        cr_assert_eq(s->seq, 1);
+        cr_assert_eq(s->comm, 2);
+        cr_assert_eq(s->where, CAPO_UNFINISHED_HOST);
+}
+
+Test(watch, once_per_hang)
+{
+        enter();
+        in_time(looks(400));
+        cr_assert_eq(looks(1000), -1);
+        leave();
+        cr_assert_eq(looks(200), -1);
+        enter();
+        in_time(looks(400));
+}
+
+/* What comes to stand while the first call still does is of its hang. */
+Test(watch, more_that_stand)
+{
+        enter();
+        in_time(looks(150));
+        on_gpu(1, CAPO_SLOT_ARMED, 5, 3);
+        cr_assert_eq(looks(300), -1);
+        leave(); /* but what then still stands was not told: it is another one */
+        cr_assert_eq(looks(5), 0);
+        cr_assert_eq(looks(300), -1);
+}
+
+/* A call after the other, each nearly as long as the limit. */
+Test(watch, slow_is_no_hang)
+{
+        for (int i = 0; i < 20; i++) {
+                enter();
+                cr_assert_eq(looks(90), -1);
+                leave();
+        }
+}
+
+Test(watch, on_the_gpu)
+{
+        on_gpu(0, CAPO_SLOT_DONE, 3, 1);
+        on_gpu(1, CAPO_SLOT_ARMED, 5, 1);
+        on_gpu(2, CAPO_SLOT_ARMED, 6, 1);
+        cr_assert_eq(looks(80), -1);
+        on_gpu(1, CAPO_SLOT_FREE, 5, 1); /* the oldest ended: progress */
+        cr_assert_eq(looks(80), -1);
+        in_time(looks(100) + 80);
+}
+
+/* A group in the making moves with each member. */
+Test(watch, an_open_group)
+{
+        for (int i = 0; i < 5; i++) {
+                struct capo_record *r = &ring->records[i];
+
+                *r = (struct capo_record){.t_begin = ++ticks, .comm = 2, .thread = 7, .call = CAPO_CALL_ALLREDUCE};
+                r->t_end = ++ticks;
+                r->flags = CAPO_RECORD_MEMBER;
+                cr_assert_eq(looks(60), -1);
+        }
+        in_time(looks(100) + 60);
+}
+
+/* A process that is stopped, or a machine asleep, has not watched. */
+Test(watch, stopped_time_does_not_count)
+{
+        enter();
+        cr_assert_eq(looks(10), -1);
+        now += 100000 * SECOND;
+        cr_assert_eq(looks(80), -1);
+        now += 100000 * SECOND;
+        in_time(looks(100) + 90 + 4);
+}
+
+Test(watch, nobody_watches)
+{
+        capo_watch_init(&watch, 0);
+        enter();
+        cr_assert_eq(looks(1000), -1);
+}
+
+Test(watch, more_calls_than_are_followed)
+{
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_RINGS, 70), 0);
+        seg.header->areas[CAPO_AREA_RINGS].used = 70;
+        for (unsigned i = 0; i < 70; i++) {
+                struct capo_ring *r = capo_area_at(&seg, CAPO_AREA_RINGS, i);
+
+                r->records[0] = (struct capo_record){.t_begin = 2, .thread = (uint16_t)i, .call = CAPO_CALL_ALLREDUCE};
+        }
+        in_time(looks(400));
+        cr_assert_eq(watch.n, CAPO_WATCH_STANDS);
+}
