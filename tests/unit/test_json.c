@@ -197,6 +197,7 @@ Test(json, faults_say_where)
                 {"[1,\n  ]", "f:2:3: expected a number, found ]"},
                 {"[1", "f:1:3: expected \",\" or \"]\", found the end of the file"},
                 {"{}", "f:1:1: expected a list, found {"},
+                {"\xef\xbb\xbf", "f:1:1: expected JSON without a byte order mark, found \\xef"},
                 {"\xef\xbb\xbf[]", "f:1:1: expected JSON without a byte order mark, found \\xef"},
                 {"[1] x", "f:1:5: expected nothing after the closing brace, found x"},
                 {"[\"a-long-word-that-goes-on-and-on-and-on-and-on\"]",

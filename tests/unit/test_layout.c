@@ -60,9 +60,10 @@ Test(layout, slurm)
                 int r;
                 const char *canonical;
         } rows[] = {
-                {"3,5", 0, "3+5"},   {"4(x2),2", 0, "2+4+4"}, {"8(x128)", 0, "128x8"}, {"1", 0, "1"},
-                {"3,", -EINVAL, ""}, {"4(x2", -EINVAL, ""},   {"4(2)", -EINVAL, ""},   {"", -EINVAL, ""},
-                {"a", -EINVAL, ""},  {"4(x0)", -EINVAL, ""},  {"4(x2)3", -EINVAL, ""}, {"3, 5", -EINVAL, ""},
+                {"3,5", 0, "3+5"},      {"4(x2),2", 0, "2+4+4"}, {"8(x128)", 0, "128x8"}, {"1", 0, "1"},
+                {"3,", -EINVAL, ""},    {"4(x2", -EINVAL, ""},   {"4(2)", -EINVAL, ""},   {"", -EINVAL, ""},
+                {"a", -EINVAL, ""},     {"4(x0)", -EINVAL, ""},  {"4(x2)3", -EINVAL, ""}, {"3, 5", -EINVAL, ""},
+                {"4(y2)", -EINVAL, ""}, {"4,x2)", -EINVAL, ""},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {

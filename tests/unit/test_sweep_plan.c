@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The schedule of a sweep: equal on all ranks, fair, and never where NCCL says no. */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "capo/record.h"
 #include "tuner/sweep_plan.h"
@@ -32,6 +33,53 @@ Test(sweep, the_same_question_has_the_same_answer)
 
                 b.n_nodes = 9; /* nothing but what is shared decides */
                 cr_assert_eq(capo_sweep_pick(&plan, &a).rule, capo_sweep_pick(&plan, &b).rule);
+        }
+}
+
+/* Ranks of one job may run builds of different age: whose turn it is stays what it was. The numbers are of another program
+ * of splitmix64's finalizer, which says what the paper's authors publish for the seed 1234567. */
+Test(sweep, whose_turn_it_is)
+{
+        static const struct {
+                uint64_t uid;
+                uint8_t coll;
+                const char *rules; /* from call 100 on; 0: NCCL's own choice */
+        } rows[] = {{1, CAPO_COLL_ALLREDUCE, "5326322204001534"},
+                    {0x1234567890abcdef, CAPO_COLL_ALLREDUCE, "0013546130600144"},
+                    {1, CAPO_COLL_ALLGATHER, "4031403265310252"},
+                    {0x1234567890abcdef, CAPO_COLL_ALLGATHER, "6400630000620006"}};
+
+        cr_assert_eq(capo_sweep_plan_parse("algos=tree+ring protos=ll+ll128+simple slower=0", &plan, why, sizeof why),
+                     0);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                char rules[17] = "";
+
+                for (uint32_t k = 0; k < 16; k++) {
+                        struct capo_sweep_ask a = ask(rows[i].uid, 100 + k, 4096);
+
+                        a.question.coll = rows[i].coll;
+                        rules[k] = (char)('0' + capo_sweep_pick(&plan, &a).rule);
+                }
+                cr_expect_str_eq(rules, rows[i].rules);
+        }
+}
+
+/* A cell that costs nothing is the cheapest, whatever stands behind it. */
+Test(sweep, how_much_slower_than_nothing)
+{
+        float free_cell[7 * 3];
+
+        memcpy(free_cell, table, sizeof free_cell);
+        free_cell[1] = 0;
+        cr_assert_eq(capo_sweep_plan_parse("slower=2", &plan, why, sizeof why), 0);
+        for (uint32_t seq = 5; seq < 200; seq++) {
+                struct capo_sweep_ask a = ask(3, seq, 4096);
+                struct capo_choice c;
+
+                a.table = free_cell;
+                c = capo_sweep_pick(&plan, &a);
+                cr_assert(!c.algo || (c.algo == CAPO_ALGO_TREE && c.proto == CAPO_PROTO_LL128), "%d %d", c.algo,
+                          c.proto);
         }
 }
 
