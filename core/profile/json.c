@@ -431,7 +431,6 @@ static bool key_is(struct capo_json *r, struct capo_slice word)
         if (p[0] != '"' || p[1] != word.at[0] || p[word.size + 1] != '"' || p[word.size + 2] != ':' ||
             memcmp(p + 1, word.at, word.size))
                 return false;
-        r->key = p;
         r->at = p + word.size + 3;
         r->fresh = false;
         capo_json_peek(r);

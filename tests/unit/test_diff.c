@@ -158,8 +158,10 @@ Test(diff, runs_in_turn_are_pairs)
         compare(4, 4, 0.01);
         cr_assert_eq(diff.rows[0].verdict, CAPO_DIFF_SLOWER);
         cr_assert_float_eq(diff.rows[0].change, 0.3, 0.02);
+        cr_assert_eq(diff.rows[0].freedom_, 3);
         capo_diff_finish(&diff);
         compare(4, 3, 0.01);
+        cr_assert_eq(diff.rows[0].freedom_, 5);
         cr_assert_eq(diff.rows[0].verdict, CAPO_DIFF_NOISE, "without pairs nothing is sure");
         cr_assert(diff.runs_a == 4 && diff.runs_b == 3);
 }

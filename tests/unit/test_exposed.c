@@ -94,6 +94,27 @@ Test(exposed, two_gpus_of_one_process_do_not_overlap)
         cr_assert_float_eq(page.exposed_most, 0.1, 1e-9);
 }
 
+/* Members of a group are in the group's own time, and what is no communication is in nobody's. */
+Test(exposed, members_of_a_group_are_no_calls_of_their_own)
+{
+        struct capo_log_shape shape[2] = {
+                {.id = 2,
+                 .comm = 1,
+                 .call = CAPO_CALL_ALLREDUCE,
+                 .clock = CAPO_CLOCK_EVENT,
+                 .bytes = 8,
+                 .stream = 2,
+                 .flags = CAPO_RECORD_MEMBER},
+                {.id = 3, .comm = 1, .call = CAPO_CALL_COMMSPLIT, .clock = CAPO_CLOCK_EVENT, .bytes = 8, .stream = 3}};
+
+        gen_log_shapes(&g, shape, 2);
+        gen_log_block(&g, 1000, 1, 2, (uint32_t[]){0, 0}, (uint32_t[]){10, 10}, (uint32_t[]){3, 4}, (uint16_t[]){2, 3},
+                      (uint32_t[]){900000, 900000}, NULL);
+        two(2, 1);
+        judge();
+        cr_assert_float_eq(page.exposed_most, 0.15, 1e-9, "%g", page.exposed_most);
+}
+
 Test(exposed, without_gpu_times_it_is_not_known)
 {
         judge();

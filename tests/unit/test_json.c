@@ -199,6 +199,12 @@ Test(json, faults_say_where)
                 {"{}", "f:1:1: expected a list, found {"},
                 {"\xef\xbb\xbf", "f:1:1: expected JSON without a byte order mark, found \\xef"},
                 {"\xef\xbb\xbf[]", "f:1:1: expected JSON without a byte order mark, found \\xef"},
+                {"[\x7f]", "f:1:2: expected a number, found \\x7f"},
+                {"[\x1f]", "f:1:2: expected a number, found \\x1f"},
+                /* as much as its 95 bytes hold */
+                {"[\"abc\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\"]",
+                 "f:1:2: expected a number, found \"abc"
+                 "\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01..."},
                 {"[1] x", "f:1:5: expected nothing after the closing brace, found x"},
                 {"[\"a-long-word-that-goes-on-and-on-and-on-and-on\"]",
                  "f:1:2: expected a number, found \"a-long-word-that-goes-on-and-on-and-on-..."},

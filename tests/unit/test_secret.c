@@ -38,6 +38,8 @@ Test(secret, what_is_masked_and_what_stays)
                 {"t|AKIAIOSFODNN7EXAMPLE", "t ***"},
                 {"t|eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl", "t ***"},
                 {"curl|-H|Authorization: Bearer abc.def|x", "curl -H Authorization: Bearer *** x"},
+                {"t|eyJhbGciOi.1234567.abc", "t eyJhbGciOi.1234567.abc"},
+                {"t|eyJhbGciOi.12345678.abc|eyJhbGciOi.12345678:y|eyJhbGciOi.12345678.", "t *** ***:y ***."},
                 {"t|bearer token|bearers of news|x-Bearer\ta", "t bearer *** bearers of news x-Bearer\ta"},
                 {"t|https://user:pa:ss@host/path?q", "t https://user:***@host/path?q"},
                 {"t|tcp://10.0.0.1:29500|http://h:80/a@b", "t tcp://10.0.0.1:29500 http://h:80/a@b"},
