@@ -263,6 +263,20 @@ Test(problems, a_killed_process_without_a_rank)
         cr_assert_str_eq(page.problems[1].log, "n0.101.capo");
 }
 
+/* A rank that the job's count has no room for is called by its log, too. */
+Test(problems, a_killed_process_of_a_rank_too_many)
+{
+        page.job->processes[0].end.clean = page.job->processes[3].end.clean = 0;
+        page.job->processes[3].rank = 4;
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 4);
+        cr_expect_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED_LOG);
+        cr_expect_str_eq(page.problems[0].log, "n0.103.capo");
+        cr_expect_str_eq(page.problems[1].text,
+                         "rank 0: killed, or ended without an exit that capo sees; all written before is used");
+        cr_expect(page.problems[1].n_ranks == 1 && page.problems[1].ranks[0] == 0);
+}
+
 Test(problems, a_process_that_still_runs)
 {
         char host[256] = "";
