@@ -4,12 +4,12 @@
 
 Every fault is one small change of one line: a comparison, an operator, a constant off by one, a condition turned round,
 a call or an early return left out. They are chosen by a seed among all that the patterns find in a room's files
-(rooms.txt). The build folder stays as it is: for each fault one object is compiled elsewhere, and those of the room's test
-programs that have the file in them are linked with it and run one after the other, those that noticed other faults of
-the file or are called like it first, until one fails; what no test notices is tried again with sanitizers, under which
-.ci/run runs the tests, too. Tests that are scripts are asked afterwards, in a copy of the
-sources with a build folder of its own. A fault that changes no instruction is no fault. What is left over is printed as a
-diff; survivors.txt keeps those that no test can or need notice.
+(rooms.txt), and stay chosen while their lines stay. The build folder stays as it is: for each fault one object is compiled
+elsewhere, and those of the room's test programs that have the file in them are linked with it and run one after the other,
+those that noticed other faults of the file or are called like it first, until one fails; what no test notices is tried
+again with sanitizers, under which .ci/run runs the tests, too. Tests that are scripts are asked afterwards, in a copy of
+the sources with a build folder of its own. A fault that changes no instruction is no fault. What is left over is printed
+as a diff; survivors.txt keeps those that no test can or need notice.
 """
 import argparse
 import concurrent.futures
@@ -372,7 +372,8 @@ def main():
         if said.rooms and room not in said.rooms:
             files = [f for f in files if f in said.rooms]
         all_faults = [f for path in files for f in faults_of(path) if f.key() not in known]
-        random.Random(f"{said.seed} {room}").shuffle(all_faults)
+        # each by a number of its own: another line of the sources does not make it another choice
+        all_faults.sort(key=lambda f: hashlib.sha256(repr((said.seed, f.key())).encode()).digest())
         work += [(room, fault, quick, slow) for fault in all_faults[:said.count]]
     if said.list:
         print(*(fault for _, fault, _, _ in work), sep="\n")
