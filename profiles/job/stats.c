@@ -202,7 +202,6 @@ int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t w
         *p = (struct capo_job_process){
                 .rank = -1, .header = *capo_log_header(log), .path = job_text_copy(path, strlen(path))};
         r = p->path ? read_frames(rd, progress, arg) : -ENOMEM;
-        p = &job->processes[rd->process];
         p->health = *capo_log_health(log);
         host = capo_job_info(p, CAPO_INFO_HOST);
         p->host = host ? job_text_copy(host, strlen(host)) : host_from_path(path);
