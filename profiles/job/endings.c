@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a process that did not end by itself ended, and in which call. Its last sign of life is what its recorder left in
- * memory, some 50 ms old at most; where nobody took that up, only the last checkpoint is known, and the page says so.
+ * When a process that did not end by itself was last seen alive, and in which call. Its last sign of life is what its recorder left
+ * in memory: some 50 ms before it ended, unless it stood still before that (SIGSTOP, a machine that froze), which leaves no trace.
+ * So the page says when that was and not when it ended. Where nobody took that memory up, only the last checkpoint is known.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,20 +180,20 @@ static void say(struct capo_page *r, const struct ending *e)
                 if (e->n_in > 1)
                         snprintf(more, sizeof more, "; %u other thread%s in calls too", e->n_in - 1,
                                  e->n_in > 2 ? "s were" : " was");
-                snprintf(text, sizeof text, "%s ended %s in %s%s, which had not returned%s%s%s", who, at,
+                snprintf(text, sizeof text, "%s: last sign of life %s in %s%s, which had not returned%s%s%s", who, at,
                          e->group ? "the group of " : "", named(r, e->p, id, seq, comm, call),
                          ns < HEARTBEAT_NS ? "" : " after ", ns < HEARTBEAT_NS ? "" : capo_text_time(ns, since), more);
         } else if (!id) {
-                snprintf(text, sizeof text, "%s ended %s; %s", who, at,
-                         e->p->end.calls ? "in or after which call is not known: its log keeps no single calls"
+                snprintf(text, sizeof text, "%s: last sign of life %s; %s", who, at,
+                         e->p->end.calls ? "in or after which call it ended is not known: its log keeps no single calls"
                                          : "it had made no call that capo records");
         } else {
                 double ns = e->end_ns > c->t_end ? (double)(e->end_ns - c->t_end) : 0;
 
                 in_call = 0;
-                snprintf(text, sizeof text, "%s ended %s, %s after its last call, %s, had returned%s", who, at,
-                         ns < HEARTBEAT_NS ? "at once" : capo_text_time(ns, since), named(r, e->p, id, seq, comm, call),
-                         gpu_part(r, e, gpu));
+                snprintf(text, sizeof text, "%s: last sign of life %s, %s after its last call, %s, had returned%s", who,
+                         at, ns < HEARTBEAT_NS ? "at once" : capo_text_time(ns, since),
+                         named(r, e->p, id, seq, comm, call), gpu_part(r, e, gpu));
         }
         PROBLEM_OF(r, ENDED, e->p->rank < 0 ? name : NULL, text);
         about(r, e, id, seq, comm, in_call);

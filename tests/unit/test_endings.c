@@ -55,8 +55,9 @@ Test(endings, inside_a_call)
         const struct capo_problem *p;
 
         made_info(killed(4000000000), CAPO_INFO_UNFINISHED, "host 1 AllReduce 512 3 4096 4000000100");
-        p = says("rank 2 ended 4.2 s after the start (12:00:04) in AllReduce number 512 of dp, which had not returned "
-                 "after 200 ms");
+        p = says(
+                "rank 2: last sign of life 4.2 s after the start (12:00:04) in AllReduce number 512 of dp, which had not returned "
+                "after 200 ms");
         cr_assert(p->call == CAPO_CALL_ALLREDUCE && p->seq == 512 && p->comm == 0 && p->in_call == 1);
         cr_assert_float_eq(p->at_s, 4.2, 1e-9);
 }
@@ -65,7 +66,7 @@ Test(endings, several_threads_and_a_begin_behind_the_last_heartbeat)
 {
         made_info(killed(4000000000), CAPO_INFO_UNFINISHED,
                   "host 1 AllReduce 512 3 4096 4000000100\nnonsense\nhost 2 Send 5 9 4096 4210000000");
-        says("rank 2 ended 4.2 s after the start (12:00:04) in Send number 5, which had not returned; 1 other thread was in "
+        says("rank 2: last sign of life 4.2 s after the start (12:00:04) in Send number 5, which had not returned; 1 other thread was in "
              "calls too");
         cr_assert_float_eq(page.problems[0].at_s, 4.21, 1e-9);
         cr_assert_eq(page.problems[0].comm, CAPO_NO_COMM);
@@ -74,7 +75,7 @@ Test(endings, several_threads_and_a_begin_behind_the_last_heartbeat)
 Test(endings, inside_a_group)
 {
         made_info(killed(4000000000), CAPO_INFO_UNFINISHED, "group 1 Broadcast 512 3 4096 4199999999");
-        says("rank 2 ended 4.2 s after the start (12:00:04) in the group of Broadcast number 512 of dp, which had not "
+        says("rank 2: last sign of life 4.2 s after the start (12:00:04) in the group of Broadcast number 512 of dp, which had not "
              "returned");
 }
 
@@ -84,7 +85,7 @@ Test(endings, after_a_call)
 
         killed(4000000000);
         p = says(
-                "rank 2 ended 4.2 s after the start (12:00:04), 200 ms after its last call, AllReduce number 511 of dp, had "
+                "rank 2: last sign of life 4.2 s after the start (12:00:04), 200 ms after its last call, AllReduce number 511 of dp, had "
                 "returned; whether the GPU had ended it is not known");
         cr_assert(p->seq == 511 && p->in_call == 0);
 }
@@ -92,14 +93,14 @@ Test(endings, after_a_call)
 Test(endings, after_a_call_that_the_gpu_had_ended)
 {
         killed(4199999000)->last_call.clock = CAPO_CLOCK_EVENT;
-        says("rank 2 ended 4.2 s after the start (12:00:04), at once after its last call, AllReduce number 511 of dp, had "
+        says("rank 2: last sign of life 4.2 s after the start (12:00:04), at once after its last call, AllReduce number 511 of dp, had "
              "returned, on the GPU too");
 }
 
 Test(endings, with_a_call_on_the_gpu)
 {
         made_info(killed(4000000000), CAPO_INFO_UNFINISHED, "gpu 1 AllReduce 508 3 4096 3000000100");
-        says("rank 2 ended 4.2 s after the start (12:00:04), 200 ms after its last call, AllReduce number 511 of dp, had "
+        says("rank 2: last sign of life 4.2 s after the start (12:00:04), 200 ms after its last call, AllReduce number 511 of dp, had "
              "returned; the GPU was not seen to end AllReduce number 508 of dp");
         cr_assert_eq(page.problems[0].in_call, 0);
 }
@@ -107,7 +108,7 @@ Test(endings, with_a_call_on_the_gpu)
 Test(endings, with_a_call_that_nobody_had_time_to_look_for)
 {
         made_info(killed(4199000000), CAPO_INFO_UNFINISHED, "gpu 1 AllReduce 508 3 4096 4190000000");
-        says("rank 2 ended 4.2 s after the start (12:00:04), at once after its last call, AllReduce number 511 of dp, had "
+        says("rank 2: last sign of life 4.2 s after the start (12:00:04), at once after its last call, AllReduce number 511 of dp, had "
              "returned; whether the GPU had ended it is not known");
 }
 
@@ -117,13 +118,13 @@ Test(endings, after_a_call_that_runs_on_no_gpu)
 
         c->call = CAPO_CALL_COMMDESTROY;
         c->seq = 0;
-        says("rank 2 ended 4.2 s after the start (12:00:04), 200 ms after its last call, CommDestroy of dp, had returned");
+        says("rank 2: last sign of life 4.2 s after the start (12:00:04), 200 ms after its last call, CommDestroy of dp, had returned");
 }
 
 Test(endings, without_single_calls)
 {
         killed(0);
-        says("rank 2 ended 4.2 s after the start (12:00:04); in or after which call is not known: its log keeps no single "
+        says("rank 2: last sign of life 4.2 s after the start (12:00:04); in or after which call it ended is not known: its log keeps no single "
              "calls");
         cr_assert(page.problems[0].in_call == -1 && page.problems[0].at_s > 4);
 }
@@ -131,7 +132,7 @@ Test(endings, without_single_calls)
 Test(endings, before_any_call)
 {
         killed(0)->end.calls = 0;
-        says("rank 2 ended 4.2 s after the start (12:00:04); it had made no call that capo records");
+        says("rank 2: last sign of life 4.2 s after the start (12:00:04); it had made no call that capo records");
 }
 
 Test(endings, nobody_took_it_over)
@@ -167,7 +168,7 @@ Test(endings, the_first_to_end_come_first)
         cr_assert_eq(page.problems[0].ranks[0], 7);
         cr_assert_eq(page.problems[3].ranks[0], 4);
         cr_assert_str_eq(page.problems[4].text,
-                         "4 more ended like this, later: capo report --all has when, and in which calls");
+                         "4 more gave their last sign of life later: capo report --all has when, and in which calls");
 }
 
 Test(endings, all_on_demand)
