@@ -421,9 +421,14 @@ settings) # what does not parse: one line, and the default
         ;;
 python)
         command -v python3 >/dev/null || exit 77
-        # every interpreter at hand; frames are read by offsets that differ by release
-        for python in python3 $(ls -d "$(pyenv root 2>/dev/null)"/versions/3.*/bin/python3 2>/dev/null) ${CAPO_TEST_PYTHONS:-}; do
-                "$python" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null || continue
+        # every release at hand, once; frames are read by offsets that differ by release
+        tried=" "
+        for python in python3 python3.9 python3.10 python3.11 python3.12 python3.13 python3.14 "$(pyenv root 2>/dev/null)"/versions/3.*/bin/python3 \
+                "$here"/../../.deps/*/bin/python3 ${CAPO_TEST_PYTHONS:-}; do
+                release=$("$python" -c 'import sys; (3, 9) <= sys.version_info[:2] <= (3, 14) and print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null) || continue
+                [ -n "$release" ] || continue
+                case "$tried" in *" $release "*) continue ;; esac
+                tried="$tried$release "
                 rm -rf "$CAPO_DIR"
                 both "$python" "$here/job.py" "$bin/fake/libnccl.so.2"
                 want 1 '^info nccl.how dlsym$'
@@ -436,6 +441,7 @@ python)
                 want 1 '^comm [0-9]+ 0/1 .* name=9$'
                 [ $bad -eq 0 ] || { "$python" -V; break; }
         done
+        echo "Python$tried"
         ;;
 gpu)
         export CAPO_GPU_SAMPLE=4 CAPO_SYSFS="$tmp/sys"
