@@ -75,9 +75,13 @@ def calls_of(job, pid):
 
 
 def windows(job, pid):
-    """What a process sent in which time: (begin, end, bytes), ns of CLOCK_MONOTONIC."""
+    """What a process sent in which time: (begin, end, bytes), ns of CLOCK_MONOTONIC. Each checkpoint has all of them, in pieces that begin
+    with its number: the last whole one counts."""
     log = os.path.join(job.logs, os.path.basename(job.json["processes"][pid]["log"]))
-    return [tuple(map(int, w)) for w in re.findall(r"^\s+window\s+begin=(\d+)\s+end=(\d+)\s+ops=\d+\s+tx=(\d+)", run([job.capo, "dump", log]), re.M)]
+    pieces = re.findall(r"^\s+snapshot\s(\d+)$(.*?)(?=^\s+snapshot\s|\Z)", run([job.capo, "dump", log]), re.M | re.S)
+    last = max((n for n, text in pieces if re.search(rf"^\s+complete\s{n}$", text, re.M)), key=int)
+    return [tuple(map(int, w)) for n, text in pieces if n == last
+            for w in re.findall(r"^\s+window\s+begin=(\d+)\s+end=(\d+)\s+ops=\d+\s+tx=(\d+)", text, re.M)]
 
 
 def surely_given(job):
