@@ -20,6 +20,7 @@
 enum { HANG_UNDECIDED_EXIT = 3 };
 
 struct options {
+        bool stacks;
         bool json, flight;
         double after, timeout;
         const char *ras;
@@ -32,6 +33,12 @@ char *hang_who(const struct hang_page *page, uint32_t process, char *text)
         else
                 snprintf(text, 32, "pid %u", page->job->processes[process].header.pid);
         return text;
+}
+
+bool hang_may_have_stacks(const struct hang_page *page, uint32_t process)
+{
+        return page->stacks && page->known &&
+               (page->known[process] == CAPO_HANG_IS_ALIVE || page->known[process] == CAPO_HANG_IS_STOPPED);
 }
 
 char *hang_call(const struct hang_page *page, const struct capo_hang_call *call, char *text)
@@ -135,7 +142,7 @@ static int run(void *options, int n, char **words)
 {
         const struct options *o = options;
         struct hang_logs logs = {0};
-        struct hang_page page = {.logs = &logs, .after_s = o->after};
+        struct hang_page page = {.logs = &logs, .after_s = o->after, .stacks = o->stacks};
         int r, status = HANG_UNDECIDED_EXIT;
 
         mallopt(M_MMAP_THRESHOLD,
@@ -180,6 +187,8 @@ static const struct cli_option options[] = {
          "ask NCCL's own RAS there (NCCL_RAS_ADDR; port 28028), twice, --after apart: for jobs without capo",
          .example = "localhost"},
         {"timeout", CLI_SECONDS(struct options, timeout, "SECONDS", 1, 3600), "of --ras: for one answer (5)"},
+        {"stacks", CLI_FLAG(struct options, stacks),
+         "what the threads of the culprits that live here are in; each is stopped for as long as its stack is read"},
         CLI_WIDE,
         {0}};
 
@@ -189,12 +198,13 @@ const struct cli_command hang_command = {
                 "Says why a job stands still and whose fault it is. Every process under capo has its calls in memory, "
                 "those that it is in among them; this reads that memory and finds out who waits for whom: a rank that "
                 "never came, a call that is not that of the others, an order that differs, a send without its "
-                "receive. No process is stopped, signalled or changed.\n"
+                "receive. No process is stopped, signalled or changed, but for what --stacks asks.\n"
                 "Without an operand it is the newest job of yours on this machine; a PID stands for its whole job here; "
                 "a DIR for the job whose logs are there, also when its processes are gone.",
         .options = options,
         .after = "  capo hang\n"
                  "  capo hang 48213\n"
+                 "  capo hang --stacks 48213\n"
                  "  capo hang capo-logs/48213",
         .status = "0 nothing hangs; 1 a hang was found, 2 wrong command line, 3 not enough is recorded to say.",
         .operand = "DIR",

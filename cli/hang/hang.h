@@ -39,6 +39,7 @@ struct hang_page {
         uint8_t *known;   /* by process */
         uint32_t n_stale; /* processes whose log is not final */
         double after_s;
+        bool stacks; /* of culprits that live here: --stacks */
 };
 
 /** hang_flight() - the page of dumps of PyTorch's flight recorder. Says what is wrong. Return: 0; -EINVAL; -errno; -ENOMEM. */
@@ -49,6 +50,9 @@ int hang_ras(struct hang_page *page, const char *where, double timeout_s);
 
 /** hang_site() - where call @call of process @process was made, innermost frame first, frames by newlines; NULL. free() it. */
 char *hang_site(const struct hang_page *page, uint32_t process, const struct capo_hang_call *call);
+
+/** hang_may_have_stacks() - is that process one of this machine's, alive, and were stacks asked for? */
+bool hang_may_have_stacks(const struct hang_page *page, uint32_t process);
 
 /** hang_who() - "rank 3", or "pid 77" where no rank is known. @text: 32 bytes. */
 char *hang_who(const struct hang_page *page, uint32_t process, char *text);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page for programs (versioned by "capo_hang", docs/hang.md). */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/base/json.h"
 #include "cli/hang/hang.h"
+#include "cli/hang/stacks.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 
@@ -30,6 +32,39 @@ static json_t *rank_or_null(const struct hang_page *p, uint32_t process)
         return rank >= 0 ? json_integer(rank) : json_null();
 }
 
+/* All threads of a culprit; @why_none: a text where there are none. */
+static json_t *threads(const struct hang_page *p, uint32_t process, json_t **why_none)
+{
+        _cleanup_free_ char *text = NULL;
+        json_t *list = json_array(), *frames = NULL;
+        char why[400];
+
+        *why_none = json_null();
+        if (!hang_may_have_stacks(p, process))
+                return list;
+        text = hang_stacks((int)p->job->processes[process].header.pid, why, sizeof why);
+        if (!text) {
+                json_decref(*why_none);
+                *why_none = cli_json_text(why);
+        }
+        for (char *line = text, *end; line && *line; line = end + 1) {
+                end = line + strcspn(line, "\n");
+                if (!*end)
+                        break; /* each line has its end */
+                *end = 0;
+                if (*line == ' ') {
+                        json_array_append_new(frames, cli_json_text(line + 1));
+                } else {
+                        char *name = strchr(line, ' ');
+
+                        frames = json_array();
+                        json_array_append_new(list, json_pack("{s:i, s:o, s:o}", "tid", atoi(line), "name",
+                                                              cli_json_text(name ? name + 1 : ""), "frames", frames));
+                }
+        }
+        return list;
+}
+
 static json_t *culprits(const struct hang_page *p)
 {
         json_t *list = json_array();
@@ -38,11 +73,13 @@ static json_t *culprits(const struct hang_page *p)
                 const struct capo_hang_culprit *c = &p->verdict.culprits[i];
                 const struct capo_job_process *jp = &p->job->processes[c->process];
 
-                json_array_append_new(list,
-                                      json_pack("{s:o, s:o, s:i, s:s, s:s?, s:b, s:o}", "rank",
-                                                rank_or_null(p, c->process), "host", cli_json_text(jp->host), "pid",
-                                                (int)jp->header.pid, "why", capo_hang_why_name(c->why), "differs",
-                                                c->differs, "skipped", c->skipped, "call", call_or_null(p, c->call)));
+                json_t *none, *stacks = threads(p, c->process, &none);
+
+                json_array_append_new(list, json_pack("{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o}", "rank",
+                                                      rank_or_null(p, c->process), "host", cli_json_text(jp->host),
+                                                      "pid", (int)jp->header.pid, "why", capo_hang_why_name(c->why),
+                                                      "differs", c->differs, "skipped", c->skipped, "call",
+                                                      call_or_null(p, c->call), "threads", stacks, "no_threads", none));
         }
         return list;
 }

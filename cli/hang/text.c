@@ -7,6 +7,7 @@
 
 #include "cli/base/screen.h"
 #include "cli/hang/hang.h"
+#include "cli/hang/stacks.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
@@ -181,6 +182,37 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
         }
 }
 
+/* Of so many threads so many frames, innermost first; --json has all. */
+static void stacks(const struct hang_page *p, uint32_t process, FILE *out)
+{
+        enum { THREADS = 6, FRAMES = 8 };
+        char why[400];
+        _cleanup_free_ char *text = NULL;
+        unsigned threads = 0, frames = 0;
+
+        if (!hang_may_have_stacks(p, process))
+                return;
+        text = hang_stacks((int)p->job->processes[process].header.pid, why, sizeof why);
+        if (!text)
+                fprintf(out, "    no stacks: %s", why);
+        for (char *line = text, *end; line && *line; line = end + 1) {
+                end = line + strcspn(line, "\n");
+                if (*line != ' ') {
+                        threads++;
+                        frames = 0;
+                        if (threads <= THREADS)
+                                fprintf(out, "%s    thread %.*s:", threads > 1 ? "\n" : "", (int)(end - line), line);
+                } else if (threads <= THREADS && frames++ < FRAMES) {
+                        fprintf(out, "%s%.*s", frames > 1 ? " <-" : "", (int)(end - line), line);
+                }
+                if (!*end)
+                        break;
+        }
+        if (threads > THREADS)
+                fprintf(out, "\n    and %u more threads (--json)", threads - THREADS);
+        fputc('\n', out);
+}
+
 static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_job_process *jp = &p->job->processes[c->process];
@@ -191,6 +223,7 @@ static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c
                 fprintf(out, " pid %u", jp->header.pid);
         fprintf(out, ": %s\n", capo_hang_why_meaning(c->why));
         alive_line(p, c, out);
+        stacks(p, c->process, out);
         if (!c->call)
                 return;
         if (c->why == CAPO_HANG_WHY_DIFFERS) {

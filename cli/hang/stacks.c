@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "cli/hang/stacks.h"
+#include "cli/hang/unwind.h"
+#include "core/base/clock.h"
+#include "core/base/demangle.h"
+#include "core/base/plain.h"
+#include "core/base/util.h"
+
+#define TIME_NS 2000000000u
+enum { SIZE = 256 << 10, THREADS = 1024, EXIT_NOT_ALLOWED = 3, EXIT_NO_UNWIND };
+
+/* ---- the helper ---- */
+
+static void put_frame(const char *name, uint64_t into, void *out)
+{
+        char plain[512];
+
+        if (!*name)
+                fprintf(out, " 0x%llx\n", (unsigned long long)into);
+        else
+                fprintf(out, " %s+0x%llx\n", capo_demangle(name, plain, sizeof plain) ? plain : name,
+                        (unsigned long long)into);
+}
+
+/* Stop it, read its stack, let it go. False: that is not allowed. */
+static bool one_thread(int pid, int tid, FILE *out)
+{
+        char path[64], name[64] = "";
+        _cleanup_fclose_ FILE *comm = NULL;
+        int status = 0, signal = 0;
+
+        if (ptrace(PTRACE_SEIZE, tid, NULL, NULL))
+                return errno != EPERM && errno != EACCES;
+        snprintf(path, sizeof path, "/proc/%d/task/%d/comm", pid, tid);
+        comm = fopen(path, "re");
+        if (!comm || !fgets(name, sizeof name, comm))
+                *name = 0;
+        name[strcspn(name, "\n")] = 0;
+        if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) || waitpid(tid, &status, __WALL) != tid || !WIFSTOPPED(status))
+                return true; /* it has ended meanwhile */
+        fprintf(out, "%d %s\n", tid, name);
+        hang_unwind(tid, put_frame, out);
+        if (status >> 16 != PTRACE_EVENT_STOP) /* a signal was on its way: it has it */
+                signal = WSTOPSIG(status);
+        ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal);
+        fflush(out);
+        return true;
+}
+
+static int by_number(const void *a, const void *b)
+{
+        return *(const int *)a - *(const int *)b;
+}
+
+static int all_threads(int pid, FILE *out)
+{
+        static int tids[THREADS];
+        char path[64];
+        struct dirent *e;
+        unsigned n = 0;
+        DIR *dir;
+
+        if (!hang_unwind_open())
+                return EXIT_NO_UNWIND;
+        snprintf(path, sizeof path, "/proc/%d/task", pid);
+        dir = opendir(path);
+        while (dir && n < THREADS && (e = readdir(dir))) {
+                if (*e->d_name != '.')
+                        tids[n++] = atoi(e->d_name);
+        }
+        if (dir)
+                closedir(dir);
+        if (n)
+                qsort(tids, n, sizeof *tids,
+                      by_number); /* the main thread has the smallest, but for a machine that began anew */
+        for (unsigned i = 0; i < n; i++) {
+                if (!one_thread(pid, tids[i], out))
+                        return EXIT_NOT_ALLOWED;
+        }
+        return 0;
+}
+
+/* ---- who asks ---- */
+
+/* What comes until the helper is through or time is up. */
+static size_t take(int fd, char *text)
+{
+        uint64_t end = capo_clock_mono() + TIME_NS, now;
+        size_t n = 0;
+
+        while (n < SIZE && (now = capo_clock_mono()) < end) {
+                struct pollfd wait = {.fd = fd, .events = POLLIN};
+                ssize_t got;
+
+                if (poll(&wait, 1, (int)((end - now) / 1000000 + 1)) < 0 && errno != EINTR)
+                        break;
+                if (!wait.revents)
+                        continue;
+                got = read(fd, text + n, SIZE - n);
+                if (got <= 0)
+                        break;
+                n += (size_t)got;
+        }
+        return n;
+}
+
+static void close_pair(int pair[2])
+{
+        close(pair[0]);
+        close(pair[1]);
+}
+
+char *hang_stacks(int pid, char *why, size_t room)
+{
+        _cleanup_free_ char *text = malloc(SIZE + 1);
+        int pair[2], status = 0;
+        pid_t helper;
+        size_t n;
+
+        snprintf(why, room, "no memory");
+        if (!text || pipe(pair))
+                return NULL;
+        fflush(NULL);
+        helper = fork();
+        if (helper < 0) {
+                close_pair(pair);
+                return NULL;
+        }
+        if (helper == 0) {
+                FILE *out = fdopen(pair[1], "w");
+
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                close(pair[0]);
+                _exit(out ? all_threads(pid, out) : 1);
+        }
+        close(pair[1]);
+        n = take(pair[0], text);
+        close(pair[0]);
+        kill(helper, SIGKILL);
+        while (waitpid(helper, &status, 0) < 0 && errno == EINTR)
+                ;
+        while (n && text[n - 1] != '\n') /* killed within a line */
+                n--;
+        text[n] = 0;
+        capo_plain(text, n, false, true);
+        if (n)
+                return steal(&text);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_ALLOWED)
+                snprintf(
+                        why, room,
+                        "pid %d may not be traced: as its user, with /proc/sys/kernel/yama/ptrace_scope 0 where there is "
+                        "that file, or with CAP_SYS_PTRACE",
+                        pid);
+        else if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_UNWIND)
+                snprintf(why, room, "libunwind-ptrace is not installed (Debian, Ubuntu: libunwind8)");
+        else
+                snprintf(why, room, "pid %d let nothing be read within 2 s", pid);
+        return NULL;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libunwind-ptrace, taken as it is found when it is asked for and never linked: its libraries define the compiler's own unwinder,
+ * too, and capo is to run where they are not. What is declared here is the part of libunwind.h and libunwind-ptrace.h (1.3 to
+ * 1.8, the same) that is used; a cursor is 127 words on x86-64, 250 on AArch64.
+ */
+#include <dlfcn.h>
+
+#include "cli/hang/unwind.h"
+
+#if defined __x86_64__
+#define ARCH "x86_64"
+enum { IP = 16 };
+#else
+#define ARCH "aarch64"
+enum { IP = 32 };
+#endif
+enum { FRAMES = 64 };
+
+static struct {
+        void *accessors; /* unw_accessors_t */
+        void *(*create)(int tid);
+        void (*destroy)(void *thread);
+        void *(*create_addr_space)(void *accessors, int order);
+        int (*init_remote)(void *cursor, void *space, void *thread);
+        int (*step)(void *cursor);
+        int (*get_reg)(void *cursor, int reg, uint64_t *value);
+        int (*get_proc_name)(void *cursor, char *name, size_t room, uint64_t *into);
+        void *space;
+} unw;
+
+bool hang_unwind_open(void)
+{
+        void *ptrace, *arch;
+
+        if (unw.space)
+                return true;
+        /* the second one wants the first one's names, and does not say so itself */
+        arch = dlopen("libunwind-" ARCH ".so.8", RTLD_NOW | RTLD_GLOBAL);
+        ptrace = arch ? dlopen("libunwind-ptrace.so.0", RTLD_NOW | RTLD_LOCAL) : NULL;
+        if (!ptrace)
+                return false;
+#define FIND(name, library, symbol)                             \
+        do {                                                    \
+                *(void **)&unw.name = dlsym(library, (symbol)); \
+                if (!unw.name)                                  \
+                        return false;                           \
+        } while (0)
+        FIND(accessors, ptrace, "_UPT_accessors");
+        FIND(create, ptrace, "_UPT_create");
+        FIND(destroy, ptrace, "_UPT_destroy");
+        FIND(create_addr_space, arch, "_U" ARCH "_create_addr_space");
+        FIND(init_remote, arch, "_U" ARCH "_init_remote");
+        FIND(step, arch, "_U" ARCH "_step");
+        FIND(get_reg, arch, "_U" ARCH "_get_reg");
+        FIND(get_proc_name, arch, "_U" ARCH "_get_proc_name");
+#undef FIND
+        unw.space = unw.create_addr_space(unw.accessors, 0);
+        return unw.space;
+}
+
+void hang_unwind(int tid, void (*frame)(const char *name, uint64_t into, void *arg), void *arg)
+{
+        static uint64_t cursor[2048];
+        void *thread = unw.create(tid);
+
+        if (!thread)
+                return;
+        if (unw.init_remote(cursor, unw.space, thread) == 0) {
+                for (int i = 0; i < FRAMES; i++) {
+                        uint64_t ip = 0, into = 0;
+                        char name[1024] = "";
+
+                        if (unw.get_reg(cursor, IP, &ip) < 0 || !ip)
+                                break;
+                        if (unw.get_proc_name(cursor, name, sizeof name, &into) < 0)
+                                *name = 0;
+                        name[sizeof name - 1] = 0;
+                        frame(name, *name ? into : ip, arg);
+                        if (unw.step(cursor) <= 0)
+                                break;
+                }
+        }
+        unw.destroy(thread);
+}
