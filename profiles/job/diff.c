@@ -145,15 +145,17 @@ static struct side *gather(struct capo_job *const *jobs, size_t n_jobs, size_t *
         return all;
 }
 
-/*
- * Standard error of ln(median): the interval of the order statistics, and the buckets' width is not forgotten. The ranks
- * time the same calls, which are slow or fast for all of them: a call counts once, however many ranks it has.
- */
+/* How many calls were timed. The ranks time the same ones, which are slow or fast for all of them: a call counts once, however
+ * many ranks it has. */
+static double n_timed(const struct side *s, int clock)
+{
+        return (double)s->time[clock].count * (double)s->count / (double)(s->calls ? s->calls : s->count);
+}
+
+/* Standard error of ln(median): the interval of the order statistics, and the buckets' width is not forgotten. */
 static double log_se(const struct side *s, int clock)
 {
-        const struct capo_hist *h = &s->time[clock];
-        double drawn = (double)h->count * (double)s->count / (double)(s->calls ? s->calls : s->count);
-        double half = 0.98 / sqrt(fmax(drawn, 1)), p50 = quantile(s, clock, 0.5);
+        double half = 0.98 / sqrt(fmax(n_timed(s, clock), 1)), p50 = quantile(s, clock, 0.5);
         double lo = quantile(s, clock, fmax(0, 0.5 - half)), hi = quantile(s, clock, fmin(1, 0.5 + half));
 
         if (!(p50 > 0) || !(lo > 0))
@@ -205,7 +207,8 @@ static void measure(struct capo_diff_row *r, const struct side *a, size_t n_a, c
         double va[CAPO_DIFF_RUNS], vb[CAPO_DIFF_RUNS], d[CAPO_DIFF_RUNS], copy[CAPO_DIFF_RUNS];
         size_t ka = runs_of(a, n_a, r->clock, va), kb = runs_of(b, n_b, r->clock, vb);
 
-        if (!ka || !kb || r->timed_a < 2 || r->timed_b < 2)
+        /* of one call nothing tells how it varies; a little less, where a rank has made one more */
+        if (!ka || !kb || n_timed(a, r->clock) < 1.5 || n_timed(b, r->clock) < 1.5)
                 return;
         memcpy(copy, va, ka * sizeof *va);
         r->p50_a_us = exp(capo_median(copy, ka));

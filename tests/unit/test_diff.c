@@ -313,7 +313,11 @@ Test(diff, two_timed_calls_are_a_time_and_the_host_has_medians_too)
         before[0] = run(500);
         after[0] = run(900);
         capo_hist_finish(&after[0]->rows[0].time[CAPO_CLOCK_EVENT]);
-        capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], 900000, 2);
+        capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], 900000, 4);
+        compare(1, 1, 0.01);
+        cr_expect_eq(diff.rows[0].verdict, CAPO_DIFF_NOT_TIMED, "one call, on each of four ranks");
+        capo_diff_finish(&diff);
+        capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], 900000, 4);
         compare(1, 1, 0.01);
         cr_expect_float_eq(diff.rows[0].p50_b_us, 900, 30);
         capo_diff_finish(&diff);
