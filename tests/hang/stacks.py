@@ -58,14 +58,21 @@ try:
     if who["no_threads"] and ("not installed" in who["no_threads"] or "may not be traced" in who["no_threads"]):
         print(who["no_threads"])
         sys.exit(77)
-    check(who, who["rank"] == 1 and who["pid"] == pid and who["no_threads"] is None)
-    check(who["threads"], len(who["threads"]) == len(states(pid)) and who["threads"][0]["tid"] == pid)
-    main = who["threads"][0]["frames"]
-    check(main, any(f.startswith("main+0x") for f in main))
-    check(who["threads"], "capo-drain" in [t["name"] for t in who["threads"]])
-    status, text = ask(job)
-    check(text, status == 1 and "    thread %d player: " % pid in text and " <- main+0x" in text)
-    check(states(pid), not set(states(pid)) & set("tT"))
+    check(who, who["rank"] == 1 and who["pid"] == pid)
+
+    def whole():
+        """All of it: on a busy machine the two seconds may be too short for that, and what there is by then is shown."""
+        threads = culprit(job)["threads"]
+        return (len(threads) == len(states(pid)) and threads[0]["tid"] == pid and
+                any(f.startswith("main+0x") for f in threads[0]["frames"]) and "capo-drain" in [t["name"] for t in threads])
+
+    def page_says(*words):
+        status, text = ask(job)
+        return status == 1 and all(word in text for word in words)
+
+    job.wait("threads in JSON", whole)
+    job.wait("threads on the page", lambda: page_says("    thread %d player: " % pid, " <- main+0x"))
+    job.wait("thread that goes on", lambda: not set(states(pid)) & set("tT"))
     print("threads ok")
 
     rng, killed = random.Random(1), 0
@@ -75,8 +82,11 @@ try:
             time.sleep(0.0005)
         time.sleep(rng.random() * 0.02)
         for child in children(asking.pid):
-            os.kill(child, signal.SIGKILL)
-            killed += 1
+            try:
+                os.kill(child, signal.SIGKILL)
+                killed += 1
+            except ProcessLookupError:
+                pass  # it was through
         json.loads(asking.communicate()[0])
         job.wait("thread that goes on", lambda: not set(states(pid)) & set("tT"))
     print("helper killed %d times, nothing left stopped" % killed)
@@ -85,10 +95,9 @@ try:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     check("seize", libc.ptrace(PTRACE_SEIZE, pid, None, None) == 0)
-    who = culprit(job)
-    check(who, who["threads"] == [] and "may not be traced" in who["no_threads"])
-    status, text = ask(job)
-    check(text, status == 1 and "no stacks: pid %d may not be traced" % pid in text)
+    check("traced", culprit(job)["threads"] == [])
+    job.wait("reason in JSON", lambda: "may not be traced" in (culprit(job)["no_threads"] or ""))
+    job.wait("reason on the page", lambda: page_says("no stacks: pid %d may not be traced" % pid))
     libc.ptrace(PTRACE_INTERRUPT, pid, None, None)
     os.waitpid(pid, 0x40000000)
     libc.ptrace(PTRACE_DETACH, pid, None, None)
