@@ -48,6 +48,9 @@ Test(json, numbers)
                     {"nan", NAN},
                     {"00", NAN},
                     {"-01", NAN},
+                    /* of 63 digits, and of one more than there is room for */
+                    {"1.0000000000000000000000000000000000000000000000000000000000001", 1},
+                    {"1.00000000000000000000000000000000000000000000000000000000000001", NAN},
                     {"1.5.5", NAN}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {

@@ -107,6 +107,14 @@ Test(problems, ranks_that_decide_differently)
              "rank 2 tunes by profile bbbbbbbb (/y.json), rank 0 by aaaaaaaa (/x.json): ranks that decide differently hang");
 }
 
+Test(problems, a_rank_without_a_profile)
+{
+        for (uint32_t i = 0; i < 4; i++)
+                tuned(i, i == 3 ? "file\t/y.json\n" : "digest\taaaaaaaaa\nfile\t/x.json\n");
+        only(CAPO_PROBLEM_OTHER_RULES,
+             "rank 3 tunes by profile none (/y.json), rank 0 by aaaaaaaa (/x.json): ranks that decide differently hang");
+}
+
 Test(problems, modelled_rules_of_one_only)
 {
         for (uint32_t i = 0; i < 4; i++)

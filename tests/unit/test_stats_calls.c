@@ -105,49 +105,8 @@ Test(stats_calls, where_nothing_is_silent_nothing_is_read_twice)
         capo_job_free(job);
 }
 
-/* Calls that fit no block are compared as all others; one whose end is before its begin is not. */
-Test(stats_calls, wide_records_are_in_the_sample)
-{
-        struct capo_job *job = capo_job_new();
-        char why[256];
-
-        for (unsigned rank = 0; rank < 2; rank++) {
-                struct gen_log g;
-
-                snprintf(paths[rank], sizeof paths[rank], "/tmp/capo-test-calls-%d.%u", (int)getpid(), rank);
-                gen_log_open(&g, paths[rank], 100 + rank);
-                gen_log_text(&g, CAPO_FRAME_INFO, "host\tn0");
-                gen_log_comm(
-                        &g, (struct capo_log_comm){.uid = 7, .id = 1, .rank = (int32_t)rank, .n_ranks = 2, .color = -1},
-                        "dp");
-                for (uint32_t seq = 1; seq <= 10; seq++) {
-                        uint64_t begin = 10 * US * (uint64_t)seq + (rank ? 300 : 0);
-                        struct capo_record r = {.t_begin = begin,
-                                                .t_end = seq == 4 ? begin - 1 : begin + 5000000000,
-                                                .bytes = 8,
-                                                .seq = seq,
-                                                .comm = 1,
-                                                .call = CAPO_CALL_ALLREDUCE};
-
-                        gen_log_frame(&g, CAPO_FRAME_WIDE, &r, sizeof r);
-                }
-                gen_log_close(&g);
-                cr_assert_eq(capo_job_add_log(job, paths[rank], why, sizeof why, NULL, NULL), 0, "%s", why);
-        }
-        job->comms[0].n_calls = 10; /* the logs have no cells */
-        cr_assert_eq(capo_job_finish(job), 0);
-        unlink(paths[0]);
-        unlink(paths[1]);
-        cr_assert_not_null(job->comms[0].skew);
-        cr_assert(job->comms[0].skew->n_calls == 9 && job->comms[0].skew->worst == 1);
-        cr_assert_eq(job->comms[0].skew->p50_ns, 300);
-        cr_assert(job->processes[1].n_records == 10 && job->processes[1].last_call.seq == 10);
-        cr_assert_eq(job->t_end_ns - job->t_begin_ns, 5000000000 + 100 * US + 300);
-        capo_job_free(job);
-}
-
-/* Logs of two ranks, each with what @frames puts there. */
-static struct capo_job *made(void (*put)(struct gen_log *g, unsigned rank))
+/* Logs of two ranks, of @n_calls each, which @put puts there. */
+static struct capo_job *made(void (*put)(struct gen_log *g, unsigned rank), uint32_t n_calls)
 {
         struct capo_job *job = capo_job_new();
         char why[256];
@@ -165,11 +124,39 @@ static struct capo_job *made(void (*put)(struct gen_log *g, unsigned rank))
                 gen_log_close(&g);
                 cr_assert_eq(capo_job_add_log(job, paths[rank], why, sizeof why, NULL, NULL), 0, "%s", why);
         }
-        job->comms[0].n_calls = 20; /* the logs have no cells */
+        job->comms[0].n_calls = n_calls; /* the logs have no cells */
         cr_assert_eq(capo_job_finish(job), 0);
         unlink(paths[0]);
         unlink(paths[1]);
         return job;
+}
+
+static void wide_records(struct gen_log *g, unsigned rank)
+{
+        for (uint32_t seq = 1; seq <= 10; seq++) {
+                uint64_t begin = 10 * US * (uint64_t)seq + (rank ? 300 : 0);
+                struct capo_record r = {.t_begin = begin,
+                                        .t_end = seq == 4 ? begin - 1 : begin + 5000000000,
+                                        .bytes = 8,
+                                        .seq = seq,
+                                        .comm = 1,
+                                        .call = CAPO_CALL_ALLREDUCE};
+
+                gen_log_frame(g, CAPO_FRAME_WIDE, &r, sizeof r);
+        }
+}
+
+/* Calls that fit no block are compared as all others; one whose end is before its begin is not. */
+Test(stats_calls, wide_records_are_in_the_sample)
+{
+        struct capo_job *job = made(wide_records, 10);
+
+        cr_assert_not_null(job->comms[0].skew);
+        cr_assert(job->comms[0].skew->n_calls == 9 && job->comms[0].skew->worst == 1);
+        cr_assert_eq(job->comms[0].skew->p50_ns, 300);
+        cr_assert(job->processes[1].n_records == 10 && job->processes[1].last_call.seq == 10);
+        cr_assert_eq(job->t_end_ns - job->t_begin_ns, 5000000000 + 100 * US + 300);
+        capo_job_free(job);
 }
 
 /* Twenty groups of one all-reduce each: the time on the GPU is the group's. */
@@ -199,7 +186,7 @@ static void groups(struct gen_log *g, unsigned rank)
 
 Test(stats_calls, members_have_the_time_of_their_group)
 {
-        struct capo_job *job = made(groups);
+        struct capo_job *job = made(groups, 20);
         const struct capo_skew *k = job->comms[0].skew;
 
         cr_assert_not_null(k);
@@ -228,7 +215,7 @@ static void out_of_order(struct gen_log *g, unsigned rank)
 
 Test(stats_calls, the_last_call_is_the_one_that_began_last)
 {
-        struct capo_job *job = made(out_of_order);
+        struct capo_job *job = made(out_of_order, 20);
 
         cr_expect_eq(job->processes[0].last_call.seq, 1);
         cr_expect_eq(job->processes[0].last_ns, 6010);
@@ -261,7 +248,7 @@ static void silent(struct gen_log *g, unsigned rank)
 
 Test(stats_calls, silences_behind_calls_that_were_not_timed)
 {
-        struct capo_job *job = made(silent);
+        struct capo_job *job = made(silent, 20);
         const struct capo_silences *s = &job->processes[0].silent;
 
         cr_expect_eq(job->processes[1].silent.ns[0], 90000000, "a group that makes communicators");

@@ -225,6 +225,7 @@ Test(sweep, what_is_dropped)
                 unsigned log2, id;
         } rows[] = {{"drop=allreduce:20:1", CAPO_COLL_ALLREDUCE, 20, 1},
                     {"drop=reduce:0:64", CAPO_COLL_REDUCE, 0, 64},
+                    {"drop=broadcast:5:7", CAPO_COLL_BROADCAST, 5, 7},
                     {"drop=reduce:63:65", CAPO_COLL_REDUCE, 63, 65},
                     {"drop=reduce:3:9+192", CAPO_COLL_REDUCE, 3, 192},
                     {"drop=reduce:3:9+allgather:4:8+5", CAPO_COLL_ALLGATHER, 4, 5}};
