@@ -60,6 +60,17 @@ Test(job, bandwidth_is_by_the_call)
         }
 }
 
+Test(job, the_shortest_time_has_a_bandwidth)
+{
+        double algbw, busbw;
+
+        cr_assert(capo_job_row_bandwidth(job, made_row(job, CAPO_CALL_ALLREDUCE, 4, 1, CAPO_CLOCK_EVENT, 1), &algbw,
+                                         &busbw));
+        cr_assert_float_eq(algbw, 4, 1e-9);
+        cr_assert_not(capo_job_row_bandwidth(job, made_row(job, CAPO_CALL_ALLREDUCE, 4, 1, CAPO_CLOCK_EVENT, 0), &algbw,
+                                             &busbw));
+}
+
 Test(job, no_bandwidth_without_a_gpu_time_a_size_or_ranks)
 {
         double algbw = 7, busbw = 7;

@@ -91,6 +91,8 @@ static const struct bad {
         {WHEN("\"reg_buff\": 1"), "1:53", "true or false"},
         {WHEN("\"comm\": \"\""), "1:49", "not empty"},
         {"{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"basis\": \"guessed\"}]}", "1:53", "one of measured"},
+        {"{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"constants\": [{\"table\": \"tree_bw\", \"value\": -1}]}]}",
+         "1:88", "microseconds or GB/s, at least 0"},
         {"{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"constants\": [{\"table\": \"tree_bw\", \"value\": 1}]}]}",
          "1:58", "gpu, scale"},
         {"{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"constants\": [{\"table\": \"tree_bw\", \"gpu\": "
