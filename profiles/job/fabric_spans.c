@@ -54,7 +54,10 @@ bool fabric_gpu_timed(const struct capo_job *job)
         return false;
 }
 
-/* A communicator of one rank has nobody to send to: its calls take their turn on the stream, and move nothing. */
+/*
+ * A communicator of one rank has nobody to send to: where there are others the traffic is theirs, and its calls take their turn on
+ * the stream. (Where all are of one rank it is a program that talks to itself.)
+ */
 #define SHARE_NONE UINT32_MAX
 
 /* The calls of one log while they are gathered: when, and which share each counts in. */
@@ -65,6 +68,7 @@ struct gathered {
         struct capo_gpu_span *spans;
         struct fabric_span *as; /* by span.nth: its share, and for how many it stands */
         bool any_placed;        /* by events */
+        bool others;            /* there is a communicator of more than one rank */
         size_t n;
 };
 
@@ -72,7 +76,7 @@ static int add_call(const struct capo_record *r, unsigned thread, void *arg)
 {
         struct gathered *g = arg;
         uint32_t comm = comm_of(g->job, g->process, r->comm), share = SHARE_NONE;
-        bool alone = comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1;
+        bool alone = g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1;
         struct kind kind;
         struct capo_gpu_span span = capo_gpu_span_of(r, (uint32_t)g->n);
 
@@ -143,6 +147,8 @@ int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uin
         char why[128];
         int r = 0;
 
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                g.others |= job->comms[i].n_ranks > 1;
         if (!p->n_records || capo_log_open(p->path, &log, why, sizeof why) < 0)
                 return 0;
         if (capo_log_calls_each(log, add_call, &g) == -ENOMEM || place(&g, p->header.t0_mono_ns, calls) < 0)

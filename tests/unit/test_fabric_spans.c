@@ -168,6 +168,16 @@ Test(fabric_spans, a_communicator_of_one_rank_moves_nothing)
         cr_expect(f.n_shares == 1 && f.shares[0].calls == 1);
 }
 
+Test(fabric_spans, but_where_there_is_no_other)
+{
+        put((struct capo_record){.t_begin = 1000, .t_end = 1500, .clock = CAPO_CLOCK_HOST});
+        read_log();
+        spans.n = f.n_shares = 0;
+        job->comms[0].n_ranks = 1;
+        cr_assert_eq(fabric_spans_read(&f, job, 0, &calls), 0);
+        cr_expect(spans.n == 1 && f.n_shares == 1);
+}
+
 Test(fabric_spans, shares_are_found_again)
 {
         uint32_t a = 9, b = 9, c = 9;
