@@ -15,6 +15,7 @@
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "profiles/job/figures.h"
+#include "profiles/job/judge.h"
 #include "profiles/job/stats.h"
 
 enum { HANG_UNDECIDED_EXIT = 3 };
@@ -111,6 +112,15 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
         return text;
 }
 
+const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
+{
+        for (uint32_t k = 0; k < page->late.n_waits; k++) {
+                if (page->late.waits[k].stands_out && i-- == 0)
+                        return &page->late.waits[k];
+        }
+        return NULL;
+}
+
 static int read_job(struct hang_page *page)
 {
         char why[512];
@@ -161,6 +171,9 @@ static int run(void *options, int n, char **words)
                 r = hang_gather(n, words, &logs) ?: read_job(&page);
         if (r == 0)
                 r = capo_hang_judge(&page.hang, &page.verdict);
+        page.late.job = page.job;
+        if (r == 0)
+                r = capo_judge_waits(&page.late);
         if (r == 0) {
                 status = capo_hang_kind_exit(page.verdict.kind);
                 r = (o->json ? hang_json : hang_text)(&page, stdout);
@@ -169,7 +182,7 @@ static int run(void *options, int n, char **words)
                 capo_error("no memory");
         capo_hang_verdict_finish(&page.verdict);
         capo_hang_job_finish(&page.hang);
-        capo_job_free(page.job);
+        capo_page_finish(&page.late); /* with the job */
         free(page.known);
         hang_logs_finish(&logs);
         return r < 0 ? HANG_UNDECIDED_EXIT : status;

@@ -7,6 +7,7 @@
 
 #include "core/log/find.h"
 #include "profiles/hang/read.h"
+#include "profiles/job/page.h"
 
 /* A log of the job: of a process as it is, by a look at its memory, or a file that lies there. */
 struct hang_log {
@@ -38,6 +39,8 @@ struct hang_page {
         struct capo_hang_verdict verdict;
         uint8_t *known;   /* by process */
         uint32_t n_stale; /* processes whose log is not final */
+        struct capo_page
+                late; /* of it only what profiles/job/lateness.c fills: who holds the others up, as in the report */
         double after_s;
         bool stacks; /* of culprits that live here: --stacks */
 };
@@ -62,6 +65,9 @@ char *hang_call(const struct hang_page *page, const struct capo_hang_call *call,
 
 /** hang_missing() - what is not known and would help to decide: item @i. Return: NULL behind the last. @text: 400 bytes. */
 const char *hang_missing(const struct hang_page *page, unsigned i, char *text);
+
+/** hang_late() - the @i-th communicator that one rank stands out in as the late one, most costly first; NULL behind the last. */
+const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i);
 
 /** hang_text(), hang_json() - the page. Return: 0; -EIO. */
 int hang_text(const struct hang_page *page, FILE *out);

@@ -108,16 +108,35 @@ static json_t *missing(const struct hang_page *p)
         return list;
 }
 
+static json_t *late(const struct hang_page *p)
+{
+        const struct capo_page_wait *w;
+        json_t *list = json_array();
+
+        for (uint32_t i = 0; (w = hang_late(p, i)); i++) {
+                const struct capo_job_comm *c = &p->job->comms[w->comm];
+                const struct capo_skew *k = c->skew;
+
+                json_array_append_new(list, json_pack("{s:o, s:i, s:o, s:i, s:i, s:f, s:b}", "communicator",
+                                                      comm_or_null(p, w->comm), "rank", (int)c->members[w->last].rank,
+                                                      "job_rank", rank_or_null(p, c->members[w->last].process), "calls",
+                                                      (int)k->n_calls, "last", (int)k->ranks[w->last].last, "caused_s",
+                                                      k->ranks[w->last].caused_ns / 1e9, "host",
+                                                      k->from == CAPO_SKEW_HOST_START || k->n_host > 0));
+        }
+        return list;
+}
+
 int hang_json(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         json_t *page =
-                json_pack("{s:i, s:s, s:s, s:b, s:f, s:f, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:i}", "capo_hang", 1,
+                json_pack("{s:i, s:s, s:s, s:b, s:f, s:f, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:i}", "capo_hang", 1,
                           "verdict", capo_hang_kind_name(v->kind), "certainty", capo_hang_sure_name(v->sure), "live",
                           p->logs->live, "since", (double)v->since_ns / 1e9, "still_s", (double)v->still_ns / 1e9,
                           "communicator", comm_or_null(p, v->comm), "call", call_or_null(p, v->call), "waiting",
                           (int)v->n_waiting, "ranks", (int)p->job->n_ranks, "culprits", culprits(p), "circle",
-                          circle(p), "not_known", missing(p), "disagreed_and_ended", (int)v->differed);
+                          circle(p), "late", late(p), "not_known", missing(p), "disagreed_and_ended", (int)v->differed);
 
         return cli_json_print(out, page, JSON_INDENT(2));
 }

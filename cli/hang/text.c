@@ -15,7 +15,7 @@
 #include "profiles/hang/node.h"
 #include "profiles/job/figures.h"
 
-enum { SHOWN = 4 };
+enum { SHOWN = 4, LATE = 3 };
 
 static const char *clock_text(uint64_t ns, char text[16])
 {
@@ -267,6 +267,7 @@ int hang_text(const struct hang_page *p, FILE *to)
 {
         FILE *out = cli_screen_begin(to);
         const struct capo_hang_verdict *v = &p->verdict;
+        const struct capo_page_wait *late;
         char text[400];
 
         head(p, out);
@@ -280,6 +281,8 @@ int hang_text(const struct hang_page *p, FILE *to)
                 fprintf(out,
                         "  beside that: the ranks of %s did not agree on what its call #%u is, and it ended all the same\n",
                         p->hang.comms[v->differed_comm].name, v->differed);
+        for (uint32_t i = 0; i < LATE && (late = hang_late(p, i)); i++)
+                fprintf(out, "  late: %s\n", late->text);
         for (unsigned i = 0; v->kind != CAPO_HANG_HEALTHY && hang_missing(p, i, text); i++)
                 fprintf(out, "  not known: %s\n", text);
         if (v->n_culprits && v->kind != CAPO_HANG_SLOW && v->kind != CAPO_HANG_UNDECIDED)

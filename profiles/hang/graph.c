@@ -126,7 +126,7 @@ static bool same_birth(const struct capo_hang_call *a, const struct capo_hang_ca
         return a->comm != CAPO_HANG_NONE || (a->stream && a->stream == b->stream);
 }
 
-static bool is_birth(const struct capo_hang_call *c)
+bool capo_hang_is_birth(const struct capo_hang_call *c)
 {
         switch (c->call) {
         case CAPO_CALL_COMMINIT:
@@ -157,7 +157,7 @@ static const struct capo_hang_call *birth_of(const struct capo_hang_job *job, ui
 {
         const struct capo_hang_call *c = capo_hang_inside(&job->processes[process]);
 
-        return c && is_birth(c) && !capo_hang_gone(job, process) ? c : NULL;
+        return c && capo_hang_is_birth(c) && !capo_hang_gone(job, process) ? c : NULL;
 }
 
 static bool in_node(const struct hang_node *n, uint32_t process)

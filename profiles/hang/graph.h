@@ -47,4 +47,7 @@ uint64_t capo_hang_active_ns(const struct capo_hang_process *p);
 /** capo_hang_inside() - the call that the host of @p is in; NULL none. */
 const struct capo_hang_call *capo_hang_inside(const struct capo_hang_process *p);
 
+/** capo_hang_is_birth() - it makes a communicator or ends one: all of its ranks take part. */
+bool capo_hang_is_birth(const struct capo_hang_call *c);
+
 #endif

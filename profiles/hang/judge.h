@@ -5,7 +5,10 @@
 
 #include "profiles/hang/graph.h"
 
-#define HANG_SHORT 10 /* of job->after_ns: where something else than time tells */
+/* Of job->after_ns: where something else than time tells a part of it; times as long where all ranks make a communicator
+ * together, which takes its time in a large job or on a busy machine. */
+#define HANG_SHORT 10
+#define HANG_LONG  4
 
 /** hang_accuse() - one more culprit, if it is none yet. Return: 0; -ENOMEM. */
 int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,

@@ -25,6 +25,7 @@ struct play_queue {
 
 struct play_member {
         uint32_t reached; /* the newest that was at a head */
+        uint32_t through; /* the newest that is done */
         uint32_t entered, opened;
         uint32_t first, n;                /* those among the last calls: their numbers */
         const struct capo_hang_call **of; /* by number - first */

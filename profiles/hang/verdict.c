@@ -277,6 +277,8 @@ static uint64_t needed(const struct capo_hang_job *job, const struct capo_hang_v
                 gone &= why == CAPO_HANG_WHY_GONE || why == CAPO_HANG_WHY_EXITED;
                 told &= why != CAPO_HANG_WHY_HOST && why != CAPO_HANG_WHY_CALL && why != CAPO_HANG_WHY_GPU;
         }
+        if (v->kind == CAPO_HANG_INSIDE && v->call && capo_hang_is_birth(v->call))
+                return job->after_ns * HANG_LONG;
         return gone ? 0 : told ? job->after_ns / HANG_SHORT : job->after_ns;
 }
 

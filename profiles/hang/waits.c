@@ -62,7 +62,7 @@ static bool step(struct play *p, uint32_t i, bool *changed)
         const struct capo_hang_call *c = p->call[i];
         bool through = p->state[i] & ENDED || may_be_through(p, i);
         struct play_member *m = member_of(p, c);
-        uint32_t retired = p->comms[c->comm].retired;
+        uint32_t retired = p->comms[c->comm].retired, done = m->through > retired ? m->through : retired;
 
         if ((p->state[i] & STATE) == DONE)
                 return true;
@@ -78,9 +78,10 @@ static bool step(struct play *p, uint32_t i, bool *changed)
                 *changed = true;
                 return (p->state[i] & STATE) == DONE;
         }
-        if (c->seq <= retired ||
-            (through && (p->state[i] & ENDED || c->seq <= m->reached + 1 || c->seq == retired + 1))) {
+        /* calls of one communicator are one after the other, whatever their streams */
+        if (c->seq <= retired || (through && (p->state[i] & ENDED || c->seq <= done + 1))) {
                 m->reached = c->seq > m->reached ? c->seq : m->reached;
+                m->through = c->seq > m->through ? c->seq : m->through;
                 set(p, i, DONE);
                 *changed = true;
                 return true;

@@ -386,6 +386,9 @@ Test(hang, a_split_without_one)
         says(CAPO_HANG_BIRTH, "3", CAPO_HANG_WHY_HOST);
         job.comms[0].members[3].splits = 1; /* it is through */
         says(CAPO_HANG_INSIDE, "0 1 2", CAPO_HANG_WHY_CALL);
+        for (uint32_t i = 0; i < 3; i++)
+                job.processes[i].calls[0].begin_ns = 970ull * S; /* all are making it, and that may take a while */
+        says(CAPO_HANG_SLOW, "0 1 2", CAPO_HANG_WHY_CALL);
 }
 
 Test(hang, a_communicator_of_all_without_one)
@@ -447,6 +450,20 @@ Test(hang, older_than_the_last_calls)
         for (uint32_t i = 0; i < 3; i++)
                 job.processes[i].gpu_timed = true;
         says(CAPO_HANG_HEALTHY, "", 0);
+}
+
+Test(hang, nobody_is_through_with_a_call_whose_forerunner_waits)
+{
+        struct capo_hang_call *c;
+
+        ranks(2);
+        reduce(0, 0, 950);
+        c = made(0, 0, CAPO_CALL_BROADCAST, 951);
+        c->peer = 0; /* a root, which may be through before the others have come, on another stream */
+        c->stream = 2;
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(v.seq, 1);
+        cr_assert_eq(v.sure, CAPO_HANG_CERTAIN);
 }
 
 Test(hang, captured_calls_are_not_played)
