@@ -99,6 +99,8 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
                          "which send belongs to which receive: of a process the last %u calls are looked at, "
                          "and there were more",
                          CAPO_HANG_CALLS);
+        else if (v->graphs_unknown && i-- == 0)
+                snprintf(text, 400, "what was launched from CUDA graphs: of captured calls nobody sees when they run");
         else if (page->hang.partial && i-- == 0)
                 snprintf(text, 400,
                          "how many calls each rank has launched: NCCL before 2.28.7 tells it where few differ");

@@ -201,7 +201,8 @@ struct capo_hang_verdict {
         uint32_t unseen;                  /* ranks of the communicator without a log */
         uint32_t differed_comm, differed; /* a call that ended although its ranks did not agree on what it is; 0 none */
         bool p2p_unknown;
-        bool gpu_unknown; /* nothing says whether the GPUs have ended what was given to them */
+        bool graphs_unknown; /* there are calls captured into graphs, whose launches nobody records */
+        bool gpu_unknown;    /* nothing says whether the GPUs have ended what was given to them */
 };
 
 /** capo_hang_judge() - Return: 0; -ENOMEM. capo_hang_verdict_finish() in any case. */

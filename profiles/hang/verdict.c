@@ -265,6 +265,19 @@ static bool gpus_unknown(const struct capo_hang_job *job)
         return false;
 }
 
+static bool captured(const struct capo_hang_job *job)
+{
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                for (uint32_t k = 0; k < p->n_calls; k++) {
+                        if (p->calls[k].captured)
+                                return true;
+                }
+        }
+        return false;
+}
+
 /* ---- the verdict ---- */
 
 static uint64_t needed(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
@@ -380,8 +393,9 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 v->since_ns = active;
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
         v->gpu_unknown = gpus_unknown(job);
+        v->graphs_unknown = captured(job);
         if (v->kind == CAPO_HANG_HEALTHY && alive && v->still_ns >= job->after_ns &&
-            (v->gpu_unknown || v->p2p_unknown || job->partial))
+            (v->gpu_unknown || v->p2p_unknown || v->graphs_unknown || job->partial))
                 v->kind = CAPO_HANG_UNDECIDED;
         else if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed(job, v))
                 v->kind = CAPO_HANG_SLOW;

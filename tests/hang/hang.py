@@ -28,13 +28,14 @@ AFTER = 0.4
 class Job:
     """Lines of a script, and who is in which communicator: comms[i] is a dict rank -> (number of it there, members)."""
 
-    def __init__(self, rng):
+    def __init__(self, rng, most=8):
         self.rng = rng
-        self.n = rng.randint(2, 8)
+        self.n = rng.randint(2, most)
         self.lines = []
         self.made = [1] * self.n  # communicators each rank has made
         self.families = [{r: (0, list(range(self.n))) for r in range(self.n)}]
         self.stuck = set()  # ranks that do no more
+        self.sample = rng.choice(("0", "1", "8"))
         self.culprits, self.kinds, self.whys = set(), set(), set()
 
     def say(self, rank, *what):
@@ -242,6 +243,32 @@ def aborted(job):
     job.finish()
 
 
+def on_the_gpu(job):
+    """All enter the call; the GPU of one does not come to it. Nobody can see whose, so all who stand in it are named."""
+    family = wide(job)
+    who = in_pair(job, family)
+    job.say(who, "block", 0)
+    job.collective(family, ["allreduce", 100, FLOAT, SUM, 0, 0])
+    job.sample = "1"
+    job.blame(["running"], [r for r in range(job.n) if len(family[r][1]) > 1])
+    job.finish(0)
+
+
+def replayed(job):
+    """One rank does not launch a captured graph once more: launches are not seen, so nobody may be named."""
+    who = someone(job)
+    job.all("capture", 0)
+    job.collective(job.families[0], ["allreduce", 100, FLOAT, SUM, 0, 0])
+    job.all("instantiate", 0)
+    for _ in range(job.rng.randint(1, 4)):
+        job.all("launch", 0)
+    job.all("sync", 0)
+    job.stand(who, ("hang",))
+    job.all("launch", 0)
+    job.blame(["undecided"], [])
+    job.finish(0)
+
+
 def other(values):
     return lambda job, call, size: job.rng.choice([v for v in values if v != call])
 
@@ -265,11 +292,13 @@ CAUSES = {
     "group": open_group,
     "refused": refused,
     "aborted": aborted,
+    "gpu": on_the_gpu,
+    "graph": replayed,
 }
 
 
 def make(seed, cause):
-    job = Job(random.Random(seed))
+    job = Job(random.Random(seed), 16 if seed % 10 == 9 else 8)
     if job.rng.random() < 0.5:
         job.split(lambda r: r // 2, "pair")
     if job.rng.random() < 0.5:
@@ -305,7 +334,7 @@ class Run:
         env = {k: v for k, v in os.environ.items() if not k.startswith(("CAPO_", "NCCL_"))}
         env.update(LD_LIBRARY_PATH=os.path.join(self.build, "tests/standin"), LD_PRELOAD=os.path.join(self.build, "shim/libcapo.so"),
                    CAPO_DIR=self.logs, CAPO_QUIET="1", NCCL_MAX_NCHANNELS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-                   WORLD_SIZE=str(job.n), CAPO_GPU_SAMPLE=job.rng.choice(("0", "1", "8")))
+                   WORLD_SIZE=str(job.n), CAPO_GPU_SAMPLE=job.sample)
         self.ranks = [subprocess.Popen([os.path.join(self.build, "tests/hang/player"), script], stdin=subprocess.DEVNULL,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                        env=dict(env, RANK=str(r), LOCAL_RANK=str(r))) for r in range(job.n)]
@@ -319,8 +348,15 @@ class Run:
             time.sleep(0.02)
         return False
 
+    def ask_and_die(self):
+        """Somebody who asks is killed at a random moment: neither the job nor who asks next may notice."""
+        asks = subprocess.Popen([self.capo, "hang", self.logs], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(self.job.rng.random() * 0.1)
+        asks.kill()
+        asks.wait()
+
     def ask(self):
-        out = subprocess.run([self.capo, "hang", "--json", "--after", str(AFTER if self.job.culprits else 10), self.logs], capture_output=True, text=True)
+        out = subprocess.run([self.capo, "hang", "--json", "--after", str(10 if self.job.kinds == {"healthy"} else AFTER), self.logs], capture_output=True, text=True)
         page = json.loads(out.stdout) if out.stdout.startswith("{") else {"verdict": out.stderr, "culprits": []}
         return out.returncode, page
 
@@ -343,6 +379,8 @@ def judge(job, page):
     said = {c["rank"] for c in page["culprits"]}
     if page["verdict"] == "healthy" and page["disagreed_and_ended"] and "mismatch" in job.kinds:
         return "right"  # the stand-in ended it, and that is what is said
+    if page["verdict"] == "undecided" and "undecided" in job.kinds:
+        return "right"
     if page["verdict"] in ("healthy", "slow", "undecided"):
         return "undecided"
     if page["verdict"] == "order" and job.kinds & {"order"}:
@@ -361,6 +399,8 @@ def hung(tools, seed, cause, keep):
     try:
         if not run.in_place():
             return [("not in place", {"verdict": "-", "culprits": []})], job, run.folder
+        if seed % 3 == 0:
+            run.ask_and_die()
         for how in ("now", "later"):
             for _ in range(8):
                 if how == "now":
@@ -383,6 +423,8 @@ def uneven(tools, seed, keep):
     try:
         while any(p.poll() is None for p in run.ranks):
             if os.path.isdir(run.logs):
+                if seed % 3 == 0:
+                    run.ask_and_die()
                 status, page = run.ask()
                 results.append(("wrong" if status == 1 else "right", page))
             time.sleep(0.3)

@@ -11,6 +11,8 @@
  *      R until WORD                 host code until there is a file SCRIPT.WORD
  *      R mark                       what follows is the last: "place.R" appears in the folder of the script
  *      R hang                       host code for ever
+ *      R block STREAM               what comes behind it on the stream does not begin
+ *      R capture STREAM | instantiate STREAM | launch STREAM   a CUDA graph, of which there is one
  *      R exit STATUS | kill | stop | abort C | bad C | init
  *
  * What NCCL answers is not looked at: a rank of a broken job goes on until it stands.
@@ -57,6 +59,25 @@ static void collective(const char *kind, ncclComm_t c, size_t n, ncclDataType_t 
                 ncclReduceScatter(in, out, n, type, op, c, s);
 }
 
+static void never(void *nothing)
+{
+        for (;;)
+                pause();
+}
+
+static void graph(const char *word, CUstream s)
+{
+        static CUgraphExec exec;
+        CUgraph made;
+
+        if (!strcmp(word, "capture"))
+                CU_CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        else if (!strcmp(word, "launch"))
+                CU_CHECK(cuGraphLaunch(exec, s));
+        else
+                CU_CHECK(cuStreamEndCapture(s, &made) ?: cuGraphInstantiate(&exec, made, 0));
+}
+
 static void play(const char *script, char *line)
 {
         char word[16], kind[16], name[32];
@@ -82,6 +103,10 @@ static void play(const char *script, char *line)
                 ncclGroupEnd();
         } else if (!strcmp(word, "sync") && sscanf(line, "%d", &a) == 1) {
                 cuStreamSynchronize(streams[a]);
+        } else if (!strcmp(word, "block") && sscanf(line, "%d", &a) == 1) {
+                CU_CHECK(cuLaunchHostFunc(streams[a], never, NULL));
+        } else if (strstr("capture instantiate launch", word) && sscanf(line, "%d", &a) == 1) {
+                graph(word, streams[a]);
         } else if (!strcmp(word, "sleep") && sscanf(line, "%d", &a) == 1) {
                 usleep((useconds_t)a * 1000);
         } else if (!strcmp(word, "until") && sscanf(line, "%31s", name) == 1) {

@@ -475,7 +475,11 @@ Test(hang, captured_calls_are_not_played)
                 (i < 2 ? &job.processes[i].calls[0] : &job.processes[0].calls[1])->captured = true;
         for (uint32_t i = 0; i < 2; i++)
                 job.processes[i].gpu_timed = true;
+        job.now_ns = 955ull * S;
         says(CAPO_HANG_HEALTHY, "", 0);
+        job.now_ns = 1000ull * S; /* a launch that one rank leaves out would look just like this */
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert(v.graphs_unknown);
 }
 
 Test(hang, the_dead_do_not_wait)
