@@ -78,51 +78,44 @@ static void where(const struct hang_page *p, FILE *out)
                 fprintf(out, " (%s)", capo_size_print(v->call->bytes, size, sizeof size));
 }
 
+/* "RANK 3 IS MISSING from AllReduce #12 of dp". */
+static void tell(const struct hang_page *p, FILE *out, const char *one, const char *many, const char *what)
+{
+        names(p, out);
+        fprintf(out, " %s %s ", p->verdict.n_culprits > 1 ? many : one, what);
+        where(p, out);
+}
+
 static void headline(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        bool many = v->n_culprits > 1;
 
         switch (v->kind) {
         case CAPO_HANG_HEALTHY: fputs("NOTHING HANGS: no rank waits for another", out); break;
         case CAPO_HANG_SLOW:
                 names(p, out);
-                fprintf(out, " %s LATE, not hung (less than %g s)", many ? "ARE" : "IS", p->after_s);
+                fprintf(out, " %s LATE, not hung (less than %g s)", v->n_culprits > 1 ? "ARE" : "IS", p->after_s);
                 if (v->call) {
                         fputs(": waited for in ", out);
                         where(p, out);
                 }
                 break;
         case CAPO_HANG_MISSING:
-                names(p, out);
-                fprintf(out, " %s MISSING from ", many ? "ARE" : "IS");
-                where(p, out);
+                tell(p, out, "IS", "ARE", "MISSING from");
                 fprintf(out, ": %u of %u ranks wait in it", v->n_waiting, v->n_ranks);
                 break;
-        case CAPO_HANG_MISMATCH:
-                names(p, out);
-                fprintf(out, " DIFFER%s from the others in ", many ? "" : "S");
-                where(p, out);
-                break;
+        case CAPO_HANG_MISMATCH: tell(p, out, "DIFFERS", "DIFFER", "from the others in"); break;
         case CAPO_HANG_ORDER:
                 names(p, out);
                 fprintf(out, " WAIT FOR EACH OTHER in %u calls", v->n_steps);
                 break;
-        case CAPO_HANG_P2P:
-                names(p, out);
-                fprintf(out, " %s NO OTHER HALF to ", many ? "MAKE" : "MAKES");
-                where(p, out);
-                break;
+        case CAPO_HANG_P2P: tell(p, out, "MAKES", "MAKE", "NO OTHER HALF to"); break;
         case CAPO_HANG_BIRTH:
-                names(p, out);
-                fprintf(out, " %s NOT PART in ", many ? "TAKE" : "TAKES");
-                where(p, out);
+                tell(p, out, "TAKES", "TAKE", "NOT PART in");
                 fprintf(out, ": %u rank%s wait in it", v->n_waiting, v->n_waiting > 1 ? "s" : "");
                 break;
         case CAPO_HANG_INSIDE:
-                names(p, out);
-                fprintf(out, " %s INSIDE NCCL in ", many ? "STAND" : "STANDS");
-                where(p, out);
+                tell(p, out, "STANDS", "STAND", "INSIDE NCCL in");
                 fputs(", which all have entered", out);
                 break;
         case CAPO_HANG_RUNNING:

@@ -183,24 +183,19 @@ def order(job):
     job.finish(0)
 
 
-def no_send(job):
-    family = wide(job)
-    who = in_pair(job, family)
-    number, members = family[who]
-    peer = job.rng.choice([m for m in members if m != who])
-    job.say(peer, "recv", number, members.index(who), 1000, 0)
-    job.blame(["p2p"], [who])
-    job.finish()
+def one_half(what, count):
+    """Another one receives from, or sends to, a rank that knows nothing of it."""
 
+    def plant(job):
+        family = wide(job)
+        who = in_pair(job, family)
+        number, members = family[who]
+        peer = job.rng.choice([m for m in members if m != who])
+        job.say(peer, what, number, members.index(who), count, 0)
+        job.blame(["p2p"], [who])
+        job.finish()
 
-def no_receive(job):
-    family = wide(job)
-    who = in_pair(job, family)
-    number, members = family[who]
-    peer = job.rng.choice([m for m in members if m != who])
-    job.say(peer, "send", number, members.index(who), 900000, 0)
-    job.blame(["p2p"], [who])
-    job.finish()
+    return plant
 
 
 def not_split(job):
@@ -286,8 +281,8 @@ CAUSES = {
     "root": differs(4, lambda job, call, size: 1),
     "skipped": skipped,
     "order": order,
-    "no-send": no_send,
-    "no-receive": no_receive,
+    "no-send": one_half("recv", 1000),
+    "no-receive": one_half("send", 900000),
     "split": not_split,
     "group": open_group,
     "refused": refused,
