@@ -104,8 +104,11 @@ struct capo_skew {
         uint32_t worst;                /* index of the member that most waiting is for (caused_ns) */
         double worst_p50_ns;           /* how far behind the first, in the calls where it was last */
         double worst_max_ns;
-        double others_p50_ns; /* spread of all but that one, in the same calls */
-        double wait_share;    /* mean over ranks of the time spent waiting for the last, over the job's duration,
+        uint32_t
+                worst_from_seq; /* the call from which on it was last in most; 0: from the beginning, as far as known */
+        uint64_t worst_from_ns; /* when it made that call, since 1970 */
+        double others_p50_ns;   /* spread of all but that one, in the same calls */
+        double wait_share;      /* mean over ranks of the time spent waiting for the last, over the job's duration,
                                  scaled from the sample to all calls; < 0: not known (host times) */
         struct capo_skew_rank *ranks; /* n_members of the communicator */
 };

@@ -45,7 +45,8 @@ static char *sentence(const struct capo_job *job, const struct capo_page_wait *w
         const struct capo_job_comm *c = &job->comms[w->comm];
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
-        char who[512], a[32], b[32], d[32], e[32], n[32], n_last[32], pm[40] = "", of[64] = "", *text = NULL;
+        char who[512], a[32], b[32], d[32], e[32], n[32], n_last[32], pm[40] = "", of[64] = "", from[64] = "",
+                                                                      *text = NULL;
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? "" : how[k->from];
         int r;
 
@@ -59,12 +60,14 @@ static char *sentence(const struct capo_job *job, const struct capo_page_wait *w
                 snprintf(pm, sizeof pm, " +- %s", capo_text_time(rank->caused_pm_ns, a));
         if (w->caused_share >= 0)
                 snprintf(of, sizeof of, ", %s of the job", capo_text_percent(w->caused_share, b));
+        if (k->worst_from_seq)
+                snprintf(from, sizeof from, ", most from call #%s on", capo_text_count(k->worst_from_seq, d));
         r = asprintf(&text,
-                     "%s: %s %s %s%s in all%s: last in %s of %s calls compared, p50 %s, max %s "
+                     "%s: %s %s %s%s in all%s: last in %s of %s calls compared%s, p50 %s, max %s "
                      "after the first%s",
                      c->name, member_text(job, &c->members[w->last], who, sizeof who),
                      k->from == CAPO_SKEW_HOST_START ? "starts behind the others by" : "made the others wait",
-                     capo_text_time(rank->caused_ns, d), pm, of, capo_text_count(rank->last, n_last), n,
+                     capo_text_time(rank->caused_ns, d), pm, of, capo_text_count(rank->last, n_last), n, from,
                      capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by);
         return r < 0 ? NULL : text;
 }

@@ -259,6 +259,49 @@ static void find_holes(struct capo_skew *skew, const struct laid *l)
         }
 }
 
+struct turn {
+        uint32_t seq, row;
+        double worth;
+};
+
+static int by_seq(const void *a, const void *b)
+{
+        const struct turn *x = a, *y = b;
+
+        return CAPO_ORDER(x->seq, y->seq);
+}
+
+/*
+ * From which call on skew->worst was last in most: the one behind which calls in which it was last outweigh the others most, where
+ * it takes half way from its chance to all of them to weigh nothing. What is not clear of that is from the beginning.
+ */
+static void find_turn(const struct capo_job *job, const struct capo_job_comm *c, struct capo_skew *skew,
+                      const struct laid *l, const struct capo_meet *m)
+{
+        _cleanup_free_ struct turn *turn = malloc((l->n_rows + 1) * sizeof *turn);
+        double level = (1 + 1.0 / l->n) / 2, sum = 0, best = 0;
+        uint32_t from = l->n_rows;
+        const struct capo_meet_row *row;
+
+        for (uint32_t i = 0; turn && i < l->n_rows; i++)
+                turn[i] = (struct turn){l->row[i]->seq, i, (l->last[i] == skew->worst) - level};
+        if (turn)
+                qsort(turn, l->n_rows, sizeof *turn, by_seq);
+        for (uint32_t i = l->n_rows; turn && i-- > 0;) {
+                sum += turn[i].worth;
+                if (sum > best) {
+                        best = sum;
+                        from = i;
+                }
+        }
+        if (!turn || from < FEW || from + FEW > l->n_rows)
+                return;
+        row = l->row[turn[from].row];
+        skew->worst_from_seq = row->seq;
+        skew->worst_from_ns = job->processes[c->members[skew->worst].process].header.t0_real_ns +
+                              m->arrivals[(size_t)(row - m->rows) * m->n_ranks + skew->worst].begin;
+}
+
 /* What the rows say. */
 static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, struct capo_skew *skew,
                       const struct laid *l, const struct capo_meet *m)
@@ -281,6 +324,7 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
         skew->p95_ns = quantile(column, n_even, 0.95);
         charge(c, skew, l, m);
         find_holes(skew, l);
+        find_turn(s->job, c, skew, l, m);
         for (uint32_t i = 0; i < l->n_rows; i++)
                 skew->worst_max_ns =
                         l->last[i] == skew->worst ? fmax(skew->worst_max_ns, l->spread[i]) : skew->worst_max_ns;

@@ -345,6 +345,30 @@ Test(skew, one_call_of_many_tells_no_interval_and_of_two_last_ranks_the_first_co
         cr_expect_eq(k->ranks[1].caused_ns, 10 * 90000);
 }
 
+Test(skew, from_when_on_a_rank_is_the_late_one)
+{
+        const struct capo_skew *k;
+
+        job->processes[2].header.t0_real_ns = 7000000000;
+        for (uint32_t seq = 1; seq <= 200; seq++) /* by turns, then nearly always the third */
+                call(seq, false, seq % 3 == 0 || seq == 150 ? 2000 : 0, seq % 3 == 1 ? 2000 : 0,
+                     seq > 101 && seq != 150 ? 90000
+                     : seq % 3 == 2          ? 2000
+                                             : 0);
+        k = solve();
+        cr_assert_eq(k->worst, 2);
+        cr_assert(k->worst_from_seq >= 101 && k->worst_from_seq <= 104, "%u", k->worst_from_seq);
+        cr_assert_eq((k->worst_from_ns - 7000000000) / (5ull * MS), k->worst_from_seq);
+}
+
+Test(skew, who_is_late_all_the_time_is_it_from_the_beginning)
+{
+        for (uint32_t seq = 1; seq <= 200; seq++)
+                call(seq, false, 0, seq % 5 ? 0 : 3000, seq % 5 ? 90000 : 0);
+        cr_assert_eq(solve()->worst, 2);
+        cr_assert_eq(solve()->worst_from_seq, 0);
+}
+
 Test(skew, a_hole_before_the_second_call)
 {
         for (uint32_t i = 1; i <= 10; i++)
