@@ -9,10 +9,33 @@
 #include <unistd.h>
 
 #include "capo/env.h"
+#include "core/base/file.h"
+#include "core/base/util.h"
 #include "profiles/doctor/doctor.h"
+#include "profiles/doctor/elf_file.h"
 
 /* One process: header, tables and a ring (docs/log-format.md); NCCL's own need is facts seen with 2.28.9. */
 enum { CAPO_SHM_KIB = 8 << 10, NCCL_SHM_KIB_PER_RANK = 34 << 10 };
+
+/* A library in front of ours that has a dlsym of its own: what it asks libc by itself goes past ours. */
+static void check_front(struct capo_findings *f, const char *preload)
+{
+        char list[4096], *save = NULL;
+
+        snprintf(list, sizeof list, "%s", preload);
+        for (char *path = strtok_r(list, ": ", &save); path; path = strtok_r(NULL, ": ", &save)) {
+                _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+
+                if (!strcmp(capo_base_name(path), "libcapo.so"))
+                        return;
+                if (strstr(preload, "libcapo.so") && !capo_elf_open(path, &elf) && capo_elf_exports(&elf, "dlsym"))
+                        capo_finding_add(
+                                f, CAPO_FINDING_WARN, "recording",
+                                "%s has a dlsym of its own and stands in front of libcapo.so in LD_PRELOAD: an NCCL "
+                                "that the program opens by dlopen may be hidden; libcapo.so should be the first",
+                                path);
+        }
+}
 
 void capo_doctor_recording(struct capo_findings *f)
 {
@@ -44,6 +67,8 @@ void capo_doctor_recording(struct capo_findings *f)
                                  "CAPO_DIR=%s: a file is there, and a folder is expected", dir);
         else if (dir && *dir && access(dir, W_OK | X_OK))
                 capo_finding_add(f, CAPO_FINDING_FAIL, "recording", "CAPO_DIR=%s: %s", dir, strerror(errno));
+        if (preload)
+                check_front(f, preload);
         if (preload && (strstr(preload, "asan") || strstr(preload, "tsan")))
                 capo_finding_add(f, CAPO_FINDING_NOTE, "recording", "LD_PRELOAD=%s: a sanitizer must stay first",
                                  preload);

@@ -165,6 +165,19 @@ static void unknown_calls(struct capo_page *r)
         }
 }
 
+/* Another tool's dlsym was asked before ours. */
+static void dlsym_front(struct capo_page *r)
+{
+        for (uint32_t i = 0; i < r->job->n_processes; i++) {
+                const char *library = capo_job_info(&r->job->processes[i], CAPO_INFO_DLSYM_FRONT);
+
+                if (library) {
+                        PROBLEM(r, DLSYM_FRONT, library);
+                        return;
+                }
+        }
+}
+
 /* capo's tuner was named, and no rank has told rules: this NCCL does not take a plugin as it was named. */
 static void not_tuned(struct capo_page *r)
 {
@@ -306,6 +319,7 @@ int capo_judge_problems(struct capo_page *r)
         rule_problems(r);
         not_tuned(r);
         unknown_calls(r);
+        dlsym_front(r);
         slices(r);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_skew *s = job->comms[i].skew;

@@ -48,3 +48,11 @@ void *capo_real_dlsym(void *handle, const char *name)
 
         return f ? f(handle, name) : NULL;
 }
+
+bool capo_dlsym_front(struct capo_object *out)
+{
+        const void *first = capo_real_dlsym(RTLD_DEFAULT, "dlsym");
+
+        return first && !capo_own(first) && (uintptr_t)first != (uintptr_t)capo_real_dlsym_address() &&
+               capo_object_of(first, out);
+}

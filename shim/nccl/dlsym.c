@@ -15,16 +15,19 @@
  * being asked for; nothing can be done about that here.
  */
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "capo/env.h"
+#include "capo/msg.h"
 #include "core/base/util.h"
 #include "shim/fabric/dlsym.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
 #include "shim/nccl/real.h"
+#include "shim/record/start.h"
 
 void *capo_dlsym_catch(void *handle, const char *name, const char *version) __attribute__((visibility("hidden")));
 void *(*capo_dlsym_next)(void *handle, const char *name) __attribute__((visibility("hidden")));
@@ -118,6 +121,24 @@ static void *nothing(void *handle, const char *name)
 static void *nothing_versioned(void *handle, const char *name, const char *version)
 {
         return NULL;
+}
+
+static int is_nccl(struct dl_phdr_info *info, size_t size, void *unused)
+{
+        return info->dlpi_name && strstr(info->dlpi_name, "libnccl.so") != NULL;
+}
+
+/* Nothing was recorded, and there is an NCCL: nobody else would say why. */
+__attribute__((destructor)) static void unseen(void)
+{
+        struct capo_object front;
+
+        if (atomic_load(&capo_life.state) == CAPO_SHIM_UNBORN && wanted() && capo_dlsym_front(&front) &&
+            dl_iterate_phdr(is_nccl, NULL))
+                capo_warn(
+                        "no call of NCCL was seen: %s has a dlsym of its own and stands in front of libcapo.so, which should be "
+                        "the first in LD_PRELOAD",
+                        front.path);
 }
 
 /* What the global scope, where our own exports are, has to say about one of our names. */

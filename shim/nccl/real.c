@@ -144,6 +144,10 @@ static int told; /* copies the log knows of */
 
 void capo_nccl_tell(void)
 {
+        struct capo_object front;
+
+        if (told == 0 && atomic_load_explicit(&n_copies, memory_order_acquire) && capo_dlsym_front(&front))
+                capo_shim_info(CAPO_INFO_DLSYM_FRONT, "%s", front.path);
         for (; told < atomic_load_explicit(&n_copies, memory_order_acquire); told++) {
                 struct capo_nccl *copy = &capo_nccl_copies[told];
                 struct strange strange = strange_of(copy);

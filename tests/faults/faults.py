@@ -3,7 +3,7 @@
 """Faults x programs: each program runs bare and under the recorder, with the same fault. Wanted: the same exit status, the
 same output, and every call that the program says it made in a log, or counted there as dropped.
 
-usage: faults.py BUILD [FAULT...]        these rows of the table (default: all); the fault "random N" is N kills at random moments
+usage: faults.py BUILD [FAULT...]        these rows of the table (default: all); "random N" is N kills at moments of seeds 1 to N
        faults.py --markdown              the table of docs/reliability.md
        faults.py --check PAGE            is it there?
 """
@@ -14,6 +14,7 @@ sys.path.insert(0, HERE)
 from table import FAULTS, PROGRAMS, SURVIVED, DROPPED
 
 SKIP = 77
+BUILD = os.path.realpath(sys.argv[1]) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
 
 
 class Place:
@@ -65,7 +66,7 @@ def run(command, place, preload, fault, seed):
 
 def find_library(name):
     """A shared library of this machine, or of .deps, by its file name."""
-    for top in os.environ.get("CAPO_FAULT_LIBRARIES", "").split(":") + ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"]:
+    for top in os.environ.get("CAPO_FAULT_LIBRARIES", "").split(":") + [BUILD and BUILD + "/tests/faults", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"]:
         if top and os.path.exists(os.path.join(top, name)):
             return os.path.join(top, name)
     return None
@@ -156,6 +157,8 @@ def main(args):
     bad = ran = 0
     for name in names or FAULTS:
         fault = FAULTS[name]
+        if all(isinstance(fault.get("cells", {}).get(program), str) for program in PROGRAMS):
+            continue
         lacks = fault.get("needs") and fault["needs"]()
         lacks = lacks or next((f"no {n} here" for n in fault.get("preload", []) if not find_library(n)), None)
         if lacks:
@@ -164,7 +167,11 @@ def main(args):
         for program, command in commands(build, fault):
             for seed in range(1, many + 1):
                 with tempfile.TemporaryDirectory(prefix="capo-faults-") as top:
-                    wrong, counts = cell(build, command, name, fault, top, seed if many == 1 else random.randrange(1 << 30))
+                    try:
+                        wrong, counts = cell(build, command, name, fault, top, seed)
+                    finally:
+                        if fault.get("done"):
+                            fault["done"](top)
                 ran += 1
                 if wrong or many == 1:
                     print(f"{name} x {program}: {'; '.join(wrong) if wrong else 'ok'} ({counts})", flush=True)

@@ -8,9 +8,10 @@ A row: inside  the fault happens inside, victim.c has it under this name (one pr
        said    what the recorder must have said         drops  calls must have been counted as dropped
        kept    False: there is nowhere to keep calls    killed it does not end by itself
        random  the moment is not the same bare          cells  {program: why there is no such cell}
+       done    called with the run's folder at the very end
        needs   what this machine lacks for it, or None  title, note: docs/reliability.md
 """
-import os, resource, signal, time
+import os, resource, signal, subprocess, time
 
 SURVIVED, DROPPED = "survived", "counted as dropped"
 VICTIM = "BUILD/tests/faults/victim"
@@ -19,6 +20,7 @@ PROGRAMS = {
     "threads": [VICTIM, "threads"],
     "groups": [VICTIM, "groups"],
     "communicators": [VICTIM, "comms"],
+    "Python": ["PYTHON", "HERE/client.py", "BUILD/tests/preload/fake/libnccl.so.2"],
 }
 FAULTS = {}
 
@@ -80,6 +82,68 @@ fault("_exit", inside="_exit", killed=True, title="`_exit()`")
 
 def not_root():
     return None if os.geteuid() == 0 else "only root may"
+
+
+def mount(size):
+    def make(place):
+        os.mkdir(place.logs)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=" + size, "tmpfs", place.logs], check=True)
+    return make
+
+
+def cannot_mount():
+    import tempfile
+    if os.geteuid():
+        return "only root may mount"
+    with tempfile.TemporaryDirectory() as top:
+        if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", top], stderr=subprocess.DEVNULL).returncode:
+            return "no tmpfs may be mounted here"
+        subprocess.run(["umount", top])
+    return None
+
+
+def make_room(place):
+    subprocess.run(["mount", "-o", "remount,size=8m", place.logs], check=True)
+
+
+def unmount(top):
+    for side in "bare", "ours":
+        subprocess.run(["umount", os.path.join(top, side, "logs")], check=False)
+
+
+fault("full-disk", place=mount("8k"), after=make_room, done=unmount, needs=cannot_mount, said="no room for the rest", title="a full disk under the log",
+      note="`capo recover` finishes the log when there is room")
+fault("slow-folder", preload=["libcapo_slow.so"], title="a folder in which each write takes 20 ms more")
+
+
+def set_clock(place, text="+0"):
+    with open(os.path.join(place.dir, "new"), "w") as f:
+        f.write(text + "\n")
+    os.rename(os.path.join(place.dir, "new"), os.path.join(place.dir, "clock"))
+
+
+def step_clock(process, place, random):
+    for text in "+3600", "-86400", "+1000d", "+0":
+        time.sleep(random.random() * 0.01)
+        set_clock(place, text)
+
+
+FAKETIME = {"FAKETIME_TIMESTAMP_FILE": "@/clock", "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_RESET": "1"}
+fault("clock-step", preload=["faketime/libfaketimeMT.so.1"], place=set_clock, during=step_clock, env={**FAKETIME, "FAKETIME_DONT_FAKE_MONOTONIC": "1"},
+      title="the clock of the day steps by hours, a day back, years")
+fault("faketime", preload=["faketime/libfaketimeMT.so.1"], place=set_clock, during=step_clock, env=FAKETIME, title="libfaketime, all clocks, the same steps")
+fault("fast-time", preload=["faketime/libfaketimeMT.so.1"], env={"FAKETIME": "+0 x20"}, title="libfaketime, time 20 times as fast")
+for name, library in (("jemalloc", "libjemalloc.so.2"), ("tcmalloc", "libtcmalloc_minimal.so.4"), ("mimalloc", "libmimalloc.so.2"),
+                      ("gperftools", "libprofiler.so.0"), ("asan", "libasan.so.8")):
+    for where in "front", "behind":
+        if name == "asan" and where == "behind":  # its runtime must be the first
+            continue
+        fault(name + "-" + where, preload=[library], front=where == "front", env={"ASAN_OPTIONS": "detect_leaks=0", "CPUPROFILE": "@/profile"},
+              title=f"{'ASan' if name == 'asan' else name} preloaded {'in front' if where == 'front' else 'behind'}")
+NOT_HERE = "not applicable"
+for name, why in (("darshan", "Darshan"), ("mpi", "mpiP, Score-P and other MPI profilers")):
+    fault(name, cells={program: NOT_HERE for program in PROGRAMS}, title=why + " preloaded",
+          note="not in Debian, so not tried; they wrap MPI and files, of which the recorder wraps none")
 
 
 for name, title in ("setuid", "another user while it runs"), ("chroot", "another root while it runs"):

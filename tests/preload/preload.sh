@@ -92,6 +92,22 @@ dlsym)
         want 1 '^info nccl.how dlsym$'
         gone
         ;;
+front) # another tool's dlsym in front of ours, which asks libc itself: nothing is seen, and that is said
+        LD_PRELOAD="$bin/libdlsym_front.so $lib" "$bin/app_dlopen" dlsym "$bin/fake/libnccl.so.2" >"$tmp/out" 2>"$tmp/err" || fail "status $?"
+        lines 'no call of NCCL was seen: .*/libdlsym_front.so has a dlsym of its own'
+        [ ! -e "$CAPO_DIR" ] || fail "recorded all the same: $(ls "$CAPO_DIR")"
+        LD_PRELOAD="$bin/libdlsym_front.so $lib" "$bin/app" basic >"$tmp/out" 2>"$tmp/err" || fail "status $?"
+        quiet
+        "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log" 2>&1
+        basic_log
+        want 1 '^info dlsym.front .*/libdlsym_front.so$'
+        "$capo" report "$CAPO_DIR" >"$tmp/page" 2>&1
+        grep -q 'libdlsym_front.so stands in front of libcapo.so' "$tmp/page" || fail "report: $(cat "$tmp/page")"
+        LD_PRELOAD="$bin/libdlsym_front.so $lib" "$capo" doctor >"$tmp/page" 2>&1
+        grep -q 'libdlsym_front.so has a dlsym of its own and stands in front' "$tmp/page" || fail "doctor: $(cat "$tmp/page")"
+        LD_PRELOAD="$lib $bin/libdlsym_front.so" "$capo" doctor >"$tmp/page" 2>&1
+        ! grep -q 'has a dlsym of its own' "$tmp/page" || fail "doctor: $(cat "$tmp/page")"
+        ;;
 default)
         both "$bin/app_dlopen" default "$bin/fake/libnccl.so.2"
         want 1 '^cell AllReduce comm=1 bytes=400 count=1'
