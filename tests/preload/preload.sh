@@ -108,6 +108,20 @@ front) # another tool's dlsym in front of ours, which asks libc itself: nothing 
         LD_PRELOAD="$lib $bin/libdlsym_front.so" "$capo" doctor >"$tmp/page" 2>&1
         ! grep -q 'has a dlsym of its own' "$tmp/page" || fail "doctor: $(cat "$tmp/page")"
         ;;
+secure) # AT_SECURE: the loader takes no preload from whoever starts a set-user-id program
+        [ "$(id -u)" = 0 ] || exit 77
+        chmod 755 "$tmp"
+        cp "$(command -v id)" "$tmp/id" && cp "$bin/app_dlopen" "$tmp/app" && cp "$bin/fake/libnccl.so.2" "$tmp/" || exit 77
+        chown 65534 "$tmp/id" "$tmp/app" && chmod 4755 "$tmp/id" "$tmp/app" || exit 77
+        [ "$("$tmp/id" -u)" = 65534 ] || exit 77 # a folder of nosuid
+        mkdir -m 777 "$CAPO_DIR"
+        both "$tmp/app" dlsym "$tmp/libnccl.so.2"
+        quiet
+        [ -z "$(ls "$CAPO_DIR")" ] || fail "recorded: $(ls "$CAPO_DIR")"
+        chmod 755 "$tmp/app" # the same without
+        both "$tmp/app" dlsym "$tmp/libnccl.so.2"
+        want 1 '^info nccl.how dlsym$'
+        ;;
 default)
         both "$bin/app_dlopen" default "$bin/fake/libnccl.so.2"
         want 1 '^cell AllReduce comm=1 bytes=400 count=1'
