@@ -71,10 +71,18 @@ void capo_clock_update(struct capo_timebase *clock);
 /** capo_clock_ready() - wait until capo_clock_update() has a rate; at most about a millisecond. */
 void capo_clock_ready(struct capo_timebase *clock);
 
+/** capo_clock_span() - ns of so many ticks; UINT64_MAX of more than it can say (what a stranger left). Needs a rate. */
+static inline uint64_t capo_clock_span(const struct capo_timebase *clock, uint64_t ticks)
+{
+        double ns = (double)ticks * clock->ns_per_tick + 0.5;
+
+        return ns < 0x1p64 ? (uint64_t)ns : UINT64_MAX;
+}
+
 /** capo_clock_ns() - ticks to ns since the epoch; 0 for a moment before it. Needs a rate. */
 static inline uint64_t capo_clock_ns(const struct capo_timebase *clock, uint64_t ticks)
 {
-        return ticks <= clock->t0_ticks ? 0 : (uint64_t)((double)(ticks - clock->t0_ticks) * clock->ns_per_tick + 0.5);
+        return ticks <= clock->t0_ticks ? 0 : capo_clock_span(clock, ticks - clock->t0_ticks);
 }
 
 #endif

@@ -29,7 +29,7 @@ uint32_t capo_cells_number(struct capo_cells *c, const struct capo_record *r);
 /** capo_host_ns() - how long the call took; 0 where the clock went backwards. */
 static inline uint64_t capo_host_ns(const struct capo_segment_header *h, const struct capo_record *r)
 {
-        return r->t_end <= r->t_begin ? 0 : (uint64_t)((double)(r->t_end - r->t_begin) * h->clock.ns_per_tick + 0.5);
+        return r->t_end <= r->t_begin ? 0 : capo_clock_span(&h->clock, r->t_end - r->t_begin);
 }
 
 #endif

@@ -194,7 +194,8 @@ int capo_drain_take_over(struct capo_drain *d)
         struct capo_segment_header *h = d->h;
         int r;
 
-        if (!(h->clock.ns_per_tick > 0)) { /* killed in its first millisecond: the counter is still this machine's */
+        /* killed in its first millisecond, or damaged: the counter is still this machine's */
+        if (!(h->clock.ns_per_tick > 1e-6 && h->clock.ns_per_tick < 1e6)) {
                 struct capo_timebase own;
 
                 capo_clock_init(&own);

@@ -418,6 +418,12 @@ static void rate_of_nothing(struct capo_segment *seg)
         seg->header->clock.ns_per_tick = __builtin_nan("");
 }
 
+static void rate_of_everything(struct capo_segment *seg)
+{
+        seg->header->clock.ns_per_tick = 1e300;
+        ((struct capo_record *)ring_of(seg)->records)->t_end = UINT64_MAX;
+}
+
 Test(recover, what_a_segment_says_is_not_believed, .timeout = 60)
 {
         static const struct {
@@ -435,6 +441,7 @@ Test(recover, what_a_segment_says_is_not_believed, .timeout = 60)
                 {"ring", ring_far, 0, 0},
                 {"path", short_path, -EEXIST, 0},
                 {"clock", rate_of_nothing, 0, CALLS},
+                {"a clock that is too fast", rate_of_everything, 0, CALLS},
         };
 
         for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
