@@ -266,14 +266,16 @@ static int take_cells(struct job *j, struct log_said *f, struct capo_log *log)
                 n = gpu.head.count < QUANTILES ? gpu.head.count : QUANTILES;
                 for (uint32_t i = 0; i < gpu.head.n; i++) {
                         const struct capo_log_hist_pair *p = &gpu.pairs[i];
-                        double lo = (double)capo_hist_floor(p->bucket), hi = (double)capo_hist_floor(p->bucket + 1);
+                        unsigned b = p->bucket < CAPO_HIST_BUCKETS ? p->bucket : CAPO_HIST_BUCKETS - 1;
+                        double lo = (double)capo_hist_floor(b), hi = (double)capo_hist_floor(b + 1);
 
                         for (; q < n; q++) {
-                                double rank = ((double)q + 0.5) / (double)n * (double)gpu.head.count;
+                                double rank = ((double)q + 0.5) / (double)n * (double)gpu.head.count, ns;
 
                                 if (rank >= (double)(below + p->count))
                                         break;
-                                c.ns = (uint32_t)(lo + (hi - lo) * (rank - (double)below) / (double)p->count);
+                                ns = lo + (hi - lo) * (rank - (double)below) / (double)p->count;
+                                c.ns = (uint32_t)(ns < lo ? lo : ns > hi - 1 ? hi - 1 : ns); /* a stranger's counts */
                                 c.seq = (uint32_t)q + 1;
                                 if (add(j, &c) < 0)
                                         return -ENOMEM;

@@ -102,3 +102,37 @@ Test(import_log, a_list_and_nothing_recorded_is_unknown)
         cr_expect(set.runs[0].left_out && strstr(set.runs[0].why, "is a list"), "%s", set.runs[0].why);
         cr_expect_eq(set.n, 1, "it is there to be shown");
 }
+
+/* A histogram that nobody wrote: buckets that there are not, counts that run over. */
+Test(import_log, damaged_histogram)
+{
+        static const uint32_t buckets[] = {3, 5, 12345, UINT32_MAX};
+        struct capo_log_cell cell = {.id = 1,
+                                     .comm = 1,
+                                     .bytes = 64,
+                                     .count = 8,
+                                     .call = CAPO_CALL_ALLREDUCE,
+                                     .clock = CAPO_CLOCK_EVENT,
+                                     .hists = 2,
+                                     .algo_proto = CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL)};
+        struct {
+                struct capo_log_cell cell;
+                struct capo_log_hist head;
+                struct capo_log_hist_pair pairs[4];
+        } frame = {.cell = cell, .head = {.count = 8, .n = 4}};
+        char path[] = "/tmp/capo-log-XXXXXX";
+        struct gen_log g;
+
+        for (unsigned i = 0; i < 4; i++)
+                frame.pairs[i] = (struct capo_log_hist_pair){.bucket = buckets[i], .count = i == 1 ? 0 : 2};
+        close(mkstemp(path));
+        gen_log_open(&g, path, 7);
+        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .uid = 5, .n_ranks = 2, .n_nodes = 1}, "");
+        gen_log_frame(&g, CAPO_FRAME_CELL, &frame, sizeof frame);
+        gen_log_close(&g);
+        cr_expect_eq(capo_import(path, NULL, &set, error, sizeof error), 0, "%s", error);
+        unlink(path);
+        cr_assert_geq(set.n, 4);
+        for (size_t i = 0; i < set.n; i++)
+                cr_expect(set.v[i].us < 1 || set.v[i].us > 3e6, "in its bucket or the last: %g", set.v[i].us);
+}
