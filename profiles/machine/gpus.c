@@ -163,6 +163,8 @@ bool capo_gpus_counts(const char *text, bool counts)
         return strpbrk(text, "x*") || (counts && !strpbrk(text, ",-:;.{}"));
 }
 
+#define BLANKS " \t\n\v\f\r" /* what capo_layout_parse() takes, which has looked at the text before */
+
 /* In the order they are written: nodes of 5+3 are not those of 3+5 where each has a description of its own. */
 static int read_counts(struct reader *r)
 {
@@ -173,11 +175,11 @@ static int read_counts(struct reader *r)
                 char *end;
                 unsigned long nodes = 1, ranks = strtoul(at, &end, 10);
 
-                end += strspn(end, " \t");
+                end += strspn(end, BLANKS);
                 if (*end == 'x' || *end == '*') {
                         nodes = ranks;
                         ranks = strtoul(end + 1, &end, 10);
-                        end += strspn(end, " \t");
+                        end += strspn(end, BLANKS);
                 }
                 for (; nodes && !e; nodes--, r->node++) {
                         for (unsigned long gpu = 0; gpu < ranks && !e; gpu++)

@@ -44,16 +44,19 @@ const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, cha
         for (size_t i = 0; i < n; i++)
                 nodes = gpus[i].node >= nodes ? gpus[i].node + 1u : nodes;
         for (unsigned node = 0; node < nodes && at < room; node++) {
-                bool first = true;
+                bool first = true; /* of this machine; one that has none in it is not named */
 
-                at += (size_t)snprintf(text + at, room - at, "%s{", node ? " + " : "");
                 for (size_t i = 0; i < n && at < room; i++) {
                         if (gpus[i].node != node)
                                 continue;
-                        at += (size_t)snprintf(text + at, room - at, "%s%u", first ? "" : ",", gpus[i].dev);
+                        at += (size_t)snprintf(text + at, room - at, "%s%u",
+                                               !first ? ","
+                                               : at   ? " + {"
+                                                      : "{",
+                                               gpus[i].dev);
                         first = false;
                 }
-                if (at < room)
+                if (!first && at < room)
                         at += (size_t)snprintf(text + at, room - at, "}");
         }
         return text;

@@ -49,8 +49,8 @@ Test(plan_words, allocations)
         static const struct {
                 const char *text;
                 int n;
-        } rows[] = {{"8", 8},   {"3+5", 8}, {"4x8", 32}, {"2+2x3", 8}, {"9", -1},   {"", -1},
-                    {"3+", -1}, {"0", -1},  {"0x3", -1}, {"x3", -1},   {"40x8", -1}};
+        } rows[] = {{"8", 8},  {"3+5", 8},  {"4x8", 32}, {"2+2x3", 8}, {"9", -1},       {"", -1},       {"3+", -1},
+                    {"0", -1}, {"0x3", -1}, {"x3", -1},  {"40x8", -1}, {"3 +\v5\n", 8}, {"2\n*\t3 ", 6}};
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 struct capo_plan_gpu out[CAPO_PLAN_RANKS_MAX];
@@ -60,6 +60,16 @@ Test(plan_words, allocations)
 
                 cr_assert_eq(r == 0 ? (int)n : -1, rows[i].n, "%s", rows[i].text);
         }
+}
+
+/* What is printed is an allocation again, also where machines were left out. */
+Test(plan_words, print)
+{
+        static const struct capo_plan_gpu gpus[] = {{2, 0}, {2, 3}, {5, 1}};
+        char text[64];
+
+        cr_expect_str_eq(capo_plan_gpus_print(gpus, 3, text, sizeof text), "{0,3} + {1}");
+        cr_expect_str_eq(capo_plan_gpus_print(gpus, 2, text, sizeof text), "{0,3}");
 }
 
 Test(plan_words, sizes)
