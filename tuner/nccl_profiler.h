@@ -134,7 +134,7 @@ struct capo_event_v7 { /* v5's, with more behind each kind: whoever knows v5 or 
                         CAPO_EVENT_WAY(n_channels)
                         void *parent_group;
                         const char *kernel_variant;
-                        bool is_symmetric; /* kernel_variant ran: algo and proto say nothing */
+                        uint8_t is_symmetric; /* a bool there; kernel_variant ran: algo and proto say nothing */
                         uint64_t tag;      /* as the caller gave it */
                 } coll;
                 struct capo_kernel_event kernel;

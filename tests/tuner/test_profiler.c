@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The body behind all profiler interfaces: whose events are whose, and the slots that fold kernel time stamps. */
 #include "capo/seam.h"
+#include "core/base/util.h"
 #include "plugin.h"
 #include "tuner/comm_name.h"
 #include "tuner/nccl_profiler.h"
@@ -218,6 +219,26 @@ Test(profiler, version_6_to_5)
 Test(profiler, version_7_to_6)
 {
         passes(7, 6, true);
+}
+
+/* A name that we do not know is none, and nothing behind its end is read. */
+Test(profiler, unknown_names)
+{
+        static const char *const names[] = {"", "A", "AllR", "AllGatherV", "R", "Red", "ReduceX"};
+        void *context;
+
+        open_for(5, 2, "dp", &context);
+        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                struct capo_event_v5 e = event(CAPO_EVENT_COLL, NULL);
+                char *name = strdup(names[i]);
+                void *handle;
+
+                e.coll.func = name;
+                profiler_of(5)->start_event(context, &handle, &e);
+                cr_expect_eq(last_ran.call, CAPO_CALL_NONE, "%s", names[i]);
+                free(name);
+        }
+        profiler_of(5)->finalize(context);
 }
 
 /* Its kernel is none of the cost table; what NCCL writes where algorithms stand, or that nothing stands there, is no matter. */

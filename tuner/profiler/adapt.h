@@ -4,6 +4,8 @@
 #ifndef CAPO_PROFILER_ADAPT_H
 #define CAPO_PROFILER_ADAPT_H
 
+#include <string.h>
+
 #include "tuner/profiler/profiler.h"
 
 /* init with what NCCL tells from v5 on; older versions tell less. */
@@ -40,16 +42,19 @@ static inline capo_nccl_result capo_their_init_v5(const void *plugin, const stru
                        info->log);
 }
 
-/* NCCL's spelling (src/misc/strings, ncclFuncToString and so on) to our numbers, by the letters that differ. */
+/* NCCL's spelling (src/misc/strings, ncclFuncToString and so on) to our numbers; it may have names that we do not know. */
 static inline uint8_t capo_event_call(const char *s)
 {
         switch (*s) {
         case 'A':
-                return s[3] == 'R' ? CAPO_CALL_ALLREDUCE : s[3] == 'G' && !s[9] ? CAPO_CALL_ALLGATHER : CAPO_CALL_NONE;
+                return !strcmp(s, "AllReduce")   ? CAPO_CALL_ALLREDUCE
+                       : !strcmp(s, "AllGather") ? CAPO_CALL_ALLGATHER
+                                                 : CAPO_CALL_NONE;
         case 'B': return CAPO_CALL_BROADCAST;
         case 'R':
-                return s[1] == 'e' && s[2] == 'd' ? (s[6] ? CAPO_CALL_REDUCESCATTER : CAPO_CALL_REDUCE)
-                                                  : CAPO_CALL_NONE;
+                return !strcmp(s, "Reduce")          ? CAPO_CALL_REDUCE
+                       : !strcmp(s, "ReduceScatter") ? CAPO_CALL_REDUCESCATTER
+                                                     : CAPO_CALL_NONE;
         default: return CAPO_CALL_NONE;
         }
 }
