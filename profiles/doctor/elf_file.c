@@ -41,10 +41,10 @@ void capo_elf_close(struct capo_elf_file *elf)
         elf->bytes = NULL;
 }
 
-/* @n objects of @size bytes at @offset lie within the file. */
+/* @n objects of @size bytes at @offset lie within the file, tables where ELF has them: at multiples of 8. */
 static const void *range(const struct capo_elf_file *elf, uint64_t offset, uint64_t n, uint64_t size)
 {
-        if (offset > elf->size || (size && n > (elf->size - offset) / size))
+        if (offset > elf->size || n > (elf->size - offset) / size || (size > 1 && offset % 8))
                 return NULL;
         return elf->bytes + offset;
 }

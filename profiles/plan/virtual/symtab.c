@@ -29,6 +29,12 @@ static bool inside(uint64_t offset, uint64_t size, uint64_t file_size)
         return offset <= file_size && size <= file_size - offset;
 }
 
+/* A table, which ELF has at a multiple of 8. */
+static bool table_inside(uint64_t offset, uint64_t size, uint64_t file_size)
+{
+        return offset % 8 == 0 && inside(offset, size, file_size);
+}
+
 static int walk(const unsigned char *file, uint64_t size, unsigned type,
                 int (*each)(const char *name, uint64_t value, uint64_t size, void *arg), void *arg, char *why,
                 size_t room)
@@ -43,7 +49,7 @@ static int walk(const unsigned char *file, uint64_t size, unsigned type,
                                 eh->e_type);
         }
         if (eh->e_shentsize != sizeof(Elf64_Shdr) ||
-            !inside(eh->e_shoff, (uint64_t)eh->e_shnum * sizeof(Elf64_Shdr), size))
+            !table_inside(eh->e_shoff, (uint64_t)eh->e_shnum * sizeof(Elf64_Shdr), size))
                 return capo_why(-ENOEXEC, why, room, "its section table lies outside the file (cut short?)");
 
         const Elf64_Shdr *sections = (const void *)(file + eh->e_shoff);
@@ -53,7 +59,7 @@ static int walk(const unsigned char *file, uint64_t size, unsigned type,
 
                 if (tab->sh_type != SHT_SYMTAB)
                         continue;
-                if (tab->sh_link >= eh->e_shnum || !inside(tab->sh_offset, tab->sh_size, size) ||
+                if (tab->sh_link >= eh->e_shnum || !table_inside(tab->sh_offset, tab->sh_size, size) ||
                     !inside(sections[tab->sh_link].sh_offset, sections[tab->sh_link].sh_size, size))
                         return capo_why(-ENOEXEC, why, room, "its symbol table lies outside the file (cut short?)");
 
