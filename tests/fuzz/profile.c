@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a profile: read, checked, compiled, asked, written, read back. Held against jansson: what is accepted
- * here must be JSON there, and what jansson refuses must be refused here. Built with -Dfuzz=true and clang; the corpus
- * in tests/fuzz/corpus/ has one file per feature and each input that once went wrong.
+ * Any bytes as a profile, JSON or CSV: read, checked, compiled, asked, written, read back. Held against jansson: what is
+ * accepted here must be JSON there, and what jansson refuses must be refused here.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -11,13 +10,11 @@
 
 #include "core/profile/table.h"
 #include "core/profile/check.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static void nothing(void *user, enum capo_finding_level level, uint32_t line, const char *text)
 {
-        if (!text[0])
-                abort();
+        must(text[0]);
 }
 
 static uint32_t walk(const struct capo_profile *p, const struct capo_shape *shape, const struct capo_question *q)
@@ -56,40 +53,43 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 {.n_ranks = -1, .n_nodes = -1, .min_local = -1, .max_local = -1}};
         struct capo_profile *p = NULL, *q = NULL;
         struct capo_fault fault = {""};
+        char *text;
+        FILE *f;
+        size_t n;
         int r = capo_profile_parse((const char *)data, size, "fuzz", &p, &fault);
 
         if (r < 0) {
-                if (strncmp(fault.text, "fuzz", 4))
-                        abort(); /* every fault says where */
+                must(!strncmp(fault.text, "fuzz", 4)); /* every fault says where */
                 return 0;
         }
         if (!p->csv) {
                 json_error_t error;
                 json_t *json = json_loadb((const char *)data, size, JSON_DISABLE_EOF_CHECK, &error);
-                char *text, *again;
-                size_t n, m;
-                FILE *f = open_memstream(&text, &n);
+                char *again;
+                size_t m;
+
+                f = open_memstream(&text, &n);
 
                 /* a number that jansson cannot hold is JSON all the same, and may stand where no number is read */
-                if (!json && json_error_code(&error) != json_error_numeric_overflow)
-                        abort();
+                must(json || json_error_code(&error) == json_error_numeric_overflow);
                 json_decref(json);
-                if (capo_profile_write(p, f))
-                        abort();
+                must(capo_profile_write(p, f) == 0);
                 fclose(f);
-                if (capo_profile_parse(text, n, "written", &q, &fault)) {
+                if (capo_profile_parse(text, n, "written", &q, &fault))
                         fprintf(stderr, "%s\n%s\n", fault.text, text);
-                        abort();
-                }
+                must(q);
                 f = open_memstream(&again, &m);
                 capo_profile_write(q, f);
                 fclose(f);
-                if (n != m || memcmp(text, again, n))
-                        abort();
+                must(n == m && !memcmp(text, again, n));
                 free(text);
                 free(again);
                 capo_profile_free(q);
         }
+        f = open_memstream(&text, &n);
+        must(capo_profile_write_csv(p, f, f) >= 0);
+        fclose(f);
+        free(text);
         capo_profile_check(p, nothing, NULL);
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
                 struct capo_tables *t;
@@ -106,8 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                             .tree_gbs = -1,
                                                             .bytes = p->rows[i].upto + (uint64_t)d};
 
-                                if (capo_tables_find(t, &ask).rule != walk(p, &shapes[s], &ask))
-                                        abort();
+                                must(capo_tables_find(t, &ask).rule == walk(p, &shapes[s], &ask));
                         }
                 }
                 capo_tables_free(t);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Changing a log so that its readers get past the checksums. */
+#ifndef CAPO_FUZZ_FRAMES_H
+#define CAPO_FUZZ_FRAMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** fuzz_frames_mutate() - one change of a log in place: of a frame's payload, of the order of frames, of the header, of any
+ * byte; all checksums are right afterwards, but for one in sixteen times. Return: the new size. */
+size_t fuzz_frames_mutate(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+
+/** fuzz_frames_next() - where the log behind the one at @at begins in @data; @size: nowhere. */
+size_t fuzz_frames_next(const uint8_t *data, size_t size, size_t at);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A store that somebody else wrote. SQLite keeps its pages to itself, so what is inside is changed through SQL:
+ *
+ *      flags u8, then { where u8, what u8, value up to a 0 }     a cell, or one of the head's numbers
+ *
+ * or, with RAW among the flags, the file itself.
+ */
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/base/util.h"
+#include "profiles/fit/fit.h"
+#include "profiles/store/store.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { RAW = 1, WRITE = 2, FILTER = 4 };
+
+static char path[64];
+static char *whole; /* a store that is right, as a file */
+static size_t whole_size;
+
+static void prepare(void)
+{
+        struct capo_samples set = {0};
+        struct capo_store *store;
+        char why[256];
+        int64_t id;
+        sqlite3 *db;
+
+        snprintf(path, sizeof path, "%s/store.db", fuzz_folder());
+        must(capo_store_open(path, true, &store, why, sizeof why) == 0);
+        for (unsigned run = 0; run < 2; run++) {
+                const struct capo_trial trial = {.source = (char *)"a.txt",
+                                                 .layout = "8",
+                                                 .gpu = "H100",
+                                                 .nccl = 22809,
+                                                 .n_ranks = 8,
+                                                 .n_nodes = 1,
+                                                 .iterations = 20,
+                                                 .settings = "NCCL_X=1"};
+
+                must(capo_samples_run(&set, &trial) == run);
+                for (unsigned i = 0; i < 4; i++)
+                        must(capo_samples_add(&set, &(struct capo_sample){.bytes = 1024u << i,
+                                                                          .us = 10 + i + run,
+                                                                          .run = run,
+                                                                          .order = i,
+                                                                          .call = CAPO_CALL_ALLREDUCE,
+                                                                          .make = CAPO_MAKE_LOOP,
+                                                                          .want = run ? 0x21 : 0}) == 0);
+        }
+        must(capo_store_add(store, &set, &(struct capo_store_about){"c", "l", "n", "d"}, &id, why, sizeof why) == 0);
+        capo_samples_free(&set);
+        capo_store_close(store);
+        must(sqlite3_open(path, &db) == SQLITE_OK); /* one file, not three, from here on */
+        must(sqlite3_exec(db, "PRAGMA journal_mode = DELETE; VACUUM", NULL, NULL, NULL) == SQLITE_OK);
+        sqlite3_close(db);
+        must(capo_file_read(path, 1 << 20, &whole, &whole_size) == 0);
+}
+
+static void change(sqlite3 *db, unsigned where, unsigned what, const char *value)
+{
+        static const char *const columns[] = {
+                "import.id",          "import.time",      "import.cluster", "import.source",        "import.link",
+                "import.nic",         "import.driver",    "trial.id",       "trial.import",         "trial.source",
+                "trial.line",         "trial.gpu",        "trial.nccl",     "trial.layout",         "trial.nodes",
+                "trial.ranks",        "trial.iterations", "trial.hosts",    "trial.settings",       "trial.tuner",
+                "trial.why",          "trial.unknown",    "trial.cuda",     "sample.trial",         "sample.seq",
+                "sample.coll",        "sample.bytes",     "sample.us",      "sample.clock",         "sample.place",
+                "sample.type",        "sample.op",        "sample.want",    "sample.want_channels", "sample.ran",
+                "sample.ran_channels"};
+        static const char *const heads[] = {"PRAGMA user_version = %d", "PRAGMA application_id = %d",
+                                            "DROP TABLE trial -- %d",   "ALTER TABLE trial DROP COLUMN gpu -- %d",
+                                            "DROP VIEW samples -- %d",  "DELETE FROM sample -- %d"};
+        sqlite3_stmt *q = NULL;
+        char sql[160];
+
+        if (where >= N_ELEMENTS(columns)) {
+                snprintf(sql, sizeof sql, heads[where % N_ELEMENTS(heads)], atoi(value));
+                sqlite3_exec(db, sql, NULL, NULL, NULL);
+                return;
+        }
+        snprintf(sql, sizeof sql, "UPDATE %.*s SET %s = ? WHERE rowid %% 4 = %u", (int)strcspn(columns[where], "."),
+                 columns[where], strchr(columns[where], '.') + 1, what >> 2 & 3);
+        if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
+                return;
+        switch (what & 3) {
+        case 0: sqlite3_bind_int64(q, 1, atoll(value)); break;
+        case 1: sqlite3_bind_double(q, 1, atof(value)); break;
+        case 2: sqlite3_bind_text(q, 1, value, -1, SQLITE_STATIC); break;
+        default: sqlite3_bind_blob(q, 1, value, (int)strlen(value), SQLITE_STATIC);
+        }
+        sqlite3_step(q);
+        sqlite3_finalize(q);
+}
+
+static void write_store(unsigned flags, struct fuzz_bytes *b)
+{
+        FILE *f = fopen(path, "we");
+        sqlite3 *db;
+
+        must(f);
+        fwrite(flags & RAW ? (const char *)b->at : whole, 1, flags & RAW ? b->left : whole_size, f);
+        must(fclose(f) == 0);
+        if (flags & RAW)
+                return;
+        must(sqlite3_open(path, &db) == SQLITE_OK);
+        sqlite3_exec(db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF; BEGIN", NULL,
+                     NULL, NULL);
+        for (unsigned i = 0; i < 16 && b->left; i++) {
+                unsigned where = (unsigned)fuzz_number(b, 1), what = (unsigned)fuzz_number(b, 1);
+                char *value = fuzz_word(b, 0);
+
+                change(db, where, what, value);
+                free(value);
+        }
+        sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+        sqlite3_close(db);
+}
+
+static void each(const struct capo_store_import *import, void *user)
+{
+        ++*(unsigned *)user;
+}
+
+static void fit(struct capo_samples *set)
+{
+        struct capo_fit_options options = {0};
+        struct capo_fault fault = {""};
+        struct capo_fit *f = NULL;
+
+        must(capo_fit_guard(set, false) == 0);
+        if (capo_fit_make(set, &options, &f, &fault) < 0)
+                must(*fault.text);
+        capo_fit_free(f);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        static const struct capo_store_filter filters[] = {{0}, {.gpu = "H%", .layout = "8", .n_ranks = 8}};
+        struct fuzz_bytes b = {data, size};
+        unsigned flags = (unsigned)fuzz_number(&b, 1), n = 0;
+        struct capo_samples set = {0};
+        struct capo_store *store;
+        char why[512] = "", *csv;
+        size_t n_csv;
+        FILE *out;
+
+        if (!*path)
+                prepare();
+        write_store(flags, &b);
+        if (capo_store_open(path, flags & WRITE, &store, why, sizeof why) < 0) {
+                must(*why);
+        } else {
+                if (capo_store_read(store, &filters[flags & FILTER ? 1 : 0], &set, why, sizeof why) == 0 && set.n)
+                        fit(&set);
+                for (size_t i = 0; i < set.n; i++)
+                        must(set.v[i].run < set.n_runs && set.v[i].us > 0 && capo_make_name(set.v[i].make));
+                capo_store_list(store, each, &n, why, sizeof why);
+                out = open_memstream(&csv, &n_csv);
+                must(out);
+                capo_store_query(store, "SELECT * FROM samples", out, why, sizeof why);
+                fclose(out);
+                free(csv);
+                capo_samples_free(&set);
+                capo_store_close(store);
+        }
+        return 0;
+}
