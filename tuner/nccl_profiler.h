@@ -135,7 +135,7 @@ struct capo_event_v7 { /* v5's, with more behind each kind: whoever knows v5 or 
                         void *parent_group;
                         const char *kernel_variant;
                         uint8_t is_symmetric; /* a bool there; kernel_variant ran: algo and proto say nothing */
-                        uint64_t tag;      /* as the caller gave it */
+                        uint64_t tag;         /* as the caller gave it */
                 } coll;
                 struct capo_kernel_event kernel;
         };
