@@ -357,13 +357,15 @@ static void sum_up(struct capo_fabric *f)
         }
         for (size_t i = 0; i < f->n_objects; i++) {
                 struct capo_fabric_object *o = &f->objects[i];
-                struct capo_fabric_domain *d = f->domains, *end = d + f->n_domains;
+                struct capo_fabric_domain *d;
+                size_t k = 0; /* there may be no domain, and no list of them */
 
                 o->n.errors += o->n.errors_other;
-                while (d < end && d->id != o->domain)
-                        d++;
-                if (d == end)
+                while (k < f->n_domains && f->domains[k].id != o->domain)
+                        k++;
+                if (k == f->n_domains)
                         continue;
+                d = &f->domains[k];
                 d->endpoints += !strcmp(o->kind, fabric_words[CAPO_FABRIC_EP]);
                 d->queues += !strcmp(o->kind, fabric_words[CAPO_FABRIC_CQ]);
                 if (strcmp(o->kind, fabric_words[CAPO_FABRIC_CNTR]) != 0) /* reads of a counter are none of a queue */

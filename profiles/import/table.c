@@ -109,12 +109,13 @@ static bool repeated(const struct capo_sample *a, const struct capo_sample *b)
 
 static int split_repeats(struct capo_input *in, size_t first)
 {
-        struct capo_sample *v = in->set->v + first;
+        struct capo_sample *v = in->set->v;
         size_t n = in->set->n - first, most = 0;
         uint32_t made[MAX_REPEATS] = {0}, run = UINT32_MAX;
 
-        if (n == 0)
+        if (n == 0) /* then there may be no list at all */
                 return 0;
+        v += first;
         qsort(v, n, sizeof *v, by_repeat);
         for (size_t i = 1, k = 0; i < n; i++) {
                 k = repeated(&v[i - 1], &v[i]) ? k + 1 : 0;

@@ -20,6 +20,8 @@ int capo_busid_canonical(const char *text, char out[CAPO_BUSID_ROOM])
         unsigned bus, device, function = 0;
         int end = 0, n;
 
+        if (strpbrk(text, "+-")) /* which %x takes */
+                return -EINVAL;
         if ((n = sscanf(text, "%lx:%2x:%2x%n.%1x%n", &domain, &bus, &device, &end, &function, &end)) < 3) {
                 domain = 0;
                 function = 0;
