@@ -11,6 +11,7 @@
 
 #include "core/base/calls.h"
 #include "core/base/order.h"
+#include "core/base/util.h"
 #include "core/log/rules.h"
 #include "profiles/job/hist.h"
 #include "profiles/job/diff.h"
@@ -152,15 +153,26 @@ static double n_timed(const struct side *s, int clock)
         return (double)s->time[clock].count * (double)s->count / (double)(s->calls ? s->calls : s->count);
 }
 
-/* Standard error of ln(median): the interval of the order statistics, and the buckets' width is not forgotten. */
-static double log_se(const struct side *s, int clock)
-{
-        double half = 0.98 / sqrt(fmax(n_timed(s, clock), 1)), p50 = quantile(s, clock, 0.5);
-        double lo = quantile(s, clock, fmax(0, 0.5 - half)), hi = quantile(s, clock, fmin(1, 0.5 + half));
+/* How far the extremes of 2, 3, ... normal values lie apart, in standard deviations (L. H. C. Tippett, Biometrika 17, 1925). */
+static const double normal_range[] = {1.128, 1.693, 2.059, 2.326, 2.534, 2.704};
 
+/*
+ * Standard error of ln(median), and the width of the histogram's buckets is not forgotten. From 8 calls on by the
+ * order statistics; fewer have no two with 95 % between them (two calls have half), so they are taken as normal, and all that is
+ * known of their spread is how far they lie apart. @freedom: what that knows.
+ */
+static double log_se(const struct side *s, int clock, double *freedom)
+{
+        double n = n_timed(s, clock), half = 0.98 / sqrt(fmax(n, 1)), p50 = quantile(s, clock, 0.5);
+        size_t few = n < 2 ? 0 : (size_t)n - 2;
+        bool normal = few < N_ELEMENTS(normal_range);
+        double lo = quantile(s, clock, normal ? 0 : 0.5 - half), hi = quantile(s, clock, normal ? 1 : 0.5 + half);
+
+        *freedom = normal ? (double)few + 1 : 100;
         if (!(p50 > 0) || !(lo > 0))
                 return INFINITY;
-        return fmax(log(hi / lo) / (2 * 1.96), 0.005);
+        return fmax(log(hi / lo) * (normal ? 1.2533 / normal_range[few] / sqrt((double)few + 2) : 1 / (2 * 1.96)),
+                    0.005);
 }
 
 static int by_seconds(const void *x, const void *y)
@@ -225,9 +237,10 @@ static void measure(struct capo_diff_row *r, const struct side *a, size_t n_a, c
                 r->se_ = sqrt((squares(va, ka, mean(va, ka)) + squares(vb, kb, mean(vb, kb))) / r->freedom_ *
                               (1.0 / (double)ka + 1.0 / (double)kb));
         } else {
-                double sa = log_se(a, r->clock), sb = log_se(b, r->clock);
+                double fa, fb, sa = pow(log_se(a, r->clock, &fa), 2), sb = pow(log_se(b, r->clock, &fb), 2);
 
-                r->se_ = sqrt(sa * sa + sb * sb);
+                r->se_ = sqrt(sa + sb);
+                r->calls_freedom_ = pow(sa + sb, 2) / (sa * sa / fa + sb * sb / fb); /* Welch and Satterthwaite */
         }
         r->seconds = (r->p50_b_us - r->p50_a_us) / 1e6 * (double)b->count / (double)n_b;
 }
@@ -281,14 +294,14 @@ static void judge(struct capo_diff *d, double min_change)
 
         for (size_t n = 0; n < d->n_rows; n++) {
                 struct capo_diff_row *r = &d->rows[n];
-                double width, freedom = r->freedom_ > 0 ? 2 * r->freedom_ : 100;
+                double width, freedom = r->freedom_ > 0 ? fmax(2 * r->freedom_, 3) : r->calls_freedom_;
 
                 r->verdict = CAPO_DIFF_NOT_TIMED;
                 if (isnan(r->change))
                         continue;
                 r->verdict = CAPO_DIFF_NOISE;
                 d->between_runs |= r->freedom_ > 0;
-                width = capo_quantile_t(0.05 / (double)d->n_rows, fmax(freedom, 3)) *
+                width = capo_quantile_t(0.05 / (double)d->n_rows, freedom) *
                         (r->freedom_ > 0 ? fmax(r->se_, usual) : r->se_);
                 r->low = (1 + r->change) * exp(-width) - 1;
                 r->high = (1 + r->change) * exp(width) - 1;

@@ -35,8 +35,9 @@ struct capo_diff_row {
         uint8_t channels_a, channels_b;
         uint16_t rule_b; /* of the most calls in b */
         uint8_t verdict;
-        double se_; /* standard error of ln(after / before) */
-        double freedom_;
+        double se_;            /* standard error of ln(after / before) */
+        double freedom_;       /* of the variation between runs; 0: there is one */
+        double calls_freedom_; /* of that within runs */
 };
 
 struct capo_diff {

@@ -2,6 +2,7 @@
 /* What is called faster or slower, of runs whose truth is known. */
 #include <math.h>
 
+#include "core/base/util.h"
 #include "profiles/job/diff.h"
 #include "tests/unit/made_job.h"
 
@@ -349,4 +350,47 @@ Test(diff, one_run_against_several_is_judged_by_its_calls)
         after[1] = run(610);
         compare(2, 2, 0.01);
         cr_expect(diff.between_runs);
+}
+
+/* A run of @n calls on each of 4 ranks, of a kind that varies by a fifth. */
+static struct capo_job *few(unsigned n, double us, unsigned *turn)
+{
+        struct capo_job *job = made_job(4);
+        struct capo_job_row *row = made_row(job, CAPO_CALL_ALLREDUCE, 1 << 20, n, CAPO_CLOCK_HOST, 0);
+
+        for (unsigned i = 0; i < n; i++) {
+                double normal = -6;
+
+                for (unsigned k = 0; k < 12; k++) {
+                        *turn = *turn * 1664525 + 1013904223;
+                        normal += *turn / 4294967296.0;
+                }
+                capo_hist_add(&row->time[CAPO_CLOCK_EVENT], (uint64_t)(us * 1000 * exp(0.2 * normal)), 4);
+        }
+        return job;
+}
+
+/* Of two runs that do not differ one in twenty is told apart; of two calls each that was every other. */
+Test(diff, of_few_calls_little_is_known)
+{
+        static const unsigned ns[] = {2, 3, 4, 5, 7, 8, 20};
+        unsigned turn = 3;
+
+        for (size_t k = 0; k < N_ELEMENTS(ns); k++) {
+                unsigned wrong = 0;
+
+                for (unsigned i = 0; i < 1000; i++) {
+                        before[0] = few(ns[k], 500, &turn);
+                        after[0] = few(ns[k], 500, &turn);
+                        compare(1, 1, 0);
+                        wrong += diff.n_slower + diff.n_faster > 0;
+                        end();
+                        before[0] = after[0] = NULL;
+                }
+                cr_expect(wrong <= 75, "%u of 1000 with %u calls", wrong, ns[k]);
+        }
+        before[0] = few(5, 500, &turn);
+        after[0] = few(5, 1500, &turn);
+        compare(1, 1, 0.01);
+        cr_expect(diff.n_slower == 1);
 }
