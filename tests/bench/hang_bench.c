@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long `capo hang` takes, start to exit, from the logs of a job of 10,000 ranks (on one node each 8, and a call of
- * each of them timed on the GPU), in the page cache: wall-clock time, processor time, peak memory. hang.sh has living jobs.
+ * each of them timed on the GPU), in the page cache: wall-clock time, processor time, peak memory.
  * usage: hang-bench BUILD [RANKS]
  */
 #include <fcntl.h>
