@@ -20,12 +20,24 @@ while :; do case $1 in -n) n=$2; shift 2 ;; --mca) shift 3 ;; *) break ;; esac; 
 exec launch -n "$n" --timeout 100 -- "$@"
 END
         # The page starts the server and at once the client, as a person would after a moment: the client tries until it is there.
-        # They meet on a port of their own: other tests, and people, have theirs on the usual one.
-        port=$($PYTHON -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        # They meet on a port of their own, since other tests, and people, have theirs on the usual one. The server tells which: one that
+        # nobody has as it starts, below those that the system hands out.
         real=$(command -v fi_pingpong) && program bin/fi_pingpong <<END
-case \${!#} in *.*.*.*) ;; *) exec $real -B $port "\$@" ;; esac
-for try in {1..200}; do said=\$($real -P $port "\$@" 2>&1) && break; sleep 0.2; false; done
-s=\$?
+client() { case \${!#} in *.*.*.*) ;; *) return 1 ;; esac; }
+for try in {1..200}; do
+        if client "\$@"; then
+                said=\$($real -P "\$(cat $PWD/port)" "\$@" 2>&1)
+                s=\$?
+                [ \$s = 0 ] && break
+        else
+                port=\$((10000 + RANDOM % 20000))
+                echo \$port >$PWD/port
+                said=\$($real -B \$port "\$@" 2>&1)
+                s=\$?
+                [[ \$said = *"in use"* ]] || break
+        fi
+        sleep 0.2
+done
 echo "\$said"
 exit \$s
 END
