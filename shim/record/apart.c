@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -49,17 +50,18 @@ static void no_handlers(void)
         sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void only_these_files(const char *out)
+/* False: one of them is not to be had. The program does not begin then: it would speak where the job does. */
+static bool only_these_files(const char *out)
 {
         int null = open("/dev/null", O_RDWR), file = open(out, O_WRONLY | O_TRUNC | O_NOFOLLOW);
 
-        dup2(null, 0);
-        dup2(file, 1);
-        dup2(null, 2);
-        if (null < 0 || file < 0 || syscall(SYS_close_range, 3, ~0u, 0)) { /* before Linux 5.9 */
+        if (null < 0 || file < 0 || dup2(null, 0) < 0 || dup2(file, 1) < 0 || dup2(null, 2) < 0)
+                return false;
+        if (syscall(SYS_close_range, 3, ~0u, 0)) { /* before Linux 5.9 */
                 for (int fd = 3; fd < 65536; fd++)
                         close(fd);
         }
+        return true;
 }
 
 static CAPO_UNSANITIZED int second(void *arg)
@@ -71,9 +73,9 @@ static CAPO_UNSANITIZED int second(void *arg)
         setpriority(PRIO_PROCESS, 0, 19);
         limit(RLIMIT_CPU, p->seconds / 2 + 1);
         limit(RLIMIT_CORE, 0);
-        only_these_files(p->out);
         alarm(p->seconds);
-        execve(p->argv[0], p->argv, p->envp);
+        if (only_these_files(p->out))
+                execve(p->argv[0], p->argv, p->envp);
         p->error = -errno;
         _exit(127);
 }

@@ -12,7 +12,7 @@
  * they exec, CLONE_VM | CLONE_VFORK, as posix_spawn() does it; what fork() does to registered memory does not happen), no SIGCHLD
  * comes, no wait() of the job finds a stranger, no file of the job stays open in the program, and it has the lowest priority.
  *
- * Return: 0; -errno: the kernel has no process for it, or the file cannot be run.
+ * Return: 0; -errno: the kernel has no process for it, @out cannot be written, or the file cannot be run.
  */
 int capo_apart(char *const argv[], char *const envp[], const char *out, unsigned seconds);
 

@@ -107,3 +107,10 @@ Test(apart, what_cannot_be_run)
         for (int s = 1; s < 32; s++)
                 cr_assert_eq(sigismember(&before, s), sigismember(&after, s));
 }
+
+/* It would have spoken where the job does. */
+Test(apart, what_has_nowhere_to_speak)
+{
+        unlink(out);
+        cr_assert_eq(shell("echo stranger"), -ENOENT);
+}
