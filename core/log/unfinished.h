@@ -36,11 +36,11 @@ void capo_unfinished_each(const struct capo_segment *seg, capo_unfinished_fn fou
  */
 size_t capo_unfinished(const struct capo_segment *seg, char *text, size_t room);
 
+/* t_begin: ns since the epoch; t_end 0. Of what makes a communicator: stream, its uid folded; peer, our rank in it; bytes, its
+ * ranks; 0 where not known. */
 struct capo_unfinished_call {
         enum capo_unfinished_where where;
-        struct capo_record
-                record; /* t_begin: ns since the epoch; t_end 0. Of what makes a communicator: stream, its uid
-                                      folded; peer, our rank in it; bytes, its ranks; 0 where not known */
+        struct capo_record record;
 };
 
 /** capo_unfinished_read() - a value of INFO `unfinished`, up to its newline. False: it is none. */

@@ -77,15 +77,21 @@ static void apply(struct reading *rd, struct ras_rank *r, enum said said)
         }
 }
 
+/* A line of counts below which nobody was named is about the rest; of two such lines it is not known whose is which. */
+static void end_line(struct reading *rd)
+{
+        if (!rd->pending)
+                return;
+        rd->look->partial |= rd->has_rest;
+        rd->rest = rd->has_rest && rd->rest > rd->count ? rd->rest : rd->count;
+        rd->has_rest = true;
+        rd->pending = false;
+}
+
 /* The counts of one collective are told: who was not named has what the line without names says. */
 static void end_counts(struct reading *rd)
 {
-        if (rd->pending) {
-                rd->look->partial |= rd->has_rest;
-                rd->rest = rd->has_rest && rd->rest > rd->count ? rd->rest : rd->count;
-                rd->has_rest = true;
-        }
-        rd->pending = false;
+        end_line(rd);
         for (uint32_t i = 0; rd->has_rest && rd->comm && i < rd->comm->n_ranks; i++) {
                 if (!rd->named[i])
                         rd->comm->ranks[i].count[rd->call] = rd->rest;
@@ -158,11 +164,7 @@ static void take_line(struct reading *rd, const char *line)
                         rd->call = 0;
         } else if (sscanf(line, "%lu ranks have launched up to operation %lu", &n, &rank) == 2 ||
                    (sscanf(line, "%lu ranks have not launched %n", &n, &at) == 1 && at)) {
-                if (rd->pending) {
-                        rd->look->partial |= rd->has_rest;
-                        rd->rest = rd->has_rest && rd->rest > rd->count ? rd->rest : rd->count;
-                        rd->has_rest = true;
-                }
+                end_line(rd);
                 rd->said = COUNT;
                 rd->count = at ? 0 : rank;
                 rd->pending = true;

@@ -24,8 +24,7 @@ struct capo_stand {
 struct capo_watch {
         uint64_t limit_ns; /* 0: nobody watches */
         uint64_t next_ns, last_ns;
-        uint64_t
-                watched_ns; /* time in which looks were made: a process that is stopped, or a machine asleep, is none */
+        uint64_t watched_ns; /* in which looks were made: not while the process is stopped or the machine asleep */
         struct capo_stand stands[CAPO_WATCH_STANDS];
         uint32_t n;
 };
