@@ -129,7 +129,7 @@ int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why
                 return capo_why(-EBADMSG, why, why_size, log->size ? "is not a capo log (%llu bytes)" : "is empty",
                                 (unsigned long long)log->size);
         log->path = strdup(path);
-        log->room = WINDOW;
+        log->room = log->size < WINDOW ? (log->size + 4095) & ~(size_t)4095 : WINDOW;
         log->window = aligned_alloc(4096, log->room);
         if (!log->path || !log->window)
                 return -ENOMEM;

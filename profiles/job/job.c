@@ -61,6 +61,7 @@ void capo_job_free(struct capo_job *job)
                 free(job->scratch->rows.slots);
                 free(job->scratch->sites.slots);
                 free(job->scratch->meets);
+                job_reading_free(job->scratch->spare);
         }
         free(job->scratch);
         free(job->failures);

@@ -27,8 +27,9 @@ struct reading {
         uint32_t *comms; /* id in this process -> 1 + index in job->comms */
         int32_t *ranks;  /* id in this process -> rank */
         struct capo_log_shape *shapes;
-        uint32_t n_shapes; /* one past the highest number so far: the table is for 65536, and most logs use a few */
         struct wanted *wanted;
+        uint32_t n_ids,
+                n_shapes; /* one past the highest number so far: tables are for 65536, and most logs use a few */
         struct job_places cells, sites;
         struct pending pending[N_PENDING];
         uint32_t n_pending;
@@ -42,9 +43,14 @@ struct reading {
         struct capo_silences silent[JOB_GAP_THREADS];
 };
 
-/** job_reading_new() - of log @log, or of a second reading (NULL). Return: to be freed; NULL: no memory. */
+/** job_reading_new() - of log @log, or of a second reading (NULL). Return: for job_reading_end(); NULL: no memory. */
 struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct capo_log *log);
-void job_reading_free(struct reading *rd);
+
+/** job_reading_end() - the log is read. The job keeps the tables for the next one. */
+void job_reading_end(struct reading *rd);
+
+/** job_reading_comm() - the process's communicator @id is job->comms[@comm], and its rank there @rank. */
+void job_reading_comm(struct reading *rd, uint16_t id, uint32_t comm, int32_t rank);
 
 /** job_read_shapes(), job_read_block(), job_read_wide() - a frame of the type. */
 void job_read_shapes(struct reading *rd, const struct capo_log_frame *f);

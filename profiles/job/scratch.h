@@ -14,6 +14,10 @@ struct job_index {
 struct job_scratch {
         struct job_index rows, sites;
         struct capo_meet **meets; /* one per job->comms; NULL: no call of it seen yet, or it has one rank */
+        struct reading *spare;    /* of the log before: its tables are large and nearly empty. profiles/job/reading.h */
 };
+
+/** job_reading_free() - of the spare one, with the job. @rd may be NULL. */
+void job_reading_free(struct reading *rd);
 
 #endif

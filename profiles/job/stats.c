@@ -96,8 +96,7 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
         if (rd->comms[c.id] && rd->ranks[c.id] == c.rank)
                 return 0;
         rd->missed |= rd->blocks && has_shapes(rd, c.id);
-        rd->comms[c.id] = (uint32_t)(comm - rd->job->comms) + 1;
-        rd->ranks[c.id] = c.rank;
+        job_reading_comm(rd, c.id, (uint32_t)(comm - rd->job->comms), c.rank);
         job_want_again(rd, c.id);
         return 0;
 }
@@ -193,11 +192,11 @@ int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t w
 
         if (r < 0)
                 return r;
-        rd = job_reading_new(job, job->n_processes, log);
-        if (!rd || capo_array_room(&job->processes, job->n_processes, sizeof *job->processes) < 0) {
-                job_reading_free(rd);
+        if (capo_array_room(&job->processes, job->n_processes, sizeof *job->processes) < 0)
                 return -ENOMEM;
-        }
+        rd = job_reading_new(job, job->n_processes, log);
+        if (!rd)
+                return -ENOMEM;
         p = &job->processes[job->n_processes++];
         *p = (struct capo_job_process){
                 .rank = -1, .header = *capo_log_header(log), .path = job_text_copy(path, strlen(path))};
@@ -207,6 +206,6 @@ int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t w
         p->host = host ? job_text_copy(host, strlen(host)) : host_from_path(path);
         if (!p->host)
                 r = -ENOMEM;
-        job_reading_free(rd);
+        job_reading_end(rd);
         return r;
 }

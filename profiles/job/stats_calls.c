@@ -269,34 +269,66 @@ int job_read_again(struct reading *rd, const char *path)
         return r;
 }
 
+/* What is zero in a new one. */
+static void forget(struct reading *rd)
+{
+        memset(rd->comms, 0, rd->n_ids * sizeof *rd->comms);
+        memset(rd->ranks, 0, rd->n_ids * sizeof *rd->ranks);
+        memset(rd->shapes, 0, rd->n_shapes * sizeof *rd->shapes);
+        memset(rd->wanted, 0, rd->n_shapes * sizeof *rd->wanted);
+}
+
 struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct capo_log *log)
 {
-        struct reading *rd = calloc(1, sizeof *rd);
+        struct reading *rd = steal(&job->scratch->spare);
 
-        if (!rd)
-                return NULL;
+        if (!rd) {
+                rd = calloc(1, sizeof *rd);
+                if (!rd)
+                        return NULL;
+                rd->comms = calloc(65536, sizeof *rd->comms);
+                rd->ranks = calloc(65536, sizeof *rd->ranks);
+                rd->shapes = calloc(65536, sizeof *rd->shapes);
+                rd->wanted = calloc(65536, sizeof *rd->wanted);
+                if (!rd->comms || !rd->ranks || !rd->shapes || !rd->wanted) {
+                        job_reading_free(rd);
+                        return NULL;
+                }
+        }
+        forget(rd);
         *rd = (struct reading){.job = job,
                                .log = log,
                                .process = process,
-                               .comms = calloc(65536, sizeof *rd->comms),
-                               .ranks = calloc(65536, sizeof *rd->ranks),
-                               .shapes = calloc(65536, sizeof *rd->shapes),
-                               .wanted = calloc(65536, sizeof *rd->wanted)};
-        if (rd->comms && rd->ranks && rd->shapes && rd->wanted)
-                return rd;
-        job_reading_free(rd);
-        return NULL;
+                               .comms = rd->comms,
+                               .ranks = rd->ranks,
+                               .shapes = rd->shapes,
+                               .wanted = rd->wanted};
+        return rd;
+}
+
+void job_reading_end(struct reading *rd)
+{
+        free(steal(&rd->cells.at));
+        free(steal(&rd->sites.at));
+        rd->job->scratch->spare = rd;
 }
 
 void job_reading_free(struct reading *rd)
 {
+        if (!rd)
+                return;
         free(rd->comms);
         free(rd->ranks);
         free(rd->shapes);
         free(rd->wanted);
-        free(rd->cells.at);
-        free(rd->sites.at);
         free(rd);
+}
+
+void job_reading_comm(struct reading *rd, uint16_t id, uint32_t comm, int32_t rank)
+{
+        rd->comms[id] = comm + 1;
+        rd->ranks[id] = rank;
+        rd->n_ids = id >= rd->n_ids ? id + 1u : rd->n_ids;
 }
 
 static int fetch_long(struct capo_job *job, uint32_t process)
@@ -313,12 +345,11 @@ static int fetch_long(struct capo_job *job, uint32_t process)
 
                         if (m->process != process)
                                 continue;
-                        rd->comms[m->id] = k + 1;
-                        rd->ranks[m->id] = m->rank;
+                        job_reading_comm(rd, m->id, k, m->rank);
                 }
         }
         r = job_read_again(rd, job->processes[process].path);
-        job_reading_free(rd);
+        job_reading_end(rd);
         return r;
 }
 
