@@ -36,6 +36,8 @@ struct capo_seam_ran {
         uint8_t call;       /* enum capo_call_id */
         uint8_t algo_proto; /* as capo_record.algo_proto */
         uint8_t channels;
+        bool tagged;  /* this interface tells tags (v7) */
+        uint64_t tag; /* userProfilerTag of the call; 0 none */
 };
 
 struct capo_seam {

@@ -4,6 +4,7 @@
 
 #include "capo/seam.h"
 #include "core/base/calls.h"
+#include "shim/nccl/tag.h"
 #include "shim/nccl/told.h"
 #include "shim/nccl/untuned.h"
 #include "shim/record/comms.h"
@@ -37,7 +38,8 @@ static void seam_decided(uint16_t rule)
 /*
  * Does @ran speak of member @m? Counts as NCCL's Coll event has them: bytes for AllGather and Broadcast, else elements.
  * All ranks of a communicator in one process (one thread driving several GPUs) have one hash, and their events come one
- * by one: each takes the next member that has not been told yet, whichever rank's it is.
+ * by one: each takes the next member that has not been told yet, whichever rank's it is. Where tags are told (v7) they are
+ * equal: NCCL puts the calls of a group into an order of its own, and two of one size differ in nothing else.
  */
 static bool is_ran(const struct capo_record *m, const struct capo_comm *comm, const struct capo_seam_ran *ran)
 {
@@ -45,6 +47,7 @@ static bool is_ran(const struct capo_record *m, const struct capo_comm *comm, co
         uint64_t bytes = ran->count;
 
         if (!(m->flags & CAPO_RECORD_MEMBER) || m->algo_proto || kind != capo_call_kind(ran->call) ||
+            (ran->tagged && !capo_tag_fits(ran->tag, m->gpu_ns)) ||
             (comm && m->comm != comm->id && !capo_comm_same(m->comm, ran->comm_hash)))
                 return false;
         if (kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_BROADCAST)
@@ -76,7 +79,8 @@ static void seam_ran(const struct capo_seam_ran *ran)
                         }
                 }
         } else if (t->inside && !t->algo_proto &&
-                   capo_call_kind(ran->call) == capo_call_kind(capo_call_record(t)->call)) {
+                   capo_call_kind(ran->call) == capo_call_kind(capo_call_record(t)->call) &&
+                   (!ran->tagged || capo_tag_fits(ran->tag, t->tag))) {
                 t->algo_proto = ran->algo_proto;
                 t->channels = ran->channels;
                 if (kernels) {

@@ -97,8 +97,8 @@ bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const v
                                          frame);                                                                  \
                 rc = (t->comm->lib ? t->comm->lib : t->lib_of_none)->name args;                                   \
                 capo_call_end(t, r, capo_clock_ticks(), rc, what.other, (void *)stream_);                         \
-                if (what.config)                                                                                  \
-                        t->config = NULL;                                                                         \
+                t->config = NULL;                                                                                 \
+                t->tag = 0;                                                                                       \
                 return rc;                                                                                        \
         }
 #define HAND(name, params, args)

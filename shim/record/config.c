@@ -77,6 +77,7 @@ void capo_config_take(struct capo_tls *t, const ncclCollConfig_t *config)
         if (!read_config(config, &a))
                 return;
         t->config = config;
+        t->tag = config->userProfilerTag;
         t->config_hash = XXH3_64bits_withSeed(a.algorithms, a.n_algorithms,
                                               XXH3_64bits_withSeed(a.numbers, sizeof a.numbers, a.tag));
 }

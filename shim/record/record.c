@@ -118,6 +118,7 @@ void capo_call_left(struct capo_tls *t)
         if (!t->group_depth)
                 t->rule = 0;
         t->config = NULL;
+        t->tag = 0;
         t->inside = NULL;
 }
 
@@ -181,6 +182,14 @@ static uint8_t group_with(uint8_t of, uint8_t call)
         return of == call ? of : sends ? CAPO_CALL_GROUP : 0;
 }
 
+/* A group's members lie in the ring until NCCL has said what ran; their tags are of no use afterwards. */
+static void forget_tags(struct capo_tls *t)
+{
+        for (uint64_t i = t->group_head; t->group_tagged && i < t->head; i++)
+                t->ring->records[i & t->mask].gpu_ns = 0;
+        t->group_tagged = false;
+}
+
 /* A member of the open group. */
 static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
 {
@@ -207,9 +216,12 @@ static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
         r->flags |= CAPO_RECORD_MEMBER;
         r->clock = CAPO_CLOCK_NONE;
         if (t->head - t->group_head > t->mask / 2) {
+                forget_tags(t);
                 publish(t);
                 t->group_head = t->head;
         }
+        r->gpu_ns = t->tag;
+        t->group_tagged |= t->tag != 0;
 }
 
 /* A call that NCCL refused took none of its numbers: on a rank where it failed the next one has the number that it has
@@ -280,7 +292,7 @@ void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site)
         t->group_site = (uint16_t)site;
         t->group_call = CAPO_CALL_GROUP;
         t->group_kind = 0;
-        t->group_mixed = t->group_uids = false;
+        t->group_mixed = t->group_uids = t->group_tagged = false;
         t->group_alike = true;
         t->rule = 0;
         t->rules_differ = false;
@@ -360,6 +372,7 @@ void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclRe
         };
         uint32_t n_whole = 0; /* members that are in the ring */
 
+        forget_tags(t);
         for (uint64_t i = t->group_head; i < t->head; i++) {
                 struct capo_record *m = &t->ring->records[i & t->mask];
 

@@ -123,6 +123,7 @@ struct capo_tls {
         uint16_t group_site;
         uint8_t group_call;
         uint8_t group_kind;             /* capo_record.channels of the group */
+        bool group_tagged;              /* members not published yet have their tags in gpu_ns */
         bool group_mixed;               /* several communicators */
         bool group_uids;                /* and not ranks of one: their uids differ */
         bool group_alike;               /* one collective, each member for another rank of it */
@@ -132,6 +133,7 @@ struct capo_tls {
         /* caches */
         const ncclCollConfig_t *config; /* of the call under way, where that asks for something */
         uint64_t config_hash;           /* of what it asks for */
+        uint64_t tag;                   /* the profiler's, of the call under way: shim/nccl/tag.h */
         uint64_t unique_hash;           /* of the last ncclUniqueId this thread saw made */
         const void *lib_caller[8];
         struct capo_nccl *lib[8];
@@ -164,7 +166,8 @@ uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *fram
  * config.c. A call that asks for something of its own (algorithm, CTAs, ...) comes from a place of its own: what it asked is
  * said with the place, once, and the record needs no room for it.
  *
- * capo_config_take()  - the call under way has @config; t->config is set where that asks for something, until its end
+ * capo_config_take()  - the call under way has @config; t->config and t->tag are set where that asks for something, until its
+ *                       end
  * capo_config_text()  - a line "config: algSelection=... minCTAs=...", its newline included, no zero behind it; returns its
  *                       bytes, 0 when nothing is asked or it does not fit
  */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "capo/seam.h"
+#include "shim/nccl/tag.h"
 #include "shim/record/recorder.h"
 
 #define RECORDS 16
@@ -59,6 +60,85 @@ static void ran(uint64_t hash, uint64_t count, uint8_t algo_proto)
                                                .call = CAPO_CALL_ALLREDUCE,
                                                .algo_proto = algo_proto,
                                                .channels = 4});
+}
+
+/* As @ran(), by an interface that tells tags. */
+static void ran_tagged(uint64_t count, uint8_t algo_proto, uint64_t tag)
+{
+        capo_seam->ran(&(struct capo_seam_ran){.comm_hash = 77,
+                                               .count = count,
+                                               .call = CAPO_CALL_ALLREDUCE,
+                                               .algo_proto = algo_proto,
+                                               .channels = 4,
+                                               .tagged = true,
+                                               .tag = tag});
+}
+
+static void call_tagged(uint64_t count, uint64_t tag)
+{
+        t->tag = tag;
+        call(&comm, count, ncclSuccess);
+        t->tag = 0;
+}
+
+/* Alike but for their tags: NCCL tells of them in another order. */
+Test(group, tags_tell_members_apart)
+{
+        struct capo_record *r = memory.records;
+        uint64_t ours;
+
+        begin();
+        call_tagged(100, 5);
+        call_tagged(100, 0);
+        ours = capo_tag_give(t);
+        cr_assert(ours == capo_tag_give(t) && ours >> 48 == 0x4341 && !(ours & CAPO_TAG_NCCLS));
+        call_tagged(100, ours);
+        call_tagged(100, 5);
+        ran_tagged(100, 0x22, ours);
+        ran_tagged(100, 0x31, 6);                  /* nobody's tag */
+        ran_tagged(100, 0x23, CAPO_TAG_NCCLS | 5); /* NCCL's own: of a call without one */
+        ran_tagged(100, 0x12, 5);
+        ran_tagged(100, 0x13, 5); /* the same tag again: in order */
+        end(false, ncclSuccess);
+        cr_assert_eq(memory.ring.head, 5);
+        cr_expect_eq(r[0].algo_proto, 0x12);
+        cr_expect_eq(r[1].algo_proto, 0x23);
+        cr_expect_eq(r[2].algo_proto, 0x22);
+        cr_expect_eq(r[3].algo_proto, 0x13);
+        for (unsigned i = 0; i < 5; i++)
+                cr_expect_eq(r[i].gpu_ns, 0, "no tag stays in a record");
+}
+
+/* A group that is let go early leaves no tag behind either; a later group knows of none. */
+Test(group, tags_of_a_large_group)
+{
+        struct capo_record *r = memory.records;
+
+        begin();
+        for (unsigned i = 0; i < RECORDS - 4; i++)
+                call_tagged(100, 5);
+        end(false, ncclSuccess);
+        for (unsigned i = 0; i < RECORDS; i++)
+                cr_expect_eq(r[i].gpu_ns, 0);
+        cr_expect_not(t->group_tagged);
+}
+
+/* An event with another tag is not of the call under way: NCCL's own, inside it. */
+Test(group, a_call_by_itself_takes_events_of_its_tag)
+{
+        const struct capo_what what = {.count = 100, .type = 7, .op = 0, .peer = -1};
+        struct capo_record *r;
+
+        t->comm = &comm;
+        t->inside = &comm;
+        t->tag = 5;
+        r = capo_call_begin_long(t, t, CAPO_CALL_ALLREDUCE, &what, &memory, &comm);
+        ran_tagged(100, 0x31, 6);
+        ran_tagged(100, 0x31, 0);
+        cr_expect_eq(t->algo_proto, 0);
+        ran_tagged(100, 0x23, 5);
+        capo_call_end(t, r, r->t_begin + 10, ncclSuccess, false, t);
+        cr_expect(r->algo_proto == 0x23 && r->gpu_ns == 0);
 }
 
 Test(group, members_come_with_their_group)
