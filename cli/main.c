@@ -9,6 +9,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/plain.h"
+#include "core/base/text.h"
 
 const struct cli_verb cli_verbs[] = {
 #define VERB(name, help)          {#name, help, &name##_command},
@@ -32,12 +33,11 @@ const struct cli_verb *cli_verb_find(const char *name, const char *sub)
 static int group(const struct cli_verb *verb, const char *word)
 {
         char names[256] = "";
-        size_t used = 0, n = strlen(verb->name);
+        size_t n = strlen(verb->name);
 
-        for (const struct cli_verb *v = cli_verbs; v->name && used < sizeof names; v++) {
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
                 if (!strncmp(v->name, verb->name, n) && v->name[n] == ' ')
-                        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
-                                                 v->name + n + 1);
+                        capo_append(names, sizeof names, "%s%s", *names ? ", " : "", v->name + n + 1);
         }
         return capo_fail(CAPO_EXIT_USAGE, "%s: expected one of %s; found \"%s\"; capo %s --help", verb->name, names,
                          word ? word : "nothing", verb->name);

@@ -11,6 +11,7 @@
 #include "capo/msg.h"
 #include "cli/base/options.h"
 #include "cli/base/screen.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 
 enum { FIRST = 256 }; /* getopt's number of the first option: above all letters */
@@ -74,7 +75,6 @@ static const char *take_number(const struct cli_option *row, void *target, const
 static const char *take_choice(const struct cli_option *row, void *target, const char *value)
 {
         static char expected[256];
-        size_t used = 0;
 
         for (int i = 0; row->words[i]; i++) {
                 if (!strcmp(row->words[i], value)) {
@@ -82,12 +82,13 @@ static const char *take_choice(const struct cli_option *row, void *target, const
                         return NULL;
                 }
         }
-        for (int i = 0; row->words[i] && used < sizeof expected; i++)
-                used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%s",
-                                         !i                  ? ""
-                                         : row->words[i + 1] ? ", "
-                                                             : " or ",
-                                         row->words[i]);
+        *expected = 0;
+        for (int i = 0; row->words[i]; i++)
+                capo_append(expected, sizeof expected, "%s%s",
+                            !i                  ? ""
+                            : row->words[i + 1] ? ", "
+                                                : " or ",
+                            row->words[i]);
         return expected;
 }
 

@@ -13,6 +13,7 @@
 #include "cli/explain/explain.h"
 #include "cli/base/job.h"
 #include "core/base/order.h"
+#include "core/base/text.h"
 #include "core/log/rules.h"
 #include "core/base/calls.h"
 #include "profiles/job/asked.h"
@@ -193,14 +194,13 @@ static void say_others(struct explain *e, const struct capo_job *job)
 {
         const char *asked = e->comm;
         char names[400] = "";
-        size_t used = 0;
 
         e->comm = NULL;
-        for (uint32_t i = 0; i < job->n_rows && used < sizeof names - 64; i++) {
+        for (uint32_t i = 0; i < job->n_rows && strlen(names) < sizeof names - 64; i++) {
                 const char *name = comm_of(job, &job->rows[i]);
 
                 if (wanted(e, job, &job->rows[i]) && !strstr(names, name))
-                        used += (size_t)snprintf(names + used, sizeof names - used, "%s%.60s", used ? ", " : "", name);
+                        capo_append(names, sizeof names, "%s%.60s", *names ? ", " : "", name);
         }
         capo_error("%s: no communicator \"%s\" has %s of %s; these have: %s", e->log, asked ? asked : "-",
                    capo_call_name(e->call), e->size, names);

@@ -17,6 +17,7 @@
 #include "cli/base/output.h"
 #include "cli/base/progress.h"
 #include "cli/fit/page.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"
 #include "cli/fit/svg.h"
@@ -55,16 +56,15 @@ static int provenance(const struct job *j, const struct capo_fit *fit, struct ca
 {
         const char *gpu = fit->series[0].like.gpu;
         char nccl[16], sources[256] = "";
-        size_t used = 0;
         int e = who_and_when(profile);
 
         for (size_t i = 0; i < j->set.n_runs; i++) {
                 const char *slash = strrchr(j->set.runs[i].source, '/'),
                            *name = slash && slash[1] ? slash + 1 : j->set.runs[i].source;
 
-                if (strstr(sources, name) || used + strlen(name) + 8 > sizeof sources)
+                if (strstr(sources, name) || strlen(sources) + strlen(name) + 8 > sizeof sources)
                         continue;
-                used += (size_t)snprintf(sources + used, sizeof sources - used, "%s%s", used ? ", " : "", name);
+                capo_append(sources, sizeof sources, "%s%s", *sources ? ", " : "", name);
         }
         e |= capo_profile_note(profile, CAPO_PROVENANCE, "nccl",
                                fit->series[0].like.nccl ? capo_nccl_text(fit->series[0].like.nccl, nccl, sizeof nccl)

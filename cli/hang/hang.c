@@ -13,6 +13,7 @@
 #include "cli/base/cli.h"
 #include "cli/hang/hang.h"
 #include "core/base/calls.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/job/figures.h"
 #include "profiles/job/judge.h"
@@ -45,15 +46,14 @@ bool hang_may_have_stacks(const struct hang_page *page, uint32_t process)
 char *hang_call(const struct hang_page *page, const struct capo_hang_call *call, char *text)
 {
         char seq[32];
-        int n = snprintf(text, 256, "%s", capo_call_name(call->call));
 
+        snprintf(text, 256, "%s", capo_call_name(call->call));
         if (call->seq)
-                n += snprintf(text + n, 256 - (size_t)n, " #%s", capo_text_count(call->seq, seq));
+                capo_append(text, 256, " #%s", capo_text_count(call->seq, seq));
         if (call->peer >= 0 && capo_call_kind(call->call) == CAPO_KIND_P2P)
-                n += snprintf(text + n, 256 - (size_t)n, " %s rank %d", call->call == CAPO_CALL_SEND ? "to" : "from",
-                              call->peer);
+                capo_append(text, 256, " %s rank %d", call->call == CAPO_CALL_SEND ? "to" : "from", call->peer);
         if (call->comm != CAPO_HANG_NONE)
-                snprintf(text + n, 256 - (size_t)n, " of %.150s", page->hang.comms[call->comm].name);
+                capo_append(text, 256, " of %.150s", page->hang.comms[call->comm].name);
         return text;
 }
 

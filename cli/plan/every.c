@@ -13,6 +13,7 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/nccl.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/fragment/splits.h"
 
@@ -83,7 +84,7 @@ static void group_row(const struct plan_options *o, const struct splits *s, size
 
 static void group_members(const struct splits *s, size_t g, struct capo_table *t)
 {
-        size_t n = s->groups[g].count, shown = 0, at = 0, used = 0;
+        size_t n = s->groups[g].count, shown = 0, at = 0;
         char line[2048] = "", text[1024];
 
         for (size_t i = 0; i < s->n_splits && at < 90; i++) {
@@ -92,10 +93,10 @@ static void group_members(const struct splits *s, size_t g, struct capo_table *t
                 capo_plan_gpus_print(s->splits[i].gpus, s->splits[i].n_gpus, text, sizeof text);
                 at += strlen(text) + 1;
                 shown += s->splits[i].stands_for;
-                used += (size_t)snprintf(line + used, sizeof line - used, "%s ", text);
+                capo_append(line, sizeof line, "%s ", text);
         }
         if (shown < n)
-                snprintf(line + used, sizeof line - used, "and %zu more", n - shown);
+                capo_append(line, sizeof line, "and %zu more", n - shown);
         capo_table_row(t, "        %s", line);
 }
 
@@ -103,7 +104,6 @@ static void group_bound(const struct splits *s, const struct split_group *g, str
 {
         double busbw = s->splits[g->first].cells[s->question->n_asks - 1].busbw;
         char some[64] = "", reached[96] = "", classes[1024] = "";
-        size_t used = 0;
 
         if (!g->n_classes)
                 return;
@@ -112,8 +112,8 @@ static void group_bound(const struct splits *s, const struct split_group *g, str
         if (busbw > 0 && g->high > 0)
                 snprintf(reached, sizeof reached, ", NCCL reaches %.0f %% of it%s", 100 * busbw / g->high,
                          busbw > 1.005 * g->high ? " by its model, which is too fast here" : "");
-        for (size_t k = 0; k < g->n_classes && used < sizeof classes; k++)
-                used += (size_t)snprintf(classes + used, sizeof classes - used, " %s", g->classes[k]);
+        for (size_t k = 0; k < g->n_classes; k++)
+                capo_append(classes, sizeof classes, " %s", g->classes[k]);
         capo_table_row(t, "        no software exceeds %.2f%s busbw%s%s%s  %s%s", g->high, some,
                        g->hybrid ? "" : " over NVLink", capo_ceiling_text(g->of), reached, classes,
                        g->more_classes ? " ..." : "");

@@ -16,6 +16,7 @@
 #include "cli/base/progress.h"
 #include "cli/report/report.h"
 #include "core/base/calls.h"
+#include "core/base/text.h"
 #include "core/log/find.h"
 #include "core/log/recover.h"
 #include "core/base/util.h"
@@ -125,19 +126,18 @@ static const struct {
 static void say_names(const char *what, const char *asked, const struct capo_job *job, bool calls)
 {
         char text[400] = "";
-        size_t used = 0;
 
-        for (uint32_t i = 0; i < (calls ? job->n_rows : job->n_comms) && used < sizeof text - 64; i++) {
+        for (uint32_t i = 0; i < (calls ? job->n_rows : job->n_comms) && strlen(text) < sizeof text - 64; i++) {
                 const char *name = calls ? capo_call_name(job->rows[i].call) : job->comms[i].name;
                 bool said = false;
 
                 for (uint32_t k = 0; k < i && calls && !said; k++)
                         said = job->rows[k].call == job->rows[i].call;
                 if (!said)
-                        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.60s", used ? ", " : "", name);
+                        capo_append(text, sizeof text, "%s%.60s", *text ? ", " : "", name);
         }
         capo_error("%s: no %s \"%s\"; there %s: %s", what, calls ? "call" : "communicator", asked,
-                   strchr(text, ',') ? "are" : "is", used ? text : "none");
+                   strchr(text, ',') ? "are" : "is", *text ? text : "none");
 }
 
 /* A filter that lets nothing through is a mistake, not an empty page. */

@@ -8,6 +8,7 @@
 #include "cli/report/text.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 
 #define LINKS_SHOWN          16
@@ -23,10 +24,9 @@ static const char *link_nic(const struct capo_fabric_domain *d)
 static void note_cell(struct capo_table *t, const struct capo_page_link *link)
 {
         char text[1024] = "";
-        size_t n = 0;
 
-        for (unsigned i = 0; i < link->n_notes && n < sizeof text; i++)
-                n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? "; " : "", link->note[i].text);
+        for (unsigned i = 0; i < link->n_notes; i++)
+                capo_append(text, sizeof text, "%s%s", i ? "; " : "", link->note[i].text);
         capo_table_cell(t, "%s", text);
 }
 

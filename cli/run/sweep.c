@@ -18,6 +18,7 @@
 #include "cli/base/inputs.h"
 #include "cli/run/run.h"
 #include "core/base/calls.h"
+#include "core/base/text.h"
 #include "core/log/read.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
@@ -74,14 +75,14 @@ static bool add_list(struct sweep *s, const char *format, const char *value, con
         char list[512] = "", item[64];
 
         for (const char *p = value; *p;) {
-                size_t n = strcspn(p, ",+"), used = strlen(list);
+                size_t n = strcspn(p, ",+");
                 const char *spelt;
 
                 snprintf(item, sizeof item, "%.*s", (int)n, p);
                 spelt = n > 0 && n < sizeof item ? word(item) : NULL;
                 if (!spelt)
                         return false;
-                snprintf(list + used, sizeof list - used, "%s%s", used ? "+" : "", spelt);
+                capo_append(list, sizeof list, "%s%s", *list ? "+" : "", spelt);
                 p += n + (p[n] != 0);
         }
         return append(s, format, list, "") == 0;

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "core/base/calls.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 
 static const struct {
@@ -145,14 +146,9 @@ bool capo_pair_offered(enum capo_coll coll, unsigned algo, unsigned proto)
 static char *words(const char *(*word)(unsigned i), unsigned first, unsigned end, const char *last, char *text,
                    size_t room)
 {
-        size_t used = 0;
-
-        for (unsigned i = first; i < end && used < room; i++)
-                used += (size_t)snprintf(text + used, room - used, "%s%s",
-                                         i == first     ? ""
-                                         : i + 1 == end ? last
-                                                        : ", ",
-                                         word(i));
+        *text = 0;
+        for (unsigned i = first; i < end; i++)
+                capo_append(text, room, "%s%s", i == first ? "" : i + 1 == end ? last : ", ", word(i));
         return text;
 }
 

@@ -11,6 +11,7 @@
 
 #include "capo/env.h"
 #include "core/base/layout.h"
+#include "core/base/text.h"
 
 #define RANKS_MAX (1u << 24)
 
@@ -127,20 +128,18 @@ int capo_layout_parse_slurm(const char *text, struct capo_layout *out)
 
 char *capo_layout_print(const struct capo_layout *l, char *text, size_t room)
 {
-        size_t used = 0;
-
-        if (room)
-                *text = 0;
+        if (!room)
+                return text;
+        *text = 0;
         for (uint32_t i = 0; i < l->n_runs; i++) {
                 bool times = l->runs[i].nodes > 2;
 
-                for (uint32_t k = 0; k < (times ? 1 : l->runs[i].nodes) && used < room; k++) {
-                        const char *plus = used ? "+" : "";
-                        int n = times ? snprintf(text + used, room - used, "%s%ux%u", plus, l->runs[i].nodes,
-                                                 l->runs[i].ranks)
-                                      : snprintf(text + used, room - used, "%s%u", plus, l->runs[i].ranks);
-
-                        used += n > 0 ? (size_t)n : 0;
+                for (uint32_t k = 0; k < (times ? 1 : l->runs[i].nodes); k++) {
+                        if (*text)
+                                capo_append(text, room, "+");
+                        if (times)
+                                capo_append(text, room, "%ux", l->runs[i].nodes);
+                        capo_append(text, room, "%u", l->runs[i].ranks);
                 }
         }
         return text;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/nccl.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 
 enum { LAST = CAPO_NCCL_LAST };
@@ -76,9 +77,9 @@ void capo_nccl_strange(char *list, size_t room, const char *name)
                         return;
         }
         if (used + length + sizeof ", , ..." <= room)
-                snprintf(list + used, room - used, "%s%s", used ? ", " : "", name);
+                capo_append(list, room, "%s%s", used ? ", " : "", name);
         else if (used + sizeof ", ..." <= room && (used < 3 || strcmp(list + used - 3, "...") != 0))
-                snprintf(list + used, room - used, ", ...");
+                capo_append(list, room, ", ...");
 }
 
 int capo_nccl_code(int said)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/text.h"
 #include "core/profile/file.h"
 #include "core/profile/find.h"
 
@@ -35,7 +36,6 @@ int capo_profile_find(const char *name, const char *shipped, char *path, size_t 
 {
         static const char *const ends[] = {"", ".json", ".csv"};
         char folder[4096], looked[400] = "";
-        size_t used = 0;
         const char *what;
 
         if (strchr(name, '/') || !strcmp(name, "-") || !access(name, F_OK)) {
@@ -45,8 +45,7 @@ int capo_profile_find(const char *name, const char *shipped, char *path, size_t 
         for (unsigned n = 0; capo_profile_folder(n, shipped, folder, sizeof folder, &what); n++) {
                 if (!*folder)
                         continue;
-                if (used < sizeof looked)
-                        used += (size_t)snprintf(looked + used, sizeof looked - used, ", %s", folder);
+                capo_append(looked, sizeof looked, ", %s", folder);
                 for (unsigned e = 0; e < 3; e++) {
                         if (snprintf(path, room, "%s/%s%s", folder, name, ends[e]) < (int)room && !access(path, F_OK))
                                 return 0;

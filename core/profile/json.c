@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/profile/json.h"
 
 #define DEPTH_MAX 64 /* of values that nobody looks into (provenance) */
@@ -407,11 +408,10 @@ bool capo_json_any(struct capo_json *r, struct capo_slice *out)
 
 bool capo_json_fail_one_of(struct capo_json *r, const char *where, const struct capo_slice *words, size_t n)
 {
-        char text[200];
-        size_t used = 0;
+        char text[200] = "";
 
-        for (size_t i = 0; i < n && used < sizeof text; i++)
-                used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "one of ", words[i].at);
+        for (size_t i = 0; i < n; i++)
+                capo_append(text, sizeof text, "%s%s", i ? ", " : "one of ", words[i].at);
         return capo_json_fail(r, where, "%s", text);
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "core/base/text.h"
 #include "core/profile/json.h"
 #include "core/profile/file.h"
 #include "core/profile/range.h"
@@ -63,19 +64,17 @@ static const char *when_value(const struct capo_when *when, const struct when_ke
 
 char *capo_when_print(const struct capo_when *when, char *text, size_t room)
 {
-        size_t used = 0;
         char value[100];
         bool quotes;
 
-        snprintf(text, room, "always");
-        for (size_t i = 0; i < N_ELEMENTS(when_keys) && used < room; i++) {
+        *text = 0;
+        for (size_t i = 0; i < N_ELEMENTS(when_keys); i++) {
                 const char *v = when_value(when, &when_keys[i], value, sizeof value, &quotes);
 
                 if (v)
-                        used += (size_t)snprintf(text + used, room - used, "%s%s=%s", used ? " " : "",
-                                                 when_keys[i].key.at, v);
+                        capo_append(text, room, "%s%s=%s", *text ? " " : "", when_keys[i].key.at, v);
         }
-        return text;
+        return *text ? text : capo_append(text, room, "always");
 }
 
 static void put_when(FILE *out, const struct capo_when *when)

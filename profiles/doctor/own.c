@@ -8,6 +8,7 @@
 
 #include "capo/env.h"
 #include "core/base/layout.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/profile/find.h"
 #include "profiles/doctor/doctor.h"
@@ -56,10 +57,8 @@ static void check_words(struct capo_findings *f)
                 char words[64] = "";
 
                 for (size_t k = 0; rows[i].words[k]; k++) {
-                        size_t n = strlen(words);
-
                         known |= value && !strcmp(value, rows[i].words[k]);
-                        snprintf(words + n, sizeof words - n, "%s%s", k ? ", " : "", rows[i].words[k]);
+                        capo_append(words, sizeof words, "%s%s", k ? ", " : "", rows[i].words[k]);
                 }
                 if (!known)
                         capo_finding_add(f, CAPO_FINDING_WARN, "settings",

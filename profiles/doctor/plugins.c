@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/nccl.h"
 #include "core/base/plugin_file.h"
@@ -41,8 +42,6 @@ static bool find_plugin(const char *kind, const char *value, char *path, size_t 
 static bool exported_versions(const char *path, const char *stem, char *text, size_t room)
 {
         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
-        size_t n = 0;
-
         *text = 0;
         if (capo_elf_open(path, &elf))
                 return false;
@@ -50,10 +49,10 @@ static bool exported_versions(const char *path, const char *stem, char *text, si
                 char symbol[64];
 
                 snprintf(symbol, sizeof symbol, "%s_v%d", stem, v);
-                if (capo_elf_exports(&elf, symbol) && n < room)
-                        n += (size_t)snprintf(text + n, room - n, "%sv%d", n ? ", " : "", v);
+                if (capo_elf_exports(&elf, symbol))
+                        capo_append(text, room, "%sv%d", *text ? ", " : "", v);
         }
-        return n;
+        return *text;
 }
 
 static void say_named(struct capo_findings *f, const char *variable, const char *kind, const char *stem,

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/fragment/fragment.h"
 
@@ -124,8 +125,8 @@ static void components(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], char *text,
 {
         int size[CLASS_GPUS] = {0}, n_sizes = 0;
         unsigned seen = 0;
-        size_t used = 0;
 
+        *text = 0;
         for (int s = 0; s < n; s++) {
                 unsigned part = 1u << s, before = 0;
 
@@ -143,8 +144,8 @@ static void components(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], char *text,
         }
         for (int want = n; want > 0; want--) {
                 for (int i = 0; i < n_sizes; i++) {
-                        if (size[i] == want && used < room)
-                                used += (size_t)snprintf(text + used, room - used, "%s%d", used ? "." : "", want);
+                        if (size[i] == want)
+                                capo_append(text, room, "%s%d", *text ? "." : "", want);
                 }
         }
 }
@@ -387,7 +388,6 @@ int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, c
 {
         _cleanup_free_ char(*names)[CAPO_CLASS_ROOM] = calloc((size_t)a->n_nodes + 1, CAPO_CLASS_ROOM);
         _cleanup_free_ int *gpus = malloc(sizeof *gpus * ((size_t)a->n_ranks + 1));
-        size_t used = 0;
 
         if (!names || !gpus)
                 return -ENOMEM;
@@ -403,18 +403,17 @@ int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, c
                         return r;
         }
         qsort(names, (size_t)a->n_nodes, CAPO_CLASS_ROOM, by_text);
-        if (room)
-                *name = 0;
+        *name = 0;
         for (int node = 0; node < a->n_nodes;) { /* equal machines once, with their number: 4*hgxh100/8 */
                 int same = 1;
 
                 while (node + same < a->n_nodes && !strcmp(names[node], names[node + same]))
                         same++;
-                if (used < room)
-                        used += (size_t)(same > 1 ? snprintf(name + used, room - used, "%s%d*%s", used ? "+" : "", same,
-                                                             names[node])
-                                                  : snprintf(name + used, room - used, "%s%s", used ? "+" : "",
-                                                             names[node]));
+                if (*name)
+                        capo_append(name, room, "+");
+                if (same > 1)
+                        capo_append(name, room, "%d*", same);
+                capo_append(name, room, "%s", names[node]);
                 node += same;
         }
         return 0;

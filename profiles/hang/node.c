@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/alive.h"
 #include "profiles/hang/node.h"
@@ -54,7 +55,6 @@ char *capo_hang_node_waits(int pid, char *text, size_t room)
         unsigned threads = 0, busy = 0;
         struct dirent *e;
         DIR *dir;
-        int n;
 
         *text = 0;
         if (!state)
@@ -73,10 +73,9 @@ char *capo_hang_node_waits(int pid, char *text, size_t room)
         }
         if (dir)
                 closedir(dir);
-        n = snprintf(text, room, "main thread %s%s%s", state_name(state), *where ? " in " : "", where);
-        if (threads && n > 0 && (size_t)n < room)
-                snprintf(text + n, room - (size_t)n, ", %u thread%s, %u running", threads, threads > 1 ? "s" : "",
-                         busy);
+        snprintf(text, room, "main thread %s%s%s", state_name(state), *where ? " in " : "", where);
+        if (threads)
+                capo_append(text, room, ", %u thread%s, %u running", threads, threads > 1 ? "s" : "", busy);
         return text;
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/import/import_priv.h"
 
@@ -147,18 +148,15 @@ void capo_settings_add(struct capo_settings *settings, const char *name, const c
         memcpy(old, settings->text, sizeof old);
         *out = 0;
         for (char *save = NULL, *w = strtok_r(old, " ", &save);; w = strtok_r(NULL, " ", &save)) {
-                size_t used = strlen(out);
-
                 if (w && !strncmp(w, name, n) && w[n] == '=')
                         done = true;
                 if (!done && (!w || strcmp(w, item) > 0)) {
-                        used += (size_t)snprintf(out + used, sizeof settings->text - used, "%s%s", used ? " " : "",
-                                                 item);
+                        capo_append(out, sizeof settings->text, "%s%s", *out ? " " : "", item);
                         done = true;
                 }
-                if (!w || used >= sizeof settings->text)
+                if (!w)
                         return;
-                snprintf(out + used, sizeof settings->text - used, "%s%s", used ? " " : "", w);
+                capo_append(out, sizeof settings->text, "%s%s", *out ? " " : "", w);
         }
 }
 

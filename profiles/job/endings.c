@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "core/base/calls.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/unfinished.h"
 #include "profiles/job/figures.h"
@@ -73,12 +74,12 @@ static const char *named(const struct capo_page *r, const struct capo_job_proces
                          unsigned comm, char text[256])
 {
         uint32_t c = comm_of(r, p, comm);
-        int n = snprintf(text, 256, "%s", capo_call_name(call));
 
+        snprintf(text, 256, "%s", capo_call_name(call));
         if (seq)
-                n += snprintf(text + n, 256 - (size_t)n, " number %u", seq);
+                capo_append(text, 256, " number %u", seq);
         if (c != CAPO_NO_COMM)
-                snprintf(text + n, 256 - (size_t)n, " of %.100s", r->job->comms[c].name);
+                capo_append(text, 256, " of %.100s", r->job->comms[c].name);
         return text;
 }
 
@@ -162,14 +163,13 @@ static void say(struct capo_page *r, const struct ending *e)
                 snprintf(who, sizeof who, "%.255s", name);
         when(r, e, at);
         if (e->p->end.clean != 2 || lost_memory(e->p)) {
-                int n = snprintf(text, sizeof text, "%s: when it ended and in which call is not known%s", who,
-                                 lost_memory(e->p) ? ": /dev/shm had no room for its recording memory" : "");
-
+                snprintf(text, sizeof text, "%s: when it ended and in which call is not known%s", who,
+                         lost_memory(e->p) ? ": /dev/shm had no room for its recording memory" : "");
                 if (e->p->last_ns)
-                        n += snprintf(text + n, sizeof text - (size_t)n, "; its log was last written %s", at);
+                        capo_append(text, sizeof text, "; its log was last written %s", at);
                 if (id)
-                        snprintf(text + n, sizeof text - (size_t)n, ", its last call there is %s",
-                                 named(r, e->p, id, seq, comm, call));
+                        capo_append(text, sizeof text, ", its last call there is %s",
+                                    named(r, e->p, id, seq, comm, call));
         } else if (e->host) {
                 double ns = (double)(e->end_ns - e->in.t_begin);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/order.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/job/figures.h"
 #include "profiles/job/judge.h"
@@ -29,11 +30,9 @@ static char *member_text(const struct capo_job *job, const struct capo_job_membe
         const struct capo_job_process *p = &job->processes[m->process];
         const char *node = job->nodes[p->node].name;
         bool other = strcmp(node, p->host) != 0;
-        int n = snprintf(text, room, "rank %d (%s%s%s", m->rank, p->host, other ? "/" : "", other ? node : "");
 
-        if (n > 0 && (size_t)n < room)
-                snprintf(text + n, room - (size_t)n, m->device >= 0 ? ", GPU %d)" : ")", m->device);
-        return text;
+        snprintf(text, room, "rank %d (%s%s%s", m->rank, p->host, other ? "/" : "", other ? node : "");
+        return capo_append(text, room, m->device >= 0 ? ", GPU %d)" : ")", m->device);
 }
 
 static char *sentence(const struct capo_job *job, const struct capo_page_wait *w)

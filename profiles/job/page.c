@@ -4,6 +4,7 @@
 
 #include "core/base/calls.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/job/page.h"
 
@@ -136,13 +137,13 @@ char *capo_page_comm_label(const struct capo_page *r, uint32_t comm, char *text,
 {
         const struct capo_job_comm *c = comm == CAPO_NO_COMM ? NULL : &r->job->comms[comm];
         bool many = c && r->class_size[comm] > 1;
-        int n = snprintf(text, room, "%.*s%s", many ? (int)strcspn(c->name, "#") : 200, c ? c->name : "-",
-                         many && !c->named ? ".." : "");
 
+        snprintf(text, room, "%.*s%s", many ? (int)strcspn(c->name, "#") : 200, c ? c->name : "-",
+                 many && !c->named ? ".." : "");
         if (c && c->n_ranks > 0)
-                n += snprintf(text + n, room - (size_t)n, " (%d)", c->n_ranks);
+                capo_append(text, room, " (%d)", c->n_ranks);
         if (many)
-                snprintf(text + n, room - (size_t)n, " x%u", r->class_size[comm]);
+                capo_append(text, room, " x%u", r->class_size[comm]);
         return text;
 }
 

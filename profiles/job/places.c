@@ -8,6 +8,7 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/rules.h"
 #include "profiles/job/asked.h"
@@ -49,25 +50,21 @@ static bool is_plumbing(const char *frame)
 static char *site_line(const struct capo_job_site *site, bool all, char *text, size_t room)
 {
         unsigned n = all ? 32 : 4;
-        size_t at = 0, n_asked = 0;
+        size_t n_asked = 0;
         const char *asked = capo_asked_text(site->text, strlen(site->text), &n_asked);
         const char *line = asked ? asked + n_asked + (asked[n_asked] == '\n') : site->text;
 
         *text = 0;
-        for (unsigned i = 0; i < n && *line && at + 1 < room;) {
+        for (unsigned i = 0; i < n && *line;) {
                 size_t length = strcspn(line, "\n");
 
                 if (!is_start_up(line) && (all || !is_plumbing(line))) {
-                        int wrote = snprintf(text + at, room - at, "%s%.*s", i ? " <- " : "",
-                                             (int)frame_name(line, length), line);
-
-                        at += wrote > 0 ? (size_t)wrote : 0;
-                        i++;
+                        capo_append(text, room, "%s%.*s", i++ ? " <- " : "", (int)frame_name(line, length), line);
                 }
                 line += length + (line[length] == '\n');
         }
-        if (asked && at + 1 < room)
-                snprintf(text + at, room - at, " (asks for %.*s)", (int)n_asked, asked);
+        if (asked)
+                capo_append(text, room, " (asks for %.*s)", (int)n_asked, asked);
         return text;
 }
 

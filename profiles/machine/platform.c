@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <strings.h>
 
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
 
@@ -57,12 +58,10 @@ const struct capo_platform *capo_platform_find(const char *name)
 
 char *capo_platform_names(bool racks, char *text, size_t room)
 {
-        size_t used = 0;
-
         *text = 0;
-        for (size_t i = 0; i < N_ELEMENTS(platforms) && used < room; i++) {
+        for (size_t i = 0; i < N_ELEMENTS(platforms); i++) {
                 if (platforms[i].from == CAPO_PLATFORM_FILE || (racks && platforms[i].from == CAPO_PLATFORM_RACK))
-                        used += (size_t)snprintf(text + used, room - used, " %s", platforms[i].name);
+                        capo_append(text, room, " %s", platforms[i].name);
         }
         return text;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/profile/seen.h"
 #include "profiles/plan/judge.h"
@@ -123,14 +124,13 @@ static void row_text(const struct capo_profile *profile, const struct capo_row *
 {
         const char *basis = "";
         uint32_t rule = rule_of(profile, row->coll, number);
-        int n;
 
         if (rule != UINT32_MAX)
                 basis = profile->rules[rule].basis == CAPO_BASIS_MODELLED ? "modelled" : "measured";
-        n = snprintf(text, room, "%.40s:%u %s", capo_base_name(profile->file), row->line,
-                     row->algo ? basis : "leaves it to NCCL");
-        if (row->algo && !isnan(row->gain) && n > 0 && (size_t)n < room)
-                snprintf(text + n, room - (size_t)n, ", gain %.0f %%", (double)row->gain * 100);
+        snprintf(text, room, "%.40s:%u %s", capo_base_name(profile->file), row->line,
+                 row->algo ? basis : "leaves it to NCCL");
+        if (row->algo && !isnan(row->gain))
+                capo_append(text, room, ", gain %.0f %%", (double)row->gain * 100);
 }
 
 static bool same_choice(const struct capo_plan_row *a, const struct capo_plan_row *b)

@@ -12,6 +12,7 @@
 #include "capo/msg.h"
 #include "core/base/file.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/plan/plan.h"
 
@@ -37,27 +38,22 @@ int capo_plan_ranks_parse(const char *text, bool counts, const struct capo_gpus_
 
 const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, char *text, size_t room)
 {
-        size_t at = 0;
         unsigned nodes = 0;
 
         *text = 0;
         for (size_t i = 0; i < n; i++)
                 nodes = gpus[i].node >= nodes ? gpus[i].node + 1u : nodes;
-        for (unsigned node = 0; node < nodes && at < room; node++) {
+        for (unsigned node = 0; node < nodes; node++) {
                 bool first = true; /* of this machine; one that has none in it is not named */
 
-                for (size_t i = 0; i < n && at < room; i++) {
+                for (size_t i = 0; i < n; i++) {
                         if (gpus[i].node != node)
                                 continue;
-                        at += (size_t)snprintf(text + at, room - at, "%s%u",
-                                               !first ? ","
-                                               : at   ? " + {"
-                                                      : "{",
-                                               gpus[i].dev);
+                        capo_append(text, room, "%s%u", !first ? "," : *text ? " + {" : "{", gpus[i].dev);
                         first = false;
                 }
-                if (!first && at < room)
-                        at += (size_t)snprintf(text + at, room - at, "}");
+                if (!first)
+                        capo_append(text, room, "}");
         }
         return text;
 }

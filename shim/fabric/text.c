@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "shim/fabric/fabric.h"
 #include "shim/record/shim.h"
 
@@ -222,16 +223,15 @@ static void read_devices(const char *class, char *list, size_t room)
 {
         char path[PATH_MAX];
         struct dirent *e;
-        size_t n = 0;
         DIR *dir;
 
         list[0] = 0;
         if (snprintf(path, sizeof path, "%s/class/%s", capo_shim_env()->sysfs, class) >= (int)sizeof path)
                 return;
         dir = opendir(path);
-        while (dir && (e = readdir(dir)) && n + 50 < room) {
+        while (dir && (e = readdir(dir)) && strlen(list) + 50 < room) {
                 if (e->d_name[0] != '.')
-                        n += (size_t)snprintf(list + n, room - n, "%s%.48s", n ? "," : "", e->d_name);
+                        capo_append(list, room, "%s%.48s", *list ? "," : "", e->d_name);
         }
         if (dir)
                 closedir(dir);

@@ -16,6 +16,7 @@
 
 #include "capo/msg.h"
 #include "core/base/calls.h"
+#include "core/base/text.h"
 #include "core/log/hang_text.h"
 #include "shim/find/object.h"
 #include "shim/record/apart.h"
@@ -108,8 +109,7 @@ static void write_frame(unsigned nth, uint64_t since_ns, const char *why_none)
 /* "AllReduce #12 of world" */
 static void name_of(const struct capo_stand *s, char *text, size_t room)
 {
-        int n = snprintf(text, room, s->seq && s->call != CAPO_CALL_GROUP ? "%s #%u" : "%s", capo_call_name(s->call),
-                         s->seq);
+        snprintf(text, room, s->seq && s->call != CAPO_CALL_GROUP ? "%s #%u" : "%s", capo_call_name(s->call), s->seq);
 
         if (s->comm && s->comm <= capo_seg.header->areas[CAPO_AREA_COMMS].used) {
                 const struct capo_seg_comm *comm = capo_area_at(&capo_seg, CAPO_AREA_COMMS, s->comm - 1u);
@@ -120,7 +120,7 @@ static void name_of(const struct capo_stand *s, char *text, size_t room)
                 capo_unlock(&capo_seg.lock);
                 name[sizeof name - 1] = 0;
                 if (*name)
-                        snprintf(text + n, room - (size_t)n, " of %s", name);
+                        capo_append(text, room, " of %s", name);
         }
 }
 
