@@ -87,8 +87,7 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
                         full |= r->time[c].count && capo_hist_merge(&v[k - 1].time[c], &r->time[c]) < 0;
         }
         if (!v || full) {
-                if (v)
-                        free_sides(v, used);
+                free_sides(v, used);
                 return NULL;
         }
         for (size_t i = 0; i < used; i++) {
@@ -350,10 +349,8 @@ int capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *cons
                                 .rules = rules_of(jb, n_b)};
         d->rows = calloc((na < nb ? na : nb) + 1, sizeof *d->rows);
         if (!a || !b || !d->rows) {
-                if (a)
-                        free_sides(a, na);
-                if (b)
-                        free_sides(b, nb);
+                free_sides(a, na);
+                free_sides(b, nb);
                 free(d->rows);
                 return -ENOMEM;
         }

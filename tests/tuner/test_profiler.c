@@ -265,9 +265,11 @@ Test(profiler, version_7_symmetric)
         profiler_of(7)->start_event(context, &handle, &e);
         cr_expect(n_ran == 3 && last_ran.algo_proto == 0);
         e.coll.algo = "TREE";
+        profiler_of(7)->start_event(context, &handle, &e);
+        cr_expect(n_ran == 4 && last_ran.algo_proto == 0, "half of it is none");
         e.coll.proto = "SIMPLE";
         profiler_of(7)->start_event(context, &handle, &e);
-        cr_expect(n_ran == 4 && last_ran.algo_proto == (CAPO_ALGO_TREE << 4 | CAPO_PROTO_SIMPLE));
+        cr_expect(n_ran == 5 && last_ran.algo_proto == (CAPO_ALGO_TREE << 4 | CAPO_PROTO_SIMPLE));
         cr_expect(last_ran.tagged && last_ran.tag == 9);
         profiler_of(7)->finalize(context);
 }

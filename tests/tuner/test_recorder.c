@@ -100,6 +100,26 @@ Test(recorder, hears_which_row_decided)
         plugin_finish(&p, context);
 }
 
+/* Of version 1 nobody knows which communicator is asked about, and of one rank there is nothing to tell. */
+Test(recorder, what_is_told_of_a_communicator)
+{
+        struct plugin p = linked(1);
+        void *context;
+
+        use_profile(RULES("{\"when\": {}, " ROWS("allreduce", ROW("1M", "ring", "simple") LEAVE_REST) "}"));
+        cr_assert_eq(plugin_init(&p, 8, 2, 3, 5, NULL, &context), CAPO_NCCL_SUCCESS);
+        cr_expect(last_comm.n_ranks == 8 && last_comm.n_nodes == -1);
+        plugin_finish(&p, context);
+        p = linked(6);
+        last_comm = (struct capo_seam_comm){0};
+        cr_assert_eq(plugin_init(&p, 1, 1, 1, 1, NULL, &context), CAPO_NCCL_SUCCESS);
+        cr_expect_eq(last_comm.n_ranks, 0);
+        plugin_finish(&p, context);
+        cr_assert_eq(plugin_init(&p, 2, 1, 2, 2, NULL, &context), CAPO_NCCL_SUCCESS);
+        cr_expect(last_comm.n_ranks == 2 && last_comm.n_nodes == 1);
+        plugin_finish(&p, context);
+}
+
 static struct capo_choice candidate(const struct capo_sweep_ask *ask)
 {
         if (ask->call.seq != 3 || ask->n_ranks != 8 || ask->question.bytes != 4096)

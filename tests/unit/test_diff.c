@@ -47,6 +47,18 @@ Test(diff, the_same_is_noise)
         cr_assert(diff.runs_a == 1 && diff.runs_b == 1 && diff.seconds_a == 1 && diff.seconds_b == 1);
 }
 
+/* Runs that do not differ at all have an interval without width: it ends at zero, and zero is no change. */
+Test(diff, no_difference_and_no_doubt)
+{
+        for (unsigned k = 0; k < 2; k++) {
+                before[k] = run(500);
+                after[k] = run(500);
+        }
+        compare(2, 2, 0);
+        cr_assert(diff.rows[0].low == 0 && diff.rows[0].high == 0 && diff.rows[0].change == 0);
+        cr_assert_eq(diff.rows[0].verdict, CAPO_DIFF_NOISE);
+}
+
 Test(diff, slower_by_a_fifth)
 {
         const struct capo_diff_row *r;

@@ -62,6 +62,19 @@ Test(endings, inside_a_call)
         cr_assert_float_eq(p->at_s, 4.2, 1e-9);
 }
 
+Test(endings, the_first_rank_is_one_like_others)
+{
+        struct capo_job_process *p = &page.job->processes[0];
+
+        p->end = (struct capo_log_end){.clean = 2, .t_ns = 4200000000};
+        p->last_ns = 4200000000;
+        capo_judge_endings(&page);
+        cr_assert_eq(page.n_problems, 1);
+        cr_assert(page.problems[0].n_ranks == 1 && page.problems[0].ranks[0] == 0);
+        cr_assert(strstr(page.problems[0].text, "rank 0: last sign of life"));
+        cr_assert_null(page.problems[0].log);
+}
+
 Test(endings, several_threads_and_a_begin_behind_the_last_heartbeat)
 {
         made_info(killed(4000000000), CAPO_INFO_UNFINISHED,

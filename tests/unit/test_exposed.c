@@ -115,6 +115,21 @@ Test(exposed, members_of_a_group_are_no_calls_of_their_own)
         cr_assert_float_eq(page.exposed_most, 0.15, 1e-9, "%g", page.exposed_most);
 }
 
+/* What the logs do not tell any more: no call overlaps another. */
+Test(exposed, a_log_that_is_gone)
+{
+        char why[256];
+
+        two(2, 1);
+        gen_log_close(&g);
+        page.job = capo_job_new();
+        cr_assert_eq(capo_job_add_log(page.job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        cr_assert_eq(capo_job_finish(page.job), 0);
+        cr_assert_eq(unlink(path), 0);
+        cr_assert_eq(capo_judge(&page), 0);
+        cr_assert(page.exposed_most == page.gpu_share && !page.overlapping);
+}
+
 Test(exposed, without_gpu_times_it_is_not_known)
 {
         judge();

@@ -193,6 +193,25 @@ Test(fabric_job, members_have_no_time_and_own_posts_need_none)
         IS(share(f, "tp", CAPO_CALL_BROADCAST).ops, 0);
 }
 
+/* Whoever moved it: the most bytes come first. */
+Test(fabric_job, own_posts_count_in_the_order)
+{
+        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
+
+        process(1, "");
+        call(1, CAPO_CALL_SEND, 0, 10000, 0);
+        window(0, 10000, 7, 40, 30);
+        n_text += (size_t)sprintf(
+                text + n_text, "inside\tcomm=%d\tcall=%d\tops=5\tbytes=69\ninside\tcomm=%d\tcall=%d\tops=5\tbytes=71\n",
+                0x70, CAPO_CALL_BROADCAST, 0x70, CAPO_CALL_REDUCE);
+        process_end();
+        f = joined();
+        cr_assert_geq(f->n_shares, 3);
+        cr_expect_eq(f->shares[0].call, CAPO_CALL_REDUCE);
+        cr_expect_eq(f->shares[1].call, CAPO_CALL_SEND);
+        cr_expect_eq(f->shares[2].call, CAPO_CALL_BROADCAST);
+}
+
 Test(fabric_job, looks_belong_to_the_calls_under_way)
 {
         _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;

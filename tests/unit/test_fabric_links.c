@@ -83,6 +83,9 @@ Test(fabric_links, data_over_the_kernel_is_warned_of)
         make("\tinfiniband=mlx5_0\tcxi=cxi0", DOMAIN(1, "tcp", "", 900), DOMAIN(1, "verbs", "", 100), "");
         cr_assert(capo_fabric_job_warning(&f, &job, text, sizeof text));
         cr_assert(strstr(text, "Slingshot devices cxi0"));
+        make("\tcxi=cxi0", DOMAIN(1, "tcp", "", 50) DOMAIN(2, "tcp", "", 50), DOMAIN(1, "cxi", "", 900), "");
+        cr_assert(capo_fabric_job_warning(&f, &job, text, sizeof text), "a tenth");
+        cr_assert(strstr(text, "10 % of the network traffic went over tcp (n1),"), "of two the first: %s", text);
 }
 
 Test(fabric_links, no_warning_without_reason)
@@ -91,7 +94,7 @@ Test(fabric_links, no_warning_without_reason)
 
         make("", DOMAIN(1, "tcp", "", 900), "", "");
         cr_assert_null(capo_fabric_job_warning(&f, &job, text, sizeof text), "no better devices");
-        make("\tcxi=cxi0", DOMAIN(1, "tcp", "", 9), DOMAIN(1, "cxi", "", 991), "");
+        make("\tcxi=cxi0", DOMAIN(1, "tcp", "", 99), DOMAIN(1, "cxi", "", 901), "");
         cr_assert_null(capo_fabric_job_warning(&f, &job, text, sizeof text), "less than a tenth");
         make("\tcxi=cxi0", DOMAIN(1, "tcp", "", 0), "", "");
         cr_assert_null(capo_fabric_job_warning(&f, &job, text, sizeof text), "nothing went over it");

@@ -133,6 +133,24 @@ Test(gpu_spans, what_was_never_timed_ends_before_the_next)
         cr_expect(c[3].begin == 600 && c[3].most == 605);
 }
 
+/* Only what was timed is moved together. */
+Test(gpu_spans, what_was_never_timed_stays_where_the_host_made_it)
+{
+        struct capo_gpu_span c[] = {PLACED(100, 100, 50, 1, 1, .nth = 0), CALL(101, 0, 1, 1, .nth = 1),
+                                    CALL(190, 0, 1, 2, .nth = 2), CALL(191, 0, 1, 1, .nth = 3),
+                                    PLACED(192, 210, 50, 1, 1, .nth = 4)};
+
+        capo_gpu_spans(c, 5);
+        cr_assert(c[1].nth == 1 && c[1].begin == 150 && c[1].end == 180, "%lu to %lu", c[1].begin, c[1].end);
+        for (uint32_t i = 2; i < 4; i++) {
+                if (c[i].nth == 2)
+                        cr_assert(c[i].begin == 190 && c[i].least == 190 && c[i].end == 195 && c[i].most == 210,
+                                  "%lu to %lu", c[i].begin, c[i].end);
+                else
+                        cr_assert(c[i].nth == 3 && c[i].end == 210);
+        }
+}
+
 Test(gpu_spans, of_a_record)
 {
         uint64_t begin;

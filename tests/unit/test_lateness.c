@@ -62,6 +62,16 @@ Test(lateness, the_sum_counts_and_not_how_often)
         cr_assert_float_eq(page.waits[0].caused_share, 9e6 / 4e9, 1e-12);
 }
 
+Test(lateness, to_the_nanosecond)
+{
+        made_skew(page.job, 100, (uint32_t[]){25, 25, 25, 25}, (double[]){7.01, 3, 3, 2.99});
+        cr_assert(wait()->stands_out, "43.75 % of 16 ns are 7");
+        capo_page_finish(&page);
+        begin();
+        made_skew(page.job, 100, (uint32_t[]){25, 25, 25, 25}, (double[]){7, 3, 3, 3});
+        cr_assert_not(wait()->stands_out);
+}
+
 /* Of four ranks the chance is a quarter: an interval that reaches down to it says nothing. */
 Test(lateness, an_interval_that_has_chance_in_it_is_nobodys_fault)
 {

@@ -287,7 +287,7 @@ Test(layout, launchers)
                  0,
                  "4+4",
                  8,
-                 "SLURM_STEP_TASKS_PER_NODE is dropped"},
+                 "CAPO_LAYOUT says 4+4: SLURM_STEP_TASKS_PER_NODE is dropped"},
                 {{"CAPO_LAYOUT=4+5", "SLURM_STEP_TASKS_PER_NODE=3,5"}, 0, "3+5", 8, "CAPO_LAYOUT is dropped"},
                 {{"CAPO_LAYOUT=5+3", "SLURM_STEP_TASKS_PER_NODE=3,5"}, 0, "3+5", 8, ""},
                 {{"SLURM_STEP_TASKS_PER_NODE=x", "SLURM_TASKS_PER_NODE=3,5"}, 0, "3+5", 8, "=x is not understood"},

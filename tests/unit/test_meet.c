@@ -200,6 +200,7 @@ Test(meet, a_full_sample_has_room_for_them)
         cr_assert_eq(capo_meet_add_long(m, 0, &r), -1, "nobody asked for it");
         capo_meet_gap(m, lost, 1000);
         cr_assert_eq(capo_meet_close_gaps(m, 1000), 1);
+        cr_assert_eq(capo_meet_add_long(m, 2, &r), -1, "no such rank");
         cr_assert_geq(capo_meet_add_long(m, 0, &r), 0);
         cr_assert_eq(capo_meet_add_long(m, 0, &r), -1, "it is there");
         cr_assert_geq(capo_meet_add_long(m, 1, &r), 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is wrong with a recording: each kind once, at its border, with the ranks and the log that it is about. */
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "profiles/job/judge.h"
@@ -223,6 +224,27 @@ Test(problems, calls_that_failed)
         only(CAPO_PROBLEM_FAILED, "1,001 calls returned an error");
 }
 
+/* What was said of each by name is not said again. */
+Test(problems, the_rest_of_calls_that_failed)
+{
+        struct capo_job *job = page.job;
+
+        made_row(job, CAPO_CALL_ALLREDUCE, 8, 1000, CAPO_CLOCK_HOST, 0)->failed = 12;
+        job->failures = calloc(1, sizeof *job->failures);
+        job->failures[job->n_failures++] =
+                (struct capo_job_failure){.calls = 5, .process = 1, .call = CAPO_CALL_ALLREDUCE, .result = 2};
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 2);
+        cr_assert(page.problems[0].kind == CAPO_PROBLEM_FAILED_CALL && page.problems[0].call == CAPO_CALL_ALLREDUCE &&
+                  page.problems[0].comm == 0 && page.problems[0].ranks[0] == 1);
+        cr_assert_eq(page.problems[1].kind, CAPO_PROBLEM_FAILED);
+        cr_assert_str_eq(page.problems[1].text, "7 calls returned an error");
+        page.n_problems = 0;
+        job->rows[0].failed = 5;
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 1);
+}
+
 Test(problems, counts_of_the_recorder)
 {
         page.job->dropped = 1;
@@ -295,6 +317,31 @@ Test(problems, a_process_that_still_runs)
         page.job->processes[3].header.pid = (uint32_t)getpid();
         page.job->processes[3].end.clean = 0;
         only(CAPO_PROBLEM_RUNNING, "rank 3 still runs: this is what has been written so far");
+}
+
+/* The number of a process that ended, and was waited for, is nobody's. */
+Test(problems, a_process_of_this_machine_that_is_gone)
+{
+        struct capo_job_process *p = &page.job->processes[3];
+        char host[256] = "";
+        pid_t child = fork();
+
+        if (child == 0)
+                _exit(0);
+        cr_assert_eq(waitpid(child, NULL, 0), child);
+        gethostname(host, sizeof host - 1);
+        free(p->host);
+        p->host = strdup(host);
+        p->header.pid = (uint32_t)child;
+        p->end.clean = 0;
+        cr_assert_not(capo_process_alive(p));
+        p->header.pid = (uint32_t)getpid();
+        cr_assert(capo_process_alive(p));
+        p->host[0] ^= 1;
+        cr_assert_not(capo_process_alive(p), "it is another host's");
+        p->host[0] ^= 1;
+        p->end.clean = 2;
+        cr_assert_not(capo_process_alive(p), "it was taken over");
 }
 
 Test(problems, damage)

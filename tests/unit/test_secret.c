@@ -43,6 +43,7 @@ Test(secret, what_is_masked_and_what_stays)
                 {"t|bearer token|bearers of news|x-Bearer\ta", "t bearer *** bearers of news x-Bearer\ta"},
                 {"t|https://user:pa:ss@host/path?q", "t https://user:***@host/path?q"},
                 {"t|tcp://10.0.0.1:29500|http://h:80/a@b", "t tcp://10.0.0.1:29500 http://h:80/a@b"},
+                {"t|n:/x:pw@h|abcdefghij.12345678.abc|x://", "t n:/x:pw@h abcdefghij.12345678.abc x://"},
                 {"", ""},
                 {"t||u", "t  u"},
         };
@@ -54,6 +55,15 @@ Test(secret, what_is_masked_and_what_stays)
                 cr_expect_str_eq(out, rows[i].out, "row %zu: %s", i, out);
                 cr_expect_eq(made, strlen(out));
         }
+}
+
+/* Whoever copied them may have cut them anywhere. */
+Test(secret, the_last_argument_without_its_end)
+{
+        char in[] = "t\0abcdefg", out[32];
+
+        cr_expect_eq(capo_secret_args(in, 5, out, sizeof out), 5);
+        cr_expect_str_eq(out, "t abc");
 }
 
 Test(secret, no_room)

@@ -96,8 +96,10 @@ Test(stats_finish, order_of_communicators)
                 (struct capo_job_member[]){{.rank = 1, .process = 2, .t_birth_ns = 9},
                                            {.rank = 0, .process = 1, .t_birth_ns = 4}});
         members(&c[1], 1, (struct capo_job_member[]){{.process = 2, .t_birth_ns = 1}});
-        members(&c[2], 1, (struct capo_job_member[]){{.process = 1, .t_birth_ns = 7}});
-        members(&c[3], 1, (struct capo_job_member[]){{.process = 1, .t_birth_ns = 7}});
+        for (int i = 2; i < 4; i++)
+                members(&c[i], 2,
+                        (struct capo_job_member[]){{.process = 1, .t_birth_ns = 7},
+                                                   {.rank = 1, .process = 2, .t_birth_ns = 8}});
         members(&c[4], 1, (struct capo_job_member[]){{.process = 0, .t_birth_ns = 8}});
         c[3].uid = 2;
         c[2].uid = 3;

@@ -84,6 +84,16 @@ Test(sweep, how_much_slower_than_nothing)
                 tried += c.algo != 0;
         }
         cr_assert_gt(tried, 0);
+        free_cell[0] = 1; /* the first of all cells is one like the others */
+        free_cell[1] = 20;
+        for (uint32_t seq = 5; seq < 200; seq++) {
+                struct capo_sweep_ask a = ask(3, seq, 4096);
+                struct capo_choice c;
+
+                a.table = free_cell;
+                c = capo_sweep_pick(&plan, &a);
+                cr_assert(!c.algo || (c.algo == CAPO_ALGO_TREE && c.proto == CAPO_PROTO_LL));
+        }
 }
 
 Test(sweep, turns_are_fair_and_never_on_closed_cells)
