@@ -119,9 +119,11 @@ static void begin_at(struct play *p, uint32_t comm)
         c->retired = all == UINT32_MAX ? 0 : known < all ? known : all;
 }
 
-/* The host is in it: whatever its stream does. */
+/* The host is in it: whatever its stream does. What was captured is not on the stream, where other calls do not wait for it. */
 static uint32_t stream_of(const struct capo_hang_call *c)
 {
+        if (c->captured)
+                return ~c->stream;
         return c->where == CAPO_HANG_RETURNED ? c->stream : UINT32_MAX - c->thread;
 }
 

@@ -122,7 +122,8 @@ static struct capo_hang_call call_of(const struct reader *rd, uint32_t process, 
                 .end_ns = rd->t0 + r->t_end,
                 .bytes = r->bytes,
                 .seq = r->seq,
-                .group = r->group,
+                .group =
+                        r->flags & CAPO_RECORD_MEMBER ? r->group : 0, /* of others it may be when it began on the GPU */
                 .stream = r->stream,
                 .peer = r->peer,
                 .comm = k ? k->comm : CAPO_HANG_NONE,
@@ -224,7 +225,7 @@ static int take_calls(struct reader *rd, uint32_t process, const struct capo_log
                 const struct capo_record *g = &rd->last[i % CAPO_HANG_CALLS];
 
                 for (n = 0; g->call == CAPO_CALL_GROUP && g->clock == CAPO_CLOCK_EVENT && n < p->n_calls; n++) {
-                        if (p->calls[n].group == g->group)
+                        if (p->calls[n].group == g->seq)
                                 p->calls[n].gpu = CAPO_HANG_GPU_ENDED;
                 }
         }

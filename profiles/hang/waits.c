@@ -78,8 +78,8 @@ static bool step(struct play *p, uint32_t i, bool *changed)
                 *changed = true;
                 return (p->state[i] & STATE) == DONE;
         }
-        /* calls of one communicator are one after the other, whatever their streams */
-        if (c->seq <= retired || (through && (p->state[i] & ENDED || c->seq <= done + 1))) {
+        /* calls of one communicator are one after the other, whatever their streams; that one was captured says nothing of those before it */
+        if (c->seq <= retired || (through && ((p->state[i] & ENDED && !c->captured) || c->seq <= done + 1))) {
                 m->reached = c->seq > m->reached ? c->seq : m->reached;
                 m->through = c->seq > m->through ? c->seq : m->through;
                 set(p, i, DONE);

@@ -466,6 +466,22 @@ Test(hang, nobody_is_through_with_a_call_whose_forerunner_waits)
         cr_assert_eq(v.sure, CAPO_HANG_CERTAIN);
 }
 
+Test(hang, a_captured_call_says_nothing_of_those_before_it)
+{
+        struct capo_hang_call *c;
+
+        ranks(3);
+        everybody(0, 940);
+        for (uint32_t i = 0; i < 2; i++) {
+                reduce(i, 0, 950); /* rank 2 does not come */
+                c = reduce(i, 0, 951);
+                c->captured = true;
+                c->stream = 2;
+        }
+        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_HOST);
+        cr_assert(v.seq == 2 && v.n_waiting == 2);
+}
+
 Test(hang, captured_calls_are_not_played)
 {
         ranks(2);
