@@ -111,6 +111,8 @@ def judge(release, program, ranks, torchrun, build, folder, env):
     if alone[0] == "too long" or not alone[1]:
         result.problems.append(f"does not run by itself: status {alone[0]}, {len(alone[1])} lines of output; {tail(folder, 'alone')}")
         return result
+    if alone[0] != 0 and not expects_failure(program):
+        result.problems.append(f"fails by itself: status {alone[0]}; {tail(folder, 'alone')}")
     if alone[0] != under[0]:
         result.problems.append(f"exit status {alone[0]} alone, {under[0]} under capo; {tail(folder, 'recorded')}")
     if alone[1] != under[1]:
