@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* usage: gen_job DIR mixed | key=value...   a made-up job's logs (tests/golden/gen_log.h), for scripts and by hand.
+/* usage: gen_job DIR mixed | pattern FILE key=value... | key=value...   a made-up job's logs (gen_log.h), for scripts and by hand.
+ * pattern (gen_pattern.h): copies=N rounds=N busy=1 late_rank=R late_ns=N, and missing=R or differs=R with at=N.
  * layout=3+5 steps=N sizes=B,B,... trace=1 gpu=1 late_rank=R late_ns=N clock_ns=N drift=D missing=N killed=1 kept=N
  * modelled=R slow_ns=N */
 #include <stdlib.h>
@@ -8,6 +9,43 @@
 #include "core/base/layout.h"
 #include "core/base/size.h"
 #include "tests/golden/gen_log.h"
+#include "tests/golden/gen_pattern.h"
+
+static int from_pattern(const char *dir, const char *file, char **word)
+{
+        struct pattern_job job = {.dir = dir, .copies = 1, .rounds = 1, .late_rank = -1};
+        struct pattern p;
+        uint64_t written;
+
+        pattern_read(file, &p);
+        for (; *word; word++) {
+                unsigned long long value = strtoull(*word + strcspn(*word, "=") + !!strchr(*word, '='), NULL, 10);
+                size_t n = strcspn(*word, "=");
+
+                if (!strncmp(*word, "copies", n))
+                        job.copies = (unsigned)value;
+                else if (!strncmp(*word, "rounds", n))
+                        job.rounds = (unsigned)value;
+                else if (!strncmp(*word, "late_rank", n))
+                        job.late_rank = (int)value;
+                else if (!strncmp(*word, "late_ns", n))
+                        job.late_ns = value;
+                else if (!strncmp(*word, "busy", n))
+                        job.busy = value;
+                else if (!strncmp(*word, "missing", n))
+                        job.fault = PATTERN_MISSING, job.fault_rank = (unsigned)value;
+                else if (!strncmp(*word, "differs", n))
+                        job.fault = PATTERN_DIFFERS, job.fault_rank = (unsigned)value;
+                else if (!strncmp(*word, "at", n))
+                        job.fault_at = (unsigned)value;
+                else
+                        return 2;
+        }
+        written = pattern_write(&p, &job);
+        printf("%llu\n", (unsigned long long)written);
+        pattern_free(&p);
+        return 0;
+}
 
 int main(int argc, char **argv)
 {
@@ -25,6 +63,8 @@ int main(int argc, char **argv)
                 gen_mixed_write(argv[1]);
                 return 0;
         }
+        if (argc > 3 && !strcmp(argv[2], "pattern"))
+                return from_pattern(argv[1], argv[3], argv + 4);
         for (int i = 2; i < argc; i++) {
                 char *value = strchr(argv[i], '=');
 

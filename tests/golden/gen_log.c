@@ -179,8 +179,7 @@ void gen_log_block(struct gen_log *g, uint64_t base, unsigned thread, uint32_t n
         gen_log_frame(g, CAPO_FRAME_BLOCK, payload, (uint32_t)at);
 }
 
-/* Noise that is the same everywhere it is asked for: splitmix64 of the place. */
-static uint64_t noise(uint64_t a, uint64_t b, uint64_t below)
+uint64_t gen_noise(uint64_t a, uint64_t b, uint64_t below)
 {
         uint64_t x = a * 0x9e3779b97f4a7c15ull + b * 0xbf58476d1ce4e5b9ull + 0x94d049bb133111ebull;
 
@@ -192,9 +191,9 @@ static uint64_t noise(uint64_t a, uint64_t b, uint64_t below)
 /* True time at which @rank starts call @nth; calls are 1 ms apart. */
 static uint64_t arrival(const struct gen_job *job, unsigned rank, uint32_t nth)
 {
-        uint64_t t = (uint64_t)nth * 1000000 + noise(rank, nth, 1000);
+        uint64_t t = (uint64_t)nth * 1000000 + gen_noise(rank, nth, 1000);
 
-        if (rank == job->late_rank && noise(77, nth, 4) != 0)
+        if (rank == job->late_rank && gen_noise(77, nth, 4) != 0)
                 t += job->late_ns;
         return t;
 }
@@ -267,7 +266,7 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                                 last = late > last ? late : last;
                         }
                 }
-                host_time = 2000 + noise(rank + 1000, nth, 500);
+                host_time = 2000 + gen_noise(rank + 1000, nth, 500);
                 t = (uint64_t)((int64_t)mine + off + 1000000000); /* all clocks run behind a second of start-up */
                 counted = !job->stale || nth < n_calls / 2;
                 n_counted += counted;
@@ -346,9 +345,9 @@ static void mixed_cell(struct gen_log *g, struct capo_log_cell cell, uint64_t n,
         bool on_gpu = cell.clock == CAPO_CLOCK_EVENT || cell.clock == CAPO_CLOCK_KERNEL;
 
         for (uint64_t i = 0; i < n; i++) {
-                gen_hist_add(&host, 2000 + noise(cell.id, i, 1000), 1);
+                gen_hist_add(&host, 2000 + gen_noise(cell.id, i, 1000), 1);
                 if (on_gpu && i % 8 == 0)
-                        gen_hist_add(&gpu, base_ns + noise(cell.id + 100, i, base_ns), 1);
+                        gen_hist_add(&gpu, base_ns + gen_noise(cell.id + 100, i, base_ns), 1);
         }
         cell.count = n;
         gen_log_cell(g, cell, cell.flags & (CAPO_RECORD_MEMBER | CAPO_RECORD_CAPTURED) ? NULL : &host,

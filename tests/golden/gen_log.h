@@ -35,6 +35,9 @@ struct gen_hist {
 };
 void gen_hist_add(struct gen_hist *h, uint64_t ns, uint64_t times);
 
+/** gen_noise() - noise that is the same everywhere it is asked for: splitmix64 of the place (@a, @b). Return: 0 .. @below - 1. */
+uint64_t gen_noise(uint64_t a, uint64_t b, uint64_t below);
+
 /** gen_log_cell() - sets cell.hists from which of @host and @gpu are not NULL. */
 void gen_log_cell(struct gen_log *g, struct capo_log_cell cell, const struct gen_hist *host,
                   const struct gen_hist *gpu);
