@@ -88,6 +88,27 @@ Test(hang_text, what_is_written_is_read)
         cr_assert_eq(last, 3);
 }
 
+/* What a dead process left: a time that cannot be, and a hole. */
+Test(hang_text, calls_that_are_damaged)
+{
+        static char text[32000];
+        struct capo_hang_text t = {0};
+        struct capo_log_frame f = frame_of(3, text, sizeof text, &t);
+        struct capo_record *flight = capo_area_at(&seg, CAPO_AREA_FLIGHT, 0);
+        struct capo_unfinished_call u;
+        unsigned n = 0;
+        size_t at = 0;
+
+        flight[0].t_end = flight[0].t_begin - 5;
+        flight[1].call = 0;
+        f.size = (uint32_t)capo_hang_text_write(&seg, &t, text, sizeof text);
+        while (capo_hang_text_next(&f, &at, &u)) {
+                if (u.where == CAPO_UNFINISHED_WHERES && n++ == 0)
+                        cr_assert(u.record.t_begin == 100 && u.record.t_end == 100);
+        }
+        cr_assert_eq(n, 2);
+}
+
 /* The newest stay, as many as there is room for; no line is half there. */
 Test(hang_text, little_room)
 {

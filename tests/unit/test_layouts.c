@@ -38,6 +38,15 @@ Test(layouts, an_entry)
         cr_expect(c->us[CAPO_COLL_BROADCAST] == 1.5 && c->gbs[CAPO_COLL_BROADCAST] == 2);
         cr_expect(c->us[CAPO_COLL_REDUCESCATTER] == 3 && c->gbs[CAPO_COLL_REDUCESCATTER] == 4.25);
         cr_expect(c->gbs[CAPO_COLL_ALLREDUCE] == 0 && c->us[CAPO_COLL_ALLREDUCE] == 0);
+        for (int k = 0; k < CAPO_COLLS; k++) { /* one collective, whichever, is enough */
+                struct capo_layout_cost one = {.layout = "8"};
+
+                one.us[k] = one.gbs[k] = 1;
+                cr_expect_eq(capo_profile_layout(p, &one), 0, "%d", k);
+                one.us[k] = 0;
+                cr_expect_eq(capo_profile_layout(p, &one), -EINVAL, "%d", k);
+        }
+        c = p->layouts;
         cr_expect(c[1].n_ranks == 32 && c[1].n_nodes == 4 && c[1].line == 3 && !c[1].gpus && c[1].nccl.max < 0);
         capo_profile_free(p);
 }
