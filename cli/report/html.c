@@ -273,7 +273,7 @@ static void body(const struct capo_page *r, const char *text, FILE *out)
 
 int report_html(const struct capo_page *r, FILE *out)
 {
-        static const struct report_style marks = {HEADING, WARNING, PLAIN, "\xc2\xb1"};
+        static const struct report_style marks = {HEADING, WARNING, PLAIN};
         _cleanup_free_ char *page = NULL;
         char title[1200];
         size_t size;

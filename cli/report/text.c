@@ -201,9 +201,8 @@ void report_text_styled(const struct capo_page *r, FILE *out, const struct repor
 int report_text(const struct capo_page *r, FILE *out)
 {
         bool terminal = cli_screen_is_terminal(out) && !getenv("NO_COLOR");
-        struct report_style s =
-                terminal ? (struct report_style){CAPO_STYLE_BOLD, CAPO_STYLE_YELLOW, CAPO_STYLE_NORMAL, "±"}
-                         : (struct report_style){"", "", "", "+-"};
+        struct report_style s = terminal ? (struct report_style){CAPO_STYLE_BOLD, CAPO_STYLE_YELLOW, CAPO_STYLE_NORMAL}
+                                         : (struct report_style){"", "", ""};
 
         report_text_styled(r, cli_screen_begin(out), &s);
         return 0;

@@ -9,7 +9,7 @@
 
 /* Words that differ between a terminal and a pipe. */
 struct report_style {
-        const char *bold, *warn, *plain, *plus_minus;
+        const char *bold, *warn, *plain;
 };
 
 /** report_text_styled() - the whole page with these words. */

@@ -12,9 +12,9 @@ static double ln_us(const struct capo_fit_cell *c)
         return log(c->us);
 }
 
-static int neighbour(const struct capo_fit_series *s, int p, int step, int skip)
+static int next_of(const struct capo_fit_series *s, int p, int skip)
 {
-        for (p += step; p >= 0 && p < s->n_points; p += step) {
+        while (++p < s->n_points) {
                 if (p != skip)
                         return p;
         }
@@ -80,13 +80,13 @@ int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_cell *c
         if (points[first].chosen > 0) {
                 rows[n++] = (struct capo_fit_row){.upto = points[first].bytes - 1, .chosen = 0, .first = 0, .last = -1};
         }
-        for (int p = first; p >= 0; p = neighbour(s, p, 1, skip)) {
-                int next = neighbour(s, p, 1, skip), start = p;
+        for (int p = first; p >= 0; p = next_of(s, p, skip)) {
+                int next = next_of(s, p, skip), start = p;
                 uint64_t leave = 0;
 
                 while (next >= 0 && points[next].chosen == points[p].chosen) {
                         p = next;
-                        next = neighbour(s, p, 1, skip);
+                        next = next_of(s, p, skip);
                 }
                 rows[n] = (struct capo_fit_row){.chosen = points[p].chosen, .first = start, .last = p};
                 if (next >= 0)

@@ -102,12 +102,10 @@ struct capo_decision {
 
 struct capo_nccl_log {
         uint32_t version;
-        unsigned version_line;
         uint8_t env_algo, env_proto; /* "NCCL_ALGO set by environment to Ring." */
-        unsigned env_line;
-        int n_nodes, n_local; /* as NCCL counts them; 0 it did not say */
-        char tuner[32];       /* a tuner plugin it loaded, "" none */
-        char driver[32];      /* as in struct capo_trial */
+        int n_nodes;                 /* as NCCL counts them; 0 it did not say */
+        char tuner[32];              /* a tuner plugin it loaded, "" none */
+        char driver[32];             /* as in struct capo_trial */
         struct capo_settings settings;
         bool env_several;                                    /* a list or an exclusion: does not say what ran */
         float bw[CAPO_TABLE_CALLS][CAPO_ALGOS][CAPO_PROTOS]; /* of the tuning table, GB/s */

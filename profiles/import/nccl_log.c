@@ -160,7 +160,7 @@ void capo_settings_add(struct capo_settings *settings, const char *name, const c
         }
 }
 
-static void environment(struct capo_nccl_log *log, const char *text, unsigned line)
+static void environment(struct capo_nccl_log *log, const char *text)
 {
         char name[48], value[64];
         unsigned found;
@@ -177,7 +177,6 @@ static void environment(struct capo_nccl_log *log, const char *text, unsigned li
                 capo_settings_add(&log->settings, name, value);
                 return;
         }
-        log->env_line = line;
         if (!found)
                 log->env_several = true;
 }
@@ -208,10 +207,8 @@ static void nodes(struct capo_nccl_log *log, const char *text)
         const char *p = strstr(text, " nNodes ");
         int n_nodes, n_local;
 
-        if (p && sscanf(p, " nNodes %d localRanks %d", &n_nodes, &n_local) == 2 && n_nodes > 0) {
+        if (p && sscanf(p, " nNodes %d localRanks %d", &n_nodes, &n_local) == 2 && n_nodes > 0)
                 log->n_nodes = n_nodes;
-                log->n_local = n_local;
-        }
 }
 
 void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned line)
@@ -221,17 +218,15 @@ void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned li
 
         if (decision(log, text, line) || table_row(log, text, line))
                 return;
-        environment(log, text, line);
+        environment(log, text);
         plugin(log, text);
         nodes(log, text);
         p = strstr(text, "cudaDriverVersion ");
         if (p && sscanf(p + 18, "%d", &driver) == 1 && driver >= 1000)
                 snprintf(log->driver, sizeof log->driver, "CUDA %d.%d", driver / 1000, driver % 1000 / 10);
         p = strstr(text, "NCCL version ");
-        if (p && capo_nccl_named(p + 13)) {
+        if (p && capo_nccl_named(p + 13))
                 log->version = (uint32_t)capo_nccl_named(p + 13);
-                log->version_line = line;
-        }
 }
 
 const struct capo_decision *capo_nccl_log_ran(const struct capo_nccl_log *log, unsigned call, uint64_t bytes)

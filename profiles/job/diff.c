@@ -23,7 +23,7 @@ struct side {
         struct capo_hist time[CAPO_TIMES];
         double run[CAPO_DIFF_RUNS][CAPO_CLOCKS]; /* p50 in us of each run; 0 not timed */
         uint16_t rule;
-        uint8_t call, algo_proto, channels;
+        uint8_t call, algo_proto;
 };
 
 static int compare(const struct side *x, const struct side *y)
@@ -80,7 +80,6 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
                 if (r->count > v[k - 1].most) {
                         v[k - 1].most = r->count;
                         v[k - 1].algo_proto = r->algo_proto;
-                        v[k - 1].channels = r->channels;
                         v[k - 1].rule = r->rule;
                 }
                 for (int c = 0; c < CAPO_TIMES; c++)
@@ -261,8 +260,6 @@ static void pair(const struct side *a, size_t n_a, const struct side *b, size_t 
                                     .timed_b = b->time[clock].count,
                                     .algo_proto_a = a->algo_proto,
                                     .algo_proto_b = b->algo_proto,
-                                    .channels_a = a->channels,
-                                    .channels_b = b->channels,
                                     .rule_b = b->rule,
                                     .change = NAN,
                                     .low = NAN,

@@ -32,8 +32,7 @@ struct capo_diff_row {
         double half_width;                  /* half of that interval */
         double seconds;                     /* on one rank, over its calls in b: negative is gained */
         uint8_t algo_proto_a, algo_proto_b; /* of the most calls; 0 not known */
-        uint8_t channels_a, channels_b;
-        uint16_t rule_b; /* of the most calls in b */
+        uint16_t rule_b;                    /* of the most calls in b */
         uint8_t verdict;
         double se_;            /* standard error of ln(after / before) */
         double freedom_;       /* of the variation between runs; 0: there is one */

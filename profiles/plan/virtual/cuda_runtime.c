@@ -164,7 +164,6 @@ static const char *error_text(int e)
 int plan_cuda_launched(unsigned grid, unsigned block, void **args)
 {
         if (plan_seen) {
-                plan_seen->launches++;
                 plan_seen->grid = grid;
                 plan_seen->block = block;
                 plan_seen->func_index = plan_kernel_work(args);

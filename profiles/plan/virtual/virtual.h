@@ -19,7 +19,6 @@ struct plan_seen {
         struct capo_plan_row *row; /* of rank 0; NULL on other ranks */
         int algo, proto;           /* -1 not reported */
         int channels;
-        unsigned launches;
         unsigned grid, block; /* of the last kernel launch */
         int func_index;       /* of its first piece of work, 2.19 to 2.21 only; -1 not known */
 };
