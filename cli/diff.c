@@ -45,8 +45,8 @@ static char *what_ran(const struct capo_diff_row *r, char *text, size_t room)
 {
         char a[24], b[24];
 
-        snprintf(a, sizeof a, "%s %s", capo_algo_name(r->algo_proto_a >> 4), capo_proto_name(r->algo_proto_a & 15));
-        snprintf(b, sizeof b, "%s %s", capo_algo_name(r->algo_proto_b >> 4), capo_proto_name(r->algo_proto_b & 15));
+        snprintf(a, sizeof a, "%s %s", capo_ran_algo(r->algo_proto_a), capo_ran_proto(r->algo_proto_a));
+        snprintf(b, sizeof b, "%s %s", capo_ran_algo(r->algo_proto_b), capo_ran_proto(r->algo_proto_b));
         if (!r->algo_proto_a && !r->algo_proto_b)
                 text[0] = 0;
         else if (r->algo_proto_a == r->algo_proto_b)

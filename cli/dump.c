@@ -94,7 +94,7 @@ static void text_shapes(const struct capo_log_frame *f)
                        "clock %s %s %s channels %u rule %u",
                        s->id, capo_call_name(s->call), s->bytes, s->comm, s->cell, s->site, s->stream, s->peer,
                        capo_type_name(s->type), capo_op_name(s->op), s->result, capo_clock_name(s->clock),
-                       capo_algo_name(s->algo_proto >> 4), capo_proto_name(s->algo_proto & 15),
+                       capo_ran_algo(s->algo_proto), capo_ran_proto(s->algo_proto),
                        capo_call_channels(s->call, s->channels), s->rule);
                 text_flags(s->flags);
                 putchar('\n');
@@ -123,9 +123,9 @@ static void text_cell(const struct capo_log_frame *f)
                 return;
         }
         printf("    id %u %s bytes %" PRIu64 " comm %u count %" PRIu64 " %s %s channels %u clock %s result %d rule %u",
-               c.id, capo_call_name(c.call), c.bytes, c.comm, c.count, capo_algo_name(c.algo_proto >> 4),
-               capo_proto_name(c.algo_proto & 15), capo_call_channels(c.call, c.channels), capo_clock_name(c.clock),
-               c.result, c.rule);
+               c.id, capo_call_name(c.call), c.bytes, c.comm, c.count, capo_ran_algo(c.algo_proto),
+               capo_ran_proto(c.algo_proto), capo_call_channels(c.call, c.channels), capo_clock_name(c.clock), c.result,
+               c.rule);
         text_flags(c.flags);
         putchar('\n');
         text_hist("host", &host);
@@ -160,7 +160,7 @@ static void text_field(const struct capo_record *r, const char *name, int64_t va
         else if (!strcmp(name, "group") && capo_record_gpu_begin(r, &gpu_begin))
                 printf(" gpu_begin %" PRIu64, gpu_begin);
         else if (!strcmp(name, "algo_proto"))
-                printf(" %s %s", capo_algo_name(r->algo_proto >> 4), capo_proto_name(r->algo_proto & 15));
+                printf(" %s %s", capo_ran_algo(r->algo_proto), capo_ran_proto(r->algo_proto));
         else if (strcmp(name, "t_begin") && strcmp(name, "t_end") && strcmp(name, "call"))
                 printf(" %s %" PRId64, name, value);
 }

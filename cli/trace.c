@@ -69,8 +69,8 @@ static void put_call(struct process *p, const struct capo_record *r, uint64_t be
                 fprintf(p->trace->out, "\"placed\":\"%s\",", placed);
         fprintf(p->trace->out,
                 "\"bytes\":%" PRIu64 ",\"comm\":%u,\"seq\":%u,\"clock\":\"%s\",\"algo\":\"%s\",\"proto\":\"%s\"}}",
-                r->bytes, r->comm, r->seq, capo_clock_name(r->clock), capo_algo_name(r->algo_proto >> 4),
-                capo_proto_name(r->algo_proto & 15));
+                r->bytes, r->comm, r->seq, capo_clock_name(r->clock), capo_ran_algo(r->algo_proto),
+                capo_ran_proto(r->algo_proto));
 }
 
 static int take_call(const struct capo_record *r, unsigned thread, void *arg)

@@ -26,6 +26,9 @@ enum { /* event types, also the bits of the mask */
        CAPO_EVENT_COLL_API = 512,
        CAPO_EVENT_P2P_API = 1024,
        CAPO_EVENT_KERNEL_LAUNCH = 2048,
+       CAPO_EVENT_CE_COLL = 4096, /* v6, as the next two: a collective by copy engines */
+       CAPO_EVENT_CE_SYNC = 8192,
+       CAPO_EVENT_CE_BATCH = 16384,
        CAPO_EVENT_KERNEL_PHASE = 32768, /* v7; KernelCh comes along */
 };
 #define CAPO_STATE_KERNEL_STOP 22 /* ncclProfilerKernelChStop; its argument is the GPU time */
@@ -33,6 +36,13 @@ enum { /* event types, also the bits of the mask */
 struct capo_kernel_event { /* v4 on */
         uint8_t channel;
         uint64_t timer; /* GPU global timer, ns */
+};
+
+struct capo_phase_event { /* v7; symmetric kernels have them */
+        uint8_t channel;
+        uint8_t phase; /* 0 initial_sync, 1 compute, 2 final_sync; one that takes no time is left out */
+        const char *name;
+        uint64_t timer; /* its begin, as above */
 };
 
 /* What versions have in common, in its order. */
@@ -122,6 +132,9 @@ struct capo_event_v5 { /* and v6 */
                         CAPO_EVENT_WAY(n_channels)
                         void *parent_group;
                 } coll;
+                struct { /* v6; what follows the call is not read */
+                        CAPO_EVENT_CALL
+                } ce;
                 struct capo_kernel_event kernel;
         };
 };
@@ -137,13 +150,24 @@ struct capo_event_v7 { /* v5's, with more behind each kind: whoever knows v5 or 
                         uint8_t is_symmetric; /* a bool there; kernel_variant ran: algo and proto say nothing */
                         uint64_t tag;         /* as the caller gave it */
                 } coll;
+                struct {
+                        CAPO_EVENT_CALL
+                        const char *sync;
+                        uint8_t intra_batch; /* a bool there */
+                        uint32_t batch_size, n_batches, ce_seq;
+                        void *stream;
+                        uint64_t tag;
+                } ce;
                 struct capo_kernel_event kernel;
+                struct capo_phase_event phase;
         };
 };
 static_assert(offsetof(struct capo_event_v7, coll.parent_group) == offsetof(struct capo_event_v5, coll.parent_group),
               "profiler_v7.h: only added to");
 static_assert(offsetof(struct capo_event_v7, coll.kernel_variant) == 24 + 88 &&
-                      offsetof(struct capo_event_v7, coll.tag) == 24 + 104,
+                      offsetof(struct capo_event_v7, coll.tag) == 24 + 104 &&
+                      offsetof(struct capo_event_v7, ce.tag) == 24 + 88 &&
+                      offsetof(struct capo_event_v7, phase.timer) == 24 + 16,
               "profiler_v7.h");
 static_assert(offsetof(struct capo_event_v1, coll) == 24 && offsetof(struct capo_event_v5, coll) == 24, "one head");
 static_assert(offsetof(struct capo_event_v1, coll.algo) == 24 + 82, "profiler_v1.h");

@@ -118,11 +118,10 @@ static json_t *row_json(const struct capo_job *job, const struct capo_job_row *r
         char text[512];
 
         return json_pack("{s:s, s:I, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm", comm_of(job, row), "bytes",
-                         (json_int_t)row->bytes, "algo", capo_algo_name(row->algo_proto >> 4), "proto",
-                         capo_proto_name(row->algo_proto & 15), "channels", row->channels, "count",
-                         (json_int_t)row->count, "clock", capo_clock_name(clock), "p50_us",
-                         capo_sampled_quantile(&s, 0.5) / 1e3, "p95_us", capo_sampled_quantile(&s, 0.95) / 1e3, "rule",
-                         rule_text(rules, row->rule, text, sizeof text));
+                         (json_int_t)row->bytes, "algo", capo_ran_algo(row->algo_proto), "proto",
+                         capo_ran_proto(row->algo_proto), "channels", row->channels, "count", (json_int_t)row->count,
+                         "clock", capo_clock_name(clock), "p50_us", capo_sampled_quantile(&s, 0.5) / 1e3, "p95_us",
+                         capo_sampled_quantile(&s, 0.95) / 1e3, "rule", rule_text(rules, row->rule, text, sizeof text));
 }
 
 /* What the program asked for with these calls, where it did. */
@@ -174,8 +173,8 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
                         continue;
                 unknown |= !row->algo_proto;
                 capo_table_row(t, "%s\t%llu\t%s\t%s\t%u\t%llu\t%.1f\t%.1f\t%s\t%s", comm_of(job, row),
-                               (unsigned long long)row->bytes, capo_algo_name(row->algo_proto >> 4),
-                               capo_proto_name(row->algo_proto & 15), row->channels, (unsigned long long)row->count,
+                               (unsigned long long)row->bytes, capo_ran_algo(row->algo_proto),
+                               capo_ran_proto(row->algo_proto), row->channels, (unsigned long long)row->count,
                                capo_sampled_quantile(&s, 0.5) / 1e3, capo_sampled_quantile(&s, 0.95) / 1e3,
                                capo_clock_name(clock),
                                row->rule ? rule_text(rules, row->rule, text, sizeof text) : "NCCL itself");

@@ -18,6 +18,23 @@ static json_t *known_or_null(double v)
         return v > 0 ? json_real(v) : json_null();
 }
 
+static json_t *beside(const struct capo_fit *fit)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < fit->n_beside; i++) {
+                const struct capo_fit_beside *b = &fit->beside[i];
+
+                json_array_append_new(list,
+                                      json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:f, s:I}", "collective",
+                                                capo_call_name(b->call), "ranks", b->like.n_ranks, "clock",
+                                                capo_make_name(b->make), "algo", capo_ran_algo(b->ran), "proto",
+                                                capo_ran_proto(b->ran), "from", (json_int_t)b->from, "upto",
+                                                (json_int_t)b->upto, "us", b->us, "samples", (json_int_t)b->n_samples));
+        }
+        return list;
+}
+
 int fit_json(const struct capo_samples *set, const struct capo_fit *fit, const struct capo_profile *profile)
 {
         json_t *list = json_array(), *page;
@@ -49,8 +66,7 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit, const s
                                                   q->chosen > 0 ? capo_fit_candidate_text(&s->candidates[q->chosen],
                                                                                           name, sizeof name)
                                                                 : "leave",
-                                                  "nccl_ran",
-                                                  q->default_ran ? capo_algo_name(CAPO_ALGO_OF(q->default_ran)) : "",
+                                                  "nccl_ran", q->default_ran ? capo_ran_algo(q->default_ran) : "",
                                                   "gain", real_or_null(q->gain), "gain_lo", real_or_null(q->gain_lo),
                                                   "gain_hi", real_or_null(q->gain_hi), "written",
                                                   capo_fit_verdict_text(q->verdict), "times", times));
@@ -75,6 +91,8 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit, const s
                          (int)set->n_rejected, "rules", (int)profile->n_rules, "series", list);
         if (!page)
                 return -ENOMEM;
+        if (fit->n_beside)
+                json_object_set_new(page, "beside_the_table", beside(fit));
         r = json_dumpf(page, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
         json_decref(page);
         putchar('\n');

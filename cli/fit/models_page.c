@@ -18,7 +18,7 @@ static const enum capo_call_kind kinds[CAPO_COLLS] = {CAPO_KIND_BROADCAST, CAPO_
 
 static const char *choice_text(uint8_t choice, char *text, size_t room)
 {
-        snprintf(text, room, "%s %s", capo_algo_name(choice >> 4), capo_proto_name(choice & 15));
+        snprintf(text, room, "%s %s", capo_ran_algo(choice), capo_ran_proto(choice));
         return text;
 }
 

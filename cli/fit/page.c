@@ -37,8 +37,8 @@ static void line(struct capo_table *t, const struct capo_fit_series *s, int firs
                 if (c == 0 || cell->is_default)
                         snprintf(chose, sizeof chose, "the same");
                 else if (p->default_ran)
-                        snprintf(chose, sizeof chose, "%s %s  %.4g", capo_algo_name(CAPO_ALGO_OF(p->default_ran)),
-                                 capo_proto_name(CAPO_PROTO_OF(p->default_ran)), def->us);
+                        snprintf(chose, sizeof chose, "%s %s  %.4g", capo_ran_algo(p->default_ran),
+                                 capo_ran_proto(p->default_ran), def->us);
                 else
                         snprintf(chose, sizeof chose, "?  %.4g", def->us);
                 if (c > 0 && !cell->is_default && !isnan(p->gain))
@@ -46,8 +46,7 @@ static void line(struct capo_table *t, const struct capo_fit_series *s, int firs
                                  percent((p->gain_hi - p->gain_lo) / 2, b, sizeof b));
         }
         if (c == 0 && p->default_ran)
-                snprintf(name, sizeof name, "%s %s", capo_algo_name(CAPO_ALGO_OF(p->default_ran)),
-                         capo_proto_name(CAPO_PROTO_OF(p->default_ran)));
+                snprintf(name, sizeof name, "%s %s", capo_ran_algo(p->default_ran), capo_ran_proto(p->default_ran));
         else
                 capo_fit_candidate_text(&s->candidates[c], name, sizeof name);
         capo_table_row(t, "%s\t%s\t%s\t%s\t%s\t%s", range, name, us, chose, gain, capo_fit_verdict_text(p->verdict));
@@ -210,12 +209,33 @@ static void heading(const struct capo_samples *set, const struct capo_fit *fit)
         }
 }
 
+static void beside(const struct capo_fit *fit)
+{
+        _cleanup_(capo_table_freep) struct capo_table *t = fit->n_beside ? capo_table_new(" l24,l22,l28,l10,r~") : NULL;
+        char from[16], to[16];
+
+        if (!t)
+                return;
+        puts("\nbeside NCCL's table: what buffers that are registered have. No rule forces or prevents it: left out above");
+        capo_table_row(t, "collective\tsize\tran\tclock\tus at the largest");
+        for (size_t i = 0; i < fit->n_beside; i++) {
+                const struct capo_fit_beside *b = &fit->beside[i];
+
+                capo_table_row(t, "%s, %d ranks\t%s%s%s\t%s %s\t%s\t%.1f", capo_call_name(b->call), b->like.n_ranks,
+                               capo_size_print(b->from, from, sizeof from), b->from == b->upto ? "" : " - ",
+                               b->from == b->upto ? "" : capo_size_print(b->upto, to, sizeof to), capo_ran_algo(b->ran),
+                               capo_ran_proto(b->ran), capo_make_name(b->make), b->us);
+        }
+        capo_table_print(t, stdout, 1, "", "");
+}
+
 void fit_page(const struct capo_samples *set, const struct capo_fit *fit, const struct fit_page *page)
 {
         cli_screen_begin(stdout);
         heading(set, fit);
         for (int i = 0; i < fit->n_series; i++)
                 series_page(&fit->series[i], page);
+        beside(fit);
 }
 
 void fit_page_uncertain(const struct capo_samples *set)

@@ -37,7 +37,7 @@ int report_csv(const struct capo_page *r, FILE *out)
                 csv_number(out, timed, (double)h->max_ns / 1000);
                 csv_number(out, row->has_algbw, row->algbw);
                 csv_number(out, row->has_bandwidth, row->busbw);
-                fprintf(out, ",%s,%s", capo_algo_name(w->algo_proto >> 4), capo_proto_name(w->algo_proto & 15));
+                fprintf(out, ",%s,%s", capo_ran_algo(w->algo_proto), capo_ran_proto(w->algo_proto));
                 csv_number(out, capo_call_channels(w->call, w->channels), w->channels);
                 fprintf(out, ",%s", capo_clock_name(row->clock));
                 csv_number(out, timed, capo_sampled_mean(&s) / 1000);

@@ -67,8 +67,8 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
                                                      : json_null());
                 json_object_set_new(j, "reached", number_or_null(row->reached >= 0, row->reached));
         }
-        json_object_set_new(j, "algo", name_or_null(capo_algo_name(w->algo_proto >> 4)));
-        json_object_set_new(j, "proto", name_or_null(capo_proto_name(w->algo_proto & 15)));
+        json_object_set_new(j, "algo", name_or_null(capo_ran_algo(w->algo_proto)));
+        json_object_set_new(j, "proto", name_or_null(capo_ran_proto(w->algo_proto)));
         json_object_set_new(j, "channels", channels ? json_integer(channels) : json_null());
         if (capo_page_group_of(w))
                 json_object_set_new(j, "group_of", json_string(capo_page_group_of(w)));

@@ -44,8 +44,8 @@ static void row_cells(const struct capo_page *r, const struct capo_page_row *row
         capo_table_cell(t, "%s", timed ? capo_text_us((double)h->max_ns, text) : "-");
         capo_table_cell(t, "%s", row->has_algbw ? capo_text_gbs(row->algbw, text) : "-");
         capo_table_cell(t, "%s", row->has_bandwidth ? capo_text_gbs(row->busbw, text) : "-");
-        capo_table_cell(t, "%s", capo_algo_name(row->row.algo_proto >> 4));
-        capo_table_cell(t, "%s", capo_proto_name(row->row.algo_proto & 15));
+        capo_table_cell(t, "%s", capo_ran_algo(row->row.algo_proto));
+        capo_table_cell(t, "%s", capo_ran_proto(row->row.algo_proto));
         if (capo_call_channels(row->row.call, row->row.channels))
                 capo_table_cell(t, "%u", row->row.channels);
         else

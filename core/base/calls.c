@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 #include "core/base/calls.h"
@@ -36,6 +37,14 @@ static const struct {
         [CAPO_PROTO_UNKNOWN] = {"-", ""},
 #define CAPO_PROTO(id, name, word, grain) [CAPO_PROTO_##id] = {name, word},
 #include "capo/protocols.def"
+};
+
+static const struct {
+        uint8_t number;
+        const char *algo, *proto;
+} kernels[] = {
+#define CAPO_KERNEL(id, number, algo, proto) {number, algo, proto},
+#include "capo/kernels.def"
 };
 
 static const struct {
@@ -116,6 +125,39 @@ const char *capo_proto_name(unsigned proto)
 const char *capo_proto_word(unsigned proto)
 {
         return protos[proto < CAPO_PROTOS ? proto : 0].word;
+}
+
+const char *capo_ran_algo(unsigned algo_proto)
+{
+        for (size_t i = 0; capo_ran_beside(algo_proto) && i < N_ELEMENTS(kernels); i++) {
+                if (kernels[i].number == algo_proto)
+                        return kernels[i].algo;
+        }
+        return capo_algo_name(algo_proto >> 4);
+}
+
+const char *capo_ran_proto(unsigned algo_proto)
+{
+        for (size_t i = 0; capo_ran_beside(algo_proto) && i < N_ELEMENTS(kernels); i++) {
+                if (kernels[i].number == algo_proto)
+                        return kernels[i].proto;
+        }
+        return capo_ran_beside(algo_proto) ? "-" : capo_proto_name(algo_proto & 15);
+}
+
+enum capo_kernel capo_symk_find(const char *name)
+{
+        static const char *const before[] = {"AllReduce_", "AllGather_", "ReduceScatter_"};
+
+        for (size_t i = 0; name && i < N_ELEMENTS(before); i++) {
+                if (!strncmp(name, before[i], strlen(before[i])))
+                        name += strlen(before[i]);
+        }
+        for (size_t i = 0; name && i < N_ELEMENTS(kernels); i++) {
+                if (kernels[i].number > CAPO_KERNEL_SYMK && !strcmp(kernels[i].proto, name))
+                        return kernels[i].number;
+        }
+        return CAPO_KERNEL_SYMK;
 }
 
 enum capo_algo capo_algo_find(const char *name)

@@ -25,6 +25,21 @@ enum capo_call_id capo_call_find(const char *name);
 const char *capo_algo_name(unsigned algo);
 const char *capo_proto_name(unsigned proto);
 
+/** capo_ran_algo(), capo_ran_proto() - the same of what ran (capo_record.algo_proto): Ring and LL128, symk and RSxLD_AGxST,
+ * copy and engine; "-" each for unknown. */
+const char *capo_ran_algo(unsigned algo_proto);
+const char *capo_ran_proto(unsigned algo_proto);
+
+/** capo_ran_beside() - something that is not of NCCL's table ran: no tuner forces or prevents it. */
+static inline bool capo_ran_beside(unsigned algo_proto)
+{
+        return algo_proto >= CAPO_KERNELS_FROM;
+}
+
+/** capo_symk_find() - a symmetric kernel by NCCL's name, with the collective before it or without; CAPO_KERNEL_SYMK for one that
+ * is not known, and for NULL. */
+enum capo_kernel capo_symk_find(const char *name);
+
 /** capo_algo_word(), capo_proto_word() - as options and CSV profiles have it (collnet_direct, ll); "" for unknown. */
 const char *capo_algo_word(unsigned algo);
 const char *capo_proto_word(unsigned proto);

@@ -83,7 +83,7 @@ static unsigned shape_find(struct capo_flight *f, const struct capo_record *r)
 /* Is its `group` something that nothing else tells? */
 static bool has_aux(const struct capo_record *r)
 {
-        return r->flags & CAPO_RECORD_MEMBER || r->clock == CAPO_CLOCK_EVENT;
+        return r->flags & CAPO_RECORD_MEMBER || r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL;
 }
 
 /* The batch as one BLOCK frame. */

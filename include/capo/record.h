@@ -37,6 +37,13 @@ enum capo_proto {
         CAPO_PROTOS,
 };
 
+/* What runs beside NCCL's table: in algo_proto instead of the two. */
+enum capo_kernel {
+        CAPO_KERNELS_FROM = 0x80,
+#define CAPO_KERNEL(id, number, ...) CAPO_KERNEL_##id = (number),
+#include "capo/kernels.def"
+};
+
 enum capo_record_flag {
         CAPO_RECORD_MEMBER = 1,   /* a call inside a group; `group` names the group's record, which has the time */
         CAPO_RECORD_GROUP = 2,    /* the group itself: call is CAPO_CALL_GROUP, bytes the sum over members; a group of
@@ -63,6 +70,19 @@ static inline bool capo_record_gpu_begin(const struct capo_record *r, uint64_t *
         if (r->clock != CAPO_CLOCK_EVENT || r->flags & CAPO_RECORD_MEMBER || !r->group)
                 return false;
         *ns = r->t_begin + (r->group - 1) * UINT64_C(100);
+        return true;
+}
+
+/**
+ * capo_record_waited() - how long the kernel of a call waited for the other ranks before it moved anything, in ns
+ * By the GPU's clock; longer than 4.29 s is that. The rest of gpu_ns it moved data, and waited for the others to have theirs.
+ * Return: false where that is not known: NCCL's kernel did not tell its phases (CAPO_CLOCK_KERNEL, symmetric kernels, NCCL 2.31).
+ */
+static inline bool capo_record_waited(const struct capo_record *r, uint64_t *ns)
+{
+        if (r->clock != CAPO_CLOCK_KERNEL || r->flags & CAPO_RECORD_MEMBER || !r->group)
+                return false;
+        *ns = r->group - 1;
         return true;
 }
 

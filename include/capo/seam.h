@@ -34,10 +34,19 @@ struct capo_seam_ran {
         uint64_t comm_hash;
         uint64_t count;     /* as in the event: bytes for AllGather and Broadcast from 2.22 on */
         uint8_t call;       /* enum capo_call_id */
-        uint8_t algo_proto; /* as capo_record.algo_proto */
+        uint8_t algo_proto; /* as capo_record.algo_proto; its kernels too */
         uint8_t channels;
         bool tagged;  /* this interface tells tags (v7) */
         uint64_t tag; /* userProfilerTag of the call; 0 none */
+};
+
+/* What the kernel of the @nth `ran` of a communicator (copy engines not counted: they have none) stamped, in ns of the GPU's
+ * global timer. */
+struct capo_seam_kernel {
+        uint64_t comm_hash;
+        uint32_t nth;
+        uint64_t begin, end; /* of the first channel, of the last */
+        uint64_t moved;      /* since when a channel moved data; 0: not told */
 };
 
 struct capo_seam {
@@ -50,9 +59,7 @@ struct capo_seam {
         void (*decided)(uint16_t rule); /* 1 + row, or sweep candidate: goes into the call being recorded */
         void (*ran)(
                 const struct capo_seam_ran *ran); /* goes into the call or group member being recorded on this thread */
-        void (*kernel)(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns,
-                       uint64_t end_ns); /* GPU global timer, of the
-        nth `ran` of that communicator: first channel start, last stop */
+        void (*kernel)(const struct capo_seam_kernel *kernel);
         void (*rules)(const char *text); /* payload of a RULES frame: digest, path, rows */
 };
 

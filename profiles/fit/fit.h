@@ -125,11 +125,23 @@ struct capo_fit_series {
         int n_blocks;
 };
 
+/* Samples of what is none of NCCL's table (capo_ran_beside()): a symmetric kernel, copy engines. Buffers that are registered have
+ * them, no tuner forces or prevents them, and their times say nothing of the table: they are only told. */
+struct capo_fit_beside {
+        struct capo_trial like; /* what its runs have in common */
+        uint8_t call, make, ran;
+        uint64_t from, upto; /* bytes */
+        uint64_t n_samples;
+        double us; /* median at the largest size */
+};
+
 struct capo_fit {
         struct capo_fit_series *series; /* by ranks, layout, GPU, release, call */
         int n_series;
         uint64_t n_samples, n_warmup, n_stalls, n_other_clock;
         double worst_stall_us;
+        struct capo_fit_beside *beside;
+        size_t n_beside;
         char **faults; /* a line for each series that its own measurements contradict; such a series is left out */
         size_t n_faults;
 };

@@ -173,9 +173,8 @@ static int contradiction(const struct capo_fit_maker *m, const struct capo_fit_s
                                 -EINVAL, fault->text, sizeof fault->text,
                                 "contradicting labels: for %s %s NCCL chose %s %s in %s:%u, %s %s in %s:%u, and "
                                 "neither says what was forced; --algo and --proto before a file do",
-                                capo_call_name(s->call), size, capo_algo_name(CAPO_ALGO_OF(a->ran)),
-                                capo_proto_name(CAPO_PROTO_OF(a->ran)), runs[a->run].source, runs[a->run].line,
-                                capo_algo_name(CAPO_ALGO_OF(b->ran)), capo_proto_name(CAPO_PROTO_OF(b->ran)),
+                                capo_call_name(s->call), size, capo_ran_algo(a->ran), capo_ran_proto(a->ran),
+                                runs[a->run].source, runs[a->run].line, capo_ran_algo(b->ran), capo_ran_proto(b->ran),
                                 runs[b->run].source, runs[b->run].line);
                 }
         }

@@ -160,7 +160,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
         _cleanup_free_ uint32_t *like = malloc((set->n_runs + 1) * sizeof *like);
         _cleanup_free_ double *v = malloc((set->n + 1) * 2 * sizeof *v);
         struct capo_fit_maker m = {.set = set, .fit = fit, .v = v, .scratch = v + set->n};
-        size_t n = 0;
+        size_t n = 0, n_beside = 0;
         int e;
 
         fault->text[0] = 0;
@@ -172,16 +172,19 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
 
                 if (capo_coll_of_call(call) < 0 || set->runs[s->run].n_ranks < 2 || set->runs[s->run].left_out)
                         continue;
-                items[n++] = (struct capo_fit_item){.key = (uint64_t)class_of[s->run] << 16 | call << 8 | s->make,
-                                                    .bytes = s->bytes,
-                                                    .run = s->run,
-                                                    .order = s->order,
-                                                    .us = s->us,
-                                                    .candidate = candidate_of(s),
-                                                    .place = s->place,
-                                                    .ran = s->ran,
-                                                    .ran_channels = s->ran_channels};
+                *(capo_ran_beside(s->ran) ? &items[set->n - ++n_beside] : &items[n++]) =
+                        (struct capo_fit_item){.key = (uint64_t)class_of[s->run] << 16 | call << 8 | s->make,
+                                               .bytes = s->bytes,
+                                               .run = s->run,
+                                               .order = s->order,
+                                               .us = s->us,
+                                               .candidate = candidate_of(s),
+                                               .place = s->place,
+                                               .ran = s->ran,
+                                               .ran_channels = s->ran_channels};
         }
+        if (capo_fit_beside(fit, set, like, items + set->n - n_beside, n_beside) < 0)
+                return -ENOMEM;
         if (n == 0)
                 return capo_why(
                         -ENODATA, fault->text, sizeof fault->text,
@@ -235,6 +238,7 @@ void capo_fit_free(struct capo_fit *fit)
         for (size_t i = 0; i < fit->n_faults; i++)
                 free(fit->faults[i]);
         free(fit->faults);
+        free(fit->beside);
         free(fit->series);
         free(fit);
 }

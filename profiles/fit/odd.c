@@ -146,8 +146,7 @@ static void other_choice(struct capo_trial *t, const struct capo_sample *s, uint
 
         capo_size_print(s->bytes, size, sizeof size);
         snprintf(t->why, sizeof t->why, "NCCL chose %s %s at %s, %s %s in most runs: forced, and nobody says so?",
-                 capo_algo_name(CAPO_ALGO_OF(s->ran)), capo_proto_name(CAPO_PROTO_OF(s->ran)), size,
-                 capo_algo_name(CAPO_ALGO_OF(usual)), capo_proto_name(CAPO_PROTO_OF(usual)));
+                 capo_ran_algo(s->ran), capo_ran_proto(s->ran), size, capo_ran_algo(usual), capo_ran_proto(usual));
         t->left_out = true;
 }
 
@@ -185,6 +184,8 @@ int capo_fit_odd_runs(struct capo_samples *set)
                         uint64_t key = mix(mix(place[s->run], s->bytes), (uint64_t)s->call << 8 | s->make);
                         struct ballot *b;
 
+                        if (capo_ran_beside(s->ran))
+                                continue;
                         if (pass == 1)
                                 count(&w, set, key, s, &suspects[s->run]);
                         else if (!set->runs[s->run].left_out && (b = find(&w, key, true)))

@@ -47,6 +47,10 @@ struct capo_fit_part {
  * of NCCL's own at the same size (odd.c). Return: 0 or -ENOMEM. */
 int capo_fit_odd_runs(struct capo_samples *set);
 
+/** capo_fit_beside() - fit->beside from the @n @items of what ran beside the table; sorts them. Return: 0 or -ENOMEM. */
+int capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const uint32_t *like,
+                    struct capo_fit_item *items, size_t n);
+
 /**
  * capo_fit_gather() - points, candidates, blocks and noise of a series from its items, sorted by size, candidate, run,
  * place and order

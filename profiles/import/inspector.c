@@ -182,10 +182,10 @@ int inspector_samples(struct capo_input *in, struct inspector *all)
                     ((CAPO_ALGO_OF(s.want) && CAPO_ALGO_OF(s.want) != CAPO_ALGO_OF(s.ran)) ||
                      (CAPO_PROTO_OF(s.want) && CAPO_PROTO_OF(s.want) != CAPO_PROTO_OF(s.ran)))) {
                         in->set->n = before;
-                        return capo_input_error(
-                                in, 0, "contradicting labels: the command line says %s %s, the file %s %s",
-                                capo_algo_name(CAPO_ALGO_OF(s.want)), capo_proto_name(CAPO_PROTO_OF(s.want)),
-                                capo_algo_name(CAPO_ALGO_OF(s.ran)), capo_proto_name(CAPO_PROTO_OF(s.ran)));
+                        return capo_input_error(in, 0,
+                                                "contradicting labels: the command line says %s %s, the file %s %s",
+                                                capo_ran_algo(s.want), capo_ran_proto(s.want), capo_ran_algo(s.ran),
+                                                capo_ran_proto(s.ran));
                 }
                 if (capo_samples_add(in->set, &s) < 0)
                         return -ENOMEM;

@@ -86,6 +86,8 @@ enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ra
         bool both = CAPO_ALGO_OF(ran) && CAPO_PROTO_OF(ran);
 
         *want = *channels = 0;
+        if (capo_ran_beside(ran)) /* whatever a tuner or a variable wanted: it decided nothing */
+                return LOG_KNOWN;
         if (rule == 0 && f->env_several && !(f->env_algo && f->env_proto)) {
                 *want = both ? ran : 0; /* not NCCL's own choice, but what ran is known or not */
                 return both ? LOG_KNOWN : LOG_UNKNOWN;

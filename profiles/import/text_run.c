@@ -274,10 +274,10 @@ static int ran(struct reader *r, struct capo_sample *s, uint8_t want)
                 s->ran = d->ran;
                 s->ran_channels = d->channels;
                 if ((algo && algo != CAPO_ALGO_OF(d->ran)) || (proto && proto != CAPO_PROTO_OF(d->ran)))
-                        return capo_input_error(
-                                r->in, d->line, "contradicting labels: %s %s was forced, but %s %s ran at %llu bytes",
-                                capo_algo_name(algo), capo_proto_name(proto), capo_algo_name(CAPO_ALGO_OF(d->ran)),
-                                capo_proto_name(CAPO_PROTO_OF(d->ran)), (unsigned long long)s->bytes);
+                        return capo_input_error(r->in, d->line,
+                                                "contradicting labels: %s %s was forced, but %s %s ran at %llu bytes",
+                                                capo_algo_name(algo), capo_proto_name(proto), capo_ran_algo(d->ran),
+                                                capo_ran_proto(d->ran), (unsigned long long)s->bytes);
         }
         if (!want && listed(b))
                 s->want = s->ran; /* not NCCL's own choice, but what ran is known */

@@ -30,10 +30,9 @@ int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_tr
         fprintf(out, ",%d,%d,%s,%llu,%s,%s,%s,%s,%s,%u,%s,%s,%u,%s,%u,%u,%.9g\n", r->n_nodes, r->n_ranks,
                 capo_call_name(s->call), (unsigned long long)s->bytes, s->type == 255 ? "" : capo_type_name(s->type),
                 s->op == 255 ? "" : capo_op_name(s->op), places[s->place < 3 ? s->place : 0],
-                CAPO_ALGO_OF(s->want) ? capo_algo_name(CAPO_ALGO_OF(s->want)) : "",
-                CAPO_PROTO_OF(s->want) ? capo_proto_name(CAPO_PROTO_OF(s->want)) : "", s->want_channels,
-                CAPO_ALGO_OF(s->ran) ? capo_algo_name(CAPO_ALGO_OF(s->ran)) : "",
-                CAPO_PROTO_OF(s->ran) ? capo_proto_name(CAPO_PROTO_OF(s->ran)) : "", s->ran_channels,
-                capo_make_name(s->make), r->iterations, s->order, s->us);
+                CAPO_ALGO_OF(s->want) ? capo_ran_algo(s->want) : "",
+                CAPO_PROTO_OF(s->want) ? capo_ran_proto(s->want) : "", s->want_channels,
+                CAPO_ALGO_OF(s->ran) ? capo_ran_algo(s->ran) : "", CAPO_PROTO_OF(s->ran) ? capo_ran_proto(s->ran) : "",
+                s->ran_channels, capo_make_name(s->make), r->iterations, s->order, s->us);
         return ferror(out) ? -EIO : 0;
 }

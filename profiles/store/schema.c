@@ -5,6 +5,7 @@
  * protocol) are stored as numbers of the log format, which never change, and the view `samples` spells them.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/base/calls.h"
 #include "profiles/import/import.h"
@@ -50,6 +51,23 @@ static const char *const steps[CAPO_STORE_VERSION] = {
         "ALTER TABLE trial ADD COLUMN why TEXT NOT NULL DEFAULT '';"
         "ALTER TABLE trial ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;",
         "ALTER TABLE trial ADD COLUMN cuda TEXT NOT NULL DEFAULT '';",
+        /* names of what runs beside NCCL's table: of the whole code */
+        "DROP VIEW samples;"
+        "CREATE VIEW samples AS SELECT i.id AS import, i.time, i.cluster, i.link, i.nic, i.driver, t.source, t.gpu, "
+        "t.nccl,"
+        " t.layout, t.nodes, t.ranks, c.name AS collective, s.bytes, s.us, k.name AS clock, s.place, a.name AS "
+        "forced_algo,"
+        " p.name AS forced_proto, s.want_channels AS forced_channels, coalesce(ka.name, ra.name) AS algo,"
+        " coalesce(kp.name, rp.name) AS proto, s.ran_channels AS channels, s.seq AS sequence"
+        " FROM sample s JOIN trial t ON t.id = s.trial JOIN import i ON i.id = t.import"
+        " LEFT JOIN name c ON c.kind = 'collective' AND c.code = s.coll"
+        " LEFT JOIN name k ON k.kind = 'clock' AND k.code = s.clock"
+        " LEFT JOIN name a ON a.kind = 'algo' AND a.code = s.want >> 4"
+        " LEFT JOIN name p ON p.kind = 'proto' AND p.code = s.want & 15"
+        " LEFT JOIN name ra ON ra.kind = 'algo' AND ra.code = s.ran >> 4"
+        " LEFT JOIN name rp ON rp.kind = 'proto' AND rp.code = s.ran & 15"
+        " LEFT JOIN name ka ON ka.kind = 'kernel' AND ka.code = s.ran"
+        " LEFT JOIN name kp ON kp.kind = 'variant' AND kp.code = s.ran;",
 };
 
 static int integer(sqlite3 *db, const char *sql, int64_t *out)
@@ -97,6 +115,13 @@ static int put_names(sqlite3 *db)
                 rc = put_name(q, "algo", i, capo_algo_name(i));
         for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_PROTOS; i++)
                 rc = put_name(q, "proto", i, capo_proto_name(i));
+        for (unsigned i = CAPO_KERNELS_FROM; rc == SQLITE_OK && i < 256; i++) {
+                if (!strcmp(capo_ran_algo(i), "-"))
+                        continue;
+                rc = put_name(q, "kernel", i, capo_ran_algo(i));
+                if (rc == SQLITE_OK)
+                        rc = put_name(q, "variant", i, capo_ran_proto(i));
+        }
         for (unsigned i = 0; rc == SQLITE_OK && i < CAPO_MAKES; i++)
                 rc = put_name(q, "clock", i, capo_make_name(i));
         sqlite3_finalize(q);

@@ -15,6 +15,7 @@
  */
 #include <string.h>
 
+#include "capo/seam.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 
@@ -31,7 +32,7 @@ static struct wait {
 } waits[COUNT];
 static struct {
         uint64_t comm_hash, ns;
-        uint32_t nth;
+        uint32_t nth, waited;
 } early[EARLY];
 static uint32_t n_early, n_armed, next;
 static bool ready, refused;
@@ -54,10 +55,11 @@ static bool get_ready(void)
         return ready;
 }
 
-static void stamp(struct capo_record *r, uint64_t ns)
+static void stamp(struct capo_record *r, uint64_t ns, uint32_t waited)
 {
         r->clock = CAPO_CLOCK_KERNEL;
         r->gpu_ns = ns;
+        r->group = waited; /* capo_record_waited() */
 }
 
 bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r)
@@ -67,7 +69,7 @@ bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r)
         capo_lock(&lock);
         for (uint32_t i = 0; i < EARLY; i++) {
                 if (early[i].nth == nth && early[i].comm_hash == comm_hash) {
-                        stamp(r, early[i].ns);
+                        stamp(r, early[i].ns, early[i].waited);
                         early[i].nth = 0;
                         goto out;
                 }
@@ -102,25 +104,27 @@ static void let_go(uint32_t i)
 }
 
 /* struct capo_seam: from NCCL's proxy thread. */
-void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint64_t end_ns)
+void capo_comm_kernel(const struct capo_seam_kernel *k)
 {
-        uint64_t ns = end_ns > begin_ns ? end_ns - begin_ns : 0;
+        uint64_t ns = k->end > k->begin ? k->end - k->begin : 0, waited = k->moved ? k->moved - k->begin : 0;
+        uint32_t kept = !k->moved ? 0 : waited < UINT32_MAX ? 1 + (uint32_t)waited : UINT32_MAX;
         bool found = false;
 
         if (atomic_load(&capo_life.state) != CAPO_SHIM_ON)
                 return;
         capo_lock(&lock);
         for (uint32_t i = 0; i < COUNT && n_armed && !found; i++) {
-                if (waits[i].armed && waits[i].nth == nth && waits[i].comm_hash == comm_hash) {
-                        stamp(&slot_at(i)->record, ns);
+                if (waits[i].armed && waits[i].nth == k->nth && waits[i].comm_hash == k->comm_hash) {
+                        stamp(&slot_at(i)->record, ns, kept);
                         let_go(i);
                         found = true;
                 }
         }
         if (!found) {
-                early[n_early % EARLY].comm_hash = comm_hash;
-                early[n_early % EARLY].nth = nth;
+                early[n_early % EARLY].comm_hash = k->comm_hash;
+                early[n_early % EARLY].nth = k->nth;
                 early[n_early % EARLY].ns = ns;
+                early[n_early % EARLY].waited = kept;
                 n_early++;
         }
         capo_unlock(&lock);

@@ -52,7 +52,8 @@ static bool is_ran(const struct capo_record *m, const struct capo_comm *comm, co
                 return false;
         if (kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_BROADCAST)
                 bytes *= capo_type_size(m->type);
-        if (comm && (kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER))
+        if (comm && (kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER || kind == CAPO_KIND_ALLTOALL ||
+                     kind == CAPO_KIND_GATHER || kind == CAPO_KIND_SCATTER))
                 bytes *= comm->n_ranks;
         return m->bytes == bytes;
 }
@@ -64,7 +65,9 @@ static void seam_ran(const struct capo_seam_ran *ran)
         struct capo_comm *comm = kernels || t->group_depth ? capo_comm_by_hash(ran->comm_hash) : NULL;
         uint32_t nth = 0;
 
-        if (kernels && comm) /* counted whoever launches it: capo_seam.kernel will speak of the nth */
+        if (kernels && comm &&
+            ran->algo_proto !=
+                    CAPO_KERNEL_COPY_ENGINE) /* counted whoever launches it: capo_seam.kernel will speak of the nth */
                 nth = __atomic_add_fetch(&comm->n_ran, 1, __ATOMIC_RELAXED);
         if (!t->ready)
                 return;

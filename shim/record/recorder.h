@@ -192,7 +192,8 @@ struct capo_comm *capo_comm_none(void);
 /* kernel.c: false when the record is to go on at once (it may have got its stamps already) */
 bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r);
 /* struct capo_seam's kernel */
-void capo_comm_kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint64_t end_ns);
+struct capo_seam_kernel;
+void capo_comm_kernel(const struct capo_seam_kernel *kernel);
 
 /* gpu.c */
 struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsigned call, uint64_t bytes);

@@ -96,9 +96,9 @@ static void ran(const struct capo_seam_ran *r)
         must(r->call < CAPO_CALLS && r->algo_proto >> 4 <= 15);
 }
 
-static void kernel(uint64_t comm_hash, uint32_t nth, uint64_t begin_ns, uint64_t end_ns)
+static void kernel(const struct capo_seam_kernel *k)
 {
-        must(begin_ns <= end_ns && nth);
+        must(k->begin <= k->end && k->nth && (!k->moved || (k->begin <= k->moved && k->moved <= k->end)));
 }
 
 static const struct capo_seam listener = {.ran = ran, .kernel = kernel};

@@ -14,7 +14,7 @@ static int n_comms, n_ran;
 static struct {
         int n;
         uint32_t nth;
-        uint64_t begin, end;
+        uint64_t begin, end, moved;
 } kernels;
 
 static void comm(const struct capo_seam_comm *c)
@@ -31,12 +31,19 @@ static void ran(const struct capo_seam_ran *r)
         n_ran++;
 }
 
-static void kernel(uint64_t hash, uint32_t nth, uint64_t begin, uint64_t end)
+static void kernel(const struct capo_seam_kernel *k)
 {
         kernels.n++;
-        kernels.nth = nth;
-        kernels.begin = begin;
-        kernels.end = end;
+        kernels.nth = k->nth;
+        kernels.begin = k->begin;
+        kernels.end = k->end;
+        kernels.moved = k->moved;
+}
+
+/* What capo itself asks a version for. */
+static int own_mask(int version)
+{
+        return CAPO_EVENT_COLL | (version >= 6 ? CAPO_EVENT_CE_COLL : 0);
 }
 
 static const struct capo_seam listener = {.comm = comm, .ran = ran, .kernel = kernel};
@@ -129,6 +136,9 @@ Test(profiler, the_others_mask_brings_its_parents)
                 {CAPO_EVENT_COLL_API, CAPO_EVENT_COLL_API | API},
                 {CAPO_EVENT_P2P_API, CAPO_EVENT_P2P_API | API},
                 {CAPO_EVENT_KERNEL_LAUNCH, CAPO_EVENT_KERNEL_LAUNCH | API},
+                {CAPO_EVENT_CE_COLL, CAPO_EVENT_CE_COLL | CAPO_EVENT_COLL_API | API},
+                {CAPO_EVENT_CE_BATCH, CAPO_EVENT_CE_BATCH | CAPO_EVENT_CE_COLL | CAPO_EVENT_COLL_API | API},
+                {CAPO_EVENT_KERNEL_PHASE, CAPO_EVENT_KERNEL_PHASE | CAPO_EVENT_KERNEL | OP},
                 {0, 0},
         };
 
@@ -140,7 +150,7 @@ Test(profiler, the_others_mask_brings_its_parents)
                 snprintf(text, sizeof text, "%d", rows[i].asked);
                 setenv("OTHER_PROFILER_MASK", text, 1);
                 cr_expect_eq(open_for(5, 2, "dp", &context), rows[i].asked | CAPO_EVENT_COLL, "row %zu", i);
-                for (int bit = 1; bit <= CAPO_EVENT_KERNEL_LAUNCH; bit <<= 1) {
+                for (int bit = 1; bit <= CAPO_EVENT_KERNEL_PHASE; bit <<= 1) {
                         void *handle = start(context, (uint64_t)bit, NULL);
 
                         cr_expect_eq(handle != NULL, !!(rows[i].passed & bit), "row %zu, event %d", i, bit);
@@ -189,7 +199,7 @@ Test(profiler, itself_is_not_chained)
         setenv("CAPO_CHAIN_PROFILER", getenv("CAPO_TEST_PLUGIN"), 1);
         cr_assert(pipe(ends) == 0 && dup2(ends[1], STDERR_FILENO) >= 0);
         for (int version = 1; version <= CAPO_PROFILER_ABI_NEWEST; version++) {
-                cr_expect_eq(open_for(version, 2, "dp", &context), CAPO_EVENT_COLL);
+                cr_expect_eq(open_for(version, 2, "dp", &context), own_mask(version));
                 profiler_of(version)->finalize(context);
         }
         cr_assert(write(STDERR_FILENO, "|", 1) == 1 && read(ends[0], said, sizeof said - 1) > 0);
@@ -201,7 +211,7 @@ static void passes(int speaks, int theirs, bool passed)
         void *context;
 
         setenv("CAPO_CHAIN_PROFILER", other(theirs), 1);
-        cr_expect_eq(open_for(speaks, 2, "dp", &context), CAPO_EVENT_COLL | (passed ? CAPO_EVENT_PROXY_OP : 0));
+        cr_expect_eq(open_for(speaks, 2, "dp", &context), own_mask(speaks) | (passed ? CAPO_EVENT_PROXY_OP : 0));
         profiler_of(speaks)->finalize(context);
         cr_expect_eq(told(theirs, "others_events"), passed ? 2 : 0);
 }
@@ -250,17 +260,19 @@ Test(profiler, version_7_symmetric)
                                            .proto = "LL",
                                            .count = 5,
                                            .n_channels = 3,
-                                           .kernel_variant = "RSxLD_AGxST",
+                                           .kernel_variant = "AllReduce_RSxLD_AGxST",
                                            .is_symmetric = true,
                                            .tag = 9}};
         void *context, *handle;
 
         open_for(7, 2, "dp", &context);
         profiler_of(7)->start_event(context, &handle, &e);
-        cr_expect(n_ran == 1 && last_ran.algo_proto == 0 && last_ran.channels == 3 &&
+        cr_expect(n_ran == 1 && last_ran.algo_proto == CAPO_KERNEL_SYMK_RSXLD_AGXST && last_ran.channels == 3 &&
                   last_ran.call == CAPO_CALL_ALLREDUCE);
         e.coll.algo = e.coll.proto = NULL;
+        e.coll.kernel_variant = "AllReduce_NotYetKnown";
         profiler_of(7)->start_event(context, &handle, &e);
+        cr_expect_eq(last_ran.algo_proto, CAPO_KERNEL_SYMK);
         e.coll.is_symmetric = false;
         profiler_of(7)->start_event(context, &handle, &e);
         cr_expect(n_ran == 3 && last_ran.algo_proto == 0);
@@ -271,6 +283,104 @@ Test(profiler, version_7_symmetric)
         profiler_of(7)->start_event(context, &handle, &e);
         cr_expect(n_ran == 5 && last_ran.algo_proto == (CAPO_ALGO_TREE << 4 | CAPO_PROTO_SIMPLE));
         cr_expect(last_ran.tagged && last_ran.tag == 9);
+        profiler_of(7)->finalize(context);
+}
+
+/* Before v7 a symmetric kernel is known by its having no channels. */
+Test(profiler, symmetric_without_a_name)
+{
+        struct capo_event_v4 e4 = {.type = CAPO_EVENT_COLL,
+                                   .coll = {.func = "AllGather", .algo = "TREE", .proto = "LL"}};
+        void *context, *handle;
+
+        open_for(4, 2, "dp", &context);
+        profiler_of(4)->start_event(context, &handle, &e4);
+        cr_expect(last_ran.algo_proto == CAPO_KERNEL_SYMK && last_ran.channels == 0 && !last_ran.tagged);
+        profiler_of(4)->finalize(context);
+        for (int version = 5; version <= 6; version++) {
+                struct capo_event_v5 e = event(CAPO_EVENT_COLL, NULL);
+
+                e.coll.n_channels = 0;
+                open_for(version, 2, "dp", &context);
+                profiler_of(version)->start_event(context, &handle, &e);
+                cr_expect(last_ran.algo_proto == CAPO_KERNEL_SYMK && last_ran.call == CAPO_CALL_ALLREDUCE);
+                profiler_of(version)->finalize(context);
+        }
+        cr_expect_eq(n_ran, 3);
+}
+
+/* Copy engines have no kernel: no slot waits for stamps of theirs, and the next kernel's number is the next. */
+Test(profiler, copy_engines)
+{
+        static const struct {
+                const char *func;
+                uint8_t call;
+        } rows[] = {{"AllGather", CAPO_CALL_ALLGATHER},
+                    {"AlltoAll", CAPO_CALL_ALLTOALL},
+                    {"Gather", CAPO_CALL_GATHER},
+                    {"Scatter", CAPO_CALL_SCATTER},
+                    {"Surprise", CAPO_CALL_NONE}};
+        void *context, *handle;
+
+        setenv("CAPO_KERNEL_TIME", "1", 1);
+        for (int version = 6; version <= 7; version++) {
+                cr_expect_eq(open_for(version, 2, "dp", &context),
+                             own_mask(version) | CAPO_EVENT_KERNEL | (version == 7 ? CAPO_EVENT_KERNEL_PHASE : 0));
+                for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                        struct capo_event_v7 e = {.type = CAPO_EVENT_CE_COLL,
+                                                  .ce = {.func = rows[i].func, .count = 7, .tag = 3}};
+
+                        handle = &e;
+                        profiler_of(version)->start_event(context, &handle, &e);
+                        cr_expect_null(handle);
+                        cr_expect(last_ran.algo_proto == CAPO_KERNEL_COPY_ENGINE && last_ran.call == rows[i].call &&
+                                  last_ran.count == 7 && last_ran.tagged == (version == 7) &&
+                                  last_ran.tag == (version == 7 ? 3 : 0));
+                }
+                profiler_of(version)->finalize(context);
+        }
+}
+
+/* The kernel moved something from the first phase on that is not waiting, whichever channel's. */
+Test(profiler, phases_say_how_long_a_kernel_waited)
+{
+        static const struct {
+                uint8_t phase;
+                uint64_t timer[2]; /* of its two channels; 0 none */
+                uint64_t moved;
+        } rows[] = {
+                {1, {150, 140}, 140}, {1, {0, 160}, 160}, {2, {180, 0}, 180},
+                {0, {150, 150}, 0},   {1, {90, 150}, 0}, /* before its begin: it says nothing */
+                {1, {300, 0}, 0},
+        };
+        void *context;
+
+        setenv("CAPO_KERNEL_TIME", "1", 1);
+        open_for(7, 2, "dp", &context);
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_event_v7 coll = {
+                        .type = CAPO_EVENT_COLL,
+                        .coll = {.func = "AllReduce", .n_channels = 2, .kernel_variant = "LL", .is_symmetric = true}};
+                void *slot, *channel[2], *phase;
+
+                profiler_of(7)->start_event(context, &slot, &coll);
+                for (unsigned c = 0; c < 2; c++) {
+                        struct capo_event_v7 e = {
+                                .type = CAPO_EVENT_KERNEL, .parent = slot, .kernel = {.timer = 100 + c}};
+                        struct capo_event_v7 p = {.type = CAPO_EVENT_KERNEL_PHASE,
+                                                  .phase = {(uint8_t)c, rows[i].phase, "", rows[i].timer[c]}};
+
+                        profiler_of(7)->start_event(context, &channel[c], &e);
+                        p.parent = phase = channel[c];
+                        if (rows[i].timer[c])
+                                profiler_of(7)->start_event(context, &phase, &p);
+                        cr_expect(!rows[i].timer[c] || !phase, "nothing more is asked of it");
+                        stop_channel(channel[c], 200);
+                }
+                cr_expect(kernels.n == (int)i + 1 && kernels.begin == 100 && kernels.end == 200 &&
+                                  kernels.moved == rows[i].moved,
+                          "row %zu: %llu", i, (unsigned long long)kernels.moved);
+        }
         profiler_of(7)->finalize(context);
 }
 
@@ -432,7 +542,9 @@ Test(profiler, kernel_times_from_version_4_on)
                 void *context;
 
                 cr_expect_eq(open_for(version, 2, "dp", &context),
-                             CAPO_EVENT_COLL | (version >= 4 ? CAPO_EVENT_KERNEL : 0), "v%d", version);
+                             own_mask(version) | (version >= 4 ? CAPO_EVENT_KERNEL : 0) |
+                                     (version >= 7 ? CAPO_EVENT_KERNEL_PHASE : 0),
+                             "v%d", version);
                 profiler_of(version)->finalize(context);
         }
 }

@@ -42,13 +42,13 @@ static void ran(const struct capo_seam_ran *r)
         last_ran = *r;
 }
 
-static void kernel(uint64_t hash, uint32_t nth, uint64_t begin, uint64_t end)
+static void kernel(const struct capo_seam_kernel *k)
 {
         kernels.n++;
-        kernels.hash = hash;
-        kernels.nth = nth;
-        kernels.begin = begin;
-        kernels.end = end;
+        kernels.hash = k->comm_hash;
+        kernels.nth = k->nth;
+        kernels.begin = k->begin;
+        kernels.end = k->end;
 }
 
 static void rules(const char *text)
@@ -231,7 +231,8 @@ Test(recorder, every_profiler_version_tells_what_ran)
                                 continue;
                         memset(&last_ran, 0, sizeof last_ran);
                         cr_assert_eq(profiler_init(v, &context, &mask, NULL), 0);
-                        cr_expect_eq(mask, CAPO_EVENT_COLL, "Coll events and nothing else");
+                        cr_expect_eq(mask, CAPO_EVENT_COLL | (v >= 6 ? CAPO_EVENT_CE_COLL : 0),
+                                     "collectives and nothing else");
                         handle = &handle;
                         cr_expect_eq(profiler_of(v)->start_event(context, &handle, events[layout]), 0);
                         cr_expect_null(handle);
@@ -323,7 +324,7 @@ Test(recorder, unless_told_to)
 
         setenv("CAPO_PROFILER", "on", 1);
         cr_assert_eq(profiler_init(6, &context, &mask, log_of_2_31()), 0);
-        cr_expect_eq(mask, CAPO_EVENT_COLL);
+        cr_expect_eq(mask, CAPO_EVENT_COLL | CAPO_EVENT_CE_COLL);
         profiler_of(6)->finalize(context);
 }
 

@@ -70,6 +70,11 @@ Test(calls, algorithms_and_protocols)
         cr_expect_str_eq(capo_algo_name(CAPO_ALGOS), "-");
         cr_expect_str_eq(capo_algo_word(CAPO_ALGOS), "");
         cr_expect_str_eq(capo_proto_name(CAPO_PROTO_UNKNOWN), "-");
+        cr_expect_str_eq(capo_ran_algo(CAPO_ALGO_RING << 4 | CAPO_PROTO_LL), "Ring");
+        cr_expect_str_eq(capo_ran_proto(CAPO_ALGO_RING << 4 | CAPO_PROTO_LL), "LL");
+        cr_expect(!strcmp(capo_ran_algo(0), "-") && !strcmp(capo_ran_proto(0), "-"));
+        for (unsigned unknown = 0x80; unknown < 0x84; unknown++)
+                cr_expect(!strcmp(capo_ran_algo(unknown), "-") && !strcmp(capo_ran_proto(unknown), "-"));
         cr_expect_str_eq(capo_proto_word(CAPO_PROTO_UNKNOWN), "");
         cr_expect_str_eq(capo_proto_name(CAPO_PROTOS - 1), "Simple");
         cr_expect_str_eq(capo_proto_word(CAPO_PROTOS - 1), "simple");
@@ -206,4 +211,34 @@ Test(calls, bus_bandwidth)
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++)
                 cr_expect_eq(capo_busbw_factor(rows[i].kind, rows[i].n), rows[i].factor, "row %zu", i);
+}
+
+/* What runs beside the table: each has a name, is found by it, and is neither an algorithm nor a protocol to who does not know it. */
+Test(calls, kernels)
+{
+        static const struct {
+                uint8_t number;
+                const char *algo, *proto;
+        } rows[] = {
+#define CAPO_KERNEL(id, number, algo, proto) {number, algo, proto},
+#include "capo/kernels.def"
+        };
+        char name[64];
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                cr_expect(capo_ran_beside(rows[i].number) && rows[i].number >> 4 >= CAPO_ALGOS &&
+                          (rows[i].number & 15) >= CAPO_PROTOS);
+                cr_expect(i == 0 || rows[i].number > rows[i - 1].number);
+                cr_expect_str_eq(capo_ran_algo(rows[i].number), rows[i].algo);
+                cr_expect_str_eq(capo_ran_proto(rows[i].number), rows[i].proto);
+                if (rows[i].number <= CAPO_KERNEL_SYMK)
+                        continue;
+                cr_expect_eq(capo_symk_find(rows[i].proto), rows[i].number);
+                snprintf(name, sizeof name, "ReduceScatter_%s", rows[i].proto);
+                cr_expect_eq(capo_symk_find(name), rows[i].number, "%s", name);
+        }
+        cr_expect_not(capo_ran_beside(CAPO_ALGO_PAT << 4 | CAPO_PROTO_SIMPLE));
+        cr_expect_eq(capo_symk_find("AllReduce_OfTomorrow"), CAPO_KERNEL_SYMK);
+        cr_expect_eq(capo_symk_find("engine"), CAPO_KERNEL_SYMK);
+        cr_expect_eq(capo_symk_find(NULL), CAPO_KERNEL_SYMK);
 }

@@ -401,3 +401,51 @@ Test(fit, a_default_that_chose_otherwise_than_most_was_forced)
                 cr_expect_eq(set.runs[i].left_out, i == 1, "run %zu: %s", i, set.runs[i].why);
         make();
 }
+
+/* What ran beside the table is told, whatever else is decided: as without it. */
+Test(fit, symmetric_kernels_are_beside_the_table)
+{
+        const uint8_t ran[] = {CAPO_KERNEL_SYMK_AGXLL_R, CAPO_KERNEL_COPY_ENGINE};
+        const struct capo_fit_series *s;
+        int chosen[SIZES], n_rows;
+
+        for (int pass = 0; pass < 2; pass++) {
+                for (int r = 0; r < 3; r++) {
+                        run(0, 0, 15, own, 1);
+                        run(tree, 0, 15, gains_large, 1);
+                }
+                for (int r = 0; r < 3 && pass;
+                     r++) { /* in the same runs, a tenth of the time; the largest size in odd numbers */
+                        for (size_t i = 0; i < set.n_runs; i++) {
+                                struct capo_sample x = {.bytes = 1024u << 3 * r,
+                                                        .us = 1 + (double)i,
+                                                        .run = (uint32_t)i,
+                                                        .call = CAPO_CALL_ALLREDUCE,
+                                                        .make = CAPO_MAKE_LOOP,
+                                                        .want = i % 2 ? tree : 0,
+                                                        .ran = ran[i == 0]};
+
+                                capo_samples_add(&set, &x);
+                        }
+                }
+                s = make();
+                for (int i = 0; i < SIZES; i++) {
+                        int c = at(s, size(i));
+
+                        cr_expect(!pass || c == chosen[i], "2^%d", FIRST + i);
+                        chosen[i] = c;
+                }
+                cr_expect(!pass || s->n_rows == n_rows);
+                n_rows = s->n_rows;
+                cr_expect_eq(fit->n_beside, 2 * (size_t)pass);
+                if (pass)
+                        break;
+                finish();
+                memset(&set, 0, sizeof set);
+        }
+        cr_assert_eq(fit->n_beside, 2);
+        cr_expect(fit->beside[0].ran == ran[1] && fit->beside[0].n_samples == 3 && fit->beside[0].us == 1);
+        cr_expect(fit->beside[1].ran == ran[0] && fit->beside[1].from == 1024 && fit->beside[1].upto == 65536 &&
+                  fit->beside[1].n_samples == 15 && fit->beside[1].us == 4 && fit->beside[1].like.n_ranks == 8 &&
+                  fit->beside[1].call == CAPO_CALL_ALLREDUCE);
+}

@@ -78,6 +78,15 @@ Test(import_log, a_list_in_nccl_algo)
         cr_expect_eq(set.v[2].want, CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL));
 }
 
+/* What runs beside the table is nobody's choice, whatever the variable forces. */
+Test(import_log, symmetric_kernels_were_not_forced)
+{
+        cr_assert_eq(import("nccl.algo\tRing\nnccl.proto\tLL\n", CAPO_KERNEL_SYMK_LL), 0, "%s", error);
+        cr_assert_eq(set.n, 2);
+        cr_expect_eq(set.v[0].want, CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL));
+        cr_expect(set.v[1].want == 0 && set.v[1].ran == CAPO_KERNEL_SYMK_LL);
+}
+
 Test(import_log, a_list_and_nothing_recorded_is_unknown)
 {
         static const uint32_t begin[] = {0}, ns[] = {10000}, seq[] = {1};

@@ -49,12 +49,15 @@ static inline uint8_t capo_event_call(const char *s)
         case 'A':
                 return !strcmp(s, "AllReduce")   ? CAPO_CALL_ALLREDUCE
                        : !strcmp(s, "AllGather") ? CAPO_CALL_ALLGATHER
+                       : !strcmp(s, "AlltoAll")  ? CAPO_CALL_ALLTOALL
                                                  : CAPO_CALL_NONE;
         case 'B': return CAPO_CALL_BROADCAST;
+        case 'G': return !strcmp(s, "Gather") ? CAPO_CALL_GATHER : CAPO_CALL_NONE;
         case 'R':
                 return !strcmp(s, "Reduce")          ? CAPO_CALL_REDUCE
                        : !strcmp(s, "ReduceScatter") ? CAPO_CALL_REDUCESCATTER
                                                      : CAPO_CALL_NONE;
+        case 'S': return !strcmp(s, "Scatter") ? CAPO_CALL_SCATTER : CAPO_CALL_NONE;
         default: return CAPO_CALL_NONE;
         }
 }
@@ -92,5 +95,20 @@ static inline uint8_t capo_event_algo_proto(const char *algo, const char *proto)
                                 .call = capo_event_call((d)->coll.func),                              \
                                 .algo_proto = capo_event_algo_proto((d)->coll.algo, (d)->coll.proto), \
                                 .channels = (most)})
+
+/* The same of v4 to v6: a kernel that has no channels is a symmetric one; what stands where algorithm and protocol do is nothing. */
+#define CAPO_EVENT_RAN_V4(d, hash)                                                              \
+        ((d)->coll.n_channels ? CAPO_EVENT_RAN(d, hash, (d)->coll.n_channels)                   \
+                              : (struct capo_seam_ran){.comm_hash = (hash),                     \
+                                                       .count = (d)->coll.count,                \
+                                                       .call = capo_event_call((d)->coll.func), \
+                                                       .algo_proto = CAPO_KERNEL_SYMK})
+
+/* And of a collective by copy engines, v6 on. */
+#define CAPO_EVENT_COPIED(d, hash)                                     \
+        ((struct capo_seam_ran){.comm_hash = (hash),                   \
+                                .count = (d)->ce.count,                \
+                                .call = capo_event_call((d)->ce.func), \
+                                .algo_proto = CAPO_KERNEL_COPY_ENGINE})
 
 #endif

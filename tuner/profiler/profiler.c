@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's profiler interface tells, for every collective it puts on its way, which algorithm, protocol and channels it
- * took. capo asks for these Coll events and for nothing else, hands each to the recorder in the call that is open on
+ * took. capo asks for these Coll events, and those of copy engines, and for nothing else, hands each to the recorder in the call that is open on
  * this thread, and gives NCCL no handle back, so that is all that happens per collective.
  *
  * Two things make it more. CAPO_KERNEL_TIME=1 asks for KernelCh events too: each channel of a kernel stamps its begin
  * and end with the GPU's global timer, NCCL's proxy thread delivers the stamps late, and a slot per collective folds
- * first begin and last end. And another profiler that the user had wanted gets its events through here; its handles
+ * first begin and last end; from v7 on symmetric kernels tell their phases too, and so how long they waited for the other ranks
+ * before they moved anything. And another profiler that the user had wanted gets its events through here; its handles
  * are NCCL's handles, unless a slot has to stand in front of them.
  *
  * Releases from 2.31 on are known to slow jobs down merely by this path (NVIDIA/nccl#2355: 4 to 13 % for small
@@ -85,6 +86,10 @@ static int with_parents(int mask)
                 mask |= CAPO_EVENT_KERNEL;
         if (mask & (CAPO_EVENT_PROXY_OP | CAPO_EVENT_KERNEL))
                 mask |= CAPO_EVENT_COLL | CAPO_EVENT_P2P;
+        if (mask & (CAPO_EVENT_CE_SYNC | CAPO_EVENT_CE_BATCH))
+                mask |= CAPO_EVENT_CE_COLL;
+        if (mask & CAPO_EVENT_CE_COLL)
+                mask |= CAPO_EVENT_COLL_API;
         if (mask & (CAPO_EVENT_COLL | CAPO_EVENT_P2P))
                 mask |= CAPO_EVENT_GROUP | CAPO_EVENT_COLL_API | CAPO_EVENT_P2P_API;
         if (mask & (CAPO_EVENT_COLL_API | CAPO_EVENT_P2P_API | CAPO_EVENT_KERNEL_LAUNCH))
@@ -114,6 +119,7 @@ static int open_other(const struct capo_profiler_info *info, struct capo_profile
 struct slot {
         uint64_t comm_hash;
         uint64_t begin, end; /* GPU ns; 0 none yet */
+        uint64_t moved;      /* the same: first compute phase of a channel */
         uint32_t nth;        /* Coll event of its communicator, from 1 */
         uint32_t serial;     /* of all collectives, when taken */
         uint8_t channels;    /* stops to come */
@@ -157,16 +163,22 @@ capo_nccl_result capo_profiler_start(struct capo_profiler *p, void **handle, str
         void *given = NULL;
 
         *handle = NULL;
-        if (e->type == CAPO_EVENT_COLL) {
+        if (e->type == CAPO_EVENT_COLL || e->type == CAPO_EVENT_CE_COLL) {
                 if (p->ran)
                         p->ran(&e->ran);
-                if (p->kernels)
+                if (p->kernels && e->type == CAPO_EVENT_COLL)
                         s = slot_take(&e->ran, __atomic_add_fetch(&p->n_ran, 1, __ATOMIC_RELAXED));
         }
         if (e->type == CAPO_EVENT_KERNEL && parent && e->kernel) {
                 if (!parent->begin || e->kernel->timer < parent->begin)
                         parent->begin = e->kernel->timer;
                 *handle = (char *)parent + 1;
+                return CAPO_NCCL_SUCCESS;
+        }
+        if (e->phase &&
+            parent) { /* what a channel does first that is not waiting: no more is asked, so nothing follows */
+                if (e->phase->phase && (!parent->moved || e->phase->timer < parent->moved))
+                        parent->moved = e->phase->timer;
                 return CAPO_NCCL_SUCCESS;
         }
         if (p->other_mask & (int)e->type) {
@@ -193,7 +205,12 @@ capo_nccl_result capo_profiler_stop(void *handle)
         if (s && is_kernel(handle)) {
                 if (s->channels && ++s->stops >= s->channels) {
                         if (capo_seam && capo_seam->kernel && s->begin && s->end >= s->begin)
-                                capo_seam->kernel(s->comm_hash, s->nth, s->begin, s->end);
+                                capo_seam->kernel(&(struct capo_seam_kernel){
+                                        .comm_hash = s->comm_hash,
+                                        .nth = s->nth,
+                                        .begin = s->begin,
+                                        .end = s->end,
+                                        .moved = s->moved >= s->begin && s->moved <= s->end ? s->moved : 0});
                         s->channels = 0;
                 }
                 return CAPO_NCCL_SUCCESS;
@@ -254,7 +271,7 @@ capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info, struc
                 capo_comm_name_keep(info->comm_hash, info->comm_name);
         if (wanted(info)) {
                 p->ran = capo_seam->ran;
-                *mask = CAPO_EVENT_COLL;
+                *mask = CAPO_EVENT_COLL | (info->abi >= 6 ? CAPO_EVENT_CE_COLL : 0);
                 p->kernels = capo_tuner_env()->kernel_time && info->abi >= 4;
         }
         theirs = open_other(info, p);
@@ -263,7 +280,9 @@ capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info, struc
                         "the chained profiler takes the kernel time stamps itself: CAPO_KERNEL_TIME=1 has no effect");
                 p->kernels = false;
         }
-        *mask |= theirs | (p->kernels ? CAPO_EVENT_KERNEL : 0);
+        *mask |= theirs;
+        if (p->kernels)
+                *mask |= CAPO_EVENT_KERNEL | (info->abi >= 7 ? CAPO_EVENT_KERNEL_PHASE : 0);
         if (capo_seam && capo_seam->comm && info->abi >= 4) {
                 const struct capo_seam_comm comm = {.comm_hash = info->comm_hash,
                                                     .n_ranks = info->n_ranks,

@@ -33,8 +33,9 @@ struct capo_profiler_event {
         uint64_t type;
         void **parent;
         void *event;                            /* the whole, for a chained profiler */
-        struct capo_seam_ran ran;               /* of a Coll event */
+        struct capo_seam_ran ran;               /* of a Coll event, and of a CeColl event */
         const struct capo_kernel_event *kernel; /* of a KernelCh event from v4 on; else NULL */
+        const struct capo_phase_event *phase;   /* of a KernelPhase event, v7; else NULL */
 };
 
 /* The functions of the plugin's table; start after the version's adapter has filled @e. The handle of an event that

@@ -17,7 +17,7 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         if (unlikely(!p))
                 return CAPO_NCCL_SUCCESS;
         if (d->type == CAPO_EVENT_COLL)
-                e.ran = CAPO_EVENT_RAN(d, p->comm_hash, d->coll.n_channels);
+                e.ran = CAPO_EVENT_RAN_V4(d, p->comm_hash);
         if (d->type == CAPO_EVENT_KERNEL)
                 e.kernel = &d->kernel;
         return capo_profiler_start(p, handle, &e);

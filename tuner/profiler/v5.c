@@ -17,7 +17,9 @@ capo_nccl_result capo_profiler_start_v5(void *context, void **handle, void *even
         if (unlikely(!p))
                 return CAPO_NCCL_SUCCESS;
         if (d->type == CAPO_EVENT_COLL)
-                e.ran = CAPO_EVENT_RAN(d, p->comm_hash, d->coll.n_channels);
+                e.ran = CAPO_EVENT_RAN_V4(d, p->comm_hash);
+        if (d->type == CAPO_EVENT_CE_COLL)
+                e.ran = CAPO_EVENT_COPIED(d, p->comm_hash);
         if (d->type == CAPO_EVENT_KERNEL)
                 e.kernel = &d->kernel;
         return capo_profiler_start(p, handle, &e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL 2.29 on: the events that capo looks at are those of v5. */
+/* NCCL 2.29 on: the events of v5, and collectives by copy engines. */
 #include "tuner/profiler/adapt.h"
 
 static capo_nccl_result init(void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes,

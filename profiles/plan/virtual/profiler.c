@@ -4,6 +4,7 @@
  * those of the profiler plugin (tuner/profiler/vN.c), with this body behind them. Only that event is asked for. It arrives
  * on the thread that called the collective.
  */
+#include "core/base/calls.h"
 #include "profiles/plan/virtual/virtual.h"
 #include "tuner/profiler/profiler.h"
 
@@ -22,8 +23,10 @@ capo_nccl_result capo_profiler_start(struct capo_profiler *p, void **event, stru
 {
         *event = &handle;
         if (e->type == CAPO_EVENT_COLL && plan_seen) {
-                plan_seen->algo = (e->ran.algo_proto >> 4) - 1;
-                plan_seen->proto = (e->ran.algo_proto & 15) - 1;
+                bool of_table = !capo_ran_beside(e->ran.algo_proto);
+
+                plan_seen->algo = of_table ? (e->ran.algo_proto >> 4) - 1 : -1;
+                plan_seen->proto = of_table ? (e->ran.algo_proto & 15) - 1 : -1;
                 plan_seen->channels =
                         e->ran.channels; /* v1 to v3 tell the most there may be, later versions what it got */
         }
