@@ -323,12 +323,12 @@ class Run:
         script = os.path.join(self.folder, "script")
         with open(script, "w") as f:
             f.write("\n".join(job.lines) + "\n")
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
+        self.kept = socket.socket()  # nobody else is given its port; rank 0 reuses it
+        self.kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.kept.bind(("127.0.0.1", 0))
         env = {k: v for k, v in os.environ.items() if not k.startswith(("CAPO_", "NCCL_"))}
         env.update(LD_LIBRARY_PATH=os.path.join(self.build, "tests/standin"), LD_PRELOAD=os.path.join(self.build, "shim/libcapo.so"),
-                   CAPO_DIR=self.logs, CAPO_QUIET="1", NCCL_MAX_NCHANNELS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                   CAPO_DIR=self.logs, CAPO_QUIET="1", NCCL_MAX_NCHANNELS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self.kept.getsockname()[1]),
                    WORLD_SIZE=str(job.n), CAPO_GPU_SAMPLE=job.sample)
         self.ranks = [subprocess.Popen([os.path.join(self.build, "tests/hang/player"), script], stdin=subprocess.DEVNULL,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -356,6 +356,7 @@ class Run:
         return out.returncode, page
 
     def end(self):
+        self.kept.close()
         for p in self.ranks:
             if p.poll() is None:
                 p.send_signal(signal.SIGKILL)

@@ -18,12 +18,12 @@ class Job:
         self.logs = os.path.join(self.folder, "logs")
         with open(os.path.join(self.folder, "script"), "w") as f:
             f.write(script)
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
+        self.kept = socket.socket()  # nobody else is given its port; rank 0 reuses it
+        self.kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.kept.bind(("127.0.0.1", 0))
         env = {k: v for k, v in os.environ.items() if not k.startswith(("CAPO_", "NCCL_"))}
         env.update(LD_LIBRARY_PATH=os.path.join(BUILD, "tests/standin"), LD_PRELOAD=os.path.join(BUILD, "shim/libcapo.so"),
-                   CAPO_DIR=self.logs, CAPO_GPU_SAMPLE="1", NCCL_MAX_NCHANNELS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                   CAPO_DIR=self.logs, CAPO_GPU_SAMPLE="1", NCCL_MAX_NCHANNELS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self.kept.getsockname()[1]),
                    WORLD_SIZE=str(n), **settings)
         self.ranks = []
         for r in range(n):
@@ -67,6 +67,7 @@ class Job:
             time.sleep(0.05)
 
     def end(self):
+        self.kept.close()
         for p in self.ranks:
             if p.poll() is None:
                 p.kill()

@@ -48,15 +48,16 @@ static void stop_all(int sig)
                         kill(pids[i], sig);
 }
 
-static int free_port(void)
+/* A port that rank 0 can listen on and nobody else is given meanwhile: it stays bound here, which does not keep away who reuses it. */
+static int keep_port(void)
 {
         struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         socklen_t room = sizeof at;
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
-        if (fd < 0 || bind(fd, (struct sockaddr *)&at, room) || getsockname(fd, (struct sockaddr *)&at, &room))
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
+            bind(fd, (struct sockaddr *)&at, room) || getsockname(fd, (struct sockaddr *)&at, &room))
                 return 29500;
-        close(fd);
         return ntohs(at.sin_port);
 }
 
@@ -126,7 +127,7 @@ int main(int argc, char **argv)
         }
         signal(SIGINT, on_signal);
         signal(SIGTERM, on_signal);
-        port = free_port();
+        port = keep_port();
         fflush(NULL);
         for (int node = 0, rank = 0; node < n_nodes; node++)
                 for (int local = 0; local < node_size[node]; local++, rank++) {
