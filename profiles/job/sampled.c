@@ -61,10 +61,11 @@ double capo_sampled_quantile(const struct capo_sampled *s, double q)
 double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count)
 {
         struct rest r = rest_of(s);
-        double drawn = s->calls ? (double)count * r.drawn / (double)s->calls : 0, mean, variance;
+        double drawn, mean, variance;
 
         if (!s->timed->count || r.calls <= r.drawn)
                 return 0;
+        drawn = (double)count * r.drawn / (double)s->calls;
         mean = usual(s, &r);
         if (drawn < 2)
                 return r.calls * mean;

@@ -51,6 +51,8 @@ Test(asked, text)
         cr_expect(capo_asked_text(site, strlen(site), &n) == site + 8 && n == 7);
         cr_expect(capo_asked_text(site, 12, &n) == site + 8 && n == 4);
         cr_expect_null(capo_asked_text("main\nconfig: a\n", 15, &n));
+        cr_expect_null(capo_asked_text("config:a=1 b=2\n", 15, &n));
+        cr_expect_null(capo_asked_text("config: a", 8, &n));
         cr_expect_null(capo_asked_text("", 0, &n));
 }
 

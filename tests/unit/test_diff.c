@@ -351,6 +351,34 @@ Test(diff, one_timed_call_before_is_no_time_either)
         cr_expect(diff.rows[0].verdict == CAPO_DIFF_NOT_TIMED && isnan(diff.rows[0].change));
 }
 
+/* Whichever side has a row that the other lacks, and wherever among its rows it is. */
+Test(diff, rows_of_one_side_only)
+{
+        static const enum capo_call_id calls[] = {CAPO_CALL_BROADCAST, CAPO_CALL_ALLREDUCE, CAPO_CALL_SEND};
+
+        for (int a = 0; a < 8; a++) {
+                for (int b = 0; b < 8; b++) {
+                        before[0] = made_job(4);
+                        after[0] = made_job(4);
+                        for (int i = 0; i < 3; i++) {
+                                if (a >> i & 1)
+                                        made_row(before[0], calls[i], 8, 1u << 2 * i, CAPO_CLOCK_HOST, 0);
+                                if (b >> i & 1)
+                                        made_row(after[0], calls[i], 8, 2u << 2 * i, CAPO_CLOCK_HOST, 0);
+                        }
+                        compare(1, 1, 0.01);
+                        cr_expect_eq(diff.n_rows, (size_t)__builtin_popcount((unsigned)(a & b)), "%d %d", a, b);
+                        for (int i = 0; i < 3; i++) {
+                                diff.matched -= a & b & 1 << i ? 3u << 2 * i : 0;
+                                diff.unmatched -= a & ~b & 1 << i ? 1u << 2 * i : ~a & b & 1 << i ? 2u << 2 * i : 0;
+                        }
+                        cr_expect(diff.matched == 0 && diff.unmatched == 0, "%d %d", a, b);
+                        end();
+                        before[0] = after[0] = NULL;
+                }
+        }
+}
+
 Test(diff, one_run_against_several_is_judged_by_its_calls)
 {
         before[0] = run(500);

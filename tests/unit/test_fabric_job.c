@@ -229,6 +229,9 @@ Test(fabric_job, looks_belong_to_the_calls_under_way)
         f = joined();
         cr_assert_eq(f->slit_ns, 50000);
         cr_assert_eq(f->looks_late, 7);
+        s = share(f, NULL, CAPO_CALL_NONE);
+        cr_assert_eq(s.looks.n, 2);
+        IS(s.looks.time, 0.02);
         s = share(f, "dp", CAPO_CALL_ALLREDUCE);
         cr_assert_eq(s.looks.n, 10);
         IS(s.looks.time, 0.1);

@@ -32,6 +32,8 @@ Test(figures, us_have_three_digits_that_count)
         cr_assert_str_eq(capo_text_gbs(0.0042, text), "0.0042");
         cr_assert_str_eq(capo_text_gbs(0.00008, text), "0.00008");
         cr_assert_str_eq(capo_text_gbs(0.0131, text), "0.013");
+        cr_assert_str_eq(capo_text_gbs(0.0949, text), "0.095");
+        cr_assert_str_eq(capo_text_gbs(0.095, text), "0.10");
         cr_assert_str_eq(capo_text_gbs(0, text), "0.00");
 }
 
@@ -82,6 +84,8 @@ Test(figures, percent)
         cr_assert_str_eq(capo_text_percent(0.01, text), "1.0 %");
         cr_assert_str_eq(capo_text_percent(0.005, text), "0.5 %");
         cr_assert_str_eq(capo_text_percent(0.00002, text), "0.002 %");
+        cr_assert_str_eq(capo_text_percent(2e-11, text), "0.000000002 %");
+        cr_assert_str_eq(capo_text_percent(5e-12, text), "0.0 %");
         cr_assert_str_eq(capo_text_percent(0, text), "0.0 %");
         cr_assert_str_eq(capo_text_percent(-0.1, text), "-");
 }

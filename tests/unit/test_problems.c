@@ -237,6 +237,7 @@ Test(problems, the_rest_of_calls_that_failed)
         cr_assert_eq(page.n_problems, 2);
         cr_assert(page.problems[0].kind == CAPO_PROBLEM_FAILED_CALL && page.problems[0].call == CAPO_CALL_ALLREDUCE &&
                   page.problems[0].comm == 0 && page.problems[0].ranks[0] == 1);
+        cr_assert_str_eq(page.problems[0].result, "system error");
         cr_assert_eq(page.problems[1].kind, CAPO_PROBLEM_FAILED);
         cr_assert_str_eq(page.problems[1].text, "7 calls returned an error");
         page.n_problems = 0;

@@ -37,6 +37,9 @@ Test(sampled, nothing_timed)
         struct capo_sampled s = of(10);
 
         cr_expect_eq(capo_sampled_weight(&s), 1);
+        s.calls = 0;
+        cr_expect_eq(capo_sampled_mean(&s), 0);
+        s.calls = 10;
         cr_expect(capo_sampled_mean(&s) == 0 && capo_sampled_cov(&s) == 0 && capo_sampled_quantile(&s, 0.5) == 0 &&
                   capo_sampled_doubt(&s, 10) == 0);
 }

@@ -361,6 +361,21 @@ Test(skew, from_when_on_a_rank_is_the_late_one)
         cr_assert_eq((k->worst_from_ns - 7000000000) / (5ull * MS), k->worst_from_seq);
 }
 
+/* Ranks' logs need not name their calls in order: the turn is by number. */
+Test(skew, the_turn_is_by_number_and_not_by_place)
+{
+        for (uint32_t i = 0; i < 200; i++) {
+                uint32_t seq = 1 + i * 77 % 200;
+
+                call(seq, false, seq <= 101 && seq % 3 == 0 ? 2000 : 0, seq <= 101 && seq % 3 == 1 ? 2000 : 0,
+                     seq > 101      ? 90000
+                     : seq % 3 == 2 ? 2000
+                                    : 0);
+        }
+        cr_assert_eq(solve()->worst, 2);
+        cr_assert_eq(solve()->worst_from_seq, 101, "%u", solve()->worst_from_seq);
+}
+
 Test(skew, who_is_late_all_the_time_is_it_from_the_beginning)
 {
         for (uint32_t seq = 1; seq <= 200; seq++)
