@@ -130,6 +130,15 @@ Test(exposed, a_log_that_is_gone)
         cr_assert(page.exposed_most == page.gpu_share && !page.overlapping);
 }
 
+Test(exposed, no_time_on_the_gpu_is_known_to_be_none)
+{
+        two(2, 1);
+        judge();
+        page.gpu_share = 0;
+        cr_assert_eq(capo_judge_exposed(&page), 0);
+        cr_assert_eq(page.exposed_most, 0);
+}
+
 Test(exposed, without_gpu_times_it_is_not_known)
 {
         judge();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who used which NIC: a job of three ranks on two hosts, put together by hand. */
+#include <limits.h>
 #include <string.h>
 #include <criterion/criterion.h>
 
@@ -110,4 +111,10 @@ Test(fabric_links, what_was_received_counts_too)
         cr_assert_eq(f.n_links, 3);
         cr_expect(f.links[1].sent == 500 && f.links[1].received == 400 && f.links[2].sent == 300);
         cr_expect(f.links[0].process == 2 && f.links[0].gpu_numa == -1);
+        info[2][0] = (struct capo_job_info){(char *)"gpu.numa.0", (char *)"2147483647"};
+        make("", "", "", DOMAIN(1, "efa", "0000:10:00.0", 1));
+        cr_expect_eq(f.links[0].gpu_numa, INT_MAX);
+        info[2][0].value = (char *)"2147483648";
+        make("", "", "", DOMAIN(1, "efa", "0000:10:00.0", 1));
+        cr_expect_eq(f.links[0].gpu_numa, -1);
 }

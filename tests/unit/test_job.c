@@ -121,6 +121,8 @@ Test(job, gpus_are_counted_once)
         for (int i = 0; i < 4; i++)
                 job->comms[0].members[i] = (struct capo_job_member){.process = i == 3, .device = device[i]};
         cr_assert_eq(capo_job_gpus(job), 2 + 3, "0 and 64 are one bit; who tells none has one");
+        job->comms[0].members[2].device = 1;
+        cr_assert_eq(capo_job_gpus(job), 3 + 3);
 }
 
 Test(job, duration)

@@ -173,6 +173,21 @@ Test(problems, a_tuner_that_nobody_asked)
         }
 }
 
+/* Nor where one process was asked, whichever it is: then the others' silence is what is said. */
+Test(problems, a_tuner_that_some_asked)
+{
+        for (uint32_t asked = 0; asked < 4; asked++) {
+                capo_page_finish(&page);
+                page = (struct capo_page){.job = made_job(4)};
+                made_info(page.job->processes, CAPO_INFO_PROFILE, "/p.json");
+                made_info(page.job->processes, CAPO_INFO_NCCL_TUNER, "libcapo.so");
+                tuned(asked, "digest\ta\nfile\t/x\n");
+                cr_assert_eq(capo_judge_problems(&page), 0);
+                cr_assert_eq(page.n_problems, 1);
+                cr_expect_eq(page.problems[0].kind, CAPO_PROBLEM_OTHER_RULES, "%u", asked);
+        }
+}
+
 /* A rank that the launcher's count has no room for: then the launcher counts something else. */
 Test(problems, a_rank_beyond_the_launchers_count)
 {

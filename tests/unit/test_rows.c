@@ -183,6 +183,16 @@ Test(rows, seventeen_are_put_together_by_powers_of_two)
         cr_assert_float_eq(page.rows.row[1].busbw, page.rows.row[1].algbw, 1e-9, "2 (n-1)/n is 1 for two ranks");
 }
 
+/* By the kernels' own times, of which none are drawn, as by events. */
+Test(rows, sizes_put_together_by_kernel_times)
+{
+        for (unsigned i = 0; i < 17; i++)
+                made_row(page.job, CAPO_CALL_ALLREDUCE, 1024 + i, 1, CAPO_CLOCK_KERNEL, 1000 + 100 * i);
+        judge();
+        cr_assert_eq(page.rows.n, 1);
+        cr_assert_float_eq(page.rows.row[0].algbw, (1024 + 8) / (1000 + 100 * 8.0), 1e-9);
+}
+
 Test(rows, exact_is_exact_and_judged_the_same)
 {
         sizes(1020, 17);

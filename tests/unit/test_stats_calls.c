@@ -198,6 +198,27 @@ Test(stats_calls, members_have_the_time_of_their_group)
         capo_job_free(job);
 }
 
+/* NCCL's own number of a communicator is learnt late, or told by one rank only: what is known stays. */
+static void hashes(struct gen_log *g, unsigned rank)
+{
+        struct capo_log_comm c = {.uid = 7, .id = 1, .rank = (int32_t)rank, .n_ranks = 2, .color = -1};
+
+        c.comm_hash = rank ? 0 : 99;
+        gen_log_comm(g, c, "dp");
+        c.comm_hash = 0;
+        gen_log_comm(g, c, "dp");
+}
+
+Test(stats_calls, what_is_known_of_a_communicator_stays)
+{
+        struct capo_job *job = made(hashes, 0);
+
+        cr_expect_eq(job->comms[0].comm_hash, 99);
+        cr_expect_eq(job->comms[0].color, 0, "as its first frame says");
+        cr_expect_eq(job->comms[0].n_members, 2);
+        capo_job_free(job);
+}
+
 /* A block's calls are in the order of their ends: the first may have begun last. */
 static void out_of_order(struct gen_log *g, unsigned rank)
 {

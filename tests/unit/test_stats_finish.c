@@ -187,6 +187,22 @@ Test(stats_finish, names)
         }
 }
 
+/* A launcher's word for a rank goes before the place in a communicator, also where that word is 0. */
+Test(stats_finish, who_knows_its_rank_keeps_it)
+{
+        struct capo_job *job = read_job(3, 1);
+
+        members(job->comms, 3,
+                (struct capo_job_member[]){{.rank = 2, .process = 0}, {.rank = 1, .process = 1}, {.process = 2}});
+        job->comms[0].n_ranks = 3;
+        job->processes[0].rank = 0;
+        job->processes[2].rank = 2;
+        cr_assert_eq(capo_job_finish(job), 0);
+        for (int i = 0; i < 3; i++)
+                cr_expect_eq(job->processes[i].rank, i);
+        capo_job_free(job);
+}
+
 Test(stats_finish, how_many_ranks)
 {
         static const struct {
