@@ -130,6 +130,8 @@ static void text_cell(const struct capo_log_frame *f)
         putchar('\n');
         text_hist("host", &host);
         text_hist("gpu", &gpu);
+        if (capo_log_cell_waited(f, &gpu) == 0)
+                text_hist("waited", &gpu);
 }
 
 static void text_end(const struct capo_log_frame *f)

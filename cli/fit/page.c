@@ -211,7 +211,7 @@ static void heading(const struct capo_samples *set, const struct capo_fit *fit)
 
 static void beside(const struct capo_fit *fit)
 {
-        _cleanup_(capo_table_freep) struct capo_table *t = fit->n_beside ? capo_table_new(" l24,l22,l28,l10,r~") : NULL;
+        _cleanup_(capo_table_freep) struct capo_table *t = fit->n_beside ? capo_table_new(" l24,l22,l28,l18,r~") : NULL;
         char from[16], to[16];
 
         if (!t)

@@ -90,6 +90,7 @@ static void lateness(const struct capo_page *r, FILE *out)
                 fprintf(out,
                         " class=\"note\">How long the others waited for each rank, summed over them; %s; %s.</p>\n",
                         c->skew->from == CAPO_SKEW_HOST_START ? "when the host made the call"
+                        : c->skew->n_kernel                   ? "by how long NCCL's kernels waited, where they told"
                         : c->skew->n_host                     ? "by GPU durations, else when the host made the call"
                                                               : "by GPU durations: a call ends on all ranks together",
                         c->skew->aligned ? "one clock" : "clocks of hosts not aligned");

@@ -47,6 +47,7 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
         const struct capo_hist *h = &w->time[row->clock];
         struct capo_sampled s = capo_job_row_sampled(w);
         unsigned channels = capo_call_channels(w->call, w->channels);
+        const struct capo_hist *waited = &w->time[CAPO_TIMES_WAITED];
         bool timed = row->clock != CAPO_CLOCK_NONE;
         json_t *j = json_object();
 
@@ -86,6 +87,11 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
                             number_or_null(w->time[CAPO_CLOCK_HOST].count,
                                            capo_hist_quantile(&w->time[CAPO_CLOCK_HOST], 0.5) / 1000));
         json_object_set_new(j, "share", number_or_null(row->share >= 0, row->share));
+        if (waited->count) {
+                json_object_set_new(j, "waited_calls", json_integer((json_int_t)waited->count));
+                json_object_set_new(j, "waited_mean_us", report_json_number(capo_hist_mean(waited) / 1000));
+                json_object_set_new(j, "waited_p95_us", report_json_number(capo_hist_quantile(waited, 0.95) / 1000));
+        }
         return j;
 }
 
@@ -104,6 +110,8 @@ static json_t *skew_json(const struct capo_job_comm *c)
         ranks = json_array();
         json_object_set_new(j, "calls_compared", json_integer(k->n_calls));
         json_object_set_new(j, "from", json_string(from[k->from]));
+        if (k->n_kernel)
+                json_object_set_new(j, "calls_by_kernel_wait", json_integer(k->n_kernel));
         json_object_set_new(j, "uncertain_us", number_or_null(k->aligned, 0));
         json_object_set_new(j, "p50_us", number_or_null(k->n_calls, k->p50_ns / 1000));
         json_object_set_new(j, "p95_us", number_or_null(k->n_calls, k->p95_ns / 1000));

@@ -75,13 +75,19 @@ static void one_wait(const struct capo_page *r, const struct capo_page_wait *w, 
         fputc('\n', out);
 }
 
-/* What the starts are by, and whose clocks they are on. */
-static void clocks_text(const struct capo_page *r, unsigned sources, bool host, FILE *out)
+/* What the starts are by, and whose clocks they are on. @kernels: by what those say themselves, 0 none, 1 some, 2 all. */
+static void clocks_text(const struct capo_page *r, unsigned sources, int kernels, bool host, FILE *out)
 {
         const struct capo_job *job = r->job;
 
         if (sources & 1u << CAPO_SKEW_GPU_DURATION)
-                fputs("; by GPU durations: a call ends everywhere together, who is in it shortest came last", out);
+                fputs(kernels == 2 ? "; by how long NCCL's kernels waited (the GPU's clock): who waited least came last"
+                      : kernels == 1
+                              ? "; by how long NCCL's kernels waited (the GPU's clock), else by GPU durations: who "
+                                "was in it shortest came last"
+                              : "; by GPU durations: a call ends everywhere together, who is in it shortest came "
+                                "last",
+                      out);
         if (host)
                 fputs("; others by the host's start", out);
         if (host || sources != 1u << CAPO_SKEW_GPU_DURATION) {
@@ -97,6 +103,7 @@ static void who_waits(const struct capo_page *r, FILE *out, const struct report_
         const struct capo_job *job = r->job;
         uint32_t shown = r->all || r->n_waits <= COMMS_SHOWN ? r->n_waits : COMMS_SHOWN;
         uint32_t unknown = r->all || r->n_unknown <= 2 ? r->n_unknown : 2;
+        uint64_t told = 0, of_gpu = 0;
         unsigned sources = 0;
         bool host = false;
 
@@ -104,11 +111,16 @@ static void who_waits(const struct capo_page *r, FILE *out, const struct report_
                 return;
         for (uint32_t i = 0; i < r->n_waits; i++)
                 sources |= 1u << job->comms[r->waits[i].comm].skew->from;
-        for (uint32_t i = 0; i < r->n_waits; i++)
-                host |= job->comms[r->waits[i].comm].skew->n_host > 0;
+        for (uint32_t i = 0; i < r->n_waits; i++) {
+                const struct capo_skew *k = job->comms[r->waits[i].comm].skew;
+
+                host |= k->n_host > 0;
+                told += k->n_kernel;
+                of_gpu += k->from == CAPO_SKEW_GPU_DURATION ? k->n_calls - k->n_host : 0;
+        }
         fprintf(out, "\n%sWHO WAITS FOR WHOM%s     start of the same call on all ranks", s->bold, s->plain);
         if (sources)
-                clocks_text(r, sources, host, out);
+                clocks_text(r, sources, told ? 1 + (told == of_gpu) : 0, host, out);
         fputc('\n', out);
         for (uint32_t i = 0; i < shown; i++)
                 one_wait(r, &r->waits[i], out);

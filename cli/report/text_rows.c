@@ -53,6 +53,21 @@ static void row_cells(const struct capo_page *r, const struct capo_page_row *row
         capo_table_cell(t, "%s", capo_clock_name(row->clock));
 }
 
+/* Of a row by NCCL's kernels, where these told their phases: how much of it was waiting. */
+static void waited(const struct capo_page *r, const struct capo_page_row *row, FILE *out)
+{
+        const struct capo_hist *w = &row->row.time[CAPO_TIMES_WAITED], *all = &row->row.time[CAPO_CLOCK_KERNEL];
+        char comm[256], size[64], call[64], a[32], b[32];
+
+        if (!w->count || row->clock != CAPO_CLOCK_KERNEL)
+                return;
+        fprintf(out, "%s %s %s %s %s: its kernels waited %s us for the others before they moved data, of %s us\n",
+                capo_page_comm_label(r, row->row.comm, comm, sizeof comm), capo_page_call(&row->row, call, sizeof call),
+                size_text(r, row, size, sizeof size), capo_ran_algo(row->row.algo_proto),
+                capo_ran_proto(row->row.algo_proto), capo_text_us(capo_hist_mean(w), a),
+                capo_text_us(capo_hist_mean(all), b));
+}
+
 static void where_time_went(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
         static const char *const head[] = {"comm", "call",  "size",  "count", "share", "p50", "p95",  "p99",
@@ -79,6 +94,8 @@ static void where_time_went(const struct capo_page *r, FILE *out, const struct r
         capo_table_print(t, out, 2, s->bold, s->plain);
         if (shown < r->rows.n)
                 fprintf(out, "%u more rows: capo report --all %s\n", r->rows.n - shown, r->what);
+        for (uint32_t i = 0; i < shown; i++)
+                waited(r, &r->rows.row[i], out);
 }
 
 /* What a ceiling counts on beside NVLink. */

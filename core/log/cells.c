@@ -136,12 +136,14 @@ void capo_cells_count(struct capo_cells *c, const struct capo_record *r)
         struct capo_segment_header *h = c->seg->header;
         struct capo_seg_cell *cell = cell_find(c, r);
         bool gpu = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL;
-        uint64_t ns = capo_host_ns(h, r);
+        uint64_t ns = capo_host_ns(h, r), waited;
 
         if (cell && r->clock != CAPO_CLOCK_NONE)
                 hist_add(c, &cell->host, ns);
         if (cell && gpu)
                 hist_add(c, &cell->gpu, r->gpu_ns);
+        if (cell && capo_record_waited(r, &waited))
+                hist_add(c, &cell->waited, waited);
         /* what makes, ends or registers something moves nothing: its place is known, but not one where time went */
         if (capo_call_kind(r->call) != CAPO_KIND_OTHER && r->site && r->site <= h->areas[CAPO_AREA_SITES].used) {
                 struct capo_seg_site *site = capo_area_at(c->seg, CAPO_AREA_SITES, r->site - 1);

@@ -161,6 +161,10 @@ static void cells_write(struct capo_describe *d)
                 if (cell->gpu && cell->gpu <= hists) {
                         log.hists |= 2;
                         p = hist_put(d, cell->gpu, p);
+                        if (cell->waited && cell->waited <= hists) {
+                                log.hists |= 4;
+                                p = hist_put(d, cell->waited, p);
+                        }
                 } else {
                         log.clock = CAPO_CLOCK_NONE;
                 }

@@ -14,7 +14,7 @@ struct capo_describe {
         capo_site_text_fn site_text; /* NULL: numbers only */
         bool again;                  /* say what was written, too */
         char text[96u << 10];        /* the largest piece of text */
-        _Alignas(8) char cell_frame[2 * (sizeof(struct capo_log_hist) +
+        _Alignas(8) char cell_frame[3 * (sizeof(struct capo_log_hist) +
                                          CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
 };
 

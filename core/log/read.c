@@ -411,6 +411,20 @@ int capo_log_cell(const struct capo_log_frame *f, struct capo_log_cell *out, str
         return r;
 }
 
+int capo_log_cell_waited(const struct capo_log_frame *f, struct capo_log_hist_view *out)
+{
+        struct capo_log_cell cell;
+        size_t at = sizeof cell;
+        int r = head_of(f, &cell, sizeof cell);
+
+        for (unsigned bit = 1; r == 0 && bit <= 4; bit <<= 1) {
+                *out = (struct capo_log_hist_view){0};
+                if (cell.hists & bit)
+                        r = hist_view(f, &at, out);
+        }
+        return r;
+}
+
 int capo_log_block(const struct capo_log_frame *f, struct capo_log_columns *out)
 {
         const struct capo_log_block *b = f->payload;
@@ -449,7 +463,7 @@ int capo_log_block(const struct capo_log_frame *f, struct capo_log_columns *out)
 #define KEPT_SHAPE(name)  out->name = shape->name;
 static uint32_t group_of(const struct capo_log_columns *columns, uint32_t i, const struct capo_log_shape *shape)
 {
-        if (shape->flags & CAPO_RECORD_MEMBER || shape->clock == CAPO_CLOCK_EVENT)
+        if (shape->flags & CAPO_RECORD_MEMBER || shape->clock == CAPO_CLOCK_EVENT || shape->clock == CAPO_CLOCK_KERNEL)
                 return columns->aux ? columns->aux[i] : 0;
         return shape->flags & CAPO_RECORD_GROUP ? columns->seq[i] : 0;
 }

@@ -109,6 +109,10 @@ struct capo_log_hist_view {
 int capo_log_cell(const struct capo_log_frame *f, struct capo_log_cell *out, struct capo_log_hist_view *host,
                   struct capo_log_hist_view *gpu);
 
+/** capo_log_cell_waited() - how long the kernels of a CELL's calls waited (capo_record_waited()); empty where none said. Return:
+ * as capo_log_cell(), which comes first. */
+int capo_log_cell_waited(const struct capo_log_frame *f, struct capo_log_hist_view *out);
+
 /* A BLOCK by column; `gpu_ns` and `aux` are NULL when the block has none. */
 struct capo_log_columns {
         uint64_t base; /* ns since epoch */

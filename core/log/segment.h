@@ -99,9 +99,9 @@ static_assert(sizeof(struct capo_seg_site) == 2048, "layout");
 struct capo_seg_cell {
         struct capo_log_cell key; /* count and hists live below; clock: NONE, EVENT (host and events) or KERNEL */
         uint64_t count;
-        uint64_t written;   /* count when last written to the log */
-        uint32_t host, gpu; /* 1 + index of the histogram; 0 none */
-        uint64_t reserved;
+        uint64_t written;           /* count when last written to the log */
+        uint32_t host, gpu, waited; /* 1 + index of the histogram; 0 none */
+        uint32_t reserved;
 };
 static_assert(sizeof(struct capo_seg_cell) == 64, "layout");
 

@@ -180,7 +180,8 @@ struct capo_log_cell {
         uint8_t channels;
         uint8_t clock; /* of the second histogram: EVENT or KERNEL; NONE when there is none */
         int8_t result;
-        uint8_t hists; /* bit 0: a host histogram follows; bit 1: then a GPU histogram */
+        uint8_t hists; /* bit 0: a host histogram follows; bit 1: then a GPU histogram; bit 2: then one of how long kernels
+                          waited (capo_record_waited()), which older readers do not see */
         uint8_t flags; /* enum capo_record_flag of its calls: MEMBER, GROUP, CAPTURED, CHOSEN keep cells apart */
         uint8_t reserved[3];
 };

@@ -81,6 +81,7 @@ struct capo_skew_rank {
 enum capo_skew_from {
         CAPO_SKEW_GPU_DURATION, /* on the GPU: it ends on all ranks together, so who is in it shortest came last */
         CAPO_SKEW_HOST_START,   /* the host's call: the enqueue */
+        CAPO_SKEW_KERNEL_WAIT, /* of one call of those by GPU durations: its kernel told how long it waited (n_kernel) */
 };
 
 /* Why there is nothing to compare. */
@@ -94,6 +95,7 @@ enum capo_skew_missing {
 struct capo_skew {
         uint32_t n_calls;      /* calls compared: those found on all ranks that left a log */
         uint32_t n_host;       /* of them, by the host's start beside others by GPU times (see skew.h) */
+        uint32_t n_kernel;     /* of them, by how long NCCL's kernels waited, as these told */
         uint32_t n_own;        /* of them, those that stand for themselves: looked at for the silence before them, or
                                   timed for what they are */
         uint32_t mismatched;   /* calls whose kind or size differed between ranks: not compared */
@@ -130,8 +132,9 @@ struct capo_job_comm {
         enum capo_skew_missing no_skew;
 };
 
-/* Times that a row has: by enum capo_clock, and of those by events the ones that stand for themselves (sampled.h). */
-enum { CAPO_TIMES_CHOSEN = CAPO_CLOCKS, CAPO_TIMES };
+/* Times that a row has: by enum capo_clock, of those by events the ones that stand for themselves (sampled.h), and of those by
+ * NCCL's kernels how long these waited, where they said so. */
+enum { CAPO_TIMES_CHOSEN = CAPO_CLOCKS, CAPO_TIMES_WAITED, CAPO_TIMES };
 
 struct capo_job_row {
         uint32_t comm; /* index in job->comms, CAPO_NO_COMM */

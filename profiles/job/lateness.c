@@ -40,13 +40,16 @@ static char *sentence(const struct capo_job *job, const struct capo_page_wait *w
         static const char *const how[] = {
                 [CAPO_SKEW_GPU_DURATION] = " (by GPU durations)",
                 [CAPO_SKEW_HOST_START] = " (when the host made the call)",
+                [CAPO_SKEW_KERNEL_WAIT] = " (by what NCCL's kernels waited)",
         };
         const struct capo_job_comm *c = &job->comms[w->comm];
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
         char who[512], a[32], b[32], d[32], e[32], n[32], n_last[32], pm[40] = "", of[64] = "", from[64] = "",
                                                                       *text = NULL;
-        const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? "" : how[k->from];
+        const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
+                         : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
+                                                                      : how[k->from];
         int r;
 
         capo_text_count(k->n_calls, n);

@@ -76,8 +76,12 @@ static void thin(struct capo_meet *m)
 
 static void set_gpu(struct capo_meet *m, int64_t handle, const struct capo_record *r)
 {
+        uint64_t waited;
+
         if (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL)
                 m->arrivals[handle].gpu_ns = r->gpu_ns;
+        if (capo_record_waited(r, &waited))
+                m->arrivals[handle].waited = 1 + waited;
         m->rows[handle / m->n_ranks].chosen |= !!(r->flags & CAPO_RECORD_CHOSEN);
 }
 

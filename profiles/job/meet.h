@@ -23,6 +23,7 @@
 struct capo_meet_arrival {
         uint64_t begin;  /* CAPO_MEET_ABSENT: this rank is not in the row */
         uint64_t gpu_ns; /* 0 not known */
+        uint64_t waited; /* 1 and the ns that its kernel waited; 0 not known */
 };
 
 struct capo_meet_row {

@@ -31,6 +31,8 @@ static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, u
         at = &m->arrivals[(size_t)i * m->n_ranks + member->rank];
         if (at->begin == CAPO_MEET_ABSENT)
                 return NAN;
+        if (from == CAPO_SKEW_KERNEL_WAIT)
+                return at->waited ? -(double)(at->waited - 1) : NAN;
         if (from == CAPO_SKEW_HOST_START)
                 return capo_clocks_ns(s, member->process, at->begin);
         return at->gpu_ns && capo_meet_is_barrier(&m->rows[i]) ? -(double)at->gpu_ns : NAN;
@@ -51,13 +53,20 @@ struct laid {
 };
 
 /* Does the row say by @from when each member started? Then @to has it. */
-static bool row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i, enum capo_skew_from from, double *to)
+static bool row_tells(const struct capo_clocks *s, uint32_t comm, uint32_t i, enum capo_skew_from from, double *to)
 {
         uint32_t n = s->job->comms[comm].n_members, k = 0;
 
         while (k < n && !isnan(to[k] = start_of(s, comm, i, k, from)))
                 k++;
         return k == n && !s->meets[comm]->rows[i].mismatch;
+}
+
+/* The same; what a kernel itself says of its waiting is better than how long it took, which has the moving in it. */
+static bool row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i, enum capo_skew_from from, double *to)
+{
+        return (from == CAPO_SKEW_GPU_DURATION && row_tells(s, comm, i, CAPO_SKEW_KERNEL_WAIT, to)) ||
+               row_tells(s, comm, i, from, to);
 }
 
 static double mean_of(const double *t, uint32_t n)
@@ -435,8 +444,11 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                 return 0;
         }
         skew->n_calls = l.n_rows;
-        for (uint32_t i = 0; i < l.n_rows; i++)
+        for (uint32_t i = 0; i < l.n_rows; i++) {
                 skew->n_host += l.by_host[i];
+                skew->n_kernel += from == CAPO_SKEW_GPU_DURATION && !l.by_host[i] &&
+                                  row_tells(s, comm, (uint32_t)(l.row[i] - m->rows), CAPO_SKEW_KERNEL_WAIT, l.column);
+        }
         skew->from = from;
         skew->aligned = from == CAPO_SKEW_GPU_DURATION || on_one_clock(job, c);
         if (l.n_rows)

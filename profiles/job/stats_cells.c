@@ -19,7 +19,8 @@ int job_place(struct job_places *places, uint16_t id, uint64_t offset)
 }
 
 static int add_cell(struct capo_job *job, const struct capo_log_cell *c, const struct capo_log_hist_view *host,
-                    const struct capo_log_hist_view *gpu, uint32_t process, const uint32_t *comms)
+                    const struct capo_log_hist_view *gpu, const struct capo_log_hist_view *waited, uint32_t process,
+                    const uint32_t *comms)
 {
         struct capo_job_row key = {.comm = comms[c->comm] ? comms[c->comm] - 1 : CAPO_NO_COMM,
                                    .bytes = c->bytes,
@@ -38,6 +39,8 @@ static int add_cell(struct capo_job *job, const struct capo_log_cell *c, const s
                 return -ENOMEM;
         if (c->flags & CAPO_RECORD_CHOSEN && c->clock == CAPO_CLOCK_EVENT &&
             capo_hist_add_view(&row->time[CAPO_TIMES_CHOSEN], gpu) < 0)
+                return -ENOMEM;
+        if (capo_hist_add_view(&row->time[CAPO_TIMES_WAITED], waited) < 0)
                 return -ENOMEM;
         if (c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL)
                 return capo_hist_add_view(&row->time[c->clock], gpu);
@@ -60,7 +63,7 @@ int job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_p
                   const uint32_t *comms)
 {
         _cleanup_free_ struct cell_place *places = malloc((at->n + 1) * sizeof *places);
-        struct capo_log_hist_view host, gpu;
+        struct capo_log_hist_view host, gpu, waited;
         struct capo_log_frame f;
         struct capo_log_cell c;
         uint32_t n = 0;
@@ -75,8 +78,9 @@ int job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_p
         }
         qsort(places, n, sizeof *places, by_comm_then_id);
         for (uint32_t i = 0; r == 0 && i < n; i++) {
-                if (capo_log_frame_at(log, at->at[places[i].id], &f) == 0 && capo_log_cell(&f, &c, &host, &gpu) == 0)
-                        r = add_cell(job, &c, &host, &gpu, process, comms);
+                if (capo_log_frame_at(log, at->at[places[i].id], &f) == 0 && capo_log_cell(&f, &c, &host, &gpu) == 0 &&
+                    capo_log_cell_waited(&f, &waited) == 0)
+                        r = add_cell(job, &c, &host, &gpu, &waited, process, comms);
         }
         return r;
 }

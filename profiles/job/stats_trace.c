@@ -46,18 +46,21 @@ static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_
         return ++t->n_cells;
 }
 
-static int count_call(struct traced *cell, uint64_t host_ns, uint64_t gpu_ns, uint8_t clock, uint8_t flags,
-                      int8_t result)
+static int count_call(struct traced *cell, uint64_t host_ns, const struct capo_record *r)
 {
+        uint64_t waited;
+
         cell->count++;
-        cell->failed += job_failed(result);
-        if (clock != CAPO_CLOCK_NONE && capo_hist_add(&cell->time[CAPO_CLOCK_HOST], host_ns, 1) < 0)
+        cell->failed += job_failed(r->result);
+        if (r->clock != CAPO_CLOCK_NONE && capo_hist_add(&cell->time[CAPO_CLOCK_HOST], host_ns, 1) < 0)
                 return -ENOMEM;
-        if (clock == CAPO_CLOCK_EVENT && flags & CAPO_RECORD_CHOSEN &&
-            capo_hist_add(&cell->time[CAPO_TIMES_CHOSEN], gpu_ns, 1) < 0)
+        if (r->clock == CAPO_CLOCK_EVENT && r->flags & CAPO_RECORD_CHOSEN &&
+            capo_hist_add(&cell->time[CAPO_TIMES_CHOSEN], r->gpu_ns, 1) < 0)
                 return -ENOMEM;
-        if (clock == CAPO_CLOCK_EVENT || clock == CAPO_CLOCK_KERNEL)
-                return capo_hist_add(&cell->time[clock], gpu_ns, 1);
+        if (capo_record_waited(r, &waited) && capo_hist_add(&cell->time[CAPO_TIMES_WAITED], waited, 1) < 0)
+                return -ENOMEM;
+        if (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL)
+                return capo_hist_add(&cell->time[r->clock], r->gpu_ns, 1);
         return 0;
 }
 
@@ -87,8 +90,12 @@ static int trace_block(struct tracing *t, const struct capo_log_frame *f)
                 const struct capo_log_shape *s = &t->shapes[c.shape[i]];
 
                 if (t->cell_of[c.shape[i]])
-                        r = count_call(&t->cells[t->cell_of[c.shape[i]] - 1], c.host_ns[i], c.gpu_ns ? c.gpu_ns[i] : 0,
-                                       s->clock, s->flags, s->result);
+                        r = count_call(&t->cells[t->cell_of[c.shape[i]] - 1], c.host_ns[i],
+                                       &(struct capo_record){.gpu_ns = c.gpu_ns ? c.gpu_ns[i] : 0,
+                                                             .group = c.aux ? c.aux[i] : 0,
+                                                             .clock = s->clock,
+                                                             .flags = s->flags,
+                                                             .result = s->result});
         }
         return r;
 }
@@ -101,9 +108,7 @@ static int trace_wide(struct tracing *t, const struct capo_log_frame *f)
         for (unsigned i = 0; r == 0 && capo_log_wide(f, i, &w); i++) {
                 uint32_t cell = cell_of(t, w.comm, w.rule, w.bytes, w.call, w.algo_proto, w.channels, w.flags);
 
-                r = cell ? count_call(&t->cells[cell - 1], w.t_end > w.t_begin ? w.t_end - w.t_begin : 0, w.gpu_ns,
-                                      w.clock, w.flags, w.result)
-                         : -ENOMEM;
+                r = cell ? count_call(&t->cells[cell - 1], w.t_end > w.t_begin ? w.t_end - w.t_begin : 0, &w) : -ENOMEM;
         }
         return r;
 }

@@ -131,16 +131,24 @@ static size_t put_hist(char *at, const struct gen_hist *h)
 
 void gen_log_cell(struct gen_log *g, struct capo_log_cell cell, const struct gen_hist *host, const struct gen_hist *gpu)
 {
+        gen_log_cell_waited(g, cell, host, gpu, NULL);
+}
+
+void gen_log_cell_waited(struct gen_log *g, struct capo_log_cell cell, const struct gen_hist *host,
+                         const struct gen_hist *gpu, const struct gen_hist *waited)
+{
         char payload[sizeof cell +
-                     2 * (sizeof(struct capo_log_hist) + CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
+                     3 * (sizeof(struct capo_log_hist) + CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
         size_t n = sizeof cell;
 
-        cell.hists = (uint8_t)((host ? 1 : 0) | (gpu ? 2 : 0));
+        cell.hists = (uint8_t)((host ? 1 : 0) | (gpu ? 2 : 0) | (waited ? 4 : 0));
         memcpy(payload, &cell, sizeof cell);
         if (host)
                 n += put_hist(payload + n, host);
         if (gpu)
                 n += put_hist(payload + n, gpu);
+        if (waited)
+                n += put_hist(payload + n, waited);
         gen_log_frame(g, CAPO_FRAME_CELL, payload, (uint32_t)n);
 }
 
@@ -200,14 +208,26 @@ static uint64_t arrival(const struct gen_job *job, unsigned rank, uint32_t nth)
 
 enum { BLOCK = 4096 };
 
+/* What runs size @s of @job, and whether it tells how long it waited. */
+static uint8_t ran_of(const struct gen_job *job, unsigned s, bool *waits)
+{
+        static const uint8_t beside[] = {CAPO_KERNEL_SYMK_RSXLD_AGXST, CAPO_KERNEL_SYMK_AGXLL_R, CAPO_KERNEL_SYMK,
+                                         CAPO_KERNEL_COPY_ENGINE};
+
+        *waits = job->symk && beside[s % 4] > CAPO_KERNEL_SYMK;
+        return job->symk ? beside[s % 4] : CAPO_ALGO_RING << 4 | CAPO_PROTO_SIMPLE;
+}
+
 static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, unsigned n_ranks, unsigned local)
 {
         uint32_t n_calls = job->n_steps * job->n_sizes;
         uint32_t first = job->kept_calls && job->kept_calls < n_calls ? n_calls - job->kept_calls : 0;
-        static uint32_t t_begin[BLOCK], host_ns[BLOCK], seq[BLOCK], gpu_ns[BLOCK];
+        static uint32_t t_begin[BLOCK], host_ns[BLOCK], seq[BLOCK], gpu_ns[BLOCK], aux[BLOCK];
         static uint16_t shape_of[BLOCK];
         struct capo_log_shape shapes[64] = {{0}};
-        struct gen_hist *host = calloc(2 * job->n_sizes, sizeof *host), *gpu = host + job->n_sizes;
+        struct gen_hist *host = calloc(3 * job->n_sizes, sizeof *host), *gpu = host + job->n_sizes,
+                        *waited = gpu + job->n_sizes;
+        bool waits;
         struct gen_log g;
         char path[4096], text[1024];
         uint64_t base = 0, end = 0, n_counted = 0;
@@ -239,7 +259,9 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                          rank == job->modelled ? "allowed" : "not allowed");
                 gen_log_text(&g, CAPO_FRAME_RULES, text);
         }
-        for (unsigned s = 0; s < job->n_sizes; s++)
+        for (unsigned s = 0; s < job->n_sizes; s++) {
+                uint8_t ran = ran_of(job, s, &waits);
+
                 shapes[s] = (struct capo_log_shape){.bytes = job->sizes[s],
                                                     .stream = 7,
                                                     .peer = -1,
@@ -249,9 +271,12 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                                                     .site = 1,
                                                     .call = CAPO_CALL_ALLREDUCE,
                                                     .type = 7,
-                                                    .clock = job->gpu ? CAPO_CLOCK_EVENT : CAPO_CLOCK_HOST,
-                                                    .algo_proto = CAPO_ALGO_RING << 4 | CAPO_PROTO_SIMPLE,
+                                                    .clock = waits      ? CAPO_CLOCK_KERNEL
+                                                             : job->gpu ? CAPO_CLOCK_EVENT
+                                                                        : CAPO_CLOCK_HOST,
+                                                    .algo_proto = ran,
                                                     .channels = 4};
+        }
         gen_log_shapes(&g, shapes, job->n_sizes);
         for (uint32_t nth = 0; nth < n_calls; nth++) {
                 unsigned s = nth % job->n_sizes;
@@ -282,30 +307,35 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
 
                         gpu_ns[n] = (uint32_t)on_gpu;
                         gen_hist_add(&gpu[s], on_gpu, counted);
+                        ran_of(job, s, &waits);
+                        aux[n] = waits ? (uint32_t)(1 + last - mine + 2000) : 0;
+                        if (waits)
+                                gen_hist_add(&waited[s], last - mine + 2000, counted);
                 }
                 end = t + host_time;
                 if (nth >= first && ++n == BLOCK) {
                         if (job->trace)
                                 gen_log_block(&g, base, 0, n, t_begin, host_ns, seq, shape_of, job->gpu ? gpu_ns : NULL,
-                                              NULL);
+                                              job->symk ? aux : NULL);
                         n = 0;
                 } else if (nth < first) {
                         n = 0;
                 }
         }
         if (n && job->trace)
-                gen_log_block(&g, base, 0, n, t_begin, host_ns, seq, shape_of, job->gpu ? gpu_ns : NULL, NULL);
+                gen_log_block(&g, base, 0, n, t_begin, host_ns, seq, shape_of, job->gpu ? gpu_ns : NULL,
+                              job->symk ? aux : NULL);
         for (unsigned s = 0; s < job->n_sizes; s++)
-                gen_log_cell(&g,
-                             (struct capo_log_cell){.bytes = job->sizes[s],
-                                                    .count = host[s].head.count,
-                                                    .id = (uint16_t)s,
-                                                    .comm = 1,
-                                                    .call = CAPO_CALL_ALLREDUCE,
-                                                    .algo_proto = CAPO_ALGO_RING << 4 | CAPO_PROTO_SIMPLE,
-                                                    .channels = 4,
-                                                    .clock = job->gpu ? CAPO_CLOCK_EVENT : CAPO_CLOCK_NONE},
-                             &host[s], job->gpu ? &gpu[s] : NULL);
+                gen_log_cell_waited(&g,
+                                    (struct capo_log_cell){.bytes = job->sizes[s],
+                                                           .count = host[s].head.count,
+                                                           .id = (uint16_t)s,
+                                                           .comm = 1,
+                                                           .call = CAPO_CALL_ALLREDUCE,
+                                                           .algo_proto = shapes[s].algo_proto,
+                                                           .channels = 4,
+                                                           .clock = job->gpu ? shapes[s].clock : CAPO_CLOCK_NONE},
+                                    &host[s], job->gpu ? &gpu[s] : NULL, waited[s].head.count ? &waited[s] : NULL);
         gen_log_site(&g, (struct capo_log_site){.id = 1, .count = n_calls, .host_ns = (uint64_t)n_calls * 2250},
                      "train_step+0x40 (train)\nmain+0x1f0 (train)\n");
         gen_log_frame(&g, CAPO_FRAME_END,

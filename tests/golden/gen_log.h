@@ -42,6 +42,10 @@ uint64_t gen_noise(uint64_t a, uint64_t b, uint64_t below);
 void gen_log_cell(struct gen_log *g, struct capo_log_cell cell, const struct gen_hist *host,
                   const struct gen_hist *gpu);
 
+/** gen_log_cell_waited() - the same with how long kernels waited. */
+void gen_log_cell_waited(struct gen_log *g, struct capo_log_cell cell, const struct gen_hist *host,
+                         const struct gen_hist *gpu, const struct gen_hist *waited);
+
 /** gen_log_block() - @gpu_ns, @aux may be NULL. */
 void gen_log_block(struct gen_log *g, uint64_t base, unsigned thread, uint32_t n, const uint32_t *t_begin,
                    const uint32_t *host_ns, const uint32_t *seq, const uint16_t *shape, const uint32_t *gpu_ns,
@@ -55,8 +59,9 @@ struct gen_job {
         uint32_t n_steps;
         const uint64_t *sizes;
         unsigned n_sizes;
-        bool trace;         /* write BLOCKs of every call, else only the cells */
-        bool gpu;           /* GPU event times; else host times only */
+        bool trace; /* write BLOCKs of every call, else only the cells */
+        bool gpu;   /* GPU event times; else host times only */
+        bool symk;  /* with gpu: symmetric kernels that tell how long they waited, and every fourth size copy engines */
         unsigned late_rank; /* this rank comes late ... */
         uint64_t slow_ns;   /* more on the GPU, every call; above 32 bits in cells only: without trace */
         unsigned late_ns;   /* ... by this, in 3 of 4 steps; all ranks have up to 1 us of noise */

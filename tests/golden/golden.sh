@@ -27,14 +27,22 @@ expect() {
         fi
 }
 
-mkdir even uneven host killed mixed damaged empty many slow
+mkdir even uneven host killed mixed damaged empty many slow symk symk2
 "$gen" uneven layout=3+5 steps=40 sizes=25M,4M,64K trace=1 gpu=1 late_rank=5 late_ns=88000 clock_ns=7654321 drift=1e-6 >/dev/null
 "$gen" host layout=2+2 steps=20 sizes=1M trace=1 late_rank=3 late_ns=40000 >/dev/null
 "$gen" killed layout=4+4 steps=20 sizes=1M,8 gpu=1 trace=1 missing=3 killed=1 >/dev/null
 "$gen" many layout=16x8 steps=10 sizes=1M gpu=1 trace=1 late_rank=77 late_ns=300000 modelled=9 >/dev/null
 "$gen" mixed mixed
 "$gen" slow layout=2 steps=20 sizes=1M gpu=1 slow_ns=6000000000 >/dev/null # above 32 bits
+"$gen" symk layout=4 steps=40 sizes=4M,64K,1M,16M gpu=1 trace=1 symk=1 late_rank=2 late_ns=30000 >/dev/null
+"$gen" symk2 layout=4 steps=50 sizes=4M,64K,1M,16M gpu=1 trace=1 late_rank=1 late_ns=30000 >/dev/null
 
+expect symk.txt "$capo" report symk
+expect symk.json "$capo" report --json symk
+expect symk.csv "$capo" report --csv symk
+expect symk-explain.txt "$capo" explain allreduce 4M --log symk
+expect symk-diff.txt "$capo" diff symk symk2
+expect symk-fit.txt "$capo" fit symk2 symk
 expect uneven.txt "$capo" report uneven
 expect uneven.json "$capo" report --json uneven
 expect uneven.csv "$capo" report --csv uneven

@@ -183,3 +183,43 @@ Test(drain, shapes_are_said_again_after_a_failure)
                 cr_expect_eq(out[n - 1].seq, 1000000 + 4096 + 100);
         }
 }
+
+/* How long kernels waited comes back call by call, and in the cell beside the two histograms that there were. */
+Test(drain, what_kernels_waited_comes_back)
+{
+        struct capo_record out[8], r = call_at(0, 500);
+        struct capo_log_hist_view host, gpu, waited;
+        struct capo_log_cell cell;
+        struct capo_log_frame f;
+        struct capo_log *log;
+        uint64_t ns, n_cells = 0;
+        char why[256];
+
+        r.clock = CAPO_CLOCK_KERNEL;
+        for (uint32_t i = 0; i < 4; i++) { /* the first one does not tell */
+                r.seq = i + 1;
+                r.gpu_ns = 1000 + i;
+                r.group = i ? i * 100 + 1 : 0;
+                put(r);
+        }
+        cr_assert_eq(read_back(out, 8), 4);
+        for (uint32_t i = 0; i < 4; i++) {
+                cr_expect_eq(out[i].gpu_ns, 1000 + i);
+                cr_expect_eq(capo_record_waited(&out[i], &ns), i > 0);
+                cr_expect(!i || ns == i * 100, "%u: %llu", i, (unsigned long long)ns);
+        }
+        cr_assert_eq(capo_log_open(seg.header->log_path, &log, why, sizeof why), 0, "%s", why);
+        while (capo_log_next(log, &f) > 0) {
+                if (f.type != CAPO_FRAME_CELL)
+                        continue;
+                cr_assert_eq(capo_log_cell(&f, &cell, &host, &gpu), 0);
+                cr_assert_eq(capo_log_cell_waited(&f, &waited), 0);
+                cr_expect_eq(cell.hists, 7);
+                cr_expect(host.head.count == 4 && gpu.head.count == 4 && gpu.head.min_ns == 1000);
+                cr_expect(waited.head.count == 3 && waited.head.sum_ns == 600 && waited.head.min_ns == 100 &&
+                          waited.head.max_ns == 300);
+                n_cells++;
+        }
+        cr_expect_eq(n_cells, 1);
+        capo_log_close(log);
+}

@@ -391,3 +391,49 @@ Test(skew, a_hole_before_the_second_call)
         cr_expect_eq(solve()->ranks[1].hole_seq, 2);
         cr_expect_eq(solve()->ranks[2].hole_ns, 0, "how jobs begin");
 }
+
+/* What kernels say of their waiting goes before how long they took, and of calls that are no barrier too. */
+Test(skew, by_what_kernels_waited)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t seq = 1; seq <= 20; seq++) {
+                for (uint32_t rank = 0; rank < RANKS; rank++) {
+                        struct capo_record r = {.seq = seq,
+                                                .call = seq % 2 ? CAPO_CALL_BROADCAST : CAPO_CALL_ALLREDUCE,
+                                                .bytes = 8,
+                                                .t_begin = 5ull * MS * seq,
+                                                .clock = CAPO_CLOCK_KERNEL,
+                                                .gpu_ns = MS - rank * 1000, /* the third is shortest in it */
+                                                .group = 1 + (rank == 1 ? 0 : 70000)};
+
+                        cr_assert_geq(capo_meet_add(meet, rank, &r), 0);
+                }
+        }
+        k = solve();
+        cr_assert(k->from == CAPO_SKEW_GPU_DURATION && k->n_kernel == 20 && k->n_calls == 20 && k->n_host == 0);
+        cr_expect(k->worst == 1 && k->ranks[1].last == 20);
+        cr_expect_float_eq(k->p50_ns, 70000, 1);
+}
+
+/* Where one rank does not tell, the call's durations count, as before. */
+Test(skew, kernels_of_which_one_does_not_tell)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t seq = 1; seq <= 20; seq++) {
+                for (uint32_t rank = 0; rank < RANKS; rank++) {
+                        struct capo_record r = {.seq = seq,
+                                                .call = CAPO_CALL_ALLREDUCE,
+                                                .bytes = 8,
+                                                .t_begin = 5ull * MS * seq,
+                                                .clock = CAPO_CLOCK_KERNEL,
+                                                .gpu_ns = MS - rank * 1000,
+                                                .group = rank == 0 ? 0 : 1 + (rank == 1 ? 0 : 70000)};
+
+                        cr_assert_geq(capo_meet_add(meet, rank, &r), 0);
+                }
+        }
+        k = solve();
+        cr_expect(k->n_kernel == 0 && k->worst == 2 && k->from == CAPO_SKEW_GPU_DURATION);
+}
