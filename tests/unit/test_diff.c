@@ -379,6 +379,19 @@ Test(diff, rows_of_one_side_only)
         }
 }
 
+Test(diff, more_runs_than_are_compared)
+{
+        struct capo_job *many[CAPO_DIFF_RUNS + 1];
+
+        for (int i = 0; i <= CAPO_DIFF_RUNS; i++)
+                many[i] = run(i < CAPO_DIFF_RUNS ? 500 : 9000);
+        cr_assert_eq(capo_diff_make(many, CAPO_DIFF_RUNS + 1, many, CAPO_DIFF_RUNS + 1, 0.01, &diff), 0);
+        cr_assert(diff.runs_a == CAPO_DIFF_RUNS && diff.runs_b == CAPO_DIFF_RUNS);
+        cr_assert_eq(diff.matched, 2 * 100 * CAPO_DIFF_RUNS);
+        for (int i = 0; i <= CAPO_DIFF_RUNS; i++)
+                capo_job_free(many[i]);
+}
+
 Test(diff, one_run_against_several_is_judged_by_its_calls)
 {
         before[0] = run(500);

@@ -287,6 +287,11 @@ Test(fabric_job, thinned_looks_weigh_more_and_unsure_ones_say_so)
         cr_assert_not(capo_fabric_share_wait(&s, &part));
         cr_assert(capo_fabric_share_network(&s, &part));
         IS(part.share, 0.25);
+        s.looks.time = 100;
+        s.looks.unsure = 1;
+        cr_assert(capo_fabric_share_sure(&s), "one of a hundred");
+        s.looks.unsure = 1.001;
+        cr_assert_not(capo_fabric_share_sure(&s));
         s = share(f, "tp", CAPO_CALL_BROADCAST);
         cr_assert_not(capo_fabric_share_network(&s, &part));
 }

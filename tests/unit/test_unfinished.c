@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that a dead process was in, told from what a ring still has of its last round. */
-#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/log/unfinished.h"
+#include "tests/unit/one_ring.h"
 
-enum { RING = 64 };
-
-static struct capo_segment seg = {.fd = -1};
-static struct capo_ring *ring;
-
-static void begin(void)
-{
-        struct capo_segment_config config = {.ring_bytes = RING * 64, .flight_records = 64};
-
-        cr_assert_eq(capo_segment_create(&seg, "/nonexistent", &config), 0);
-        seg.header->clock = (struct capo_timebase){.ns_per_tick = 1};
-        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_RINGS, 1), 0);
-        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_SLOTS, 4), 0);
-        seg.header->areas[CAPO_AREA_RINGS].used = 1;
-        seg.header->areas[CAPO_AREA_SLOTS].used = 4;
-        ring = capo_area_at(&seg, CAPO_AREA_RINGS, 0);
-}
-
-TestSuite(unfinished, .init = begin);
+TestSuite(unfinished, .init = one_ring);
 
 /* The @n-th call of the thread: from 1000 n on; @took < 0: it did not return. */
 static struct capo_record *call(uint64_t n, int took)

@@ -1,28 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When calls that are under way make a hang. The clock is the test's own. */
-#include <criterion/criterion.h>
-
 #include "shim/record/watch.h"
+#include "tests/unit/one_ring.h"
 
-enum { RING = 64 };
 #define SECOND UINT64_C(1000000000)
 
-static struct capo_segment seg = {.fd = -1};
-static struct capo_ring *ring;
 static struct capo_watch watch;
 static uint64_t now = 1000 * SECOND, ticks = 1;
 
 static void begin(void)
 {
-        struct capo_segment_config config = {.ring_bytes = RING * 64, .flight_records = 64};
-
-        cr_assert_eq(capo_segment_create(&seg, "/nonexistent", &config), 0);
-        seg.header->clock = (struct capo_timebase){.ns_per_tick = 1};
-        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_RINGS, 1), 0);
-        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_SLOTS, 4), 0);
-        seg.header->areas[CAPO_AREA_RINGS].used = 1;
-        seg.header->areas[CAPO_AREA_SLOTS].used = 4;
-        ring = capo_area_at(&seg, CAPO_AREA_RINGS, 0);
+        one_ring();
         capo_watch_init(&watch, 100 * SECOND);
 }
 
