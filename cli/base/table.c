@@ -8,6 +8,7 @@
 #include "cli/base/table.h"
 #include "core/base/array.h"
 #include "core/base/markup.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 
 enum { MAX_COLUMNS = 1024, WORTH = 24, LEAST = 8 };
@@ -87,19 +88,12 @@ static void add(struct capo_table *t, char *text)
                 t->cells[t->n_cells++] = text;
 }
 
-static char *print(const char *format, va_list args)
-{
-        char *text;
-
-        return vasprintf(&text, format, args) < 0 ? NULL : text;
-}
-
 void capo_table_cell(struct capo_table *t, const char *format, ...)
 {
         va_list args;
 
         va_start(args, format);
-        add(t, print(format, args));
+        add(t, capo_print(format, args));
         va_end(args);
 }
 
@@ -108,7 +102,7 @@ void capo_table_row(struct capo_table *t, const char *format, ...)
         va_list args;
 
         va_start(args, format);
-        _cleanup_free_ char *text = print(format, args);
+        _cleanup_free_ char *text = capo_print(format, args);
         va_end(args);
         for (char *cell = text, *next; cell; cell = next ? next + 1 : NULL) {
                 next = strchrnul(cell, '\t');

@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/base/screen.h"
 #include "cli/hang/hang.h"
 #include "cli/hang/stacks.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/hang/graph.h"
 #include "profiles/hang/node.h"
@@ -17,27 +17,16 @@
 
 enum { SHOWN = 4, LATE = 3 };
 
-static const char *clock_text(uint64_t ns, char text[16])
-{
-        time_t t = (time_t)(ns / 1000000000);
-        struct tm tm;
-
-        *text = 0;
-        if (localtime_r(&t, &tm))
-                strftime(text, 16, "%H:%M:%S", &tm);
-        return text;
-}
-
 static void head(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         const char *id = p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB) : NULL;
         const char *name = p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB_NAME) : NULL;
-        char at[16], time[32];
+        char at[32], time[32];
 
         fprintf(out, "capo hang%s%s%s%s", id ? "  job " : "", id ? id : "", name ? "  " : "", name ? name : "");
         if (v->kind != CAPO_HANG_HEALTHY)
-                fprintf(out, "  stands still since %s (%s)", clock_text(v->since_ns, at),
+                fprintf(out, "  stands still since %s (%s)", capo_text_when(v->since_ns, "%H:%M:%S", at),
                         capo_text_time((double)v->still_ns, time));
         fprintf(out, "  %d rank%s", p->job->n_ranks, p->job->n_ranks == 1 ? "" : "s");
         if (p->job->n_nodes)
@@ -156,7 +145,7 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
 {
         const struct capo_hang_process *h = &p->hang.processes[c->process];
         int pid = (int)p->job->processes[c->process].header.pid;
-        char text[300], time[32], at[16];
+        char text[300], time[32], at[32];
 
         switch (h->life) {
         case CAPO_HANG_ALIVE:
@@ -164,11 +153,11 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
                         break;
                 capo_hang_node_waits(pid, text, sizeof text);
                 fprintf(out, "    alive%s%s; last in a call at %s, %s ago\n", *text ? ": " : "", text,
-                        clock_text(capo_hang_active_ns(h), at),
+                        capo_text_when(capo_hang_active_ns(h), "%H:%M:%S", at),
                         capo_text_time((double)(p->hang.now_ns - capo_hang_active_ns(h)), time));
                 break;
         case CAPO_HANG_KILLED:
-                fprintf(out, "    last sign of life %s%s\n", clock_text(h->end_ns, at),
+                fprintf(out, "    last sign of life %s%s\n", capo_text_when(h->end_ns, "%H:%M:%S", at),
                         capo_hang_node_oom(pid) ? ": killed by the kernel for want of memory" : "");
                 break;
         default: break;
@@ -209,7 +198,7 @@ static void stacks(const struct hang_page *p, uint32_t process, FILE *out)
 static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_job_process *jp = &p->job->processes[c->process];
-        char who[32], call[256], size[16], at[16];
+        char who[32], call[256], size[16], at[32];
 
         fprintf(out, "  %s: %s", hang_who(p, c->process, who), jp->host);
         if (jp->header.pid)
@@ -231,10 +220,10 @@ static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c
                         c->skipped ? "; the others make this one next: it seems to have left one out" : "");
         } else if (c->call->end_ns) {
                 fprintf(out, "    its last call: %s, returned %s\n", hang_call(p, c->call, call),
-                        clock_text(c->call->end_ns, at));
+                        capo_text_when(c->call->end_ns, "%H:%M:%S", at));
         } else {
                 fprintf(out, "    it is in %s since %s\n", hang_call(p, c->call, call),
-                        clock_text(c->call->begin_ns, at));
+                        capo_text_when(c->call->begin_ns, "%H:%M:%S", at));
         }
         site(p, c->process, c->call, out);
 }

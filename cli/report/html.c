@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/report/faces.h"
 #include "cli/report/text.h"
@@ -16,6 +15,7 @@
 #include "cli/base/svg.h"
 #include "cli/base/table.h"
 #include "core/base/markup.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 
 enum { MOST_BARS = 40, MOST_COMMS = 12 };
@@ -209,12 +209,9 @@ static void job_heading(const struct capo_page *r, FILE *out)
 {
         const struct capo_job *job = r->job;
         const char *nccl = capo_page_info(r, CAPO_INFO_NCCL_VERSION);
-        time_t begin = (time_t)(job->t_begin_ns / 1000000000);
-        char when[64] = "", text[32], title[1200];
-        struct tm tm;
+        char when[32], text[32], title[1200];
 
-        if (localtime_r(&begin, &tm))
-                strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
+        capo_text_when(job->t_begin_ns, "%Y-%m-%d %H:%M:%S", when);
         fputs("<header><p class=\"what\">capo report</p>\n<h1>", out);
         capo_markup_text(out, *capo_page_title(r, title, sizeof title) ? title : "a job without a name");
         fprintf(out,

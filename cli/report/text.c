@@ -2,7 +2,6 @@
 /* The page: most important first, one screen, every number with its unit and its clock. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/base/screen.h"
 #include "cli/base/table.h"
@@ -10,6 +9,7 @@
 #include "cli/report/text.h"
 #include "core/base/plain.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/rules.h"
 
@@ -20,12 +20,9 @@ static void heading(const struct capo_page *r, FILE *out, const struct report_st
 {
         const struct capo_job *job = r->job;
         const struct capo_job_comm *c = job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
-        time_t begin = (time_t)(job->t_begin_ns / 1000000000);
-        char when[64] = "", text[32], title[1200];
-        struct tm tm;
+        char when[32], text[32], title[1200];
 
-        if (localtime_r(&begin, &tm))
-                strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
+        capo_text_when(job->t_begin_ns, "%Y-%m-%d %H:%M:%S", when);
         fprintf(out, "%scapo report%s  ", s->bold, s->plain);
         capo_page_title(r, title, sizeof title);
         fprintf(out, "%s%s", title, *title ? "  " : "");

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/text.h"
 
@@ -13,5 +14,23 @@ char *capo_append(char *text, size_t room, const char *format, ...)
         va_start(args, format);
         vsnprintf(text + used, room - used, format, args);
         va_end(args);
+        return text;
+}
+
+char *capo_print(const char *format, va_list args)
+{
+        char *text;
+
+        return vasprintf(&text, format, args) < 0 ? NULL : text;
+}
+
+char *capo_text_when(uint64_t real_ns, const char *format, char text[32])
+{
+        time_t t = (time_t)(real_ns / 1000000000);
+        struct tm tm;
+
+        *text = 0;
+        if (localtime_r(&t, &tm))
+                strftime(text, 32, format, &tm);
         return text;
 }

@@ -3,7 +3,9 @@
 #ifndef CAPO_TEXT_H
 #define CAPO_TEXT_H
 
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /**
  * capo_append() - printf() behind what a text has already
@@ -12,5 +14,11 @@
  * Return: @text.
  */
 __attribute__((format(printf, 3, 4))) char *capo_append(char *text, size_t room, const char *format, ...);
+
+/** capo_print() - printf() into memory of its own. Return: the text, which the caller frees; NULL no memory. */
+__attribute__((format(printf, 1, 0))) char *capo_print(const char *format, va_list args);
+
+/** capo_text_when() - a time of the wall clock, here, as strftime() says it; "" where that is not known. Return: @text. */
+__attribute__((format(strftime, 2, 0))) char *capo_text_when(uint64_t real_ns, const char *format, char text[32]);
 
 #endif

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "capo/log.h"
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/order.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/find.h"
 #include "core/log/jobs.h"
@@ -198,15 +198,6 @@ static char *folder_of(const char *path)
         return slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : strdup(".");
 }
 
-static const char *time_text(uint64_t ns, char text[32])
-{
-        time_t t = (time_t)(ns / 1000000000);
-        struct tm tm;
-
-        strftime(text, 32, "%Y-%m-%d %H:%M:%S", localtime_r(&t, &tm));
-        return text;
-}
-
 /* One line about what is not shown. */
 static void say_others(const char *name, const struct found *f, uint32_t job)
 {
@@ -215,14 +206,14 @@ static void say_others(const char *name, const struct found *f, uint32_t job)
 
         if (f->n_jobs > 1 && !f->n_older)
                 capo_info("%s holds %d jobs; this is job %u, the newest (%u log%s, from %s); %s@1 asks for the oldest",
-                          name, f->n_jobs, job + 1, j->n_logs, j->n_logs == 1 ? "" : "s", time_text(j->begin_ns, text),
-                          name);
+                          name, f->n_jobs, job + 1, j->n_logs, j->n_logs == 1 ? "" : "s",
+                          capo_text_when(j->begin_ns, "%Y-%m-%d %H:%M:%S", text), name);
         else if (f->n_older)
                 capo_info(
                         "%s holds older jobs too (%zu folders); this is the newest (%u log%s, from %s); name a folder, "
                         "or %s@1 for the oldest",
                         name, f->n_older + (size_t)f->n_jobs - 1, j->n_logs, j->n_logs == 1 ? "" : "s",
-                        time_text(j->begin_ns, text), name);
+                        capo_text_when(j->begin_ns, "%Y-%m-%d %H:%M:%S", text), name);
 }
 
 /* Is log @i in a folder of @job's, or is there no job at all? */

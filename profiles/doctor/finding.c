@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/text.h"
 #include "profiles/doctor/doctor.h"
 
 void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, const char *topic, const char *format,
@@ -16,8 +17,7 @@ void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, co
         if (capo_array_room(&f->rows, f->n, sizeof row) < 0)
                 return;
         va_start(args, format);
-        if (vasprintf(&row.text, format, args) < 0)
-                row.text = NULL;
+        row.text = capo_print(format, args);
         va_end(args);
         row.topic = strdup(topic);
         if (!row.text || !row.topic) {

@@ -17,6 +17,7 @@
 #include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/layout.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/import/import_priv.h"
 
@@ -45,14 +46,11 @@ void capo_samples_note(struct capo_samples *set, const char *format, ...)
 {
         va_list ap;
         char *text;
-        int n;
 
         va_start(ap, format);
-        n = vasprintf(&text, format, ap);
+        text = capo_print(format, ap);
         va_end(ap);
-        if (n < 0)
-                return;
-        if (capo_array_room(&set->notes, set->n_notes, sizeof *set->notes) < 0)
+        if (!text || capo_array_room(&set->notes, set->n_notes, sizeof *set->notes) < 0)
                 free(text);
         else
                 set->notes[set->n_notes++] = text;

@@ -39,6 +39,13 @@ static int conflict(struct reader *r, unsigned line, const char *what, const cha
         return capo_input_error(r->in, line, "contradicting labels: %s %s here, %s before", what, a, b);
 }
 
+/* NCCL_ALGO or NCCL_PROTO that is no single word: NCCL's own choice, or a list. */
+static int not_one(struct block *b, const char *value)
+{
+        *(!strcasecmp(value, "auto") || !strcasecmp(value, "default") ? &b->auto_said : &b->several) = true;
+        return 1;
+}
+
 /* One KEY=VALUE of a label line or a command line. Returns 1 when it meant something. */
 static int label(struct reader *r, const char *key, const char *value, unsigned line)
 {
@@ -49,31 +56,18 @@ static int label(struct reader *r, const char *key, const char *value, unsigned 
                 unsigned algo = capo_algo_find(value);
                 const char *colon = strchr(value, ':');
 
-                if (!algo && colon && !strchr(value, ';')) {
+                if (!algo && colon && !strchr(value, ';'))
                         algo = capo_algo_find(colon + 1); /* "allreduce:ring", 2.24 on */
-                }
-                if (!algo && (!strcasecmp(value, "auto") || !strcasecmp(value, "default"))) {
-                        b->auto_said = true;
-                        return 1;
-                }
-                if (!algo) {
-                        b->several = true;
-                        return 1;
-                }
+                if (!algo)
+                        return not_one(b, value);
                 if (b->algo && b->algo != algo)
                         return conflict(r, line, "algorithm", capo_algo_name(algo), capo_algo_name(b->algo));
                 b->algo = (uint8_t)algo;
         } else if (!strcasecmp(key, "NCCL_PROTO") || !strcasecmp(key, "PROTO")) {
                 unsigned proto = capo_proto_find(value);
 
-                if (!proto && (!strcasecmp(value, "auto") || !strcasecmp(value, "default"))) {
-                        b->auto_said = true;
-                        return 1;
-                }
-                if (!proto) {
-                        b->several = true;
-                        return 1;
-                }
+                if (!proto)
+                        return not_one(b, value);
                 if (b->proto && b->proto != proto)
                         return conflict(r, line, "protocol", capo_proto_name(proto), capo_proto_name(b->proto));
                 b->proto = (uint8_t)proto;

@@ -13,6 +13,7 @@
 
 #include "core/base/calls.h"
 #include "core/base/layout.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/import/text.h"
 
@@ -23,8 +24,7 @@ void capo_text_reject(struct block *b, const char *format, ...)
         if (b->rejected)
                 return;
         va_start(ap, format);
-        if (vasprintf(&b->rejected, format, ap) < 0)
-                b->rejected = NULL;
+        b->rejected = capo_print(format, ap);
         va_end(ap);
 }
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/calls.h"
 #include "core/base/text.h"
@@ -91,13 +90,10 @@ static double after_start(const struct capo_page *r, const struct ending *e)
 /* "4.2 s after the start (17:12:03)". */
 static const char *when(const struct capo_page *r, const struct ending *e, char text[96])
 {
-        time_t t = (time_t)(e->real_ns / 1000000000);
-        char day[32] = "", time[32];
-        struct tm tm;
+        char day[32], time[32];
 
-        if (localtime_r(&t, &tm))
-                strftime(day, sizeof day, "%H:%M:%S", &tm);
-        snprintf(text, 96, "%s after the start (%s)", capo_text_time(after_start(r, e), time), day);
+        snprintf(text, 96, "%s after the start (%s)", capo_text_time(after_start(r, e), time),
+                 capo_text_when(e->real_ns, "%H:%M:%S", day));
         return text;
 }
 

@@ -9,6 +9,7 @@
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/rules.h"
 #include "profiles/job/figures.h"
@@ -35,14 +36,11 @@ static struct capo_next *add(struct capo_page *r, enum capo_next_kind kind, cons
         static struct capo_next nowhere;
         va_list args;
         char *text;
-        int n;
 
         va_start(args, words);
-        n = vasprintf(&text, words, args);
+        text = capo_print(words, args);
         va_end(args);
-        if (n < 0)
-                return &nowhere;
-        if (capo_array_room(&r->next, r->n_next, sizeof *r->next) < 0) {
+        if (!text || capo_array_room(&r->next, r->n_next, sizeof *r->next) < 0) {
                 free(text);
                 return &nowhere;
         }

@@ -7,6 +7,7 @@
 
 #include "core/base/array.h"
 #include "core/base/calls.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/rules.h"
 #include "profiles/job/figures.h"
@@ -17,14 +18,12 @@ void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const ch
         struct capo_problem *p;
         va_list args;
         char *text;
-        int n;
 
         va_start(args, words);
-        n = vasprintf(&text, words, args);
+        text = capo_print(words, args);
         va_end(args);
-        if (n < 0 || capo_array_room(&r->problems, r->n_problems, sizeof *r->problems) < 0) {
-                if (n >= 0)
-                        free(text);
+        if (!text || capo_array_room(&r->problems, r->n_problems, sizeof *r->problems) < 0) {
+                free(text);
                 return;
         }
         p = &r->problems[r->n_problems++];

@@ -132,7 +132,7 @@ static void look_strange(const char *name, void *arg)
 
 static struct strange strange_of(const struct capo_nccl *copy)
 {
-        const char *slash = strrchr(copy->path, '/'), *file = slash ? slash + 1 : copy->path;
+        const char *file = capo_base_name(copy->path);
         struct strange s = {""};
 
         if (!strncmp(file, "libnccl", 7) || !strncmp(file, "librccl", 7))
