@@ -40,11 +40,11 @@ NOT_RUN = {
     ("docs/fragments.md", "CUDA_VISIBLE_DEVICES=MIG"): "needs a GPU with MIG slices",
     ("docs/fragments.md", "capo profile layouts"): "asks NCCL 71 times, minutes; tests/fragment/layouts.sh runs a smaller one",
     ("docs/measurements.md", "./dev bench"): "takes minutes; tests/bench runs it",
-    ("docs/measurements.md", "./dev build"): "builds capo",
     ("docs/measurements.md", "tests/bench/run.sh"): "takes minutes; tests/bench runs it",
     ("docs/security.md", "CC="): "builds capo with sanitizers, with counters; .ci/run does the first",
     ("docs/security.md", "tests/fuzz/"): "takes minutes, of such a build; .ci/run does it",
-    ("docs/measurements.md", "tests/gpu/run.sh"): "needs a GPU; the test gpu-dry runs it without",
+    ("docs/gpu-kit.md", "./dev build"): "builds capo",
+    ("docs/gpu-kit.md", "tests/gpu/run.sh"): "needs a GPU; the test gpu-dry runs it without",
 }
 # What these ask is there on some machines only: (pattern of the command, how to see it, what it is)
 NEEDS = [

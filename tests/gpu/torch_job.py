@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch job that knows nothing of capo: data-parallel training over the nccl backend, then a captured CUDA graph.
 
-usage: torch_job.py [--steps N] [--width N] [--ddp] [--no-graph]      (one process per rank: tests/jobs/launch, torchrun)
+usage: torch_job.py [--steps N] [--width N] [--ddp] [--no-graph] [--dry]     (one process per rank: tests/jobs/launch, torchrun)
 
 Everything printed to standard output is the same in every run with as many ranks: the seed is fixed and the losses are printed
 with all their bits. At the end rank 0 prints what each rank issued, `issued call=AllReduce bytes=1048576 times=20 ranks=2`,
 for check_counts.py. Step times go to standard error. Without --ddp the gradients are all-reduced in flat buckets by hand, so
-every NCCL call of the job is counted; with --ddp torch's DistributedDataParallel does it, through a hook that counts.
+every NCCL call of the job is counted; with --ddp torch's DistributedDataParallel does it, through a hook that counts. With --dry (no
+GPU: kernels compute nothing) values are not printed.
 """
 import argparse
 import collections
@@ -63,10 +64,10 @@ def train(args, rank, ranks, device):
         torch.cuda.synchronize()
         if rank == 0:
             print(f"torch_job: step {step + 1} of {args.steps}: {time.monotonic() - begin:.6f} s", file=sys.stderr)
-            print(f"step {step + 1} loss {loss.item().hex()}")
+            print(f"step {step + 1}" if args.dry else f"step {step + 1} loss {loss.item().hex()}")
 
 
-def captured(rank, device):
+def captured(args, rank, device):
     """Four all-reduces recorded into a graph that is launched three times: NCCL is called four times, not twelve."""
     data = torch.ones(1 << 16, device=device)
     side = torch.cuda.Stream()
@@ -85,7 +86,7 @@ def captured(rank, device):
         graph.replay()
     torch.cuda.synchronize()
     if rank == 0:
-        print(f"captured 4 launched 3 sum {data.sum().item()}")
+        print("captured 4 launched 3" + ("" if args.dry else f" sum {data.sum().item()}"))
 
 
 def main():
@@ -94,6 +95,7 @@ def main():
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--ddp", action="store_true")
     parser.add_argument("--no-graph", action="store_true")
+    parser.add_argument("--dry", action="store_true")
     args = parser.parse_args()
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
@@ -102,7 +104,7 @@ def main():
     dist.init_process_group("nccl")
     train(args, rank, ranks, device)
     if not args.no_graph:
-        captured(rank, device)
+        captured(args, rank, device)
     if rank == 0:
         for (call, size), times in sorted(issued.items()):
             print(f"issued call={call} bytes={size} times={times} ranks={ranks}")
