@@ -54,7 +54,7 @@ static int who_and_when(struct capo_profile *profile)
 
 static int provenance(const struct job *j, const struct capo_fit *fit, struct capo_profile *profile)
 {
-        const char *gpu = fit->series[0].like.gpu;
+        const struct capo_trial *like = fit->n_series ? &fit->series[0].like : &fit->beside[0].like;
         char nccl[16], sources[256] = "";
         int e = who_and_when(profile);
 
@@ -67,13 +67,13 @@ static int provenance(const struct job *j, const struct capo_fit *fit, struct ca
                 capo_append(sources, sizeof sources, "%s%s", *sources ? ", " : "", name);
         }
         e |= capo_profile_note(profile, CAPO_PROVENANCE, "nccl",
-                               fit->series[0].like.nccl ? capo_nccl_text(fit->series[0].like.nccl, nccl, sizeof nccl)
-                                                        : "not recorded");
-        e |= capo_profile_note(profile, CAPO_PROVENANCE, "clock", capo_make_name(fit->series[0].make));
+                               like->nccl ? capo_nccl_text(like->nccl, nccl, sizeof nccl) : "not recorded");
+        e |= capo_profile_note(profile, CAPO_PROVENANCE, "clock",
+                               capo_make_name(fit->n_series ? fit->series[0].make : fit->beside[0].make));
         e |= capo_profile_note(profile, CAPO_PROVENANCE, "source", sources);
         e |= capo_profile_note_number(profile, CAPO_PROVENANCE, "samples", (double)fit->n_samples);
-        if (gpu[0])
-                e |= capo_profile_note(profile, CAPO_PLATFORM, "gpu", gpu);
+        if (like->gpu[0])
+                e |= capo_profile_note(profile, CAPO_PLATFORM, "gpu", like->gpu);
         return e;
 }
 

@@ -185,7 +185,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
         }
         if (capo_fit_beside(fit, set, like, items + set->n - n_beside, n_beside) < 0)
                 return -ENOMEM;
-        if (n == 0)
+        if (n == 0 && !fit->n_beside)
                 return capo_why(
                         -ENODATA, fault->text, sizeof fault->text,
                         "no samples of a collective that a tuner decides (all-reduce, all-gather, reduce-scatter, "
@@ -223,7 +223,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                 if (o->progress)
                         o->progress("fitting", (double)k / (double)n, o->user);
         }
-        if (!fit->n_series)
+        if (!fit->n_series && !fit->n_beside)
                 return -EINVAL;
         *out = steal(&fit);
         return 0;

@@ -228,11 +228,12 @@ static void usage(FILE *to)
 {
         fprintf(to,
                 "usage: coll_perf CALL [-b MIN] [-e MAX] [-f FACTOR | -i STEP] [-n ITERATIONS] [-w WARMUP] [-c 0|1]\n"
-                "                 [-d TYPE] [-o OP] [-r ROOT] [-C]\n\n"
+                "                 [-d TYPE] [-o OP] [-r ROOT] [-R] [-C]\n\n"
                 "Times one NCCL call over a range of sizes, one process per rank, and prints nccl-tests' table.\n"
                 "CALL: allreduce allgather reducescatter broadcast reduce alltoall sendrecv\n"
                 "TYPE: int8 uint8 int32 int64 float double; OP: sum prod max min avg\n"
                 "Sizes take K, M, G. Defaults: -b 8 -e 64M -f 2 -n 20 -w 5 -c 1 -d float -o sum -r 0.\n"
+                "-R registers both buffers as windows.\n"
                 "-C prints what was issued, call by call and size by size.\n\n"
                 "  launch -n 4 -- coll_perf allreduce -b 8 -e 1M -f 4\n");
 }
@@ -250,7 +251,8 @@ int main(int argc, char **argv)
 {
         size_t min = 8, max = 64u << 20, factor = 2, step = 0, size_of, wrong_total = 0, lines = 0;
         int iterations = 20, warmup = 5, checking = 1, c, version;
-        bool counts = false;
+        bool counts = false, windows = false;
+        ncclWindow_t window[2];
         struct buffers b;
         double bus_sum = 0;
 
@@ -265,7 +267,7 @@ int main(int argc, char **argv)
                 return 2;
         }
         optind = 2;
-        while ((c = getopt(argc, argv, "b:e:f:i:n:w:c:d:o:r:Ch")) >= 0)
+        while ((c = getopt(argc, argv, "b:e:f:i:n:w:c:d:o:r:RCh")) >= 0)
                 switch (c) {
                 case 'b': min = parse_size(optarg); break;
                 case 'e': max = parse_size(optarg); break;
@@ -276,6 +278,7 @@ int main(int argc, char **argv)
                 case 'c': checking = atoi(optarg); break;
                 case 'r': root = atoi(optarg); break;
                 case 'o': op = (ncclRedOp_t)index_of(optarg, ops, 5); break;
+                case 'R': windows = true; break;
                 case 'C': counts = true; break;
                 case 'd':
                         for (type_at = 0;
@@ -298,6 +301,12 @@ int main(int argc, char **argv)
         size_of = job_type_bytes(types[type_at].type);
         CU_CHECK(cuMemAlloc(&b.send, max + 64 * (size_t)job.n));
         CU_CHECK(cuMemAlloc(&b.recv, max + 64 * (size_t)job.n));
+        if (windows) {
+                NCCL_CHECK(ncclCommWindowRegister(job.comm, (void *)(uintptr_t)b.send, max + 64 * (size_t)job.n,
+                                                  &window[0], 1));
+                NCCL_CHECK(ncclCommWindowRegister(job.comm, (void *)(uintptr_t)b.recv, max + 64 * (size_t)job.n,
+                                                  &window[1], 1));
+        }
         b.host = malloc(max + 64 * (size_t)job.n);
         NCCL_CHECK(ncclGetVersion(&version));
         if (job.rank == 0) {
@@ -367,6 +376,8 @@ int main(int argc, char **argv)
                 printf("# Avg bus bandwidth    : %g \n#\n# Collective test concluded: %s\n",
                        lines ? bus_sum / (double)lines : 0, calls[call].test);
         }
+        for (int i = 0; i < 2 && windows; i++)
+                NCCL_CHECK(ncclCommWindowDeregister(job.comm, window[i]));
         CU_CHECK(cuMemFree(b.send));
         CU_CHECK(cuMemFree(b.recv));
         free(b.host);

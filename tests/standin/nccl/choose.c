@@ -182,6 +182,10 @@ ncclResult_t choose(struct comm *comm, struct task *tasks, int n, int pipe_ops, 
         const struct how *how = &tasks[0].how;
         bool left = false;
 
+        if (sym_choose(comm, tasks, n)) {
+                *us = 1;
+                return ncclSuccess;
+        }
         for (int i = 0; i < n; i++)
                 bytes += tasks[i].bytes;
         for (int a = 0; a < N_ALGOS; a++)

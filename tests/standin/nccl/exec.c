@@ -15,7 +15,10 @@
 static void run_channel(struct chan *ch, const struct task *t)
 {
         ch->t_begin_ns = std_now_ns();
-        ch->result = (int)run_collective(ch, t);
+        ch->result = t->kernel ? (int)sym_wait(ch, t) : 0;
+        ch->t_moved_ns = std_now_ns();
+        if (!ch->result)
+                ch->result = (int)run_collective(ch, t);
         ch->t_end_ns = std_now_ns();
         if (ch->result) /* let the other channels and later plans stop soon */
                 ch->comm->abort = 1;

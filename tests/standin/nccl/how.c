@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How one call is to be done: ncclCollConfig_t of NCCL 2.31. The stand-in obeys algSelection (names such as RING, RING_LL,
- * TREE_SIMPLE, in any case, as prefixes; ^ in front leaves out), forceAlgSelection, minCTAs and maxCTAs; it has neither
- * clusters nor policies, and takes them without a word.
+ * TREE_SIMPLE, SYMK_LL, in any case, as prefixes; ^ in front leaves out), forceAlgSelection, minCTAs and maxCTAs, and of the
+ * policies the one that means copy engines; it has no clusters, and takes them without a word.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -23,11 +23,13 @@ static bool names_it(const char *word, size_t n, int algo, int proto, bool whole
 static void select_algorithms(const char *text, struct how *how)
 {
         bool listed[N_ALGOS][N_PROTOS] = {{false}}, invert = *text == '^';
+        unsigned symk = 0;
 
         for (text += invert; *text;) {
                 size_t n = strcspn(text, ",");
                 bool whole = false;
 
+                symk |= sym_named(text, n);
                 for (int pass = 0; pass < 2 && !(pass && whole); pass++)
                         for (int a = 0; a < N_ALGOS; a++)
                                 for (int p = 0; p < N_PROTOS; p++)
@@ -38,11 +40,13 @@ static void select_algorithms(const char *text, struct how *how)
         for (int a = 0; a < N_ALGOS; a++)
                 for (int p = 0; p < N_PROTOS; p++)
                         how->leave_out[a][p] = listed[a][p] == invert;
+        how->no_symk = invert ? symk : ~symk;
+        how->chosen = true;
 }
 
 ncclResult_t how_read(struct comm *comm, const ncclCollConfig_t *config, struct how *how)
 {
-        *how = (struct how){.force = true};
+        *how = (struct how){.force = true, .policy = -1};
         if (!config)
                 return ncclSuccess;
         if (config->magic != NCCL_CONFIG_MAGIC || config->size < offsetof(ncclCollConfig_t, launchCompletionEvent))
@@ -53,6 +57,7 @@ ncclResult_t how_read(struct comm *comm, const ncclCollConfig_t *config, struct 
         how->force = config->forceAlgSelection != 0;
         how->min_channels = config->minCTAs == INT_MIN ? 0 : config->minCTAs;
         how->max_channels = config->maxCTAs == INT_MIN ? 0 : config->maxCTAs;
+        how->policy = config->CTAPolicy == INT_MIN ? -1 : config->CTAPolicy;
         how->tag = config->userProfilerTag;
         if (how->min_channels < 0 || how->max_channels < 0 ||
             (how->max_channels && how->min_channels > how->max_channels))
@@ -63,5 +68,6 @@ ncclResult_t how_read(struct comm *comm, const ncclCollConfig_t *config, struct 
 bool how_same(const struct how *a, const struct how *b)
 {
         return !memcmp(a->leave_out, b->leave_out, sizeof a->leave_out) && a->force == b->force &&
-               a->min_channels == b->min_channels && a->max_channels == b->max_channels;
+               a->no_symk == b->no_symk && a->policy == b->policy && a->min_channels == b->min_channels &&
+               a->max_channels == b->max_channels;
 }

@@ -6,8 +6,9 @@
  *
  * As in NCCL a Coll's stop says only that it was launched; KernelCh events come later, from the stream's worker, and
  * carry the times (ns of CLOCK_MONOTONIC, as the stand-in driver's events do). Collectives captured into a graph are
- * reported once, at capture, without channels. Proxy, net and copy-engine events have no counterpart here and are never
- * sent.
+ * reported once, at capture, without channels. A symmetric kernel tells its name and its phases from v7 on; before, its Coll
+ * has no channels and says nothing. A collective by copy engines has no Coll but a CeColl, from v6 on. Proxy and net events have
+ * no counterpart here and are never sent.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -26,9 +27,12 @@ enum {
         EV_COLL_API = 512,
         EV_P2P_API = 1024,
         EV_KERNEL_LAUNCH = 2048,
+        EV_CE_COLL = 4096,
+        EV_KERNEL_PHASE = 32768,
         STATE_KERNEL_CH_STOP = 22,
         STATE_GROUP_START_API_STOP = 23,
         STATE_GROUP_END_API_START = 24,
+        STATE_KERNEL_PHASE_STOP = 31,
 };
 
 struct descr { /* v4 to v7; v4's one-byte type lies where v5's low byte does, and v5 only appended parentGroup */
@@ -50,6 +54,7 @@ struct descr { /* v4 to v7; v4's one-byte type lies where v5's low byte does, an
                         int root;
                         void *stream;
                         bool captured;
+                        uint64_t tag; /* v7 */
                 } coll_api;
                 struct {
                         const char *func;
@@ -57,6 +62,7 @@ struct descr { /* v4 to v7; v4's one-byte type lies where v5's low byte does, an
                         const char *type;
                         void *stream;
                         bool captured;
+                        uint64_t tag; /* v7 */
                 } p2p_api;
                 struct {
                         void *stream;
@@ -84,11 +90,30 @@ struct descr { /* v4 to v7; v4's one-byte type lies where v5's low byte does, an
                         int peer;
                         uint8_t n_channels;
                         void *group;
+                        uint64_t tag; /* v7 */
                 } p2p;
                 struct {
                         uint8_t channel;
                         uint64_t timer;
                 } kernel;
+                struct { /* v6 */
+                        uint64_t seq;
+                        const char *func;
+                        const void *send;
+                        void *recv;
+                        size_t count;
+                        int root;
+                        const char *type, *sync;
+                        bool intra_batch;
+                        uint32_t batch_size, batches, ce_seq;
+                        void *stream;
+                        uint64_t tag; /* v7 */
+                } ce;
+                struct { /* v7 */
+                        uint8_t channel, phase;
+                        const char *name;
+                        uint64_t timer;
+                } phase;
                 struct { /* v3 */
                         const char *name;
                         uint64_t comm, seq;
@@ -205,10 +230,14 @@ static int wanted(void)
 {
         int m = mask;
 
+        if (m & EV_KERNEL_PHASE && version >= 7)
+                m |= EV_KERNEL_CH;
         if (m & (EV_KERNEL_CH | EV_PROXY | EV_NET))
                 m |= EV_COLL | EV_P2P;
         if (m & (EV_COLL | EV_P2P))
                 m |= EV_GROUP;
+        if (m & EV_CE_COLL)
+                m |= EV_COLL_API;
         if (version >= 5) {
                 if (m & EV_COLL)
                         m |= EV_COLL_API;
@@ -258,27 +287,52 @@ static void start_task(struct comm *c, struct task *t, void *parent, void *group
         const char *type;
         size_t count = told_count(t, &type);
         const char *algo = coll ? algo_names[t->algo] : "", *proto = coll ? proto_names[t->proto] : "";
+        uint8_t channels = (uint8_t)t->channels;
         void *buffer = t->fn == FN_SEND ? (void *)(uintptr_t)t->send : t->recv;
 
+        if (t->kernel && version >= 7) { /* as NCCL: its own name of it stands for the algorithm */
+                algo = strchr(t->kernel, '_') + 1;
+                proto = "";
+                channels = wanted() & EV_KERNEL_CH ? channels : 0;
+        } else if (t->kernel) { /* what NCCL's zeroed task says */
+                algo = algo_names[0];
+                proto = proto_names[0];
+                channels = 0;
+        }
         if (coll && version == 3) {
-                d.coll3 = (__typeof__(d.coll3)){c->name, c->hash, t->seq, func_names[t->fn],    t->send, t->recv,
-                                                count,   t->peer, type,   (uint8_t)t->channels, 1,       algo,
+                d.coll3 = (__typeof__(d.coll3)){c->name, c->hash, t->seq, func_names[t->fn], t->send, t->recv,
+                                                count,   t->peer, type,   channels,          1,       algo,
                                                 proto};
         } else if (coll) {
-                d.coll = (__typeof__(d.coll)){t->seq,    func_names[t->fn],
-                                              t->send,   t->recv,
-                                              count,     t->peer,
-                                              type,      (uint8_t)t->channels,
-                                              1,         algo,
-                                              proto,     group,
-                                              NULL,      false,
-                                              t->how.tag};
+                d.coll = (__typeof__(d.coll)){t->seq,    func_names[t->fn], t->send,   t->recv, count, t->peer,
+                                              type,      channels,          1,         algo,    proto, group,
+                                              t->kernel, t->kernel != NULL, t->how.tag};
         } else if (version == 3) {
                 d.p2p3 = (__typeof__(d.p2p3)){c->name, c->hash, func_names[t->fn], buffer, type, count, t->peer};
         } else {
-                d.p2p = (__typeof__(d.p2p)){func_names[t->fn], buffer, type, count, t->peer, 1, group};
+                d.p2p = (__typeof__(d.p2p)){func_names[t->fn], buffer, type, count, t->peer, 1, group, t->how.tag};
         }
         t->coll_event = start(c, coll ? EV_COLL : EV_P2P, parent, &d);
+}
+
+/* A collective that copy engines do: no kernel, and nothing to say when it ran. */
+static void tell_copied(struct comm *c, struct task *t)
+{
+        const char *type;
+        size_t count = told_count(t, &type);
+        struct descr d = {.ce = {.seq = t->seq,
+                                 .func = func_names[t->fn],
+                                 .send = t->send,
+                                 .recv = t->recv,
+                                 .count = count,
+                                 .root = t->peer,
+                                 .type = type,
+                                 .sync = "UC",
+                                 .stream = t->stream,
+                                 .tag = t->how.tag}};
+
+        if (version >= 6 && mask & EV_CE_COLL)
+                stop(start(c, EV_CE_COLL, t->api_event, &d));
 }
 
 void profiler_launch(struct comm *c, struct plan *p)
@@ -308,10 +362,11 @@ void profiler_launch(struct comm *c, struct plan *p)
                         continue;
                 d = (struct descr){0};
                 if (coll)
-                        d.coll_api = (__typeof__(d.coll_api)){func_names[t->fn], count,     type,
-                                                              t->peer,           t->stream, p->captured};
+                        d.coll_api = (__typeof__(d.coll_api)){func_names[t->fn], count,       type,      t->peer,
+                                                              t->stream,         p->captured, t->how.tag};
                 else
-                        d.p2p_api = (__typeof__(d.p2p_api)){func_names[t->fn], count, type, t->stream, p->captured};
+                        d.p2p_api = (__typeof__(d.p2p_api)){func_names[t->fn], count,       type,
+                                                            t->stream,         p->captured, t->how.tag};
                 t->api_event = start(c, coll ? EV_COLL_API : EV_P2P_API, api, &d);
                 stop(t->api_event);
         }
@@ -330,7 +385,9 @@ void profiler_launch(struct comm *c, struct plan *p)
                 struct task *t = &p->tasks[i];
 
                 t->coll_event = NULL;
-                if (t->fn <= FN_RECV && m & (t->fn <= FN_ALLREDUCE ? EV_COLL : EV_P2P))
+                if (t->copied)
+                        tell_copied(c, t);
+                else if (t->fn <= FN_RECV && m & (t->fn <= FN_ALLREDUCE ? EV_COLL : EV_P2P))
                         start_task(c, t, version >= 5 ? t->api_event : group, group);
         }
         for (int i = 0; i < p->n; i++)
@@ -339,13 +396,31 @@ void profiler_launch(struct comm *c, struct plan *p)
         stop(api);
 }
 
+/* Of a symmetric kernel: it waits for all ranks, then it moves data. One without any length is left out. */
+static void tell_phases(struct comm *c, const struct task *t, int channel, void *kernel)
+{
+        static const char *const names[] = {"initial_sync", "compute"};
+        const uint64_t at[] = {c->chans[channel].t_begin_ns, c->chans[channel].t_moved_ns, c->chans[channel].t_end_ns};
+
+        for (unsigned i = 0; i < 2 && t->kernel && version >= 7 && mask & EV_KERNEL_PHASE; i++) {
+                struct descr d = {.phase = {(uint8_t)channel, (uint8_t)i, names[i], at[i]}};
+                union state s = {.kernel = {at[i + 1]}};
+                void *event = at[i] == at[i + 1] ? NULL : start(c, EV_KERNEL_PHASE, kernel, &d);
+
+                if (event) {
+                        plugin->record(event, STATE_KERNEL_PHASE_STOP, &s);
+                        plugin->stop(event);
+                }
+        }
+}
+
 /* The channels of a collective that ran; called on the stream's worker. */
 void profiler_channels(const struct task *t)
 {
         struct comm *c = t->comm;
         int n = t->fn <= FN_ALLREDUCE ? t->channels : 1;
 
-        if (!t->coll_event || !(mask & EV_KERNEL_CH))
+        if (!t->coll_event || !(wanted() & EV_KERNEL_CH))
                 return;
         for (int i = 0; i < n; i++) {
                 struct descr d = {.kernel = {(uint8_t)i, c->chans[i].t_begin_ns}};
@@ -354,6 +429,7 @@ void profiler_channels(const struct task *t)
 
                 if (!event)
                         continue;
+                tell_phases(c, t, i, event);
                 if (version > 3)
                         plugin->record(event, STATE_KERNEL_CH_STOP, &s);
                 plugin->stop(event);

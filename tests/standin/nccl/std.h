@@ -18,6 +18,7 @@
 #define MAX_RANKS    4096
 #define N_ALGOS      7 /* NCCL 2.23 and later; the stand-in has Tree and Ring */
 #define N_PROTOS     3
+#define N_SYMK       6            /* symmetric kernels */
 #define DEPTH        8            /* messages in flight per channel and direction */
 #define LL_CHUNK     4096u        /* one eager message; shm copies up to this without a handshake */
 #define SIMPLE_CHUNK (256u << 10) /* one pipelined message; at most MAX_CHUNK when a tuner asks */
@@ -61,7 +62,10 @@ struct redop {
 struct how {
         bool leave_out[N_ALGOS][N_PROTOS];
         bool force;                     /* nothing else may run; else NCCL's choice where nothing is left */
+        bool chosen;                    /* algSelection says something */
+        unsigned no_symk;               /* bits: symmetric kernels that are left out */
         int min_channels, max_channels; /* 0: not said */
+        int policy;                     /* CTAPolicy; -1: not said */
         uint64_t tag;
 };
 
@@ -83,6 +87,8 @@ struct task {
         size_t bytes; /* as a tuner is told: of the larger of both buffers (facts of nccl's enqueue.h) */
         uint64_t seq; /* n-th collective of its kind on the communicator */
         int algo, proto, channels;
+        const char *kernel;           /* a symmetric kernel, and no algorithm of the table; NULL none */
+        bool copied;                  /* by copy engines: no kernel at all */
         size_t chunk;                 /* bytes of one Simple message */
         void *coll_event, *api_event; /* the profiler's handles */
 };
@@ -139,6 +145,7 @@ struct chan {
         int result;
         bool busy;
         uint64_t t_begin_ns, t_end_ns; /* of the last task, for the profiler's KernelCh */
+        uint64_t t_moved_ns;           /* and its KernelPhase: since when it moved data */
 };
 
 struct rank_info { /* what each rank tells the others at init */
@@ -315,6 +322,12 @@ ncclResult_t how_read(struct comm *comm, const ncclCollConfig_t *config, struct 
 bool how_same(const struct how *a, const struct how *b); /* but for the tag */
 ncclResult_t model_init(struct comm *comm);
 ncclResult_t choose(struct comm *comm, struct task *tasks, int n, int pipe_ops, float *us);
+
+/* --- sym.c --- */
+unsigned sym_named(const char *word, size_t n); /* the kernels that a word of algSelection begins; 0 none */
+/* sym_choose() - do @tasks, which are alike, run beside the table? Then they say as what. */
+bool sym_choose(struct comm *comm, struct task *tasks, int n);
+ncclResult_t sym_wait(struct chan *ch, const struct task *t); /* for all ranks */
 
 /* --- plugin.c --- */
 ncclResult_t tuner_open(struct comm *comm);
