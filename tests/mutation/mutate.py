@@ -55,7 +55,7 @@ SWAPS = [
 ]
 # Lines whose faults only waste or leak, or need memory to run out, and statements that only speak.
 QUIET = re.compile(r"\b(free|close|fclose|dlclose|munmap|assert|_Static_assert|_cleanup_|ENOMEM)\b|^\s*#"
-                   r"|__attribute__|\breserve|\bcapacity")
+                   r"|__attribute__|\breserve|\bcapacity|\b\w+_free\(|\bcapo_hist_finish\(")
 SPEAKS = re.compile(r"\bcapo_(?:msg|error|warn|warn_once|info|debug)\([^;]*;")
 
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -104,8 +104,8 @@ def faults_of(path):
             for m in re.finditer(pattern, code):
                 old = line[m.start(1):m.end(1)]
                 new = line[:m.start(1)] + (other[old] if isinstance(other, dict) else other(old)) + line[m.end(1):]
-                if kind == "constant" and "alloc(" in code and int(other(old)) > int(old):
-                    continue  # more memory than is needed
+                if kind == "constant" and "alloc(" in code and (int(other(old)) > int(old) or code[:m.start(1)].endswith("+ ")):
+                    continue  # more memory than is needed, and the one more that memory for nothing has
                 none = re.search(r"(\? -1 : |(?<![\w.])(?<![\w)\]=] )-| = -)$", code[:m.start(1)])
                 if kind == "constant" and none and (old, other(old)) == ("1", "2"):
                     continue  # of an order, and of a number that stands for none, only the sign counts

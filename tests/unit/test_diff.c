@@ -4,6 +4,7 @@
 
 #include "core/base/util.h"
 #include "profiles/job/diff.h"
+#include "profiles/job/spread.h"
 #include "tests/unit/made_job.h"
 
 static struct capo_diff diff;
@@ -172,6 +173,9 @@ Test(diff, runs_in_turn_are_pairs)
         cr_assert_eq(diff.rows[0].verdict, CAPO_DIFF_SLOWER);
         cr_assert_float_eq(diff.rows[0].change, 0.3, 0.02);
         cr_assert_eq(diff.rows[0].freedom_, 3);
+        /* the only row is its own measure of what is usual here, which is as good as twice as many runs */
+        cr_assert_float_eq(diff.rows[0].low,
+                           (1 + diff.rows[0].change) * exp(-capo_quantile_t(0.05, 6) * diff.rows[0].se_) - 1, 1e-9);
         capo_diff_finish(&diff);
         compare(4, 3, 0.01);
         cr_assert_eq(diff.rows[0].freedom_, 5);
@@ -330,7 +334,11 @@ Test(diff, two_timed_calls_are_a_time_and_the_host_has_medians_too)
         compare(1, 1, 0.01);
         cr_expect_eq(diff.rows[0].verdict, CAPO_DIFF_NOT_TIMED, "one call, on each of four ranks");
         capo_diff_finish(&diff);
-        capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], 900000, 4);
+        capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], 900000, 2);
+        compare(1, 1, 0.01);
+        cr_expect_float_eq(diff.rows[0].p50_b_us, 900, 30, "two ranks made one more");
+        capo_diff_finish(&diff);
+        capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], 900000, 2);
         compare(1, 1, 0.01);
         cr_expect_float_eq(diff.rows[0].p50_b_us, 900, 30);
         capo_diff_finish(&diff);

@@ -93,6 +93,13 @@ Test(hist, of_a_log)
         cr_assert_eq(h.count, 12);
 }
 
+Test(hist, calls_of_a_nanosecond_vary_too)
+{
+        cr_assert_eq(capo_hist_add(&h, 0, 1), 0);
+        cr_assert_eq(capo_hist_add(&h, 2, 1), 0);
+        cr_assert_float_eq(capo_hist_cov(&h), 1, 1e-9);
+}
+
 Test(hist, of_a_log_with_one_bucket)
 {
         const struct capo_log_hist_pair pairs[] = {{.bucket = CAPO_HIST_BUCKETS - 1, .count = 5},

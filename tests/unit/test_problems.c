@@ -71,6 +71,12 @@ Test(problems, ranks_of_a_communicator_without_a_log)
         cr_assert(p->comm == 0 && p->n_ranks == 2 && p->ranks[1] == 5);
 }
 
+Test(problems, one_rank_of_a_communicator_without_a_log)
+{
+        page.job->comms[0].n_ranks = 5;
+        only(CAPO_PROBLEM_NO_LOG_OF, "rank 4 of 5 of communicator dp left no log");
+}
+
 /* A launcher that counts processes: each has two GPUs, and goes by its first rank. */
 Test(problems, processes_of_several_gpus_lack_no_log)
 {

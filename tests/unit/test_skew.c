@@ -345,6 +345,18 @@ Test(skew, one_call_of_many_tells_no_interval_and_of_two_last_ranks_the_first_co
         cr_expect_eq(k->ranks[1].caused_ns, 10 * 90000);
 }
 
+Test(skew, two_calls_of_many_tell_an_interval)
+{
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 10;
+        call(1, false, 0, 90000, 0);
+        call(2, false, 0, 10000, 0);
+        k = solve();
+        cr_expect_gt(k->ranks[1].caused_pm_ns, 0);
+        cr_expect_eq(k->ranks[2].caused_pm_ns, 0);
+}
+
 Test(skew, from_when_on_a_rank_is_the_late_one)
 {
         const struct capo_skew *k;

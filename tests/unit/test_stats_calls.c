@@ -198,6 +198,31 @@ Test(stats_calls, members_have_the_time_of_their_group)
         capo_job_free(job);
 }
 
+/* Numbers are a process's own: what one log calls its communicator 9 is none of the next log. */
+static void numbers(struct gen_log *g, unsigned rank)
+{
+        struct capo_record r = {.t_begin = 5, .t_end = 9, .bytes = 8, .seq = 1, .comm = 1, .call = CAPO_CALL_ALLREDUCE};
+
+        if (rank == 0)
+                gen_log_comm(g, (struct capo_log_comm){.uid = 8, .id = 9, .n_ranks = 2}, "tp");
+        gen_log_cell(g, (struct capo_log_cell){.comm = 9, .call = CAPO_CALL_ALLREDUCE, .bytes = 8, .count = 1}, NULL,
+                     NULL);
+        gen_log_frame(g, CAPO_FRAME_WIDE, &r, sizeof r);
+        r.seq = 2; /* at the same moment: the later one of the log is the last */
+        gen_log_frame(g, CAPO_FRAME_WIDE, &r, sizeof r);
+}
+
+Test(stats_calls, numbers_are_of_one_log)
+{
+        struct capo_job *job = made(numbers, 0);
+
+        cr_assert_eq(job->n_rows, 2);
+        cr_expect(job->rows[0].comm == 1 && job->rows[0].calls == 1);
+        cr_expect(job->rows[1].comm == CAPO_NO_COMM && job->rows[1].calls == 1);
+        cr_expect_eq(job->processes[1].last_call.seq, 2);
+        capo_job_free(job);
+}
+
 /* NCCL's own number of a communicator is learnt late, or told by one rank only: what is known stays. */
 static void hashes(struct gen_log *g, unsigned rank)
 {
