@@ -44,7 +44,9 @@ struct capo_tuner {
         struct capo_tuner_layouts *layouts; /* NULL: the layout is settled, or nothing depends on it */
         uint64_t comm_id;
         int n_ranks, n_nodes;
-        bool own_tables; /* not shared: free them */
+        bool own_tables;         /* not shared: free them */
+        struct capo_tuner *next; /* of those that steer (tuner/steer.c) */
+        bool steers;
 } __attribute__((aligned(64)));
 
 /**

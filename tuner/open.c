@@ -18,6 +18,7 @@
 #include "tuner/choose.h"
 #include "tuner/comm_name.h"
 #include "tuner/process.h"
+#include "tuner/steer.h"
 #include "tuner/sweep.h"
 #include "tuner/tuner_env.h"
 #include "tuner/version.h"
@@ -228,6 +229,11 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                                                  : strerror(-r));
         else if (info->n_ranks > 1 && strcmp(capo_tuner_env()->tuner, "off") && strcmp(capo_tuner_env()->tuner, "only"))
                 nccl_result = capo_chain_open(info, &t->chain);
+        if (!nccl_result && info->n_ranks > 1) {
+                const char *why = capo_steer_open(t);
+
+                nccl_result = why ? refuse(info, why) : CAPO_NCCL_SUCCESS;
+        }
         if (nccl_result) {
                 capo_tuner_close(t);
                 return nccl_result;
@@ -247,6 +253,7 @@ capo_nccl_result capo_tuner_close(void *tuner)
 
         if (!t)
                 return CAPO_NCCL_SUCCESS;
+        capo_steer_close(t);
         capo_chain_close(t->chain);
         if (t->own_tables)
                 capo_tables_free((struct capo_tables *)t->tables);

@@ -48,6 +48,8 @@ static void tell_rules(const struct capo_profile *p)
         capo_rules_put(f, CAPO_RULES_MODELLED, "%s", capo_tuner_env()->allow_modelled ? "allowed" : "not allowed");
         capo_rules_put(f, CAPO_RULES_FILE, "%s", p->file);
         capo_rules_put(f, CAPO_RULES_NAME, "%s", p->name);
+        if (capo_profile_turned(p))
+                capo_rules_put(f, CAPO_RULES_TURNS, "%s", capo_tuner_env()->steer ? "on" : "off");
         for (uint32_t r = 0; r < p->n_rules; r++) {
                 const struct capo_rule *rule = &p->rules[r];
 
@@ -64,6 +66,7 @@ static void tell_rules(const struct capo_profile *p)
                                 row.channels = of->channels;
                                 snprintf(row.algo, sizeof row.algo, "%s", capo_algo_name(of->algo));
                                 snprintf(row.proto, sizeof row.proto, "%s", capo_proto_name(of->proto));
+                                capo_row_turned_text(of, row.turned, sizeof row.turned);
                                 capo_rules_put_row(f, &row);
                         }
                 }

@@ -35,8 +35,8 @@ static const char *rule_text(const char *rules, unsigned rule, char *text, size_
         else if (r.candidate)
                 snprintf(text, room, "sweep candidate: %s %s", r.algo, r.proto);
         else
-                snprintf(text, room, "%s when %s: %s %s", capo_rules_place(rules, rule, place, sizeof place), r.when,
-                         r.algo, r.proto);
+                snprintf(text, room, "%s when %s: %s %s%s%s", capo_rules_place(rules, rule, place, sizeof place),
+                         r.when, r.algo, r.proto, *r.turned ? "; calls turned: " : "", r.turned);
         return text;
 }
 
@@ -115,7 +115,7 @@ static json_t *row_json(const struct capo_job *job, const struct capo_job_row *r
 {
         enum capo_clock clock = capo_job_row_clock(row);
         struct capo_sampled s = capo_job_row_sampled(row);
-        char text[512];
+        char text[1024];
 
         return json_pack("{s:s, s:I, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm", comm_of(job, row), "bytes",
                          (json_int_t)row->bytes, "algo", capo_ran_algo(row->algo_proto), "proto",
@@ -157,7 +157,7 @@ static json_t *asked_json(const struct explain *e, const struct capo_job *job)
 static void print_text(const struct explain *e, const struct capo_job *job, const char *rules)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lrllr/cr/drr/bl/al~");
-        char text[512];
+        char text[1024];
         bool unknown = false;
 
         cli_screen_begin(stdout);

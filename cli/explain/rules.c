@@ -29,21 +29,36 @@ static const char *choice_text(unsigned algo, unsigned proto, unsigned channels,
         return text;
 }
 
+/* What a row turns a call for, and whether it can on release @nccl (0: not known). */
+static const char *turned_text(const struct capo_row *row, int nccl, char *text, size_t room)
+{
+        char what[CAPO_TURNED_TEXT];
+
+        snprintf(text, room, "%s%s%s", capo_row_turned(row) ? "; the call is turned: " : "",
+                 capo_row_turned_text(row, what, sizeof what),
+                 !capo_row_turned(row) || capo_nccl_has(nccl, CAPO_NCCL_CALL_CONFIG) ? ""
+                 : nccl > 0 ? " (dead: NCCL before 2.31 has no call that takes this)"
+                            : " (NCCL 2.31 on)");
+        return text;
+}
+
 /* One line per rule that lists the collective: it decides, it would but for a better one, or why it does not hold. */
 static void print_verdict(const struct capo_profile *p, const struct capo_rule_verdict *v, uint32_t winner,
-                          struct capo_choice c)
+                          const struct capo_plan_decision *d)
 {
+        struct capo_choice c = d->choice;
         const struct capo_rule *rule = &p->rules[v->rule];
         const struct capo_row *row = c.rule ? &p->rows[c.rule - 1] : NULL;
-        char when[400], what[96];
+        char when[400], what[96], turned[256];
 
         capo_when_print(&rule->when, when, sizeof when);
         printf("  %s:%-5u %-9s when %-40s ", capo_base_name(p->file), rule->line,
                rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured", when);
         switch (v->fate) {
         case CAPO_RULE_DECIDES:
-                printf("decides, line %u: %s", row->line,
-                       choice_text(row->algo, row->proto, row->channels, what, sizeof what));
+                printf("decides, line %u: %s%s", row->line,
+                       choice_text(row->algo, row->proto, row->channels, what, sizeof what),
+                       turned_text(row, d->shape.nccl, turned, sizeof turned));
                 if (!isnan(row->gain))
                         printf(", gain %.0f %%", (double)row->gain * 100);
                 putchar('\n');
@@ -69,7 +84,7 @@ static void print_rules(const struct explain *e, const struct capo_plan_decision
         if (winner == UINT32_MAX)
                 puts("no rule of it decides: NCCL's own choice stands, untouched");
         for (size_t i = 0; list && i < n; i++)
-                print_verdict(e->profile, &list[i], winner, d->choice);
+                print_verdict(e->profile, &list[i], winner, d);
 }
 
 static json_t *rules_json(const struct explain *e, const struct capo_plan_decision *d)
@@ -93,14 +108,19 @@ static json_t *rules_json(const struct explain *e, const struct capo_plan_decisi
 
 static json_t *rule_json(const struct explain *e, struct capo_choice c)
 {
+        char turned[CAPO_TURNED_TEXT];
         const struct capo_row *row;
+        json_t *json;
 
         if (!c.rule || c.rule > e->profile->n_rows)
                 return json_null();
         row = &e->profile->rows[c.rule - 1];
-        return json_pack("{s:s, s:i, s:s, s:s, s:i, s:b}", "file", e->profile->file, "line", (int)row->line, "algo",
+        json = json_pack("{s:s, s:i, s:s, s:s, s:i, s:b}", "file", e->profile->file, "line", (int)row->line, "algo",
                          row->algo ? capo_algo_name(row->algo) : "leave", "proto", capo_proto_name(row->proto),
                          "channels", row->channels, "leave", !row->algo);
+        if (capo_row_turned(row))
+                json_object_set_new(json, "turned", json_string(capo_row_turned_text(row, turned, sizeof turned)));
+        return json;
 }
 
 static const char *source_word(const struct capo_layout_why *why)

@@ -277,6 +277,11 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
                        c->n_differ, plain->n_rows);
         if (c->no_match)
                 printf("note        no rule of %s can hold here: %s\n", capo_base_name(o->q.profile), c->no_match);
+        if (c->n_turned)
+                printf("\nnote        %u row%s turn%s calls (kernel, ctas, cluster, cta_policy): %s\n", c->n_turned,
+                       c->n_turned == 1 ? "" : "s", c->n_turned == 1 ? "s" : "",
+                       c->turned_dead ? "nothing comes of it, NCCL before 2.31 has no calls that take them"
+                                      : "the preload library does that (capo run), and was not asked here");
         if (c->gap && o->q.n_ranks > 1)
                 printf("\nnote        %s\n", c->gap);
         if (o->graph)

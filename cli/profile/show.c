@@ -45,7 +45,7 @@ static void show_head(struct capo_table *t)
 
 static void show_row(struct capo_table *t, const struct capo_row *row, bool first)
 {
-        char size[64], us[24], spread[24], gain[24], channels[8] = "-", samples[16] = "-";
+        char turned[CAPO_TURNED_TEXT], size[64], us[24], spread[24], gain[24], channels[8] = "-", samples[16] = "-";
 
         sizes(row, size, sizeof size);
         number(row->us, "%.6g", us, sizeof us);
@@ -58,6 +58,8 @@ static void show_row(struct capo_table *t, const struct capo_row *row, bool firs
         capo_table_row(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", first ? capo_coll_word(row->coll) : "", size,
                        row->algo ? capo_algo_name(row->algo) : "(NCCL's own)",
                        row->algo ? capo_proto_name(row->proto) : "", channels, us, spread, gain, samples);
+        if (capo_row_turned(row))
+                capo_table_row(t, "\t\tcalls turned: %s", capo_row_turned_text(row, turned, sizeof turned));
 }
 
 static void show_rule(const struct capo_profile *p, const struct capo_rule *rule)

@@ -255,6 +255,8 @@ static int set_profile(const struct run *run, char **command, const char *librar
         run_setenv(CAPO_ENV_profile, absolute);
         run_setenv(CAPO_ENV_profile_digest, capo_profile_agreement(profile, allow_modelled, agreed));
         run_setenv(CAPO_ENV_allow_modelled, allow_modelled ? "1" : "0");
+        if (capo_profile_turned(profile))
+                run_setenv(CAPO_ENV_steer, "1");
         if (launch.layout.n_nodes && !(is_srun(command[0]) && !strcmp(launch.source, "SLURM_TASKS_PER_NODE")))
                 run_setenv(CAPO_ENV_layout, capo_layout_print(&launch.layout, layout, sizeof layout));
         run_take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);

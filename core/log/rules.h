@@ -28,11 +28,12 @@ struct capo_rules_row {
         uint64_t from, upto; /* bytes; UINT64_MAX is max */
         char algo[32], proto[16];
         unsigned channels; /* 0: NCCL's */
+        char turned[128];  /* what calls are turned for, in words (capo_row_turned_text()); "" nothing */
 };
 
 /* ---- writing ---- */
 
-/** capo_rules_put() - DIGEST, MODELLED, FILE, NAME, MORE, SWEEP: a line of @key and what @format makes. */
+/** capo_rules_put() - DIGEST, MODELLED, FILE, NAME, TURNS, MORE, SWEEP: a line of @key and what @format makes. */
 void capo_rules_put(FILE *out, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /** capo_rules_put_row() - a line for a row or a candidate. */
@@ -40,7 +41,7 @@ void capo_rules_put_row(FILE *out, const struct capo_rules_row *row);
 
 /* ---- reading: @rules is the text of the frame, NULL for none ---- */
 
-/** capo_rules_value() - value of DIGEST, MODELLED, FILE, NAME or SWEEP. False: not there, and @out is "". */
+/** capo_rules_value() - value of DIGEST, MODELLED, FILE, NAME, TURNS or SWEEP. False: not there, and @out is "". */
 bool capo_rules_value(const char *rules, const char *key, char *out, size_t room);
 
 /** capo_rules_row() - the line at @line (up to a newline or zero) as a row or a candidate, but for its file. */

@@ -38,6 +38,7 @@ bool capo_rules_row(const char *line, struct capo_rules_row *out)
         unsigned long long from = 0, upto = 0;
         const char *fields = behind(line, CAPO_RULES_CANDIDATE);
         bool candidate = fields, whole;
+        int end = 0;
 
         *out = (struct capo_rules_row){.candidate = candidate};
         if (!candidate)
@@ -46,9 +47,12 @@ bool capo_rules_row(const char *line, struct capo_rules_row *out)
                 return false;
         whole = candidate ? sscanf(fields, "%u\t%31[^\t\n]\t%15[^\t\n]\t%u", &out->rule, out->algo, out->proto,
                                    &out->channels) == 4
-                          : sscanf(fields, "%u\t%u\t%399[^\t\n]\t%31[^\t\n]\t%llu\t%llu\t%31[^\t\n]\t%15[^\t\n]\t%u",
+                          : sscanf(fields, "%u\t%u\t%399[^\t\n]\t%31[^\t\n]\t%llu\t%llu\t%31[^\t\n]\t%15[^\t\n]\t%u%n",
                                    &out->rule, &out->line, out->when, out->coll, &from, &upto, out->algo, out->proto,
-                                   &out->channels) == 9;
+                                   &out->channels, &end) == 9;
+        if (whole && !candidate && fields[end] == '\t')
+                snprintf(out->turned, sizeof out->turned, "%.*s", (int)strcspn(fields + end + 1, "\n"),
+                         fields + end + 1);
         out->from = from;
         out->upto = upto;
         return whole;

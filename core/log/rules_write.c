@@ -22,6 +22,7 @@ void capo_rules_put_row(FILE *out, const struct capo_rules_row *row)
                 fprintf(out, "%s\t%u\t%s\t%s\t%u\n", CAPO_RULES_CANDIDATE, row->rule, row->algo, row->proto,
                         row->channels);
         else
-                fprintf(out, "%s\t%u\t%u\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%u\n", CAPO_RULES_ROW, row->rule,
-                        row->line, row->when, row->coll, row->from, row->upto, row->algo, row->proto, row->channels);
+                fprintf(out, "%s\t%u\t%u\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%u%s%s\n", CAPO_RULES_ROW,
+                        row->rule, row->line, row->when, row->coll, row->from, row->upto, row->algo, row->proto,
+                        row->channels, *row->turned ? "\t" : "", row->turned);
 }

@@ -69,6 +69,17 @@ static bool implies(const struct capo_when *inner, const struct capo_when *outer
                (outer->reg_buff < 0 || outer->reg_buff == inner->reg_buff);
 }
 
+/* What a call's own config does only where @row asks it of a collective that has it (public sources of 2.31). */
+static void check_turned(struct check *c, const struct capo_row *row)
+{
+        if (row->kernel && (row->coll == CAPO_COLL_BROADCAST || row->coll == CAPO_COLL_REDUCE))
+                found(c, CAPO_FINDING_ERROR, row->line, "%s has no symmetric kernel in any NCCL: %s does nothing",
+                      capo_coll_word(row->coll), row->kernel + 5);
+        if (row->cta_policy == 2 && row->coll != CAPO_COLL_ALLGATHER)
+                found(c, CAPO_FINDING_WARNING, row->line,
+                      "cta_policy zero: of these collectives only all-gather can be done by copy engines");
+}
+
 static void check_rows(struct check *c)
 {
         for (uint32_t i = 0; i < c->p->n_rows; i++) {
@@ -87,6 +98,7 @@ static void check_rows(struct check *c)
                         found(c, CAPO_FINDING_NOTE, row->line,
                               "channels is ignored from NCCL 2.29 on, which takes an all-gather's unchecked for "
                               "grouped broadcasts");
+                check_turned(c, row);
                 if (row->algo && row->gain < 0)
                         found(c, CAPO_FINDING_WARNING, row->line,
                               "by its own evidence this is slower than NCCL's choice (gain %g)", (double)row->gain);
@@ -100,7 +112,7 @@ static void check_neighbours(struct check *c)
                 const struct capo_row *a = &c->p->rows[i - 1], *b = &c->p->rows[i];
 
                 if (b->from && a->coll == b->coll && a->algo == b->algo && a->proto == b->proto &&
-                    a->channels == b->channels && !a->algo)
+                    a->channels == b->channels && !a->algo && !capo_row_turned(a) && !capo_row_turned(b))
                         found(c, CAPO_FINDING_NOTE, b->line, "says the same as the row before it; one row would do");
         }
 }
@@ -145,6 +157,22 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
         if (rule->n_constants && before(w->nccl, CAPO_NCCL_MODEL_CONSTANTS))
                 found(c, CAPO_FINDING_ERROR, rule->line,
                       "the constants never apply: NCCL before 2.28 does not let a tuner change them");
+        for (int k = 0; k < CAPO_COLLS; k++) {
+                for (uint32_t i = 0; i < rule->count[k]; i++) {
+                        const struct capo_row *row = &c->p->rows[rule->first[k] + i];
+
+                        if (!capo_row_turned(row))
+                                continue;
+                        if (before(w->nccl, CAPO_NCCL_CALL_CONFIG))
+                                found(c, CAPO_FINDING_ERROR, row->line,
+                                      "kernel, ctas, cluster and cta_policy never apply: NCCL before 2.31 has no calls "
+                                      "that take them");
+                        else if (capo_when_asks(w))
+                                found(c, CAPO_FINDING_ERROR, row->line,
+                                      "kernel, ctas, cluster and cta_policy never apply: the rule has conditions that "
+                                      "are known only after the call is made");
+                }
+        }
         if (w->reg_buff >= 0)
                 found(c, CAPO_FINDING_WARNING, rule->line,
                       "reg_buff may differ between ranks; where it does, the job hangs. Every rank must register its "

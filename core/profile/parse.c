@@ -19,10 +19,25 @@ static const struct capo_slice document_keys[] = {WORD("capo_profile"), WORD("na
                                                   WORD("platform"),     WORD("layouts"), WORD("rules")};
 enum { DOC_VERSION, DOC_NAME, DOC_PROVENANCE, DOC_PLATFORM, DOC_LAYOUTS, DOC_RULES };
 
-static const struct capo_slice row_keys[] = {WORD("upto"),      WORD("algo"),  WORD("proto"),
-                                             WORD("channels"),  WORD("leave"), WORD("us"),
-                                             WORD("spread_us"), WORD("gain"),  WORD("samples")};
-enum { ROW_UPTO, ROW_ALGO, ROW_PROTO, ROW_CHANNELS, ROW_LEAVE, ROW_US, ROW_SPREAD, ROW_GAIN, ROW_SAMPLES };
+static const struct capo_slice row_keys[] = {WORD("upto"),      WORD("algo"),   WORD("proto"),     WORD("channels"),
+                                             WORD("leave"),     WORD("us"),     WORD("spread_us"), WORD("gain"),
+                                             WORD("samples"),   WORD("kernel"), WORD("ctas"),      WORD("cluster"),
+                                             WORD("cta_policy")};
+enum {
+        ROW_UPTO,
+        ROW_ALGO,
+        ROW_PROTO,
+        ROW_CHANNELS,
+        ROW_LEAVE,
+        ROW_US,
+        ROW_SPREAD,
+        ROW_GAIN,
+        ROW_SAMPLES,
+        ROW_KERNEL,
+        ROW_CTAS,
+        ROW_CLUSTER,
+        ROW_CTA_POLICY
+};
 
 static const struct capo_slice constant_keys[] = {WORD("table"), WORD("value"), WORD("link"), WORD("algo"),
                                                   WORD("proto"), WORD("gpu"),   WORD("scale")};
@@ -113,7 +128,26 @@ static bool evidence(struct capo_json *r, float *out, bool negative)
         return ((value >= 0 || negative) && isfinite(*out)) || capo_json_fail(r, where, "a number of at least 0");
 }
 
-static bool read_row(struct capo_json *r, struct capo_row *row, const char **upto_at)
+/* "symk RSxLD_AGxST", as pages name a symmetric kernel, is kept as NCCL's SYMK_RSxLD_AGxST. */
+static bool read_kernel(struct capo_json *r, struct capo_profile *p, const char **out)
+{
+        static const char what[] = "a symmetric kernel, such as \"symk RSxLD_AGxST\"";
+        const char *where = capo_json_here(r);
+        char text[48];
+        size_t n;
+
+        if (!capo_json_text(r, text, sizeof text, what))
+                return false;
+        n = strlen(text);
+        if (n < 6 || strncasecmp(text, "symk ", 5) ||
+            strspn(text + 5, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != n - 5)
+                return capo_json_fail(r, where, "%s", what);
+        memcpy(text, "SYMK_", 5);
+        *out = capo_profile_keep(p, text);
+        return *out || capo_json_fail(r, where, "enough memory");
+}
+
+static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_row *row, const char **upto_at)
 {
         int k;
         uint32_t seen = 0;
@@ -155,6 +189,19 @@ static bool read_row(struct capo_json *r, struct capo_row *row, const char **upt
                         if (whole_number(r, 0, UINT32_MAX, &n, "a number of samples"))
                                 row->samples = (uint32_t)n;
                         break;
+                case ROW_KERNEL: read_kernel(r, p, &row->kernel); break;
+                case ROW_CTAS:
+                        if (whole_number(r, 1, CAPO_CHANNELS_MAX, &n, "a number of CTAs, 1 to 64"))
+                                row->ctas = (uint8_t)n;
+                        break;
+                case ROW_CLUSTER:
+                        if (whole_number(r, 0, CAPO_CLUSTER_MAX, &n, "a cluster size, 0 to 8"))
+                                row->cluster = (uint8_t)(n + 1);
+                        break;
+                case ROW_CTA_POLICY:
+                        if (word(r, policy_words, N_ELEMENTS(policy_words), &row->cta_policy))
+                                row->cta_policy++;
+                        break;
                 default: return false;
                 }
         }
@@ -164,7 +211,10 @@ static bool read_row(struct capo_json *r, struct capo_row *row, const char **upt
                 return capo_json_fail(r, start, "the key upto in this row");
         if (leave && (row->algo || row->proto || row->channels || seen & 1u << ROW_GAIN))
                 return capo_json_fail(r, start, "a row with \"leave\" to have no algo, proto, channels or gain");
-        if (!leave && (!row->algo || !row->proto))
+        if (leave && capo_row_turned(row))
+                return capo_json_fail(r, start, "a row with \"leave\" to have no kernel, ctas, cluster or cta_policy");
+        if (!leave && (!row->algo || !row->proto) &&
+            (row->algo || row->proto || row->channels || !capo_row_turned(row)))
                 return capo_json_fail(r, start, "algo and proto in this row, or \"leave\": true");
         return true;
 }
@@ -182,7 +232,7 @@ static bool read_rows(struct capo_json *r, struct capo_profile *p, enum capo_col
         while (capo_json_item(r)) {
                 struct capo_row row = blank;
 
-                if (!read_row(r, &row, &where))
+                if (!read_row(r, p, &row, &where))
                         return false;
                 if (any && row.upto <= last)
                         return capo_json_fail(r, where,

@@ -170,11 +170,15 @@ int capo_profile_row(struct capo_profile *p, const struct capo_row *row)
         uint32_t n;
 
         if (!rule || row->coll >= CAPO_COLLS || !row->algo != !row->proto || row->algo >= CAPO_ALGOS ||
-            row->proto >= CAPO_PROTOS || row->channels > CAPO_CHANNELS_MAX)
+            row->proto >= CAPO_PROTOS || row->channels > CAPO_CHANNELS_MAX || row->ctas > CAPO_CHANNELS_MAX ||
+            row->cluster > CAPO_CLUSTER_MAX + 1 || row->cta_policy > 2)
                 return -EINVAL;
         n = rule->count[row->coll];
         copy.from = 0;
         copy.line = 0;
+        copy.kernel = capo_profile_keep(p, row->kernel);
+        if (row->kernel && !copy.kernel)
+                return -ENOMEM;
         if (n) {
                 const struct capo_row *last = &p->rows[rule->first[row->coll] + n - 1];
 
@@ -270,6 +274,15 @@ uint32_t capo_profile_modelled(const struct capo_profile *p)
 
         for (uint32_t i = 0; i < p->n_rules; i++)
                 n += p->rules[i].basis == CAPO_BASIS_MODELLED;
+        return n;
+}
+
+uint32_t capo_profile_turned(const struct capo_profile *p)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < p->n_rows; i++)
+                n += capo_row_turned(&p->rows[i]);
         return n;
 }
 

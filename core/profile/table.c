@@ -157,6 +157,15 @@ struct capo_choice capo_table_crowded(const struct capo_table *t, uint64_t bytes
         return capo_choice_unpack(t->choice[first]);
 }
 
+static const struct capo_table *end_steps(struct capo_tables *t, struct steps *s)
+{
+        if (!s->n || s->upto[s->n - 1] != UINT64_MAX) { /* only a profile built in memory can end early */
+                s->upto[s->n] = UINT64_MAX;
+                s->choice[s->n++] = CAPO_CELL_LEAVE;
+        }
+        return table_new(t, s);
+}
+
 /* The rows of one JSON rule are steps as they stand. */
 static const struct capo_table *table_of_rule(struct capo_tables *t, const struct capo_profile *p,
                                               const struct capo_rule *rule, int coll, const struct capo_shape *shape,
@@ -168,11 +177,36 @@ static const struct capo_table *table_of_rule(struct capo_tables *t, const struc
                 s->upto[s->n] = row->upto;
                 s->choice[s->n] = choice_of(p, row, shape);
         }
-        if (!s->n || s->upto[s->n - 1] != UINT64_MAX) { /* only a profile built in memory can end early */
-                s->upto[s->n] = UINT64_MAX;
-                s->choice[s->n++] = CAPO_CELL_LEAVE;
+        return end_steps(t, s);
+}
+
+/* What calls are turned for by the rule that always holds. */
+static int compile_turns(struct capo_tables *t, const struct capo_profile *p, const struct capo_rule *rule, int coll,
+                         struct steps *s)
+{
+        struct capo_turn *turns = NULL;
+
+        for (s->n = 0; s->n < rule->count[coll] && s->n < UINT16_MAX; s->n++) {
+                size_t index = rule->first[coll] + s->n;
+                const struct capo_row *row = &p->rows[index];
+
+                s->upto[s->n] = row->upto;
+                s->choice[s->n] = CAPO_CELL_LEAVE;
+                if (!capo_row_turned(row) || index + 1 >= UINT16_MAX) /* a record has no number for it */
+                        continue;
+                if (!turns)
+                        turns = block_new(t, rule->count[coll] * sizeof *turns);
+                if (!turns)
+                        return -ENOMEM;
+                turns[s->n] = (struct capo_turn){row->kernel, row->ctas, row->cluster, row->cta_policy,
+                                                 (uint16_t)(index + 1)};
+                s->choice[s->n] |= (s->n + 1) << 16;
         }
-        return table_new(t, s);
+        if (!turns)
+                return 0;
+        t->turns[coll] = turns;
+        t->turn[coll] = end_steps(t, s);
+        return t->turn[coll] ? 0 : -ENOMEM;
 }
 
 static int compile_rules(struct capo_tables *t, const struct capo_profile *p, const struct capo_shape *shape,
@@ -193,6 +227,9 @@ static int compile_rules(struct capo_tables *t, const struct capo_profile *p, co
                         return -ENOMEM;
                 if (!asks) {
                         t->table[coll] = table;
+                        if (!list && capo_nccl_has(shape->nccl, CAPO_NCCL_CALL_CONFIG) &&
+                            compile_turns(t, p, rule, coll, s) < 0)
+                                return -ENOMEM;
                         break;
                 }
                 if (!list)

@@ -57,6 +57,17 @@ struct capo_table {
         struct capo_bucket bucket[];
 };
 
+/*
+ * What a call is turned into its Config twin for (NCCL 2.31): the fields of a row that no tuner reaches. Only a rule that
+ * always holds for the communicator can say so, and only where no rule with conditions on the question comes before it:
+ * those are known when NCCL asks the tuner, which is after the call was made.
+ */
+struct capo_turn {
+        const char *selection;             /* algSelection: a symmetric kernel; NULL: not said */
+        uint8_t ctas, cluster, cta_policy; /* as in struct capo_row */
+        uint16_t rule;                     /* as in struct capo_choice */
+};
+
 /* All tables of a communicator. Rules with asked conditions come first, in order of preference, then at most one that
  * always holds. Tables are shared between communicators of one shape and never freed before the set is. */
 struct capo_branch {
@@ -69,6 +80,9 @@ struct capo_tables {
         bool asks;                                    /* any branch at all */
         bool asks_links;                              /* some need link or bandwidths */
         const struct capo_rule *constants;            /* rule whose constants apply, NULL none */
+        const struct capo_table
+                *turn[CAPO_COLLS]; /* NULL: no call is turned; the "rule" it finds is a place in turns, plus 1 */
+        const struct capo_turn *turns[CAPO_COLLS];
         const struct capo_rule *first; /* the most specific rule that holds, NULL none; names the match in logs */
         struct capo_tables_block *blocks;
 };
@@ -79,6 +93,7 @@ struct capo_tables {
  *
  * Channel counts are dropped or clamped here where NCCL would not do it itself: CollNet algorithms, NVLS over several
  * nodes, and all-gather from 2.29 on use the number unchecked; before 2.25 no more than 32 are allowed (enqueue.cc).
+ * Calls are turned on releases that can (@shape->nccl).
  *
  * Return: 0; -ENOMEM; -E2BIG a CSV with more than 64 different pipe_ops for one communicator.
  */
@@ -101,6 +116,24 @@ static inline struct capo_choice capo_table_find(const struct capo_table *t, uin
         uint32_t word = capo_table_word(t, bytes);
 
         return (word & 255) == CAPO_CELL_CROWDED ? capo_table_crowded(t, bytes) : capo_choice_unpack(word);
+}
+
+/** capo_tables_turns() - is any call turned? */
+static inline bool capo_tables_turns(const struct capo_tables *t)
+{
+        bool any = false;
+
+        for (int coll = 0; coll < CAPO_COLLS; coll++)
+                any |= t->turn[coll] != NULL;
+        return any;
+}
+
+/** capo_tables_turn() - what a call of @coll is turned for; NULL: it stays as it is. */
+static inline const struct capo_turn *capo_tables_turn(const struct capo_tables *t, unsigned coll, uint64_t bytes)
+{
+        uint16_t at = t->turn[coll] && bytes ? capo_table_find(t->turn[coll], bytes).rule : 0;
+
+        return at ? &t->turns[coll][at - 1] : NULL;
 }
 
 /** capo_tables_find() - the choice for a question. */

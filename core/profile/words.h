@@ -31,6 +31,8 @@ static const struct capo_slice constant_gpus[] = {WORD("volta"), WORD("ampere"),
 static const int constant_scales[] = {1, 2, 4};
 
 static const struct capo_slice basis_words[] = {WORD("measured"), WORD("modelled")};
+/* by their bits in NCCL's CTAPolicy, minus one */
+static const struct capo_slice policy_words[] = {WORD("efficiency"), WORD("zero")};
 static const struct capo_slice link_words[] = {WORD("any"), WORD("nvlink"), WORD("other")};
 static const struct capo_slice algo_words[] = {
 #define CAPO_ALGO(id, name, word, short_word, ...) WORD(short_word),

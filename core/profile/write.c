@@ -99,6 +99,24 @@ static void put_when(FILE *out, const struct capo_when *when)
         fputs("}", out);
 }
 
+char *capo_row_turned_text(const struct capo_row *row, char *text, size_t room)
+{
+        size_t used = 0;
+
+        *text = 0;
+#define ADD(...) used += used < room ? (size_t)snprintf(text + used, room - used, __VA_ARGS__) : 0
+        if (row->kernel)
+                ADD("symk %s", row->kernel + 5);
+        if (row->ctas)
+                ADD("%s%u CTA%s", used ? ", " : "", row->ctas, row->ctas == 1 ? "" : "s");
+        if (row->cluster)
+                ADD("%sclusters of %d", used ? ", " : "", row->cluster - 1);
+        if (row->cta_policy)
+                ADD("%sCTA policy %s", used ? ", " : "", policy_words[row->cta_policy - 1].at);
+#undef ADD
+        return text;
+}
+
 static void put_row(FILE *out, const struct capo_row *row)
 {
         char text[40];
@@ -108,15 +126,23 @@ static void put_row(FILE *out, const struct capo_row *row)
         if (row->algo)
                 fprintf(out, ", \"algo\": \"%s\", \"proto\": \"%s\"", algo_words[row->algo - 1].at,
                         proto_words[row->proto - 1].at);
-        else
+        else if (!capo_row_turned(row))
                 fputs(", \"leave\": true", out);
         if (row->channels)
                 fprintf(out, ", \"channels\": %u", row->channels);
+        if (row->kernel)
+                fprintf(out, ", \"kernel\": \"symk %s\"", row->kernel + 5);
+        if (row->ctas)
+                fprintf(out, ", \"ctas\": %u", row->ctas);
+        if (row->cluster)
+                fprintf(out, ", \"cluster\": %d", row->cluster - 1);
+        if (row->cta_policy)
+                fprintf(out, ", \"cta_policy\": \"%s\"", policy_words[row->cta_policy - 1].at);
         if (isfinite(row->us))
                 fprintf(out, ", \"us\": %s", capo_float_print(row->us, text, sizeof text));
         if (isfinite(row->spread_us))
                 fprintf(out, ", \"spread_us\": %s", capo_float_print(row->spread_us, text, sizeof text));
-        if (isfinite(row->gain) && row->algo)
+        if (isfinite(row->gain) && (row->algo || capo_row_turned(row)))
                 fprintf(out, ", \"gain\": %s", capo_float_print(row->gain, text, sizeof text));
         if (row->samples)
                 fprintf(out, ", \"samples\": %u", row->samples);

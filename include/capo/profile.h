@@ -67,9 +67,13 @@ struct capo_when {
 
 struct capo_row {
         uint64_t from, upto; /* both included; from = previous upto + 1 in JSON, free in CSV */
+        const char *kernel;  /* a symmetric kernel, as algSelection names it: "SYMK_RSxLD_AGxST"; NULL: none */
         uint8_t algo, proto; /* enum capo_algo, capo_proto; both 0: leave to NCCL */
         uint8_t channels;    /* 1 .. CAPO_CHANNELS_MAX; 0: NCCL's own number */
         uint8_t coll;        /* enum capo_coll */
+        uint8_t ctas;        /* 1 .. CAPO_CHANNELS_MAX; 0: not said, and so below */
+        uint8_t cluster;     /* thread blocks of one, plus 1 */
+        uint8_t cta_policy;  /* NCCL's bits: 1 efficiency, 2 zero */
         uint32_t line;       /* in the file; 0 when built */
         uint32_t samples;    /* behind us; 0 not known */
         float us;        /* measured or modelled time of this choice, at the largest size measured in the row; NAN */
@@ -77,6 +81,19 @@ struct capo_row {
         float gain;      /* (NCCL's default - us) / default: 0.12 is 12 % faster; NAN not known */
 };
 #define CAPO_CHANNELS_MAX 64 /* MAXCHANNELS since NCCL 2.25; more overflows nothing but helps nobody */
+#define CAPO_CLUSTER_MAX  8  /* cgaClusterSize: 0 to 8 (NCCL 2.31) */
+
+/**
+ * capo_row_turned() - does @row ask for what only a call's own config can have (NCCL 2.31, ncclAllReduceConfig and the like)?
+ */
+static inline bool capo_row_turned(const struct capo_row *row)
+{
+        return row->kernel || row->ctas || row->cluster || row->cta_policy;
+}
+
+/** capo_row_turned_text() - "symk RSxLD_AGxST, 16 CTAs, clusters of 4, CTA policy zero"; "" for none of these. Returns @text. */
+char *capo_row_turned_text(const struct capo_row *row, char *text, size_t room);
+#define CAPO_TURNED_TEXT 128
 
 /* A value of NCCL's model constants to overwrite (tuner v5 and later). Index 2 is unused where a table has two. */
 struct capo_constant {
@@ -218,6 +235,9 @@ int capo_profile_write_csv(const struct capo_profile *profile, FILE *out, FILE *
 
 /** capo_profile_modelled() - number of its modelled rules. */
 uint32_t capo_profile_modelled(const struct capo_profile *profile);
+
+/** capo_profile_turned() - number of its rows that turn calls (capo_row_turned()). */
+uint32_t capo_profile_turned(const struct capo_profile *profile);
 
 /**
  * capo_profile_agreement() - what every rank must have alike, in one word: the digest, and "+modelled" after it where

@@ -61,8 +61,17 @@ struct capo_seam {
                 const struct capo_seam_ran *ran); /* goes into the call or group member being recorded on this thread */
         void (*kernel)(const struct capo_seam_kernel *kernel);
         void (*rules)(const char *text); /* payload of a RULES frame: digest, path, rows */
+        bool (*in_front)(
+                void); /* the plugins ask: is the recorder on, and do calls of NCCL come through its wrappers? */
 };
 
 extern const struct capo_seam *capo_seam;
+
+/**
+ * capo_tuner_steers() - the recorder asks the tuner, where both are one library: which calls of the communicator that NCCL
+ * gave the hash @comm_hash are turned (core/profile/table.h, capo_tables_turn). NULL: none. What it returns stays.
+ */
+struct capo_tables;
+__attribute__((weak)) const struct capo_tables *capo_tuner_steers(uint64_t comm_hash);
 
 #endif

@@ -58,7 +58,7 @@ void capo_doctor_settings(struct capo_findings *f, int version);
 
 /** capo_doctor_own() - CAPO_* of the environment, as the library in the job would take them (capo_doctor_settings() asks
  * it). */
-void capo_doctor_own(struct capo_findings *f);
+void capo_doctor_own(struct capo_findings *f, int version);
 
 /** capo_doctor_plugins() - which tuner, profiler and net plugin release @version would load here, and what capo does
  * beside it. */

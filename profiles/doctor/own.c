@@ -8,6 +8,7 @@
 
 #include "capo/env.h"
 #include "core/base/layout.h"
+#include "core/base/nccl.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/profile/find.h"
@@ -87,8 +88,27 @@ static void check_digest(struct capo_findings *f, const struct capo_profile *pro
                                  "CAPO_PROFILE_DIGEST=%s, but %s has %s%s", digest, profile->file, agreed, what);
 }
 
+/* Rows that turn calls are dead without the preload library, before NCCL 2.31, and where nobody asked for it. */
+static void check_turns(struct capo_findings *f, const struct capo_profile *profile, int version)
+{
+        const char *preload = value_of("LD_PRELOAD"), *steer = value_of(CAPO_ENV_steer), *why = NULL;
+
+        if (!capo_profile_turned(profile))
+                return;
+        if (version && !capo_nccl_has(version, CAPO_NCCL_CALL_CONFIG))
+                why = "NCCL before 2.31 has no calls that take them";
+        else if (!preload || !strstr(preload, "libcapo.so"))
+                why = "only the preload library turns calls; a tuner plugin alone cannot";
+        else if (!steer || is_off(steer))
+                why = "CAPO_STEER=1 is not set, as capo run does on every rank";
+        if (why)
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                 "%s: rows with kernel, ctas, cluster or cta_policy do nothing: %s", profile->file,
+                                 why);
+}
+
 /* What the tuner does with it: without the profile every communicator's init fails, unless CAPO_STRICT=0. */
-static void check_profile(struct capo_findings *f)
+static void check_profile(struct capo_findings *f, int version)
 {
         const char *name = value_of(CAPO_ENV_profile), *tuner = value_of(CAPO_ENV_tuner);
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
@@ -111,8 +131,10 @@ static void check_profile(struct capo_findings *f)
                                  name, fault.text,
                                  lax ? "with CAPO_STRICT=0 the job goes on with NCCL's own choices"
                                      : "the init of every communicator would fail");
-        else
+        else {
                 check_digest(f, profile, lax ? "" : "; the init of every communicator would fail");
+                check_turns(f, profile, version);
+        }
 }
 
 /* Files and folders that the library opens when it is too late to ask. */
@@ -161,12 +183,12 @@ static void check_layout(struct capo_findings *f)
                                  at);
 }
 
-void capo_doctor_own(struct capo_findings *f)
+void capo_doctor_own(struct capo_findings *f, int version)
 {
         for (char **e = environ; *e; e++)
                 check_form(f, *e);
         check_words(f);
-        check_profile(f);
+        check_profile(f, version);
         check_layout(f);
         check_paths(f);
         check_numbers(f);

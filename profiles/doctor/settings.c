@@ -296,7 +296,7 @@ void capo_doctor_settings(struct capo_findings *f, int version)
         gather(s);
         check_life(f, s, version);
         check_values(f, s, version);
-        capo_doctor_own(f);
+        capo_doctor_own(f, version);
         if (f->n == before)
                 capo_finding_add(f, CAPO_FINDING_OK, "settings",
                                  "%zu NCCL and libfabric settings, none dead, contradictory or dangerous", s->n);

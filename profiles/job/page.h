@@ -117,7 +117,7 @@ struct capo_page_place {
 struct capo_page_rule {
         unsigned rule;
         uint64_t calls; /* it decided */
-        char text[512];
+        char text[768];
 };
 
 enum capo_page_note_kind {

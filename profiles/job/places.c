@@ -161,10 +161,10 @@ static char *rule_text(const char *rules, unsigned rule, char *out, size_t room)
         if (r.candidate)
                 snprintf(out, room, "sweep candidate: %s %s, channels %u", r.algo, r.proto, r.channels);
         else
-                snprintf(out, room, "line %u  %s: %s %s to %s  %s %s, channels %s", r.line, r.when, r.coll,
+                snprintf(out, room, "line %u  %s: %s %s to %s  %s %s, channels %s%s%s", r.line, r.when, r.coll,
                          capo_size_print(r.from, from, sizeof from),
                          r.upto == UINT64_MAX ? "max" : capo_size_print(r.upto, upto, sizeof upto), r.algo, r.proto,
-                         channels);
+                         channels, *r.turned ? "; calls turned: " : "", r.turned);
         return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/base/array.h"
 #include "core/base/calls.h"
+#include "core/base/nccl.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/rules.h"
@@ -196,6 +197,22 @@ static void not_tuned(struct capo_page *r)
         PROBLEM(r, NOT_TUNED, profile, version ? version : "");
 }
 
+/* Rows that turn calls, where none can be turned. */
+static void turns_dead(struct capo_page *r)
+{
+        const struct capo_job_process *first = r->job->processes;
+        const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION);
+        char turns[16], file[512];
+
+        if (!capo_rules_value(first->rules, CAPO_RULES_TURNS, turns, sizeof turns))
+                return;
+        capo_rules_value(first->rules, CAPO_RULES_FILE, file, sizeof file);
+        if (version && !capo_nccl_has(capo_nccl_named(version), CAPO_NCCL_CALL_CONFIG))
+                PROBLEM(r, TURNS_DEAD, file, "NCCL before 2.31 has no calls that take them");
+        else if (strcmp(turns, "on"))
+                PROBLEM(r, TURNS_DEAD, file, "CAPO_STEER=1 was not set, as capo run does on every rank");
+}
+
 /* Ranks that tuned by another profile than the first, by other rules of it, or by none. */
 static void rule_problems(struct capo_page *r)
 {
@@ -319,6 +336,7 @@ int capo_judge_problems(struct capo_page *r)
         not_tuned(r);
         unknown_calls(r);
         dlsym_front(r);
+        turns_dead(r);
         slices(r);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_skew *s = job->comms[i].skew;

@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/profile/seen.h"
+#include "core/base/nccl.h"
 #include "profiles/plan/judge.h"
 
 /* Bus bandwidth that a cell implies, as the plugin works it out (core/profile/match.h); -1 not known. */
@@ -128,7 +129,9 @@ static void row_text(const struct capo_profile *profile, const struct capo_row *
         if (rule != UINT32_MAX)
                 basis = profile->rules[rule].basis == CAPO_BASIS_MODELLED ? "modelled" : "measured";
         snprintf(text, room, "%.40s:%u %s", capo_base_name(profile->file), row->line,
-                 row->algo ? basis : "leaves it to NCCL");
+                 row->algo              ? basis
+                 : capo_row_turned(row) ? "turns the call"
+                                        : "leaves it to NCCL");
         if (row->algo && !isnan(row->gain))
                 capo_append(text, room, ", gain %.0f %%", (double)row->gain * 100);
 }
@@ -197,6 +200,8 @@ static void find_rules(const struct capo_plan_answer *own, const struct capo_pla
                         continue;
                 row_text(p, &p->rows[d.choice.rule - 1], d.choice.rule, out->rows[i].rule, sizeof out->rows[i].rule);
                 out->any_rule = true;
+                out->n_turned += capo_row_turned(&p->rows[d.choice.rule - 1]);
+                out->turned_dead = !capo_nccl_has(d.shape.nccl, CAPO_NCCL_CALL_CONFIG);
         }
         if (own->n_rows && !out->any_rule)
                 find_match(by, &d, out);

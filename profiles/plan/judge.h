@@ -74,10 +74,12 @@ struct capo_plan_difference {
 struct capo_plan_comparison {
         struct capo_plan_difference *rows; /* as the answers'; NULL: nothing to compare with */
         size_t n_differ;
-        bool agree;             /* all ranks, in all rows of both */
-        bool any_rule;          /* some row has one */
-        const char *gap;        /* what this release tells nobody; NULL it tells all */
-        const char *no_match;   /* why no rule can hold here, with a profile that has some; NULL one can */
+        bool agree;           /* all ranks, in all rows of both */
+        bool any_rule;        /* some row has one */
+        const char *gap;      /* what this release tells nobody; NULL it tells all */
+        const char *no_match; /* why no rule can hold here, with a profile that has some; NULL one can */
+        unsigned n_turned;    /* rows whose rule turns the call, which the preload library does and nobody asked here */
+        bool turned_dead;     /* this release has no calls that take what they ask for */
         unsigned modelled_left; /* modelled rules that are not used because nobody asked for them */
         char why[160];          /* behind no_match */
 };

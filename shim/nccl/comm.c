@@ -25,6 +25,7 @@
 
 #include "capo/msg.h"
 #include "shim/nccl/comm.h"
+#include "shim/nccl/steer.h"
 #include "shim/nccl/told.h"
 #include "shim/nccl/untuned.h"
 #include "shim/record/start.h"
@@ -199,7 +200,9 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
         c = capo_comm_new(&(struct capo_comm){
                 .handle = handle,
                 .lib = birth->lib,
+                .into = birth->lib,
                 .uid = birth->uid,
+                .nccl_hash = birth->nccl_hash,
                 .n_ranks = birth->n_ranks > 0 ? (uint32_t)birth->n_ranks : 0,
                 .rank = birth->rank,
                 .device = birth->device,
@@ -220,8 +223,10 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
         describe(c, birth, shared);
         if (!shared)
                 capo_comm_claim(c);
-        if (!in_progress)
+        if (!in_progress) {
                 capo_untuned_look(c->n_ranks, c->lib->version);
+                capo_steer_settle(c);
+        }
         return c;
 }
 
@@ -275,6 +280,7 @@ void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm)
         if (!comm->comm_hash)
                 capo_comm_claim(comm);
         capo_untuned_look(comm->n_ranks, comm->lib->version);
+        capo_steer_settle(comm);
 }
 
 void capo_comm_died(struct capo_comm *comm, bool aborted)

@@ -10,7 +10,7 @@
 struct capo_birth {
         ncclComm_t *where; /* NCCL puts the handle here, at once or at the group's end */
         struct capo_nccl *lib;
-        uint64_t uid;
+        uint64_t uid, nccl_hash; /* 0 not known */
         struct capo_comm *parent;
         int rank, n_ranks, device; /* -1 not known */
         int color;                 /* -1 none */

@@ -4,6 +4,7 @@
 
 #include "capo/seam.h"
 #include "core/base/calls.h"
+#include "shim/nccl/real.h"
 #include "shim/nccl/tag.h"
 #include "shim/nccl/told.h"
 #include "shim/nccl/untuned.h"
@@ -108,6 +109,11 @@ static void seam_rules(const char *text)
         }
 }
 
+static bool seam_in_front(void)
+{
+        return capo_shim_start() && capo_nccl_copies[0].base;
+}
+
 static const struct capo_seam seam = {
         .current = seam_current,
         .comm = seam_comm,
@@ -115,5 +121,6 @@ static const struct capo_seam seam = {
         .ran = seam_ran,
         .kernel = capo_comm_kernel,
         .rules = seam_rules,
+        .in_front = seam_in_front,
 };
 const struct capo_seam *capo_seam = &seam;

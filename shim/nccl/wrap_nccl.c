@@ -13,6 +13,7 @@
 
 #include "capo/record.h"
 #include "shim/nccl/comm.h"
+#include "shim/nccl/steer.h"
 #include "shim/record/recorder.h"
 
 /*
@@ -90,12 +91,12 @@ bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const v
                 ncclResult_t rc;                                                                                  \
                                                                                                                   \
                 if (capo_call_passes(t, which, caller, frame, &into))                                             \
-                        return into->name args;                                                                   \
+                        return capo_steer_unrecorded(t, into, (void *)comm_)->name args;                          \
                 if (what.config)                                                                                  \
                         capo_config_take(t, what.config);                                                         \
                 r = capo_call_begin_rare(t, (void *)comm_, (void *)stream_, which, CAPO_CALL_##id, &what, caller, \
                                          frame);                                                                  \
-                rc = (t->comm->lib ? t->comm->lib : t->lib_of_none)->name args;                                   \
+                rc = (t->comm->into ? t->comm->into : t->lib_of_none)->name args;                                 \
                 capo_call_end(t, r, capo_clock_ticks(), rc, what.other, (void *)stream_);                         \
                 t->config = NULL;                                                                                 \
                 t->tag = 0;                                                                                       \
@@ -187,9 +188,17 @@ static struct capo_birth first_of(struct capo_nccl *lib, ncclComm_t *where, cons
         struct capo_birth birth = birth_of(where, lib);
 
         birth.uid = id ? capo_uid_of(id) : 0;
+        birth.nccl_hash = id ? capo_steer_hash(id) : 0;
         birth.n_ranks = n_ranks;
         birth.rank = rank;
         capo_comm_config(&birth, config);
+        return birth;
+}
+
+/* of a grow: neither its new ranks nor its old ones can say what NCCL's hash of it will be */
+static struct capo_birth hashed_otherwise(struct capo_birth birth)
+{
+        birth.nccl_hash = 0;
         return birth;
 }
 
@@ -203,6 +212,8 @@ static struct capo_birth child_of(struct capo_comm *parent, ncclComm_t *where, i
 
         birth.parent = parent;
         birth.uid = capo_uid_child(parent->uid, parent->children++, color);
+        if (color >= 0) /* a split: what a shrink's and a grow's is, is not worked out */
+                birth.nccl_hash = capo_steer_hash_split(parent->nccl_hash, (int)parent->children, color);
         birth.color = color < 0 ? -1 : color;
         birth.n_ranks = n_ranks;
         capo_comm_config(&birth, config);
@@ -214,8 +225,10 @@ static ncclResult_t hand_ncclGetUniqueId(int which, const void *caller, const vo
         struct capo_tls *t = &capo_tls;
         ncclResult_t rc = capo_lib_within(t, which, caller)->ncclGetUniqueId(uniqueId);
 
-        if (rc == ncclSuccess && uniqueId)
+        if (rc == ncclSuccess && uniqueId) {
                 t->unique_hash = capo_uid_of(uniqueId); /* ncclCommInitAll makes its id through here */
+                t->unique_nccl = capo_steer_hash(uniqueId);
+        }
         return rc;
 }
 
@@ -283,7 +296,7 @@ BIRTH(ncclCommGrow, CAPO_CALL_COMMGROW, true,
       (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm, ncclConfig_t *config),
       (comm, nRanks, uniqueId, rank, newcomm, config),
       comm ? child_of(PARENT, newcomm, COLOR_GROW, nRanks, config)
-           : first_of(lib, newcomm, uniqueId, nRanks, rank, config))
+           : hashed_otherwise(first_of(lib, newcomm, uniqueId, nRanks, rank, config)))
 #undef PARENT
 
 static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const void *frame, ncclComm_t *comm, int ndev,
@@ -300,11 +313,12 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
                 return lib->ncclCommInitAll(comm, ndev, devlist);
         lib = capo_lib(t, which, caller);
         birth = birth_of(comm, lib);
-        t->unique_hash = 0;
+        t->unique_hash = t->unique_nccl = 0;
         begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
         rc = lib->ncclCommInitAll(comm, ndev, devlist);
         leave(t);
         birth.uid = t->unique_hash ? t->unique_hash : capo_uid_child((uintptr_t)comm ^ begin, (uint32_t)getpid(), ndev);
+        birth.nccl_hash = t->unique_nccl;
         birth.n_ranks = ndev;
         capo_comm_config(&birth, NULL);
         for (int i = 0; i < ndev && comm && rc == ncclSuccess; i++) {

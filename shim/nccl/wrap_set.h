@@ -18,7 +18,7 @@
                                                                                                         \
                 if (what.config || !capo_call_usual(t, (void *)comm_, CALLER, FRAME))                   \
                         return rare_##name WITH_CALLER args;                                            \
-                into = t->comm->lib;                                                                    \
+                into = t->comm->into;                                                                   \
                 r = capo_call_begin(t, t->comm, (void *)stream_, CAPO_CALL_##id, &what, CALLER, FRAME); \
                 rc = into->name args;                                                                   \
                 capo_call_end(t, r, capo_clock_read(), rc, what.other, (void *)stream_);                \

@@ -10,6 +10,7 @@
  * the ring is let go early: its first members then lack what the plugins know.
  */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "capo/msg.h"
@@ -222,6 +223,7 @@ static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
         }
         r->gpu_ns = t->tag;
         t->group_tagged |= t->tag != 0;
+        t->tag = 0;
 }
 
 /* A call that NCCL refused took none of its numbers: on a rank where it failed the next one has the number that it has
@@ -252,7 +254,8 @@ void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, 
                 r->flags |= CAPO_RECORD_ASYNC;
         else if (result != ncclSuccess)
                 give_number_back(t->comm, r);
-        r->rule = t->rule;
+        if (t->rule) /* else a rule may have turned the call, which stands there already */
+                r->rule = t->rule;
         r->algo_proto = t->algo_proto;
         r->channels = t->channels;
         if (t->algo_proto | t->rule) {
@@ -286,6 +289,7 @@ void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site)
         t->group_begin = begin;
         t->group_head = t->head;
         t->group_bytes = 0;
+        t->group_cluster = INT_MIN;
         t->group_comm = NULL;
         t->group_members = 0;
         t->group_stream = NULL;

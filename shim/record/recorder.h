@@ -41,6 +41,8 @@ struct capo_what {
 struct capo_comm {
         void *handle; /* the ncclComm_t; NULL once destroyed (handles are used again by NCCL) */
         struct capo_nccl *lib;
+        struct capo_nccl
+                *into; /* where its calls go: lib, or lib with those turned that a rule turns (shim/nccl/steer.h) */
         uint64_t uid;
         uint32_t seq, p2p_seq; /* of the last call; NCCL forbids concurrent calls on one communicator */
         uint32_t n_ranks;
@@ -50,9 +52,11 @@ struct capo_comm {
         uint16_t id;
         _Atomic bool pending; /* non-blocking and not known to be ready */
         int rank, device;
-        uint64_t begun;    /* ticks: when the call, or group, that made it began */
-        uint32_t children; /* splits, shrinks and grows so far: the same number on all ranks */
-        uint32_t n_ran;    /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
+        uint64_t begun;                  /* ticks: when the call, or group, that made it began */
+        uint64_t nccl_hash;              /* what its commHash will be; 0 not known */
+        const struct capo_tables *turns; /* what calls are turned for; NULL: none is */
+        uint32_t children;               /* splits, shrinks and grows so far: the same number on all ranks */
+        uint32_t n_ran;                  /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
         /* The table's own (shim/record/comms.c): what is read without its lock, even of an entry that is no more. */
         uint64_t comm_hash; /* NCCL's, when a plugin told */
         struct capo_comm *next, *next_by_hash;
@@ -120,6 +124,7 @@ struct capo_tls {
                 struct capo_comm *comm;
                 void *stream;
         } group_of[CAPO_GROUP_TIMED]; /* its first members */
+        int group_cluster;            /* cgaClusterSize of its first member, INT_MIN none (shim/nccl/steer.c) */
         uint16_t group_site;
         uint8_t group_call;
         uint8_t group_kind;             /* capo_record.channels of the group */
@@ -135,6 +140,7 @@ struct capo_tls {
         uint64_t config_hash;           /* of what it asks for */
         uint64_t tag;                   /* the profiler's, of the call under way: shim/nccl/tag.h */
         uint64_t unique_hash;           /* of the last ncclUniqueId this thread saw made */
+        uint64_t unique_nccl;           /* NCCL's own hash of it */
         const void *lib_caller[8];
         struct capo_nccl *lib[8];
         uint32_t site_misses;

@@ -81,6 +81,12 @@ Test(check, rows)
                 {ROW("allgather", "\"algo\": \"ring\", \"proto\": \"ll\""), ""},
                 {ROW("allreduce", "\"algo\": \"ring\", \"proto\": \"ll\", \"gain\": -0.125"), "W2 (gain -0.125)"},
                 {ROW("allreduce", "\"algo\": \"ring\", \"proto\": \"ll\", \"gain\": 0"), ""},
+                {ROW("allreduce", "\"kernel\": \"symk RSxLD_AGxST\", \"ctas\": 4, \"cluster\": 2"), ""},
+                {ROW("broadcast", "\"kernel\": \"symk ST\""), "E2 no symmetric kernel in any NCCL: ST does nothing"},
+                {ROW("reduce", "\"kernel\": \"symk ST\""), "E2 no symmetric kernel"},
+                {ROW("allreduce", "\"cta_policy\": \"zero\""), "W2 only all-gather"},
+                {ROW("allreduce", "\"cta_policy\": \"efficiency\""), ""},
+                {ROW("allgather", "\"cta_policy\": \"zero\""), ""},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++)
@@ -90,6 +96,11 @@ Test(check, rows)
 Test(check, neighbours)
 {
         static const struct row rows[] = {
+                {RULES(WHEN("", "\"allreduce\": [{\"upto\": 8, \"ctas\": 2},\n{\"upto\": \"max\", \"ctas\": 4}]")), ""},
+                {RULES(WHEN("\"nccl\": \"-2.30\"", "\"allreduce\": [\n{\"upto\": \"max\", \"ctas\": 4}]")),
+                 "E3 NCCL before 2.31 has no calls"},
+                {RULES(WHEN("\"link\": \"nvlink\"", "\"allreduce\": [\n{\"upto\": \"max\", \"ctas\": 4}]")),
+                 "E3 known only after the call is made"},
                 {RULES(WHEN("", "\"allreduce\": [{\"upto\": 8, \"leave\": true},\n" LEAVE "]")),
                  "N3 the same as the row before"},
                 {RULES(WHEN("", "\"allreduce\": [" RING("8") ",\n" RING("\"max\"") "]")), ""},

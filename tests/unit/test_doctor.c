@@ -117,7 +117,7 @@ Test(doctor, own_settings)
                 const struct capo_finding *row;
 
                 setenv(rows[i].name, rows[i].value, 1);
-                capo_doctor_own(&f);
+                capo_doctor_own(&f, 0);
                 unsetenv(rows[i].name);
                 row = rows[i].said ? find(&f, rows[i].said) : NULL;
                 cr_expect(rows[i].said ? row && row->level == rows[i].level : !f.n, "%s=%s: %s", rows[i].name,
@@ -139,7 +139,7 @@ Test(doctor, a_digest_of_another_profile)
         setenv("CAPO_PROFILE", path, 1);
         setenv("CAPO_PROFILE_DIGEST", "0123", 1);
         setenv("CAPO_STRICT", "0", 1);
-        capo_doctor_own(&f);
+        capo_doctor_own(&f, 0);
         unlink(path);
         cr_assert(find(&f, "CAPO_PROFILE_DIGEST=0123, but "), "%s", f.n ? f.rows[0].text : "nothing");
         cr_assert_eq(find(&f, "0123")->level, CAPO_FINDING_WARN);

@@ -82,6 +82,23 @@ Test(log_rules, rows)
         cr_assert_str_eq(capo_rules_place(NULL, 1, place, sizeof place), "rule 1");
 }
 
+/* What calls are turned for is the last field, and older logs do not have it. */
+Test(log_rules, turned)
+{
+        struct capo_rules_row turned = row, out;
+        char line[1024];
+        FILE *f = fmemopen(line, sizeof line, "w");
+
+        snprintf(turned.turned, sizeof turned.turned, "symk ST, 3 CTAs");
+        capo_rules_put_row(f, &turned);
+        capo_rules_put_row(f, &row);
+        fclose(f);
+        cr_assert(capo_rules_row(line, &out));
+        cr_assert_str_eq(out.turned, "symk ST, 3 CTAs");
+        cr_assert(capo_rules_row(strchr(line, '\n') + 1, &out));
+        cr_assert_str_empty(out.turned, "nor the next line's");
+}
+
 Test(log_rules, damage)
 {
         static const char *const lines[] = {

@@ -365,6 +365,64 @@ Test(match, channels_nccl_does_not_check)
         capo_profile_free(p);
 }
 
+/* Calls are turned by the rule that always holds, on releases that can, and where no rule with conditions on the question comes
+ * before it. */
+Test(match, turns)
+{
+#define TURNING(more)                                                                                                 \
+        "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": ["                                           \
+        "{\"upto\": 1024, \"leave\": true}, {\"upto\": \"1M\", \"algo\": \"ring\", \"proto\": \"ll\", \"ctas\": 4}, " \
+        "{\"upto\": \"2M\", \"kernel\": \"Symk RSxLD_AGxST\", \"cluster\": 0, \"cta_policy\": \"zero\"}, "            \
+        "{\"upto\": \"max\", \"algo\": \"tree\", \"proto\": \"ll\"}]}" more "]}"
+        static const struct {
+                int nccl;
+                bool turned;
+                const char *more;
+        } rows[] = {
+                {23102, true, ""},
+                {23203, true, ""},
+                {23007, false, ""},
+                {0, false, ""},
+                {23203, false,
+                 ", {\"when\": {\"link\": \"nvlink\"}, \"allreduce\": [{\"upto\": \"max\", \"leave\": true}]}"},
+                {23203, true,
+                 ", {\"when\": {\"link\": \"nvlink\"}, \"reduce\": [{\"upto\": \"max\", \"leave\": true}]}"},
+                {23203, true, ", {\"when\": {\"ranks\": 99}, \"allreduce\": [{\"upto\": \"max\", \"leave\": true}]}"}};
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_shape s = job;
+                struct capo_profile *p;
+                const struct capo_turn *turn;
+                struct capo_tables *t;
+                char text[2048];
+
+                snprintf(text, sizeof text, "%s%s]}", TURNING(""), "");
+                snprintf(text + strlen(TURNING("")) - 2, sizeof text - strlen(TURNING("")), "%s]}", rows[i].more);
+                p = parse(text);
+                cr_assert(p, "row %zu", i);
+                cr_expect_eq(capo_profile_turned(p), 2);
+                s.nccl = rows[i].nccl;
+                cr_assert_eq(capo_tables_new(p, &s, &t), 0);
+                cr_expect_eq(capo_tables_turns(t), rows[i].turned, "row %zu", i);
+                cr_expect_null(capo_tables_turn(t, CAPO_COLL_ALLREDUCE, 0));
+                cr_expect_null(capo_tables_turn(t, CAPO_COLL_ALLREDUCE, 1024));
+                cr_expect_null(capo_tables_turn(t, CAPO_COLL_REDUCE, 4096));
+                cr_expect_null(capo_tables_turn(t, CAPO_COLL_ALLREDUCE, (2 << 20) + 1));
+                turn = capo_tables_turn(t, CAPO_COLL_ALLREDUCE, 1025);
+                cr_assert_eq(turn != NULL, rows[i].turned, "row %zu", i);
+                if (turn) {
+                        cr_expect(!turn->selection && turn->ctas == 4 && !turn->cluster && !turn->cta_policy);
+                        cr_expect_eq(turn->rule, 2);
+                        turn = capo_tables_turn(t, CAPO_COLL_ALLREDUCE, 2 << 20);
+                        cr_assert(turn && turn->rule == 3 && !turn->ctas && turn->cluster == 1 &&
+                                  turn->cta_policy == 2);
+                        cr_expect_str_eq(turn->selection, "SYMK_RSxLD_AGxST");
+                }
+                capo_tables_free(t);
+                capo_profile_free(p);
+        }
+}
+
 Test(match, each_condition_on_the_question_is_asked)
 {
         static const struct capo_range any = {-1, -1}, one = {1, 1};

@@ -101,6 +101,62 @@ Test(parse, keys_of_provenance_have_at_most_127_bytes)
         }
 }
 
+/* Rows that turn calls: read, written and read again; what is none is refused where it stands. */
+Test(parse, rows_that_turn_calls)
+{
+        static const struct {
+                const char *row, *written, *said; /* of one that is wrong: `written` is NULL */
+        } rows[] = {
+                {"\"ctas\": 64", "\"ctas\": 64", "64 CTAs"},
+                {"\"ctas\": 1", "\"ctas\": 1", "1 CTA"},
+                {"\"cluster\": 0", "\"cluster\": 0", "clusters of 0"},
+                {"\"cluster\": 8, \"cta_policy\": \"Efficiency\"", "\"cluster\": 8, \"cta_policy\": \"efficiency\"",
+                 "clusters of 8, CTA policy efficiency"},
+                {"\"kernel\": \"SYMK AGxLL_R\"", "\"kernel\": \"symk AGxLL_R\"", "symk AGxLL_R"},
+                {"\"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 2, \"ctas\": 3, \"kernel\": \"symk ST\", "
+                 "\"cta_policy\": \"zero\", \"gain\": 0.5",
+                 "\"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 2, \"kernel\": \"symk ST\", \"ctas\": 3, "
+                 "\"cta_policy\": \"zero\", \"gain\": 0.5",
+                 "symk ST, 3 CTAs, CTA policy zero"},
+                {"\"ctas\": 0", NULL, "1 to 64"},
+                {"\"ctas\": 65", NULL, "1 to 64"},
+                {"\"cluster\": 9", NULL, "0 to 8"},
+                {"\"cta_policy\": \"default\"", NULL, "efficiency"},
+                {"\"kernel\": \"RSxLD_AGxST\"", NULL, "symk"},
+                {"\"kernel\": \"symk \"", NULL, "symk"},
+                {"\"kernel\": \"symk A,B\"", NULL, "symk"},
+                {"\"leave\": true, \"ctas\": 2", NULL, "leave"},
+                {"\"algo\": \"ring\", \"ctas\": 2", NULL, "algo and proto"},
+                {"\"channels\": 2, \"ctas\": 2", NULL, "algo and proto"},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_profile *p = NULL;
+                struct capo_fault fault = {""};
+                char text[400], turned[CAPO_TURNED_TEXT], *out = NULL;
+                size_t size;
+                FILE *f;
+                int r;
+
+                snprintf(text, sizeof text,
+                         "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", %s}]}]}",
+                         rows[i].row);
+                r = capo_profile_parse(text, strlen(text), "t", &p, &fault);
+                if (!rows[i].written) {
+                        cr_expect(r == -EINVAL && strstr(fault.text, rows[i].said), "%s: %s", text, fault.text);
+                        continue;
+                }
+                cr_assert_eq(r, 0, "%s: %s", text, fault.text);
+                cr_expect_str_eq(capo_row_turned_text(&p->rows[0], turned, sizeof turned), rows[i].said);
+                f = open_memstream(&out, &size);
+                cr_assert(f && !capo_profile_write(p, f) && !fclose(f));
+                snprintf(text, sizeof text, "{\"upto\": \"max\", %s}", rows[i].written);
+                cr_expect(strstr(out, text), "%s in\n%s", text, out);
+                capo_profile_free(p);
+                free(out);
+        }
+}
+
 /* What no other test reads back word by word: sizes in the largest unit that holds them, numbers where there are some. */
 Test(parse, a_row_is_written_with_what_it_has)
 {

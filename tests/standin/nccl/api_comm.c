@@ -136,8 +136,13 @@ API ncclResult_t pncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_
         if (r)
                 return group_fail(r);
         parent->split_count++;
-        return init_start((struct init){
-                .kind = INIT_SPLIT, .comm = comm, .parent = parent, .out = out, .color = color, .key = key});
+        return init_start((struct init){.kind = INIT_SPLIT,
+                                        .comm = comm,
+                                        .parent = parent,
+                                        .out = out,
+                                        .color = color,
+                                        .key = key,
+                                        .nth = (int)parent->split_count});
 }
 
 API ncclResult_t pncclCommShrink(ncclComm_t handle, int *exclude, int n_exclude, ncclComm_t *out, ncclConfig_t *config,

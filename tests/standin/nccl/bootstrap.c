@@ -291,7 +291,8 @@ ncclResult_t boot_open(struct comm *comm, const ncclUniqueId *unique)
         b = comm->boot = boot_new(comm->n);
         if (!b)
                 return fail(comm, ncclSystemError, "cannot listen for other ranks");
-        h.tag = comm->hash = id.nonce;
+        h.tag = id.nonce;
+        comm->hash = init_hash(&(struct piece){unique, sizeof *unique}, 1);
         h.at = b->at;
         fd = dial(&id.at);
         if (fd < 0)

@@ -5,6 +5,7 @@
  * its own.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "std.h"
 
@@ -13,6 +14,29 @@ static uint64_t mix(uint64_t a, uint64_t b)
         a ^= b + 0x9e3779b97f4a7c15ull + (a << 6) + (a >> 2);
         a *= 0xbf58476d1ce4e5b9ull;
         return a ^ a >> 31;
+}
+
+/* NCCL's hash of what tells a communicator apart (init.cc and bitops.h of 2.31): the same on all ranks. */
+uint64_t init_hash(const struct piece *pieces, int n)
+{
+        uint64_t a = 1, b = 1;
+
+        for (int i = 0; i < n; i++) {
+                a ^= pieces[i].bytes;
+                for (size_t k = 0; k < pieces[i].bytes; k += 8) {
+                        size_t left = pieces[i].bytes - k;
+                        uint64_t word = 0;
+
+                        a += b;
+                        b ^= a;
+                        a = (a ^ a >> 31) * 0x9de62bbc8cef3ce3;
+                        b = (b ^ b >> 32) * 0x485cd6311b599e79;
+                        memcpy(&word, (const char *)pieces[i].at + k, left < 8 ? left : 8);
+                        a += word;
+                }
+        }
+        a = (a ^ a >> 31) * 0xbac3bd562846de6b + b;
+        return (a ^ a >> 32) * 0x995a187a14e7b445;
 }
 
 struct split_word {
@@ -51,7 +75,10 @@ static ncclResult_t init_split(struct init *in)
                 }
                 comm->n = n;
                 r = boot_join(comm, parent, members,
-                              mix(mix(parent->hash, parent->split_count), (uint64_t)in->color + 1));
+                              init_hash((struct piece[]){{&parent->hash, sizeof parent->hash},
+                                                         {&in->nth, sizeof in->nth},
+                                                         {&in->color, sizeof in->color}},
+                                        3));
         }
         free(all);
         free(members);

@@ -353,9 +353,14 @@ struct init {
         ncclComm_t *out;
         ncclUniqueId id;
         bool has_id;
-        int color, key;
+        int color, key, nth; /* nth child of its parent */
         int *members, n_members;
 };
+struct piece {
+        const void *at;
+        size_t bytes;
+};
+uint64_t init_hash(const struct piece *pieces, int n);
 ncclResult_t init_start(struct init in); /* *in.out is the new communicator, or NULL after an error */
 
 /* --- comm.c --- */
