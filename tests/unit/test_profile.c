@@ -54,6 +54,8 @@ static const struct bad {
         {RULE("{\"upto\": \"5X\", \"leave\": true}, " LAST), "1:67", "a size"},
         {RULE("{\"upto\": -5, \"leave\": true}, " LAST), "1:67", "a size"},
         {RULE("{\"upto\": 5.5, \"leave\": true}, " LAST), "1:67", "a size"},
+        {RULE("{\"upto\": 00, \"leave\": true}, " LAST), "1:67", "a size"},
+        {RULE("{\"upto\": 0, \"leave\": true}, {\"upto\": 0, \"leave\": true}, " LAST), "1:95", "above the row before"},
         {RULE("{\"upto\": 18446744073709551616, \"leave\": true}, " LAST), "1:67", "below 2^64"},
         {RULE("{\"upto\":\"5X\", \"leave\": true}, " LAST), "1:66", "a size"}, /* blanks where writers put none */
         {RULE("{\"upto\":   \"5X\", \"leave\": true}, " LAST), "1:69", "a size"},

@@ -232,6 +232,9 @@ Test(seen, is_not_asked_for_nothing)
         for (int i = 0; i < n; i++)
                 p->layouts[i].nccl = (struct capo_range){22800, 22899};
         cr_expect_not(ASKED(&told, &unknown, NULL), "another release");
+        for (int i = 0; i < n; i++)
+                p->layouts[i].nccl = (struct capo_range){22707, 22707};
+        cr_expect(ASKED(&told, &unknown, NULL), "this very one");
         other = told;
         other.nccl = 0;
         cr_expect_not(ASKED(&other, &unknown, NULL), "release not known");
