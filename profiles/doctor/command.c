@@ -119,13 +119,19 @@ static bool listed(const char *listing, const char *soname, char *path, size_t r
 
 static void set_reach(struct capo_findings *f, struct capo_reach *reach, const char *path, const char *how)
 {
+        bool amd = !strncmp(capo_base_name(path), "librccl", strlen("librccl"));
         int version = ask_version(path);
         char text[32] = "of unknown version";
 
         if (version)
                 capo_nccl_text((uint32_t)version, text, sizeof text);
-        capo_finding_add(f, version ? CAPO_FINDING_OK : CAPO_FINDING_WARN, "nccl", "libnccl %s (%s) %s", text, path,
-                         how);
+        capo_finding_add(f, version ? CAPO_FINDING_OK : CAPO_FINDING_WARN, "nccl", "%s %s (%s) %s",
+                         amd ? "librccl" : "libnccl", text, path, how);
+        if (amd)
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "nccl",
+                        "this is AMD's RCCL, its release that of the NCCL it follows: its choices and times are not "
+                        "NCCL's, so no profile of one serves the other; capo was tried with a stand-in of it only");
         if (!*reach->library) {
                 snprintf(reach->library, sizeof reach->library, "%s", path);
                 reach->version = version;
@@ -165,7 +171,7 @@ static void look_at_program(struct capo_findings *f, const char *program, struct
         }
         /* The dynamic loader's own answer; LD_TRACE_LOADED_OBJECTS makes it list instead of run the program. */
         if (listing && ask(self, "LD_TRACE_LOADED_OBJECTS=1", listing, 1 << 16) &&
-            listed(listing, "libnccl.so.2", path, sizeof path))
+            (listed(listing, "libnccl.so.2", path, sizeof path) || listed(listing, "librccl.so.1", path, sizeof path)))
                 set_reach(f, reach, path, "is linked: the preload sees every call");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU time of a call: an event before it and one after it on its own stream. The driver is taken as it is found in the
- * process (RTLD_NOLOAD; never linked, never loaded), so a job without CUDA pays nothing.
+ * GPU time of a call: an event before it and one after it on its own stream. The driver (driver.h) is taken as it is found in
+ * the process, so a job without one pays nothing.
  *
  * What the pair measures: from "what was on the stream before is done" to "NCCL's kernel is done"; waiting for slow
  * peers is in it. In a group the kernel goes to the stream of the first member, so the pair is around the group there.
@@ -25,51 +25,12 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "shim/find/symbol.h"
 #include "shim/gpu/anchor.h"
+#include "shim/gpu/driver.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 
-typedef int cu_result;
-enum { CU_OK = 0, CU_DEINITIALIZED = 4, CU_NOT_READY = 600, CU_CAPTURE_IMPLICIT = 906 };
-enum { CU_CAPTURE_MODE_RELAXED = 2 };
-enum { CU_EVENT_DEFAULT = 0 };
-
-static struct {
-        cu_result (*DriverGetVersion)(int *version);
-        cu_result (*StreamIsCapturing)(void *stream, int *status);
-        cu_result (*StreamGetCtx)(void *stream, void **ctx);
-        cu_result (*CtxGetCurrent)(void **ctx);
-        cu_result (*CtxGetDevice)(int *device);
-        cu_result (*CtxPushCurrent)(void *ctx);
-        cu_result (*CtxPopCurrent)(void **ctx);
-        cu_result (*EventCreate)(void **event, unsigned flags);
-        cu_result (*EventRecord)(void *event, void *stream);
-        cu_result (*EventQuery)(void *event);
-        cu_result (*EventElapsedTime)(float *ms, void *begin, void *end);
-        cu_result (*ThreadExchangeStreamCaptureMode)(int *mode);
-        /* may be missing, nothing is timed by them: of the second UUID only that it is another one counts, because with
-         * MIG the newer function tells the slice's and the older the GPU's (cuda.h, cuDeviceGetUuid) */
-        cu_result (*DeviceGetPCIBusId)(char *text, int room, int device);
-        cu_result (*DeviceGetUuid)(void *uuid, int device), (*DeviceGetUuid_v2)(void *uuid, int device);
-} cu;
-static const struct {
-        void *where;
-        const char *name, *export;
-} functions[] = {
-        {&cu.DriverGetVersion, "cuDriverGetVersion", "cuDriverGetVersion"},
-        {&cu.StreamIsCapturing, "cuStreamIsCapturing", "cuStreamIsCapturing"},
-        {&cu.StreamGetCtx, "cuStreamGetCtx", "cuStreamGetCtx"},
-        {&cu.CtxGetCurrent, "cuCtxGetCurrent", "cuCtxGetCurrent"},
-        {&cu.CtxGetDevice, "cuCtxGetDevice", "cuCtxGetDevice"},
-        {&cu.CtxPushCurrent, "cuCtxPushCurrent", "cuCtxPushCurrent_v2"},
-        {&cu.CtxPopCurrent, "cuCtxPopCurrent", "cuCtxPopCurrent_v2"},
-        {&cu.EventCreate, "cuEventCreate", "cuEventCreate"},
-        {&cu.EventRecord, "cuEventRecord", "cuEventRecord"},
-        {&cu.EventQuery, "cuEventQuery", "cuEventQuery"},
-        {&cu.EventElapsedTime, "cuEventElapsedTime", "cuEventElapsedTime"},
-        {&cu.ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode"},
-};
+static struct capo_gpu_driver cu;
 
 #define SLOTS  1024u
 #define PROBES 64u
@@ -113,42 +74,29 @@ static bool something_new(void)
 
 void capo_gpu_look(void)
 {
-        void *driver;
-        cu_result (*get)(const char *, void **, int, uint64_t) = NULL;
-        cu_result (*get2)(const char *, void **, int, uint64_t, int *) = NULL;
+        const char *missing;
+        void *driver, *hip = NULL;
         int version = 0, saved = errno;
 
         if (looked_for_good)
                 return;
         capo_lock(&lock);
-        if (looked_for_good)
+        if (looked_for_good || !something_new())
                 goto out;
-        driver = something_new() ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) : NULL;
-        if (!driver)
+        driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+        if (!driver && !(hip = capo_hip_open()))
                 goto out; /* not yet */
         looked_for_good = true;
-        *(void **)&cu.DeviceGetPCIBusId = capo_real_dlsym(driver, "cuDeviceGetPCIBusId");
-        *(void **)&cu.DeviceGetUuid = capo_real_dlsym(driver, "cuDeviceGetUuid");
-        *(void **)&cu.DeviceGetUuid_v2 = capo_real_dlsym(driver, "cuDeviceGetUuid_v2");
+        if (driver)
+                capo_driver_cuda(driver, &cu);
+        else
+                capo_driver_hip(hip, &cu);
         if (capo_shim_env()->gpu_sample <= 0 || capo_shim_env()->gpu_sample > UINT32_MAX)
                 goto out; /* which GPU a rank has is told all the same */
-        *(void **)&get2 = capo_real_dlsym(driver, "cuGetProcAddress_v2");
-        *(void **)&get = capo_real_dlsym(driver, "cuGetProcAddress");
-        for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
-                void *p = NULL;
-
-                /* legacy default stream (flag 1), as NCCL's own runtime has it; the forms of CUDA 11.3 */
-                if (get2)
-                        get2(functions[i].name, &p, 11030, 1, NULL);
-                else if (get)
-                        get(functions[i].name, &p, 11030, 1);
-                if (!p)
-                        p = capo_real_dlsym(driver, functions[i].export);
-                if (!p) {
-                        capo_warn("no GPU times: the CUDA driver has no %s", functions[i].export);
-                        goto out;
-                }
-                *(void **)functions[i].where = p;
+        missing = driver ? capo_driver_cuda_timing(driver, &cu) : capo_driver_hip_timing(hip, &cu);
+        if (missing) {
+                capo_warn("no GPU times: the %s driver has no %s", driver ? "CUDA" : "HIP", missing);
+                goto out;
         }
         capo_lock(&capo_seg.lock);
         if (capo_area_commit(&capo_seg, CAPO_AREA_SLOTS, SLOTS) == 0) {
@@ -157,7 +105,10 @@ void capo_gpu_look(void)
         }
         capo_unlock(&capo_seg.lock);
         cu.DriverGetVersion(&version);
-        capo_shim_info(CAPO_INFO_CUDA_DRIVER, "%d.%d", version / 1000, version % 1000 / 10);
+        if (driver)
+                capo_shim_info(CAPO_INFO_CUDA_DRIVER, "%d.%d", version / 1000, version % 1000 / 10);
+        else /* HIP's is major * 10000000 + minor * 100000 + patch */
+                capo_shim_info(CAPO_INFO_HIP_DRIVER, "%d.%d", version / 10000000, version / 100000 % 100);
 out:
         capo_unlock(&lock);
         errno = saved;

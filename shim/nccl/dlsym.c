@@ -125,7 +125,7 @@ static void *nothing_versioned(void *handle, const char *name, const char *versi
 
 static int is_nccl(struct dl_phdr_info *info, size_t size, void *unused)
 {
-        return info->dlpi_name && strstr(info->dlpi_name, "libnccl.so") != NULL;
+        return info->dlpi_name && (strstr(info->dlpi_name, "libnccl.so") || strstr(info->dlpi_name, "librccl.so"));
 }
 
 /* Nothing was recorded, and there is an NCCL: nobody else would say why. */

@@ -13,9 +13,9 @@
  * So for code that called our wrapper, the copy it would have been bound to is looked for
  *      next     in the global scope behind us, as ld.so would
  *      caller   in the caller's own object and what that depends on, in ld.so's order
- *      noload   as libnccl.so.2, if somebody has loaded that
+ *      noload   as libnccl.so.2, or AMD's librccl.so.1, if somebody has loaded that
  *      walk     in any loaded object that defines ncclCommInitRank
- *      dlopen   by loading libnccl.so.2: only a program with a weak reference, bound to us although NCCL is not loaded,
+ *      dlopen   by loading one of these: only a program with a weak reference, bound to us although NCCL is not loaded,
  *               gets here
  * and remembered per caller. Copies are told apart by where they lie. Handles are never given back.
  */
@@ -132,10 +132,9 @@ static void look_strange(const char *name, void *arg)
 
 static struct strange strange_of(const struct capo_nccl *copy)
 {
-        const char *file = capo_base_name(copy->path);
         struct strange s = {""};
 
-        if (!strncmp(file, "libnccl", 7) || !strncmp(file, "librccl", 7))
+        if (capo_nccl_file(copy->path))
                 capo_object_functions(copy->base, look_strange, &s);
         return s;
 }
@@ -222,7 +221,16 @@ bool capo_nccl_own(const struct capo_nccl *lib, const void *address)
                 if (capo_nccl_copies[i].base == o.base)
                         return true;
         }
-        return !strncmp(capo_base_name(o.path), "libnccl", strlen("libnccl"));
+        return capo_nccl_file(o.path);
+}
+
+static const char *const names[] = {"libnccl.so.2", "librccl.so.1"};
+
+bool capo_nccl_file(const char *path)
+{
+        const char *file = capo_base_name(path);
+
+        return !strncmp(file, "libnccl", strlen("libnccl")) || !strncmp(file, "librccl", strlen("librccl"));
 }
 
 static struct capo_nccl *look_up(const void *caller)
@@ -237,12 +245,16 @@ static struct capo_nccl *look_up(const void *caller)
                 if (!copy)
                         dlclose(handle);
         }
-        if (!copy && (handle = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD)))
-                copy = capo_nccl_at(capo_real_dlsym(handle, "ncclCommInitRank"), "noload");
+        for (size_t i = 0; !copy && i < N_ELEMENTS(names); i++) {
+                if ((handle = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD)))
+                        copy = capo_nccl_at(capo_real_dlsym(handle, "ncclCommInitRank"), "noload");
+        }
         if (!copy && (symbol = walk_objects()))
                 copy = capo_nccl_at(symbol, "walk");
-        if (!copy && (handle = dlopen("libnccl.so.2", RTLD_LAZY)))
-                copy = capo_nccl_at(capo_real_dlsym(handle, "ncclCommInitRank"), "dlopen");
+        for (size_t i = 0; !copy && i < N_ELEMENTS(names); i++) {
+                if ((handle = dlopen(names[i], RTLD_LAZY)))
+                        copy = capo_nccl_at(capo_real_dlsym(handle, "ncclCommInitRank"), "dlopen");
+        }
         return copy;
 }
 
@@ -265,7 +277,8 @@ struct capo_nccl *capo_nccl_of(const void *caller)
                 callers[at].copy = copy;
                 capo_unlock(&lock);
         } else {
-                capo_warn_once("no libnccl.so.2 to be found behind a call of NCCL; it gets ncclInvalidUsage");
+                capo_warn_once(
+                        "no libnccl.so.2 to be found behind a call of NCCL, nor librccl.so.1; it gets ncclInvalidUsage");
                 capo_lock(&lock);
                 if (!absent.ncclGetVersion)
                         resolve(&absent, NULL);

@@ -42,6 +42,9 @@ struct capo_nccl *capo_nccl_at(const void *symbol, const char *how);
 /** capo_nccl_own() - does @address lie in NCCL's own code: in @lib, any other copy known, or a plugin of NCCL's? */
 bool capo_nccl_own(const struct capo_nccl *lib, const void *address);
 
+/** capo_nccl_file() - is the file @path called as NCCL, AMD's RCCL, or a plugin of theirs is? */
+bool capo_nccl_file(const char *path);
+
 /** capo_wrapper_of() - our wrapper of NCCL's @name for callers that hold a handle of copy @number; NULL when there is
  * none. (wrap_nccl.c) */
 void *capo_wrapper_of(const char *name, int number);

@@ -6,6 +6,10 @@
 
 #include "std.h"
 
+#ifndef STANDIN_DRIVER_FILE
+#define STANDIN_DRIVER_FILE "libcuda.so.1"
+#endif
+
 struct driver cu;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const char *missing;
@@ -13,9 +17,9 @@ static const char *missing;
 static void load(void)
 {
         CUresult (*address)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
-        void *lib = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+        void *lib = dlopen(STANDIN_DRIVER_FILE, RTLD_LAZY | RTLD_LOCAL);
 
-        missing = "libcuda.so.1";
+        missing = STANDIN_DRIVER_FILE;
         if (!lib)
                 return;
         address = (__typeof__(address))dlsym(lib, "cuGetProcAddress_v2");

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is asked of a GPU's driver: events, streams, which device. CUDA's functions and codes; HIP's are the same but for contexts,
+ * which it has one of per device, so there a context is the device's number and one (hip.c). Taken as found in the process
+ * (RTLD_NOLOAD; never linked, never loaded).
+ */
+#ifndef CAPO_GPU_DRIVER_H
+#define CAPO_GPU_DRIVER_H
+
+#include <stddef.h>
+
+typedef int cu_result; /* CUresult, hipError_t: these have the same numbers */
+enum { CU_OK = 0, CU_DEINITIALIZED = 4, CU_NOT_READY = 600, CU_CAPTURE_IMPLICIT = 906 };
+enum { CU_CAPTURE_MODE_RELAXED = 2 };
+enum { CU_EVENT_DEFAULT = 0 };
+
+struct capo_gpu_driver {
+        cu_result (*DriverGetVersion)(int *version);
+        cu_result (*StreamIsCapturing)(void *stream, int *status);
+        cu_result (*StreamGetCtx)(void *stream, void **ctx);
+        cu_result (*CtxGetCurrent)(void **ctx);
+        cu_result (*CtxGetDevice)(int *device);
+        cu_result (*CtxPushCurrent)(void *ctx);
+        cu_result (*CtxPopCurrent)(void **ctx);
+        cu_result (*EventCreate)(void **event, unsigned flags);
+        cu_result (*EventRecord)(void *event, void *stream);
+        cu_result (*EventQuery)(void *event);
+        cu_result (*EventElapsedTime)(float *ms, void *begin, void *end);
+        cu_result (*ThreadExchangeStreamCaptureMode)(int *mode);
+        /* may be missing, nothing is timed by them: of the second UUID only that it is another one counts, because with
+         * MIG the newer function tells the slice's and the older the GPU's (cuda.h, cuDeviceGetUuid) */
+        cu_result (*DeviceGetPCIBusId)(char *text, int room, int device);
+        cu_result (*DeviceGetUuid)(void *uuid, int device), (*DeviceGetUuid_v2)(void *uuid, int device);
+};
+
+/** capo_driver_cuda() - what may be missing of libcuda.so.1, opened as @lib; the rest by capo_driver_cuda_timing(). */
+void capo_driver_cuda(void *lib, struct capo_gpu_driver *out);
+
+/** capo_driver_cuda_timing() - Return: NULL, or the function that it does not have. */
+const char *capo_driver_cuda_timing(void *lib, struct capo_gpu_driver *out);
+
+/** capo_hip_open() - libamdhip64.so if some release of it is loaded; NULL: not. */
+void *capo_hip_open(void);
+
+/** capo_driver_hip(), capo_driver_hip_timing() - the same of libamdhip64.so, opened as @lib. */
+void capo_driver_hip(void *lib, struct capo_gpu_driver *out);
+const char *capo_driver_hip_timing(void *lib, struct capo_gpu_driver *out);
+
+#endif
