@@ -41,6 +41,8 @@ static int from_pattern(const char *dir, const char *file, char **word)
                 else
                         return 2;
         }
+        if (!job.copies || !job.rounds)
+                return 2;
         written = pattern_write(&p, &job);
         printf("%llu\n", (unsigned long long)written);
         pattern_free(&p);

@@ -192,6 +192,13 @@ static void play_fault(struct pattern_play *play)
                            .poisoned = UINT32_MAX};
         bool moved = true;
 
+        if (play->job->fault_rank >= ranks ||
+            play->job->fault_at >= pattern_class_of(play->p, play->job->fault_rank)->n_calls ||
+            (play->job->fault == PATTERN_DIFFERS &&
+             pattern_key_at(play, play->job->fault_rank, play->job->fault_at) == PATTERN_NO_KEY)) {
+                fputs("pattern: there is no such call to plant a fault at\n", stderr);
+                exit(1);
+        }
         play->ended = calloc((size_t)ranks * play->most_calls + 1, 1);
         if (!f.arrived || !f.there || !play->ended)
                 exit(1);

@@ -45,7 +45,7 @@ static void read_comm(struct pattern *out, char *line)
             number > PATTERN_COMMS)
                 bad("not a communicator");
         c = &out->comm[number];
-        memcpy(c->name, strcmp(name, "-") ? name : "", sizeof name);
+        snprintf(c->name, sizeof c->name, "%s", strcmp(name, "-") ? name : "");
         c->grows = !strcmp(how, "grow");
         c->parent = parent;
         for (char *word = strtok_r(line + at, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
