@@ -48,7 +48,7 @@ def as_run(folder, profile):
     os.symlink(os.path.join(real, "capo-plan-virtual.so"), os.path.join(tools, "capo-plan-virtual.so"))
     worker, shim = os.path.join(tools, "capo-plan-worker"), os.path.join(build, "shim/libcapo.so")
     with open(worker, "w") as f:
-        f.write(f"#!/bin/sh\nexport LD_PRELOAD={shim} NCCL_TUNER_PLUGIN={shim} CAPO_PROFILE={profile} CAPO_TUNER=only CAPO_ALLOW_MODELLED=1 CAPO_DIR={folder}/logs\n"
+        f.write(f"#!/bin/sh\nexport LD_PRELOAD={shim} NCCL_TUNER_PLUGIN={shim} CAPO_PROFILE={profile} CAPO_TUNER=only CAPO_ALLOW_MODELLED=1 CAPO_STEER=1 CAPO_DIR={folder}/logs\n"
                 f'exec {real}/capo-plan-worker "$@"\n')
     os.chmod(worker, 0o755)
     return os.path.join(folder, "build/cli/capo")
@@ -63,6 +63,21 @@ def ask_as_run(library):
         answer = plan(library, "--platform", "dgx1v", "--alloc", "4+4", "--sizes", "16K,64K,1M", by=as_run(folder, profile))
     chosen = [r["default"] for r in answer["rows"]]
     return sum((c["algo"], c["proto"]) == ("Tree", "LL") and c["channels"] <= 2 for c in chosen), len(chosen)
+
+
+def ask_turned(library):
+    """Of how many calls, of every collective that has rows, one thread block does what NCCL itself gives more to: their config says so."""
+    profile = {"capo_profile": 1, "rules": [{"when": {"ranks": 8, "nodes": 2}, "basis": "modelled",
+               **{coll: [{"upto": "max", "ctas": 1}] for coll in COLLS}}]}
+    place = ("--platform", "hgxh100", "--alloc", "4+4", "--coll", "all", "--sizes", "1M,64M")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "p.json")
+        with open(path, "w") as f:
+            json.dump(profile, f)
+        answer = plan(library, *place, by=as_run(folder, path))
+    own = plan(library, *place)["rows"]
+    return (sum(o["default"]["channels"] > 1 and r["default"]["channels"] == 1 and r["ranks_agree"] for o, r in zip(own, answer["rows"])),
+            sum(o["default"]["channels"] > 1 for o in own))
 
 
 def ask_switches(library):
@@ -111,15 +126,17 @@ def ask(library):
     row["untouched"] = "%d of %d" % (untouched, left)
     as_told, asked = ask_as_run(library)
     row["run"] = "%d of %d" % (as_told, asked)
+    turned, turnable = ask_turned(library) if version >= (2, 31) else (0, 0)
+    row["turned"] = "%d of %d" % (turned, turnable) if turnable else "-"
     row["seconds"] = "%.2f" % seconds
     switched = ask_switches(library)
     row["nvls"] = "%d of 2" % switched
-    row["good"] = obeyed == forced and untouched == left and as_told == asked and switched == 2
+    row["good"] = obeyed == forced and untouched == left and as_told == asked and turned == turnable and switched == 2
     return row
 
 
 columns = (("release", "NCCL"), ("tuner", "tuner ABI"), ("profiler", "profiler ABI"), ("model", "times from"),
-           ("obeyed", "obeyed"), ("untouched", "untouched where no rule"), ("run", "under the preload library"), ("nvls", "NVLS"), ("seconds", "s per plan"))
+           ("obeyed", "obeyed"), ("untouched", "untouched where no rule"), ("run", "under the preload library"), ("turned", "calls turned"), ("nvls", "NVLS"), ("seconds", "s per plan"))
 widths = [len(title) + 2 for _, title in columns]
 good = True
 
