@@ -58,7 +58,6 @@ const struct capo_tables *capo_tuner_steers(uint64_t hash)
         return hash == 99 ? tables : NULL;
 }
 
-static struct capo_record ring_of[4];
 static struct capo_ring *ring;
 static struct capo_comm comm = {.handle = &comm, .lib = &lib, .into = &lib, .n_ranks = 4, .nccl_hash = 99},
                         plain = {.handle = &plain, .lib = &lib, .into = &lib, .n_ranks = 4, .nccl_hash = 98};
@@ -78,7 +77,7 @@ static void setup(void)
         cr_assert_eq(capo_tables_new(p, &shape, &tables), 0);
         capo_steer_settle(&comm);
         capo_steer_settle(&plain);
-        ring = calloc(1, sizeof *ring + sizeof ring_of);
+        ring = calloc(1, sizeof *ring + 4 * sizeof(struct capo_record));
         capo_tls = (struct capo_tls){.ready = 1, .ring = ring, .mask = 3, .comm = &comm, .inside = &comm};
         memset(&seen, 0, sizeof seen);
 }
