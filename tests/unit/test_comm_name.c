@@ -32,6 +32,18 @@ Test(comm_name, newest_of_256)
         cr_assert_str_eq(name, "c2");
 }
 
+/* A number may come again when its communicator is gone; others may have been named since. */
+Test(comm_name, the_newest_of_one_number)
+{
+        char name[16];
+
+        capo_comm_name_keep(7, "old");
+        capo_comm_name_keep(7, "new");
+        capo_comm_name_keep(8, "other");
+        cr_assert(capo_comm_name_find(7, name, sizeof name));
+        cr_assert_str_eq(name, "new");
+}
+
 Test(tuner_env, read_once)
 {
         setenv("CAPO_PROFILE", "first", 1);
