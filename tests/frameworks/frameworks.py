@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real programs under capo without a GPU: unmodified PyTorch on the stand-in, alone and recorded, and what differs.
 
-usage: frameworks.py BUILD [--quick] [--markdown] [--keep FOLDER] [NAME...]
+usage: frameworks.py BUILD [--quick] [--markdown] [--cost N] [--keep FOLDER] [NAME...]
   NAME        a release (torch-2.15.0) or a program (ddp); default: the newest release, every program
   --quick     the newest release, ddp on 2 ranks under torchrun
   --markdown  print the table of docs/compatibility.md
+  --cost N    what capo costs a whole job of the newest release: N turns, alone and recorded
   --keep      leave outputs and logs there
 Packages are kept below ${CAPO_FRAMEWORKS:-.deps/frameworks} (about 1.1 GB a release). Exit status: 0; 1 a check failed; 77 a package
 could not be had.
@@ -15,6 +16,7 @@ import shutil
 import sys
 import tempfile
 
+import cost
 import referee
 import stubs
 import wheels
@@ -25,17 +27,28 @@ RELEASES = ["torch-2.15.0", "torch-2.14.1", "torch-2.13.0"]  # the newest, and t
 BY_NAME = ["torch-2.8.0"]  # the last for CUDA 12
 # program: ranks, and whether torchrun starts it (else tests/jobs/launch, which is quicker: no torch in the launcher)
 PROGRAMS = {
-    "ddp": (2, True),
-    "collectives": (2, False),
-    "fsdp": (2, False),
-    "tensor_parallel": (4, False),
-    "pipeline": (2, False),
-    "groups": (4, False),
-    "graph": (2, False),
-    "aborted": (2, False),
-    "nonblocking": (2, False),
-    "ctypes_nccl": (2, False),
-    "deepspeed_zero": (2, False),
+    "ddp": ((2, 4), True),
+    "buckets": ((2, 4), False),
+    "collectives": ((2, 4), False),
+    "coalesced": ((2, 4), False),
+    "fsdp": ((2, 4), False),
+    "tensor_parallel": ((4,), False),
+    "pipeline": ((2, 4), False),
+    "cupy_nccl": ("cupy-14.2.0", "cupy-cuda13x==14.2.0 cuda-pathfinder==1.9.0"),
+    "nccl_bindings": ("nccl4py-0.6.0", "nccl4py==0.6.0 cuda-pathfinder==1.9.0"),
+    "own_tests": ((4,), False),
+    "groups": ((4,), False),
+    "splits": ((4,), False),
+    "shrink": ((4,), False),
+    "graph": ((2, 4), False),
+    "aborted": ((2,), False),
+    "recovered": ((2, 4), False),
+    "nonblocking": ((2, 4), False),
+    "registered": ((2, 4), False),
+    "ctypes_nccl": ((2, 4), False),
+    "cupy_nccl": ((2, 4), False),
+    "nccl_bindings": ((2, 4), False),
+    "deepspeed_zero": ((2, 4), False),
 }
 
 
@@ -43,6 +56,9 @@ PROGRAMS = {
 EXTRAS = {
     "deepspeed_zero": ("deepspeed-0.19.8", "deepspeed==0.19.8 hjson==3.1.0 msgpack==1.2.4 psutil==7.2.2 py-cpuinfo==9.0.0 pydantic==2.14.3 "
                        "pydantic_core==2.50.4 annotated_types==0.8.0 typing_inspection==0.4.5 tqdm==4.70.1 einops==0.8.2 ninja==1.13.2"),
+    "cupy_nccl": ("cupy-14.2.0", "cupy-cuda13x==14.2.0 cuda-pathfinder==1.9.0"),
+    "nccl_bindings": ("nccl4py-0.6.0", "nccl4py==0.6.0 cuda-pathfinder==1.9.0"),
+    "own_tests": ("expecttest-0.3.0", "expecttest==0.3.0"),
 }
 # What the program calls its groups: capo must, too.
 NAMES = {
@@ -51,6 +67,8 @@ NAMES = {
     "groups": ["default_pg", "half_0", "half_1", "mesh_dp", "mesh_tp", "split"],
     "nonblocking": ["default_pg", "second"],
     "ctypes_nccl": [],
+    "cupy_nccl": [],
+    "nccl_bindings": [],
 }
 
 
@@ -102,6 +120,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--cost", type=int)
     parser.add_argument("--keep")
     parser.add_argument("names", nargs="*")
     args = parser.parse_intermixed_args()
@@ -114,6 +133,8 @@ def main():
     store = wheels.Wheels(os.environ.get("CAPO_FRAMEWORKS") or os.path.realpath(os.path.join(HERE, "..", "..", ".deps", "frameworks")))
     out = args.keep or tempfile.mkdtemp(prefix="capo-frameworks-")
     results, skipped = [], []
+    if args.markdown:
+        print(referee.HEAD, flush=True)
     for name in releases:
         try:
             release = Release(name, build, store)
@@ -121,22 +142,24 @@ def main():
             skipped.append(f"{name}: {why}")
             say("SKIP " + skipped[-1])
             continue
+        if args.cost:
+            cost.measure(build, out, release.env, args.cost)
+            continue
         for program in programs:
-            ranks, torchrun = PROGRAMS[program]
+            counts, torchrun = PROGRAMS[program]
             try:
                 env = release.with_extras(program, store)
             except Missing as why:
                 skipped.append(f"{program}: {why}")
                 say("SKIP " + skipped[-1])
                 continue
-            folder = os.path.join(out, name, program)
-            shutil.rmtree(folder, ignore_errors=True)
-            os.makedirs(folder)
-            result = referee.judge(release, program, ranks, torchrun, build, folder, env)
-            results.append(result)
-            print(result.line(), flush=True)
-    if args.markdown:
-        print(referee.markdown(results))
+            for ranks in counts[:1] if args.quick else counts:
+                folder = os.path.join(out, name, f"{program}-{ranks}")
+                shutil.rmtree(folder, ignore_errors=True)
+                os.makedirs(folder)
+                result = referee.judge(release, program, ranks, torchrun, build, folder, env)
+                results.append(result)
+                print(referee.row(result) if args.markdown else result.line(), flush=True)
     if not args.keep:
         shutil.rmtree(out, ignore_errors=True)
     bad = sum(bool(r.problems) for r in results)

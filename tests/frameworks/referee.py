@@ -21,6 +21,7 @@ class Result:
     def __init__(self, release, program, ranks):
         self.release, self.program, self.ranks = release, program, ranks
         self.problems = []
+        self.stops = ""
         self.calls = self.kinds = self.sites = 0
         self.names = []
         self.alone_s = self.recorded_s = 0.0
@@ -30,7 +31,11 @@ class Result:
         if self.problems:
             return "FAIL  " + head + "; ".join(self.problems)
         return (f"ok    {head}{self.calls} calls of {self.kinds} kinds as NCCL was asked, same output and exit status, "
-                f"groups {', '.join(self.names)} ({self.alone_s:.1f} s alone, {self.recorded_s:.1f} s recorded)")
+                f"groups {', '.join(self.names)} ({self.alone_s:.1f} s alone, {self.recorded_s:.1f} s recorded)"
+                f"{'; stops: ' * bool(self.stops)}{self.stops}")
+
+    def verdict(self):
+        return "; ".join(self.problems) or "as NCCL was asked" + (f"; {self.stops}" if self.stops else "")
 
 
 def logs_of(folder):
@@ -38,14 +43,18 @@ def logs_of(folder):
     return os.path.join(folder, f"logs-{os.getpid()}")
 
 
+def launched(build, ranks, program, torchrun=False):
+    """The command that runs @program on @ranks ranks."""
+    command = [sys.executable, os.path.join(HERE, "programs", program + ".py")]
+    if torchrun:
+        return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)] + command[1:]
+    return [os.path.join(build, "tests", "jobs", "launch"), "-n", str(ranks), "--timeout", str(LIMIT_S), "--"] + command
+
+
 def run(program, ranks, torchrun, build, folder, env, recorded):
     """(exit status, the lines that the program prints in order of the alphabet, seconds)"""
     how = "recorded" if recorded else "alone"
-    command = [sys.executable, os.path.join(HERE, "programs", program + ".py")]
-    if torchrun:
-        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)] + command[1:]
-    else:
-        command = [os.path.join(build, "tests", "jobs", "launch"), "-n", str(ranks), "--timeout", str(LIMIT_S), "--"] + command
+    command = launched(build, ranks, program, torchrun)
     if recorded:
         command = [os.path.join(build, "cli", "capo"), "run", "--quiet", "--trace", "all", "--sample", "1",
                    "--dir", logs_of(folder), "--"] + command
@@ -108,7 +117,7 @@ def judge(release, program, ranks, torchrun, build, folder, env):
     alone = run(program, ranks, torchrun, build, folder, env, recorded=False)
     under = run(program, ranks, torchrun, build, folder, env, recorded=True)
     result.alone_s, result.recorded_s = alone[2], under[2]
-    if alone[0] == "too long" or not alone[1]:
+    if alone[0] == "too long" or not alone[1] or (alone[0] != 0) != expects_failure(program):
         result.problems.append(f"does not run by itself: status {alone[0]}, {len(alone[1])} lines of output; {tail(folder, 'alone')}")
         return result
     if alone[0] != 0 and not expects_failure(program):
@@ -118,6 +127,7 @@ def judge(release, program, ranks, torchrun, build, folder, env):
     if alone[1] != under[1]:
         other = sorted(set(alone[1]) ^ set(under[1]))
         result.problems.append(f"output differs: {other[:2]}")
+    result.stops = next((m[1] for m in (re.fullmatch(r"rank 0: stops: (.*)", line) for line in under[1]) if m), "")
     truth, mine = asked(folder, "recorded"), asked(folder, "alone")
     if not expects_failure(program):
         result.problems += differences("NCCL was asked, under capo,", mine, truth)
@@ -125,6 +135,7 @@ def judge(release, program, ranks, torchrun, build, folder, env):
     seen = collections.Counter({key: n for key, n in seen.items() if key[0] in {call for call, _ in truth}})
     result.problems += differences("capo recorded", truth, seen)
     result.calls, result.kinds, result.sites = sum(seen.values()), len(seen), len(sites)
+    result.problems += not_reduced(under[1], seen)
     result.problems += [f"no group is called {name}" for name in release.names_of(program) if name not in result.names]
     result.problems += unreadable(sites, program)
     if not truth:
@@ -134,6 +145,13 @@ def judge(release, program, ranks, torchrun, build, folder, env):
     if dropped:
         result.problems.append(f"{dropped} records dropped")
     return result
+
+
+def not_reduced(lines, seen):
+    """What a program said it reduces (common.reduced) and capo has not seen as often, by size: a bucket is one all-reduce."""
+    said = collections.Counter(int(m[1]) for m in (re.fullmatch(r"rank \d+: reduces (\d+) bytes", line) for line in lines) if m)
+    return [f"{n} buckets of {size} bytes, and {seen['AllReduce', size]} all-reduces" for size, n in sorted(said.items())
+            if seen["AllReduce", size] != n]
 
 
 def unreadable(sites, program):
@@ -156,9 +174,9 @@ def tail(folder, how):
     return "its last words: " + (lines[-1] if lines else "none")
 
 
-def markdown(results):
-    rows = ["| program | release | CUDA | NCCL | ranks | calls | groups | |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
-    for r in results:
-        rows.append(f"| {r.program} | {r.release.name} | {r.release.cuda} | {r.release.nccl} | {r.ranks} | {r.calls} of {r.kinds} kinds | "
-                    f"{', '.join(r.names)} | {'; '.join(r.problems) or 'as NCCL was asked'} |")
-    return "\n".join(rows)
+HEAD = "| program | release | CUDA | NCCL | ranks | calls | groups | |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
+
+
+def row(r):
+    return (f"| {r.program} | {r.release.name} | {r.release.cuda} | {r.release.nccl} | {r.ranks} | {r.calls} of {r.kinds} kinds | "
+            f"{', '.join(filter(None, r.names))} | {r.verdict()} |")

@@ -51,9 +51,12 @@ def needs(path):
     return re.findall(r"\(NEEDED\)\s+Shared library: \[(.*?)\]", out), versions
 
 
+TRACED = ("#include <stdio.h>\n#include <stdlib.h>\n#define STUB(name, body) long name(void *a, void *b) { "
+          'if (getenv("STUB_TRACE")) fprintf(stderr, "stub: " #name "\\n"); body }\n')
+
+
 def source(names, release):
-    text = ["#include <stdio.h>", "#include <stdlib.h>", "#define STUB(name, body) long name(void *a, void *b) { "
-            'if (getenv("STUB_TRACE")) fprintf(stderr, "stub: " #name "\\n"); body }']
+    text = [TRACED]
     for name in sorted(names):
         if name in ANSWERS:
             body = ANSWERS[name].format(**release)
@@ -119,9 +122,8 @@ def make(libraries, folder, standin, runtime, headers, release):
     ours = [os.path.join(runtime, f) for f in sorted(os.listdir(runtime)) if f.endswith(".c")]
     compile_library(folder, soname, ours, link)
     lacking = (wanted[soname] - {name for name, _ in symbols(os.path.join(folder, soname), defined=True)}) | loose
-    refusals = "".join(
-        "int %s(void) { return %d; }\n" % (name, next(code for prefix, code in REFUSAL.items() if name.startswith(prefix)))
-        for name in sorted(lacking))
+    refusals = TRACED + "".join(
+        f"STUB({name}, return {next(code for prefix, code in REFUSAL.items() if name.startswith(prefix))};)\n" for name in sorted(lacking))
     if lacking:
         compile_library(folder, soname, ours + [write(os.path.join(folder, "refusals.c"), refusals)], link)
     return sorted(lacking)

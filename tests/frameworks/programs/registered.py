@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers that NCCL is told of: a memory pool of its own allocator, registered with the communicator, and symmetric memory as far as it goes without
+kernels."""
+import torch
+import torch.distributed as dist
+
+from common import device, finish, say, start, stops, value
+
+start()
+x = value(10)
+dist.all_reduce(x)
+say("sum", x)
+backend = dist.group.WORLD._get_backend(device)
+pool = torch.cuda.MemPool(backend.mem_allocator)
+with torch.cuda.use_mem_pool(pool):
+    x = torch.empty(1 << 18, device=device)
+backend.register_mem_pool(pool)
+x.copy_(torch.full((1 << 18,), 2.0))
+dist.all_reduce(x)
+say("in the pool", x)
+torch.cuda.synchronize()
+backend.deregister_mem_pool(pool)
+try:
+    import torch.distributed._symmetric_memory as symmetric
+
+    symmetric.set_backend("NCCL")
+    x = symmetric.empty(1 << 18, device=device)
+    symmetric.rendezvous(x, dist.group.WORLD)
+    x.copy_(torch.full((1 << 18,), 3.0))
+    dist.all_reduce(x)
+    say("symmetric", x)
+except (RuntimeError, ImportError, AttributeError) as e:
+    # what it asks for there are addresses for kernels (ncclGetPeerDevicePointer), which the stand-in refuses
+    stops("symmetric memory where it wants the addresses of its peers for kernels" if "NCCLSymmetricMemory" in str(e) else str(e).splitlines()[0])
+finish()

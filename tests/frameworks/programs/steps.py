@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For `--cost`, by itself no check: 300 steps of data-parallel training with twelve buckets, and what they took. The first rank writes it."""
+import json
+import os
+import time
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from common import device, finish, rank, start
+
+start()
+model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(12))).to(device)
+ddp = DistributedDataParallel(model, device_ids=[device.index], bucket_cap_mb=0.015)
+data = torch.zeros(4, 64).to(device)
+
+
+def steps(n):
+    for _ in range(n):
+        ddp(data).sum().backward()
+        ddp.zero_grad()
+    torch.cuda.synchronize()
+
+
+steps(20)
+wall, cpu = time.monotonic(), time.process_time()
+steps(300)
+if rank == 0:
+    with open(os.environ["STEPS_FILE"], "w") as f:
+        json.dump({"wall": time.monotonic() - wall, "cpu": time.process_time() - cpu}, f)
+finish()
