@@ -171,7 +171,7 @@ API ncclResult_t pncclCommShrink(ncclComm_t handle, int *exclude, int n_exclude,
         if (!r && (flags & NCCL_SHRINK_ABORT)) {
                 parent->abort = 1;
                 exec_drain(parent);
-                parent->error = 0; /* NCCL takes its flag back, too: what it cut off itself is no error of the old one */
+                parent->error = 0; /* as NCCL: what it cut off itself is no error of the old one */
         }
         if (!r)
                 r = comm_new(&comm, n, me, config, parent);
