@@ -40,6 +40,7 @@ def run(build, folder, env, words, number):
 
 def measure(build, folder, env, turns):
     """Prints a table of medians over @turns turns: alone, and of each other way the ratio to it, with the quarters of the turns."""
+    os.makedirs(folder, exist_ok=True)
     got = {way: [] for way in WAYS}
     for turn in range(turns):
         ways = list(WAYS)
