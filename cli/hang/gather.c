@@ -30,15 +30,16 @@ static int keep(const struct capo_segment_info *info, void *arg)
         return 0;
 }
 
-static int add(struct hang_logs *logs, const char *path, int pid, uint8_t known)
+static int add(struct hang_logs *logs, const char *path, const char *own, int pid, uint8_t known)
 {
-        char *copy = strdup(path);
+        char *copy = strdup(path), *own_copy = own ? strdup(own) : NULL;
 
-        if (!copy || capo_array_room(&logs->v, logs->n, sizeof *logs->v) < 0) {
+        if (!copy || (own && !own_copy) || capo_array_room(&logs->v, logs->n, sizeof *logs->v) < 0) {
                 free(copy);
+                free(own_copy);
                 return -ENOMEM;
         }
-        logs->v[logs->n++] = (struct hang_log){.path = copy, .pid = pid, .known = known};
+        logs->v[logs->n++] = (struct hang_log){.path = copy, .own = own_copy, .pid = pid, .known = known};
         return 0;
 }
 
@@ -105,7 +106,7 @@ static int look(struct hang_logs *logs, const struct capo_segment_info *s)
         }
         if (s->alive)
                 known = capo_hang_node_stopped(s->pid) ? CAPO_HANG_IS_STOPPED : CAPO_HANG_IS_ALIVE;
-        return add(logs, path, s->pid, known);
+        return add(logs, path, s->log_path, s->pid, known);
 }
 
 static bool looked_at(const struct segments *all, const struct hang_logs *logs, const char *path)
@@ -175,7 +176,7 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         }
         for (size_t i = 0; i < paths.n && r >= 0; i++) {
                 if (!looked_at(&all, out, paths.path[i]))
-                        r = add(out, paths.path[i], 0, CAPO_HANG_BY_LOG);
+                        r = add(out, paths.path[i], NULL, 0, CAPO_HANG_BY_LOG);
         }
         free(all.v);
         if (r >= 0)
@@ -192,8 +193,10 @@ int hang_gather(int n, char **words, struct hang_logs *out)
 
 void hang_logs_finish(struct hang_logs *logs)
 {
-        for (uint32_t i = 0; i < logs->n; i++)
+        for (uint32_t i = 0; i < logs->n; i++) {
                 free(logs->v[i].path);
+                free(logs->v[i].own);
+        }
         free(logs->v);
         logs->v = NULL;
         logs->n = 0;

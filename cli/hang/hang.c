@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +12,11 @@
 #include "cli/base/cli.h"
 #include "cli/hang/hang.h"
 #include "core/base/calls.h"
+#include "core/base/plain.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/log/hang_text.h"
+#include "profiles/hang/graph.h"
 #include "profiles/job/figures.h"
 #include "profiles/job/judge.h"
 #include "profiles/job/stats.h"
@@ -81,6 +83,40 @@ char *hang_site(const struct hang_page *page, uint32_t process, const struct cap
         return found;
 }
 
+char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_ns)
+{
+        uint64_t active_ns = capo_hang_active_ns(&page->hang.processes[process]);
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        char why[512], frame[CAPO_HANG_LINE], *text = NULL;
+        struct capo_log_frame f;
+        size_t size;
+
+        if (!page->own || !page->own[process] || capo_log_open(page->own[process], &log, why, sizeof why) < 0)
+                return NULL;
+        while (capo_log_next(log, &f) > 0) {
+                unsigned nth = 0, last = UINT_MAX;
+                struct capo_hang_text t;
+                FILE *out;
+
+                if (f.type != CAPO_FRAME_HANG || capo_hang_text_read(&f, &t) < 0)
+                        continue;
+                free(steal(&text));
+                *at_ns = page->job->processes[process].header.t0_real_ns + t.at_ns;
+                if (*at_ns < active_ns || !(out = open_memstream(&text, &size)))
+                        continue;
+                for (size_t at = 0; capo_hang_text_next_python(&f, &at, &nth, frame); last = nth) {
+                        if (nth != last)
+                                fprintf(out, "%u\n", nth);
+                        fprintf(out, " %s\n", frame);
+                }
+                if (fclose(out) != 0)
+                        free(steal(&text));
+        }
+        if (text)
+                capo_plain(text, strlen(text), false, true);
+        return text;
+}
+
 const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
 {
         const struct capo_hang_verdict *v = &page->verdict;
@@ -140,12 +176,14 @@ static int read_job(struct hang_page *page)
         if (!used)
                 return capo_fail(-ENOENT, "no log to read");
         page->known = calloc(page->job->n_processes + 1, sizeof *page->known);
-        if (!page->known || capo_job_finish(page->job) < 0)
+        page->own = calloc(page->job->n_processes + 1, sizeof(const char *));
+        if (!page->known || !page->own || capo_job_finish(page->job) < 0)
                 return -ENOMEM;
         for (uint32_t i = 0, log = 0; i < page->job->n_processes; i++, log++) { /* in the order of the logs */
                 while (strcmp(page->logs->v[log].path, page->job->processes[i].path) != 0)
                         log++;
                 page->known[i] = page->logs->v[log].known;
+                page->own[i] = page->logs->v[log].own ? page->logs->v[log].own : page->logs->v[log].path;
         }
         return capo_hang_read(page->job, page->known, page->logs->now_ns, &page->hang, &page->n_stale);
 }
@@ -157,8 +195,6 @@ static int run(void *options, int n, char **words)
         struct hang_page page = {.logs = &logs, .after_s = o->after, .stacks = o->stacks};
         int r, status = HANG_UNDECIDED_EXIT;
 
-        mallopt(M_MMAP_THRESHOLD,
-                1 << 20); /* a table per log, little of it used: fresh from the kernel it is zero already */
         if ((o->ras && (n || o->flight)) || (o->flight && !n)) {
                 capo_error(o->ras ? "--ras takes no operands" : "--flight: which files? One of each rank");
                 return CAPO_EXIT_USAGE;
@@ -186,6 +222,7 @@ static int run(void *options, int n, char **words)
         capo_hang_job_finish(&page.hang);
         capo_page_finish(&page.late); /* with the job */
         free(page.known);
+        free(page.own);
         hang_logs_finish(&logs);
         return r < 0 ? HANG_UNDECIDED_EXIT : status;
 }

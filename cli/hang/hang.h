@@ -12,6 +12,7 @@
 /* A log of the job: of a process as it is, by a look at its memory, or a file that lies there. */
 struct hang_log {
         char *path;
+        char *own;     /* of a look: the log that the process itself writes; NULL */
         int pid;       /* of a look; 0: a file */
         uint8_t known; /* enum capo_hang_known */
 };
@@ -38,6 +39,7 @@ struct hang_page {
         struct capo_hang_job hang;
         struct capo_hang_verdict verdict;
         uint8_t *known;   /* by process */
+        const char **own; /* by process: the log that it writes itself; NULL: there is none */
         uint32_t n_stale; /* processes whose log is not final */
         struct capo_page
                 late; /* of it only what profiles/job/lateness.c fills: who holds the others up, as in the report */
@@ -53,6 +55,16 @@ int hang_ras(struct hang_page *page, const char *where, double timeout_s);
 
 /** hang_site() - where call @call of process @process was made, innermost frame first, frames by newlines; NULL. free() it. */
 char *hang_site(const struct hang_page *page, uint32_t process, const struct capo_hang_call *call);
+
+/**
+ * hang_python() - what the Python of process @process was in when its watch, or that of another rank, saw a hang; nothing where it has
+ * made calls since
+ * @at_ns: since 1970: that moment
+ *
+ * Return: to be freed; a line "NUMBER" of each thread, 0 the program's first, then " FILE:LINE FUNCTION" of each frame, innermost first;
+ * nothing in it steers a terminal. NULL: not known.
+ */
+char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_ns);
 
 /** hang_may_have_stacks() - is that process one of this machine's, alive, and were stacks asked for? */
 bool hang_may_have_stacks(const struct hang_page *page, uint32_t process);

@@ -32,6 +32,25 @@ static json_t *rank_or_null(const struct hang_page *p, uint32_t process)
         return rank >= 0 ? json_integer(rank) : json_null();
 }
 
+/* Python's threads of a culprit, at *@at. */
+static json_t *python(const struct hang_page *p, uint32_t process, json_t **at)
+{
+        uint64_t at_ns = 0;
+        _cleanup_free_ char *text = hang_python(p, process, &at_ns);
+        json_t *list = json_array(), *frames = NULL;
+
+        *at = text ? json_real((double)at_ns / 1e9) : json_null();
+        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
+                if (*line == ' ') {
+                        json_array_append_new(frames, cli_json_text(line + 1));
+                        continue;
+                }
+                frames = json_array();
+                json_array_append_new(list, json_pack("{s:i, s:o}", "thread", atoi(line), "frames", frames));
+        }
+        return list;
+}
+
 /* All threads of a culprit; @why_none: a text where there are none. */
 static json_t *threads(const struct hang_page *p, uint32_t process, json_t **why_none)
 {
@@ -73,13 +92,14 @@ static json_t *culprits(const struct hang_page *p)
                 const struct capo_hang_culprit *c = &p->verdict.culprits[i];
                 const struct capo_job_process *jp = &p->job->processes[c->process];
 
-                json_t *none, *stacks = threads(p, c->process, &none);
+                json_t *none, *stacks = threads(p, c->process, &none), *at, *frames = python(p, c->process, &at);
 
-                json_array_append_new(list, json_pack("{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o}", "rank",
-                                                      rank_or_null(p, c->process), "host", cli_json_text(jp->host),
-                                                      "pid", (int)jp->header.pid, "why", capo_hang_why_name(c->why),
-                                                      "differs", c->differs, "skipped", c->skipped, "call",
-                                                      call_or_null(p, c->call), "threads", stacks, "no_threads", none));
+                json_array_append_new(list, json_pack("{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:o}",
+                                                      "rank", rank_or_null(p, c->process), "host",
+                                                      cli_json_text(jp->host), "pid", (int)jp->header.pid, "why",
+                                                      capo_hang_why_name(c->why), "differs", c->differs, "skipped",
+                                                      c->skipped, "call", call_or_null(p, c->call), "threads", stacks,
+                                                      "no_threads", none, "python", frames, "python_at", at));
         }
         return list;
 }

@@ -195,6 +195,34 @@ static void stacks(const struct hang_page *p, uint32_t process, FILE *out)
         fputc('\n', out);
 }
 
+/* As many threads as a person looks at, and of each the innermost frames; --json has all. */
+static void python(const struct hang_page *p, uint32_t process, FILE *out)
+{
+        enum { THREADS = 3, FRAMES = 4 };
+        uint64_t at_ns = 0;
+        _cleanup_free_ char *text = hang_python(p, process, &at_ns);
+        unsigned threads = 0, frames = 0;
+        char at[16];
+
+        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
+                if (*line != ' ') {
+                        frames = 0;
+                        if (++threads > THREADS)
+                                continue;
+                        fprintf(out, "%s    Python at %s, %s", threads > 1 ? "\n" : "", clock_text(at_ns, at),
+                                atoi(line) ? "thread " : "main thread:");
+                        if (atoi(line))
+                                fprintf(out, "%s:", line);
+                } else if (threads <= THREADS && frames++ < FRAMES) {
+                        fprintf(out, "%s%s", frames > 1 ? " <-" : "", line);
+                }
+        }
+        if (threads > THREADS)
+                fprintf(out, "\n    and %u more threads (--json)", threads - THREADS);
+        if (threads)
+                fputc('\n', out);
+}
+
 static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_job_process *jp = &p->job->processes[c->process];
@@ -205,6 +233,7 @@ static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c
                 fprintf(out, " pid %u", jp->header.pid);
         fprintf(out, ": %s\n", capo_hang_why_meaning(c->why));
         alive_line(p, c, out);
+        python(p, c->process, out);
         stacks(p, c->process, out);
         if (!c->call)
                 return;

@@ -34,6 +34,15 @@ struct capo_hang_text {
  */
 size_t capo_hang_text_write(const struct capo_segment *seg, struct capo_hang_text *t, char *text, size_t room);
 
+/**
+ * capo_hang_text_python() - one more frame of a thread into the text
+ * @nth:   thread; its innermost frame comes first
+ * @frame: "file:line function", without newline; of a long one the end is kept
+ *
+ * Return: bytes of @text; 0: no room.
+ */
+size_t capo_hang_text_python(char *text, size_t room, unsigned nth, const char *frame);
+
 /** capo_hang_text_read() - Return: 0; -EBADMSG: it lacks something. */
 int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *out);
 
@@ -44,5 +53,8 @@ int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *o
  * Return: false behind the last.
  */
 bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at, struct capo_unfinished_call *out);
+
+/** capo_hang_text_next_python() - the next Python frame; *@at starts with 0. @frame: CAPO_HANG_LINE bytes. Return: false behind the last. */
+bool capo_hang_text_next_python(const struct capo_log_frame *f, size_t *at, unsigned *nth, char *frame);
 
 #endif

@@ -62,6 +62,16 @@ CAPO_UNSANITIZED static size_t put_enqueued(const struct capo_segment *seg, char
         return n;
 }
 
+size_t capo_hang_text_python(char *text, size_t room, unsigned nth, const char *frame)
+{
+        enum { MOST = CAPO_HANG_LINE - 32 };
+        size_t n = strlen(frame);
+
+        for (frame += n > MOST ? n - MOST : 0; (*frame & 0xc0) == 0x80; frame++) /* not within a character */
+                ;
+        return put(text, room, CAPO_HANG_KEY_PYTHON, "%u %s", nth, frame);
+}
+
 size_t capo_hang_text_write(const struct capo_segment *seg, struct capo_hang_text *t, char *text, size_t room)
 {
         const struct capo_segment_header *h = seg->header;

@@ -22,12 +22,17 @@
 #include "shim/record/apart.h"
 #include "shim/record/start.h"
 #include "shim/record/watch.h"
+#include "shim/site/python.h"
 
 #define VERDICT     "hang.txt"
 #define VERDICT_OLD "hang.before.txt"
 #define SECOND      UINT64_C(1000000000)
 
-enum { MOST = 8 /* frames of a process by its own watch, and as many for others' */, ASK_SECONDS = 60 };
+enum {
+        MOST = 8, /* frames of a process by its own watch, and as many for others' */
+        ASK_SECONDS = 60,
+        PYTHON = 8000, /* bytes of the text at most, 2000 of a thread */
+};
 
 static struct {
         struct capo_watch watch;
@@ -94,13 +99,30 @@ static bool find_capo(char *path, size_t room)
         return false;
 }
 
+struct python {
+        char *text;
+        size_t n;
+};
+
+static void put_thread(unsigned nth, char *frames, void *arg)
+{
+        struct python *p = arg;
+        size_t end = p->n + PYTHON / 4 < PYTHON ? p->n + PYTHON / 4 : PYTHON;
+
+        for (char *line; (line = strsep(&frames, "\n")) && *line;)
+                p->n += capo_hang_text_python(p->text + p->n, end - p->n, nth, line);
+}
+
 static void write_frame(unsigned nth, uint64_t since_ns, const char *why_none)
 {
         struct capo_hang_text t = {.since_ns = since_ns, .nth = nth};
-        size_t n = capo_hang_text_write(&capo_seg, &t, hang.text, sizeof hang.text - 256);
+        size_t n = capo_hang_text_write(&capo_seg, &t, hang.text, sizeof hang.text - 256 - PYTHON);
+        struct python python = {.text = hang.text + n};
 
         if (!nth)
                 hang.asked++;
+        capo_python_threads(put_thread, &python);
+        n += python.n;
         if (why_none)
                 n += (size_t)snprintf(hang.text + n, 256, "%s\t%s\n", CAPO_HANG_KEY_WATCH, why_none);
         capo_shim_text(CAPO_FRAME_HANG, hang.text, n);

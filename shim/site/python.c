@@ -4,182 +4,35 @@
  *
  * Frameworks give the lock back before they call NCCL, so a walk that needs it would see nothing of most programs. But
  * a thread's frames are changed by that thread only, and this one is inside our wrapper: they stand still, and what
- * they hold stays alive. They are read as bytes, by the offsets below; nothing is called that takes a reference, makes
- * an object or raises. PyGILState_GetThisThreadState() reads a thread-local, PyCode_Addr2Line() a table of the code object.
- *
- * Offsets belong to a minor release (they do not change within one) of the usual build on a 64-bit machine: worked out
- * with offsetof() from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0 and 3.14.10. A build where they do not
- * hold gives no frames and does no harm: memory is read by process_vm_readv(), which fails where there is none, and an
- * object is believed only when its type is the address of the type it must have.
+ * they hold stays alive. Those of other threads (capo_python_threads()) may change meanwhile: then a line of them is wrong or missing.
  */
-#include <dlfcn.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
 
-#include "core/base/util.h"
-#include "shim/find/symbol.h"
 #include "shim/record/recorder.h"
+#include "shim/site/pyobject.h"
 #include "shim/site/python.h"
 
-#define FRAMES   64
-#define PACKAGED 6   /* frames of installed packages that are shown, the innermost; of the program's own, all */
-#define SHOWN    200 /* bytes of a file's name, its end; of a function's, its begin */
-
-/* One minor release. */
-struct layout {
-        int minor;
-        uint16_t current; /* PyThreadState: its frame, or what points to it ... */
-        int16_t through;  /* ... by this member of that (_PyCFrame.current_frame); -1: it is the frame */
-        uint16_t back;    /* frame: the one that called it */
-        uint16_t code;    /* frame: its code object */
-        uint16_t at;      /* frame: where it is: an int, or a pointer into the code */
-        int16_t owner; /* frame: a byte; above 2 there is no function, the interpreter put the frame there. -1: none */
-        int16_t code_begin;    /* code: its first instruction; -1: `at` is an index, in units of ... */
-        uint16_t unit;         /* ... so many bytes */
-        uint16_t file, name;   /* code: co_filename, co_name */
-        uint16_t ascii, wide;  /* str: where its characters begin when all are ASCII, and when not */
-        uint16_t locals_names; /* code: a tuple of its variables' names, arguments first ... */
-        uint16_t locals;       /* ... and frame: as many objects */
+enum {
+        FRAMES = 64,
+        PACKAGED = 6, /* frames of installed packages that are shown, the innermost; of the program's own, all */
+        THREADS = 256,
 };
-
-static const struct layout layouts[] = {
-        /* minor current through back code at owner begin unit file name ascii wide locals_names locals */
-        {9, 24, -1, 24, 32, 104, -1, -1, 1, 104, 112, 48, 72, 72, 360},
-        {10, 24, -1, 24, 32, 96, -1, -1, 2, 104, 112, 48, 72, 72, 352},
-        {11, 56, 8, 48, 32, 56, 69, 184, 1, 112, 120, 48, 72, 96, 72},
-        {12, 56, 0, 8, 0, 56, 70, 192, 1, 112, 120, 40, 56, 96, 72},
-        {13, 72, -1, 8, 0, 56, 70, 200, 1, 112, 120, 40, 56, 96, 72},
-        {14, 72, -1, 8, 0, 56, 74, 208, 1, 112, 120, 40, 56, 96, 80},
-};
-
-/* Every object: its type. A str: characters, and a word of bits that says what they are. */
-enum { TYPE = 8, LENGTH = 16, STATE = 32, KIND_SHIFT = 2, KIND = 7, COMPACT = 1 << 5, ASCII = 1 << 6 };
-
-static struct {
-        const char *(*Py_GetVersion)(void);
-        int (*Py_IsInitialized)(void);
-        void *(*PyGILState_GetThisThreadState)(void);
-        int (*PyCode_Addr2Line)(void *code, int at);
-        void *PyCode_Type, *PyTuple_Type, *PyUnicode_Type; /* objects, known by their addresses */
-        const struct layout *layout;
-} py;
-
-static bool find(void)
-{
-        int minor;
-
-#define FIND(name)                                                         \
-        do {                                                               \
-                *(void **)&py.name = capo_real_dlsym(RTLD_DEFAULT, #name); \
-                if (!py.name)                                              \
-                        return false;                                      \
-        } while (0)
-        FIND(Py_GetVersion);
-        FIND(Py_IsInitialized);
-        FIND(PyGILState_GetThisThreadState);
-        FIND(PyCode_Addr2Line);
-        FIND(PyCode_Type);
-        FIND(PyTuple_Type);
-        FIND(PyUnicode_Type);
-#undef FIND
-        /* A build without the lock has other objects. */
-        if (sscanf(py.Py_GetVersion(), "3.%d", &minor) != 1 || strstr(py.Py_GetVersion(), "free-threading"))
-                return false;
-        for (size_t i = 0; i < N_ELEMENTS(layouts) && !py.layout; i++)
-                py.layout = layouts[i].minor == minor ? &layouts[i] : NULL;
-        return py.layout;
-}
-
-static bool get(const void *from, size_t offset, void *to, size_t size)
-{
-        struct iovec here = {to, size}, there = {(char *)from + offset, size};
-
-        return from && process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)size;
-}
-
-static bool get_object(const void *from, size_t offset, const void *type, void **object)
-{
-        void *is;
-
-        if (!get(from, offset, object, sizeof *object))
-                return false;
-        *object = (void *)((uintptr_t)*object & ~(uintptr_t)3); /* 3.14 says in a frame's pointers whose they are */
-        return get(*object, TYPE, &is, sizeof is) && is == type;
-}
-
-static unsigned put_utf8(uint32_t c, char *text)
-{
-        if (c < 0x20 || c == 0x7f)
-                c = '?'; /* the text is lines; a name with a control character in it is nobody's */
-        if (c < 0x80) {
-                text[0] = (char)c;
-                return 1;
-        }
-        if (c < 0x800) {
-                text[0] = (char)(0xc0 | c >> 6);
-                text[1] = (char)(0x80 | (c & 0x3f));
-                return 2;
-        }
-        if (c < 0x10000) {
-                text[0] = (char)(0xe0 | c >> 12);
-                text[1] = (char)(0x80 | (c >> 6 & 0x3f));
-                text[2] = (char)(0x80 | (c & 0x3f));
-                return 3;
-        }
-        text[0] = (char)(0xf0 | (c >> 18 & 7));
-        text[1] = (char)(0x80 | (c >> 12 & 0x3f));
-        text[2] = (char)(0x80 | (c >> 6 & 0x3f));
-        text[3] = (char)(0x80 | (c & 0x3f));
-        return 4;
-}
-
-/* The str that @object holds at @offset, at most SHOWN characters of it, as UTF-8 in 4 * SHOWN + 1 bytes. */
-static bool get_text(const void *object, size_t offset, bool its_end, char *text)
-{
-        void *str;
-        int64_t length, first;
-        uint32_t state, kind;
-        char raw[4 * SHOWN];
-        size_t n;
-
-        if (!get_object(object, offset, py.PyUnicode_Type, &str) || !get(str, LENGTH, &length, sizeof length) ||
-            !get(str, STATE, &state, sizeof state))
-                return false;
-        kind = state >> KIND_SHIFT & KIND;
-        if (!(state & COMPACT) || (kind != 1 && kind != 2 && kind != 4) || length < 0 || length > 1 << 20)
-                return false;
-        first = its_end && length > SHOWN ? length - SHOWN : 0;
-        n = length - first > SHOWN ? SHOWN : (size_t)(length - first);
-        if (n && !get(str, (state & ASCII ? py.layout->ascii : py.layout->wide) + kind * (size_t)first, raw, kind * n))
-                return false;
-        for (size_t i = 0; i < n; i++) {
-                uint16_t two;
-                uint32_t c;
-
-                memcpy(&two, raw + i * kind, kind > 1 ? 2 : 1);
-                memcpy(&c, raw + i * kind, kind == 4 ? 4 : 1);
-                text += put_utf8(kind == 1 ? (uint8_t)raw[i] : kind == 2 ? two : c, text);
-        }
-        *text = 0;
-        return true;
-}
 
 /* Which byte of its code the frame is at. */
 static bool get_at(const void *frame, const void *code, int *at)
 {
-        const struct layout *l = py.layout;
+        const struct capo_py_layout *l = capo_py.layout;
         uintptr_t now;
 
         if (l->code_begin < 0) {
-                if (!get(frame, l->at, at, sizeof *at))
+                if (!capo_py_get(frame, l->at, at, sizeof *at))
                         return false;
                 *at *= l->unit;
                 return true;
         }
-        if (!get(frame, l->at, &now, sizeof now))
+        if (!capo_py_get(frame, l->at, &now, sizeof now))
                 return false;
         *at = (int)(now - ((uintptr_t)code + (uintptr_t)l->code_begin));
         return true;
@@ -204,18 +57,19 @@ static const char *installed(const char *file)
 /* 0: not a frame that can be told, and no more can; *@packaged counts down for frames of packages, which come at most so often. */
 static int one_frame(const void *frame, char *text, unsigned room, int *packaged)
 {
-        char file[4 * SHOWN + 1], name[4 * SHOWN + 1];
+        char file[CAPO_PY_TEXT + 1], name[CAPO_PY_TEXT + 1];
         const char *package;
         void *code;
         int at, m;
 
-        if (!get_object(frame, py.layout->code, py.PyCode_Type, &code) || !get_at(frame, code, &at) ||
-            !get_text(code, py.layout->file, true, file) || !get_text(code, py.layout->name, false, name))
+        if (!capo_py_object(frame, capo_py.layout->code, capo_py.PyCode_Type, &code) || !get_at(frame, code, &at) ||
+            !capo_py_text(code, capo_py.layout->file, true, file) ||
+            !capo_py_text(code, capo_py.layout->name, false, name))
                 return -1;
         package = installed(file);
         if (package && (*packaged)-- <= 0)
                 return 0;
-        m = snprintf(text, room, "%s:%d %s\n", package ? package : file, py.PyCode_Addr2Line(code, at), name);
+        m = snprintf(text, room, "%s:%d %s\n", package ? package : file, capo_py_line(code, at), name);
         return m > 0 && (unsigned)m < room ? m : -1;
 }
 
@@ -229,8 +83,8 @@ static inline void *word(const void *from, size_t offset)
 
 uintptr_t capo_python_place(void)
 {
-        const struct layout *l = py.layout;
-        const void *thread = py.PyGILState_GetThisThreadState(), *frame;
+        const struct capo_py_layout *l = capo_py.layout;
+        const void *thread = capo_py.PyGILState_GetThisThreadState(), *frame;
         uint64_t place = 0;
 
         if (!thread)
@@ -248,19 +102,24 @@ uintptr_t capo_python_place(void)
         return (uintptr_t)place;
 }
 
+/* Of the thread whose state that is; NULL: none. */
+static void *innermost_of(const void *thread)
+{
+        const struct capo_py_layout *l = capo_py.layout;
+        void *frame;
+
+        if (!capo_py_get(thread, l->current, &frame, sizeof frame) ||
+            (l->through >= 0 && !capo_py_get(frame, (size_t)l->through, &frame, sizeof frame)))
+                return NULL;
+        return frame;
+}
+
 /* The frame this thread is in; NULL: none, or no Python that we know. */
 static void *innermost(void)
 {
-        static int found; /* 0 not looked, 1 yes, -1 no */
-        void *frame;
-
-        if (!found)
-                found = find() ? 1 : -1;
-        if (found < 0 || !py.Py_IsInitialized() ||
-            !get(py.PyGILState_GetThisThreadState(), py.layout->current, &frame, sizeof frame) ||
-            (py.layout->through >= 0 && !get(frame, (size_t)py.layout->through, &frame, sizeof frame)))
+        if (!capo_py_find() || !capo_py.Py_IsInitialized())
                 return NULL;
-        return frame;
+        return innermost_of(capo_py.PyGILState_GetThisThreadState());
 }
 
 /* Of no function: the interpreter put it there. */
@@ -268,12 +127,12 @@ static bool is_entry(const void *frame)
 {
         uint8_t owner = 0;
 
-        return py.layout->owner >= 0 && get(frame, (size_t)py.layout->owner, &owner, sizeof owner) && owner > 2;
+        return capo_py.layout->owner >= 0 && capo_py_get(frame, (size_t)capo_py.layout->owner, &owner, sizeof owner) &&
+               owner > 2;
 }
 
-unsigned capo_python_frames(char *text, unsigned room)
+static unsigned frames_from(void *frame, char *text, unsigned room)
 {
-        void *frame = innermost();
         int packaged = PACKAGED;
         unsigned n = 0;
 
@@ -283,40 +142,76 @@ unsigned capo_python_frames(char *text, unsigned room)
                 if (m < 0)
                         break;
                 n += (unsigned)m;
-                if (!get(frame, py.layout->back, &frame, sizeof frame))
+                if (!capo_py_get(frame, capo_py.layout->back, &frame, sizeof frame))
                         break;
         }
+        return n;
+}
+
+unsigned capo_python_frames(char *text, unsigned room)
+{
+        unsigned n = frames_from(innermost(), text, room);
+
         if (n)
                 atomic_store_explicit(&capo_python_seen, true, memory_order_relaxed);
         return n;
 }
 
-/* A tuple: how many, and they. */
-enum { ITEMS = 24 };
+unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg), void *arg)
+{
+        void *thread[THREADS], *main, *next = NULL;
+        char text[4096];
+        unsigned n = 0;
+
+        if (!atomic_load_explicit(&capo_python_seen, memory_order_relaxed) || !capo_py.Py_IsInitialized())
+                return 0;
+        main = capo_py.PyInterpreterState_Main();
+        if (capo_py.layout->threads >= 0) {
+                if (!capo_py_get(main, (size_t)capo_py.layout->threads, &next, sizeof next))
+                        return 0;
+        } else if (main) {
+                next = capo_py.PyInterpreterState_ThreadHead(main);
+        }
+        while (next && n < THREADS) { /* the newest first */
+                thread[n++] = next;
+                if (!capo_py_get(next, CAPO_PY_NEXT, &next, sizeof next))
+                        break;
+        }
+        for (unsigned i = n; i-- > 0;) {
+                unsigned size = frames_from(innermost_of(thread[i]), text, sizeof text - 1);
+
+                text[size] = 0;
+                if (size)
+                        found(n - 1 - i, text, arg);
+        }
+        return n;
+}
 
 bool capo_python_local(const char *function, const char *variable, char *value, size_t room)
 {
-        char text[4 * SHOWN + 1];
+        char text[CAPO_PY_TEXT + 1];
         void *frame = innermost(), *code, *names;
         int64_t n;
 
         for (int i = 0; frame && i < FRAMES; i++) {
-                if (!is_entry(frame) && get_object(frame, py.layout->code, py.PyCode_Type, &code) &&
-                    get_text(code, py.layout->name, false, text) && !strcmp(text, function)) {
-                        if (!get_object(code, py.layout->locals_names, py.PyTuple_Type, &names) ||
-                            !get(names, LENGTH, &n, sizeof n))
+                if (!is_entry(frame) && capo_py_object(frame, capo_py.layout->code, capo_py.PyCode_Type, &code) &&
+                    capo_py_text(code, capo_py.layout->name, false, text) && !strcmp(text, function)) {
+                        if (!capo_py_object(code, capo_py.layout->locals_names, capo_py.PyTuple_Type, &names) ||
+                            !capo_py_get(names, CAPO_PY_LENGTH, &n, sizeof n))
                                 return false;
                         for (size_t k = 0; k < (size_t)n && k < 256; k++) {
-                                if (!get_text(names, ITEMS + k * sizeof names, false, text) || strcmp(text, variable))
+                                if (!capo_py_text(names, CAPO_PY_ITEMS + k * sizeof names, false, text) ||
+                                    strcmp(text, variable))
                                         continue;
-                                if (!get_text(frame, py.layout->locals + k * sizeof names, false, text) || !*text)
+                                if (!capo_py_text(frame, capo_py.layout->locals + k * sizeof names, false, text) ||
+                                    !*text)
                                         return false;
                                 snprintf(value, room, "%s", text);
                                 return true;
                         }
                         return false;
                 }
-                if (!get(frame, py.layout->back, &frame, sizeof frame))
+                if (!capo_py_get(frame, capo_py.layout->back, &frame, sizeof frame))
                         break;
         }
         return false;

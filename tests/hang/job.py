@@ -13,7 +13,8 @@ CAPO, BUILD = map(os.path.abspath, sys.argv[1:3])
 
 
 class Job:
-    def __init__(self, script, n, **settings):
+    def __init__(self, script, n, command=None, **settings):
+        """The player of @script; or @command, each of whose words has FOLDER filled in."""
         self.folder = tempfile.mkdtemp(prefix="capo-watch-test-")
         self.logs = os.path.join(self.folder, "logs")
         with open(os.path.join(self.folder, "script"), "w") as f:
@@ -28,7 +29,8 @@ class Job:
         self.ranks = []
         for r in range(n):
             with open(self.path("stderr.%d" % r), "w") as err:
-                self.ranks.append(subprocess.Popen([os.path.join(BUILD, "tests/hang/player"), self.path("script")], stderr=err,
+                self.ranks.append(subprocess.Popen([w.replace("FOLDER", self.folder) for w in command] if command else
+                                                   [os.path.join(BUILD, "tests/hang/player"), self.path("script")], stderr=err,
                                                    stdin=subprocess.DEVNULL, env=dict(env, RANK=str(r), LOCAL_RANK=str(r))))
 
     def path(self, name):

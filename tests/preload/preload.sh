@@ -478,9 +478,10 @@ python)
                 want 1 '^comm [0-9]+ 0/1 .* name=mesh_größe$'
                 want 1 '^comm [0-9]+ 0/1 .* name=8$'
                 want 1 '^comm [0-9]+ 0/1 .* name=9$'
+                "$python" "$here/py_lines.py" "$bin/libpy_lines.so" >>"$tmp/lines" 2>&1 || fail "lines: $(tail -n 1 "$tmp/lines")"
                 [ $bad -eq 0 ] || { "$python" -V; break; }
         done
-        echo "Python$tried"
+        echo "Python$tried: $(paste -s -d ' ' "$tmp/lines")"
         ;;
 gpu)
         export CAPO_GPU_SAMPLE=4 CAPO_SYSFS="$tmp/sys"

@@ -109,6 +109,32 @@ Test(hang_text, calls_that_are_damaged)
         cr_assert_eq(n, 2);
 }
 
+/* Innermost first, by thread; what is too long loses its begin, whole characters of it. */
+Test(hang_text, python)
+{
+        static char text[2000], longer[600], frame[CAPO_HANG_LINE];
+        struct capo_log_frame f = {.type = CAPO_FRAME_HANG, .payload = text};
+        size_t n = 0, at = 0;
+        unsigned nth;
+
+        for (size_t i = 0; i + 1 < sizeof longer; i += 2)
+                memcpy(longer + i, "\xc3\xa4", 2);
+        memcpy(longer + sizeof longer - 12, "x.py:3 main", 12);
+        n += capo_hang_text_python(text + n, sizeof text - n, 0, "a b.py:12 f");
+        n += capo_hang_text_python(text + n, sizeof text - n, 17, longer);
+        cr_assert_eq(capo_hang_text_python(text + n, 12, 17, "c.py:1 f"), 0, "half a line is none");
+        f.size = (uint32_t)n;
+        cr_assert(capo_hang_text_next_python(&f, &at, &nth, frame));
+        cr_assert_eq(nth, 0);
+        cr_assert_str_eq(frame, "a b.py:12 f");
+        cr_assert(capo_hang_text_next_python(&f, &at, &nth, frame));
+        cr_assert_eq(nth, 17);
+        cr_assert_eq((unsigned char)*frame, 0xc3);
+        cr_assert_geq(strlen(frame), 180);
+        cr_assert_str_eq(frame + strlen(frame) - 11, "x.py:3 main");
+        cr_assert_not(capo_hang_text_next_python(&f, &at, &nth, frame));
+}
+
 /* The newest stay, as many as there is room for; no line is half there. */
 Test(hang_text, little_room)
 {
