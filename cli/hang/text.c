@@ -202,15 +202,15 @@ static void python(const struct hang_page *p, uint32_t process, FILE *out)
         uint64_t at_ns = 0;
         _cleanup_free_ char *text = hang_python(p, process, &at_ns);
         unsigned threads = 0, frames = 0;
-        char at[16];
+        char at[32];
 
         for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
                 if (*line != ' ') {
                         frames = 0;
                         if (++threads > THREADS)
                                 continue;
-                        fprintf(out, "%s    Python at %s, %s", threads > 1 ? "\n" : "", clock_text(at_ns, at),
-                                atoi(line) ? "thread " : "main thread:");
+                        fprintf(out, "%s    Python at %s, %s", threads > 1 ? "\n" : "",
+                                capo_text_when(at_ns, "%H:%M:%S", at), atoi(line) ? "thread " : "main thread:");
                         if (atoi(line))
                                 fprintf(out, "%s:", line);
                 } else if (threads <= THREADS && frames++ < FRAMES) {
