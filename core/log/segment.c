@@ -16,8 +16,7 @@
 #include "core/log/alive.h"
 #include "core/log/segment.h"
 
-#define PAGE        4096u
-#define MAX_THREADS 1024u
+#define PAGE 4096u
 
 static uint64_t round_up(uint64_t v, uint64_t to)
 {
@@ -65,7 +64,7 @@ void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segme
                 } else if (i == CAPO_AREA_RINGS) {
                         a->item =
                                 round_up(sizeof(struct capo_ring) + h->ring_records * sizeof(struct capo_record), PAGE);
-                        a->capacity = MAX_THREADS;
+                        a->capacity = CAPO_SEGMENT_RINGS;
                 }
                 a->offset = offset;
                 offset = round_up(offset + a->item * a->capacity, PAGE);

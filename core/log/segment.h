@@ -34,6 +34,7 @@
 #define CAPO_SEGMENT_MAGIC   "CAPOSEG\n"
 #define CAPO_SEGMENT_VERSION 5 /* layouts never mix: another version is left alone */
 #define CAPO_SEGMENT_DIR     "/dev/shm"
+#define CAPO_SEGMENT_RINGS   1024u /* threads at once */
 
 enum capo_area_id {
         CAPO_AREA_COMMS,

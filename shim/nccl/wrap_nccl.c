@@ -34,6 +34,8 @@ static CAPO_UNSANITIZED bool was_left(struct capo_tls *t, const void *frame)
 
         if (mincore((void *)((uintptr_t)at & -(uintptr_t)sysconf(_SC_PAGESIZE)), 1, &there))
                 return true; /* no memory any more */
+        if (!t->sites)
+                return *at != t->caller;
         e = capo_site_entry(t, *at, t->inside);
         return *at != t->caller && (e->caller != *at || e->frame != t->inside);
 #else

@@ -35,6 +35,7 @@ static __attribute__((noinline)) ncclResult_t recorded(struct capo_tls *t, struc
 
 double capo_cost_measure(void)
 {
+        static struct capo_site_entry sites[CAPO_SITE_CACHE];
         static struct capo_tls scratch;
         struct capo_comm comm = {.handle = &comm, .n_ranks = 1, .gpu_wait = UINT32_MAX};
         struct capo_tls *t = &scratch;
@@ -48,7 +49,8 @@ double capo_cost_measure(void)
                                .mask = BATCH - 1,
                                .limit = UINT64_MAX,
                                .comm = &comm,
-                               .site_misses = UINT32_MAX};
+                               .site_misses = UINT32_MAX,
+                               .sites = sites};
         for (int b = 0; b < BATCHES; b++) {
                 uint64_t t0, t1, t2;
 

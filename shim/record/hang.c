@@ -20,9 +20,9 @@
 #include "core/log/hang_text.h"
 #include "shim/find/object.h"
 #include "shim/record/apart.h"
+#include "shim/record/recorder.h"
 #include "shim/record/start.h"
 #include "shim/record/watch.h"
-#include "shim/site/python.h"
 
 #define VERDICT     "hang.txt"
 #define VERDICT_OLD "hang.before.txt"

@@ -32,30 +32,49 @@ void capo_gpu_switch(bool on)
 
 /* ---- threads and their rings ---- */
 
-static struct capo_ring *ring_take(uint32_t *thread)
+/* By ring: a thread's call sites. NULL: no memory. The last thread's would not be this one's. */
+static struct capo_site_entry *sites_of(uint32_t ring)
+{
+        static struct capo_site_entry *sites[CAPO_SEGMENT_RINGS];
+        const size_t size = CAPO_SITE_CACHE * sizeof **sites;
+
+        if (sites[ring])
+                memset(sites[ring], 0, size);
+        else
+                sites[ring] = capo_shim_alloc(size);
+        return sites[ring];
+}
+
+/* False: there is no memory for another one. */
+static bool ring_take(struct capo_tls *t)
 {
         struct capo_segment_header *h = capo_seg.header;
         struct capo_area *area = &h->areas[CAPO_AREA_RINGS];
         struct capo_ring *ring = NULL;
+        uint32_t nth;
 
         capo_lock(&capo_seg.lock);
-        for (uint32_t i = 0; i < area->used && !ring; i++) {
-                struct capo_ring *r = capo_area_at(&capo_seg, CAPO_AREA_RINGS, i);
-
-                if (atomic_load_explicit(&r->state, memory_order_acquire) == CAPO_RING_FREE)
-                        ring = r;
+        for (nth = 0; nth < area->used; nth++) {
+                ring = capo_area_at(&capo_seg, CAPO_AREA_RINGS, nth);
+                if (atomic_load_explicit(&ring->state, memory_order_acquire) == CAPO_RING_FREE)
+                        break;
         }
-        if (!ring && capo_area_commit(&capo_seg, CAPO_AREA_RINGS, area->used + 1) == 0) {
-                ring = capo_area_at(&capo_seg, CAPO_AREA_RINGS, area->used);
-                atomic_store_explicit(&area->used, area->used + 1, memory_order_release);
+        if (nth == area->used) {
+                ring = NULL;
+                if (capo_area_commit(&capo_seg, CAPO_AREA_RINGS, nth + 1) == 0) {
+                        ring = capo_area_at(&capo_seg, CAPO_AREA_RINGS, nth);
+                        atomic_store_explicit(&area->used, nth + 1, memory_order_release);
+                }
         }
-        if (ring) {
-                *thread = atomic_fetch_add(&h->threads, 1) + 1;
-                atomic_store_explicit(&ring->thread, *thread, memory_order_relaxed);
+        t->sites = ring ? sites_of(nth) : NULL;
+        if (t->sites) {
+                t->ring = ring;
+                t->thread = atomic_fetch_add(&h->threads, 1) + 1;
+                atomic_store_explicit(&ring->thread, t->thread, memory_order_relaxed);
                 atomic_store_explicit(&ring->state, CAPO_RING_LIVE, memory_order_release);
         }
         capo_unlock(&capo_seg.lock);
-        return ring;
+        return t->sites;
 }
 
 bool capo_thread_start(struct capo_tls *t)
@@ -70,8 +89,7 @@ bool capo_thread_start(struct capo_tls *t)
                 atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
                 return false;
         }
-        t->ring = ring_take(&t->thread);
-        if (t->ring) {
+        if (ring_take(t)) {
                 t->head = atomic_load_explicit(&t->ring->head, memory_order_relaxed);
                 t->mask = capo_seg.header->ring_records - 1;
                 t->comm = capo_comm_none();

@@ -83,7 +83,10 @@ struct capo_group_gpu {
         uint32_t n; /* calls that are set; 0: nothing is timed */
 };
 
-/* All the state a thread has. Initial-exec: one instruction away. */
+/*
+ * All the state a thread has. Initial-exec: one instruction away. That room is scarce: glibc has 1664 bytes for all libraries that a
+ * process loads late, and as a tuner plugin without the preload this one is loaded late (tests/exports).
+ */
 struct capo_tls {
         const void *inside; /* the wrapped call it is in, by the caller's stack (CFA) there; NULL in none */
         const void *caller; /* who made that call, where it went the long way */
@@ -144,7 +147,7 @@ struct capo_tls {
         const void *lib_caller[8];
         struct capo_nccl *lib[8];
         uint32_t site_misses;
-        struct capo_site_entry sites[CAPO_SITE_CACHE];
+        struct capo_site_entry *sites; /* CAPO_SITE_CACHE of them, while ready */
 };
 static_assert(offsetof(struct capo_tls, spare) + 1 - offsetof(struct capo_tls, unusual) == sizeof(uint64_t),
               "all of it");
@@ -182,6 +185,17 @@ unsigned capo_config_text(const ncclCollConfig_t *config, char *text, unsigned r
 
 /* python.c. Frames have been read, so the offsets hold: capo_python_place() may be asked. */
 extern _Atomic bool capo_python_seen;
+
+/**
+ * capo_python_threads() - the frames of every thread, at a moment when nobody waits for us
+ * @found: of one with frames: its number, 0 the one that began first (the program's main thread), and @text as capo_python_frames() has it
+ *
+ * For the watch: neither a lock is taken nor a symbol looked up, so it may be asked while the process stands, whatever in. Threads that
+ * run meanwhile may be told wrongly, never with harm. Nothing is found before a call site of Python has been (capo_python_frames()).
+ *
+ * Return: threads, with and without frames; 256 at most are looked at, the newest.
+ */
+unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg), void *arg);
 
 /**
  * capo_python_place() - a number that tells the places apart from which this thread's Python calls us

@@ -19,17 +19,6 @@
 unsigned capo_python_frames(char *text, unsigned room);
 
 /**
- * capo_python_threads() - the frames of every thread, at a moment when nobody waits for us
- * @found: of one with frames: its number, 0 the one that began first (the program's main thread), and @text as capo_python_frames() has it
- *
- * For the watch: neither a lock is taken nor a symbol looked up, so it may be asked while the process stands, whatever in. Threads that
- * run meanwhile may be told wrongly, never with harm. Nothing is found before a call site of Python has been (capo_python_frames()).
- *
- * Return: threads, with and without frames; 256 at most are looked at, the newest.
- */
-unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg), void *arg);
-
-/**
  * capo_python_local() - the text that @variable has in the innermost call of @function that this thread is in
  *
  * Read as the frames are. Only a str, and only an argument or a local that no inner function shares.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What the loader is asked for by what is installed. Libraries for a job: nothing but glibc, no version of it above 2.28. All:
+# What the loader is asked for by what is installed. Libraries for a job: nothing but glibc, no version of it above 2.28, little thread-local memory. All:
 # relocations read-only and bound at the start, no executable stack, position-independent, stack protector, fortified calls.
 # usage: loadable.sh job|program FILE
 set -u
@@ -19,6 +19,9 @@ if [ "$kind" = job ]; then
         [ -n "$newest" ] || fail "no version of glibc named at all"
         [ "$(printf '%s\n2.28\n' "$newest" | sort -V | tail -n 1)" = 2.28 ] ||
                 fail "needs GLIBC_$newest: $(readelf --dyn-syms -W "$file" | grep -oE "[a-z_0-9A-Z]+@GLIBC_$newest" | tr '\n' ' ')"
+        # initial-exec: glibc has 1664 bytes of it for all that a process loads late, as NCCL does with a tuner plugin
+        tls=$(readelf -lW "$file" | awk '$1 == "TLS" { print $6 }')
+        [ $((${tls:-0})) -le 1024 ] || fail "$((tls)) bytes of each thread's memory: loaded late there is no room for so many"
 fi
 segments=$(readelf -lW "$file") dynamic=$(readelf -dW "$file")
 echo "$segments" | grep -q GNU_RELRO || fail "no GNU_RELRO"

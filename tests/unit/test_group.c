@@ -19,11 +19,17 @@ static struct capo_tls *t;
 
 static void setup(void)
 {
+        static struct capo_site_entry sites[CAPO_SITE_CACHE];
         struct capo_site_entry *e;
 
         t = &capo_tls;
-        *t = (struct capo_tls){
-                .ready = 1, .ring = &memory.ring, .mask = RECORDS - 1, .limit = UINT64_MAX, .comm = &comm, .thread = 9};
+        *t = (struct capo_tls){.ready = 1,
+                               .ring = &memory.ring,
+                               .mask = RECORDS - 1,
+                               .limit = UINT64_MAX,
+                               .comm = &comm,
+                               .thread = 9,
+                               .sites = sites};
         e = capo_site_entry(t, &memory, &comm);
         *e = (struct capo_site_entry){&memory, &comm, 2};
 }

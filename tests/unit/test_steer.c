@@ -71,6 +71,7 @@ static void setup(void)
                 "\"allgather\": [{\"upto\": 4000, \"leave\": true}, {\"upto\": \"max\", \"ctas\": 5}], "
                 "\"broadcast\": [{\"upto\": \"max\", \"ctas\": 6}]}]}";
         const struct capo_shape shape = {.n_ranks = 4, .n_nodes = 1, .min_local = 4, .max_local = 4, .nccl = 23203};
+        static struct capo_site_entry sites[CAPO_SITE_CACHE];
         struct capo_profile *p;
 
         cr_assert_eq(capo_profile_parse(text, strlen(text), "t", &p, NULL), 0);
@@ -78,7 +79,8 @@ static void setup(void)
         capo_steer_settle(&comm);
         capo_steer_settle(&plain);
         ring = calloc(1, sizeof *ring + 4 * sizeof(struct capo_record));
-        capo_tls = (struct capo_tls){.ready = 1, .ring = ring, .mask = 3, .comm = &comm, .inside = &comm};
+        capo_tls =
+                (struct capo_tls){.ready = 1, .ring = ring, .mask = 3, .comm = &comm, .inside = &comm, .sites = sites};
         memset(&seen, 0, sizeof seen);
 }
 
