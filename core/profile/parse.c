@@ -3,6 +3,7 @@
  * The JSON form of a profile, read. Keys are tables; a key that is not in its table, or comes twice, is an error where
  * it stands. profile_write.c writes the same form.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -142,7 +143,9 @@ static bool read_kernel(struct capo_json *r, struct capo_profile *p, const char 
         if (n < 6 || strncasecmp(text, "symk ", 5) ||
             strspn(text + 5, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != n - 5)
                 return capo_json_fail(r, where, "%s", what);
-        memcpy(text, "SYMK_", 5);
+        for (int i = 0; i < 4; i++)
+                text[i] = (char)toupper((unsigned char)text[i]);
+        text[4] = '_';
         *out = capo_profile_keep(p, text);
         return *out || capo_json_fail(r, where, "enough memory");
 }

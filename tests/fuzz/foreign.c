@@ -141,6 +141,8 @@ static void profiler(struct fuzz_bytes *b)
                         point(event, events[v].size, events[v].func, func);
                         point(event, events[v].size, events[v].algo, algo);
                         point(event, events[v].size, events[v].proto, proto);
+                        if (v == 6)
+                                point(event, events[v].size, offsetof(struct capo_event_v7, coll.kernel_variant), algo);
                 }
                 must(plugin->start_event(context, &handles[i], event) == CAPO_NCCL_SUCCESS);
                 plugin->record_state(handles[i], how & 32 ? CAPO_STATE_KERNEL_STOP : 1, &stamp);

@@ -65,7 +65,7 @@ Test(lateness, the_sum_counts_and_not_how_often)
 Test(lateness, to_the_nanosecond)
 {
         made_skew(page.job, 100, (uint32_t[]){25, 25, 25, 25}, (double[]){7.01, 3, 3, 2.99});
-        cr_assert(wait()->stands_out, "43.75 % of 16 ns are 7");
+        cr_assert(wait()->stands_out, "43.75 %% of 16 ns are 7");
         capo_page_finish(&page);
         begin();
         made_skew(page.job, 100, (uint32_t[]){25, 25, 25, 25}, (double[]){7, 3, 3, 3});
