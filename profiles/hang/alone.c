@@ -32,6 +32,15 @@ const struct capo_hang_call *hang_running(const struct capo_hang_process *p)
         return NULL;
 }
 
+static bool captures(const struct capo_hang_process *p)
+{
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                if (p->calls[i].captured)
+                        return true;
+        }
+        return false;
+}
+
 /* Of communicator @comm: one was killed, and the others have made no call since that their GPU was seen to end. Of a captured call
  * nobody sees when it runs. */
 static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t process)
@@ -45,7 +54,7 @@ static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t pro
 
                 if (c->members[i].process == process || p->life > CAPO_HANG_STOPPED || c->members[i].dead)
                         continue;
-                if (!last || last->captured || last->gpu == CAPO_HANG_GPU_ENDED ||
+                if (!last || captures(p) || last->gpu == CAPO_HANG_GPU_ENDED ||
                     capo_hang_active_ns(p) > job->processes[process].end_ns + job->after_ns / HANG_SHORT)
                         return false;
                 standing++;
