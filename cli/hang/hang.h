@@ -69,6 +69,15 @@ char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_n
 /** hang_may_have_stacks() - is that process one of this machine's, alive, and were stacks asked for? */
 bool hang_may_have_stacks(const struct hang_page *page, uint32_t process);
 
+/** hang_stream() - the oldest call of the @i-th stream on which the GPU was seen not to have ended one; NULL behind the last. */
+const struct capo_hang_call *hang_stream(const struct hang_page *page, uint32_t process, uint32_t i);
+
+/** hang_text_below() - of a culprit whose call or GPU does not end: its streams and network interfaces, a line each. */
+void hang_text_below(const struct hang_page *page, const struct capo_hang_culprit *c, FILE *out);
+
+/** hang_text_network() - one line: which of them have posted what does not complete; none where nobody has. */
+void hang_text_network(const struct hang_page *page, FILE *out);
+
 /** hang_who() - "rank 3", or "pid 77" where no rank is known. @text: 32 bytes. */
 char *hang_who(const struct hang_page *page, uint32_t process, char *text);
 

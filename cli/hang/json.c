@@ -9,6 +9,7 @@
 #include "cli/hang/stacks.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "profiles/hang/network.h"
 
 static json_t *comm_or_null(const struct hang_page *p, uint32_t comm)
 {
@@ -84,6 +85,41 @@ static json_t *threads(const struct hang_page *p, uint32_t process, json_t **why
         return list;
 }
 
+/* What its GPU was seen not to have ended, the oldest of each stream. */
+static json_t *streams(const struct hang_page *p, uint32_t process)
+{
+        const struct capo_hang_call *c;
+        json_t *list = json_array();
+
+        for (uint32_t i = 0; (c = hang_stream(p, process, i)); i++)
+                json_array_append_new(list, json_pack("{s:I, s:o, s:f}", "stream", (json_int_t)c->stream, "call",
+                                                      call_or_null(p, c), "since", (double)c->begin_ns / 1e9));
+        return list;
+}
+
+/* Its network interfaces, as seen at *@at. */
+static json_t *network(const struct hang_page *p, uint32_t process, json_t **at)
+{
+        _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
+        json_t *list = json_array();
+
+        if (capo_hang_network(&p->job->processes[process], &net) < 0)
+                capo_hang_network_finish(&net);
+        *at = net.at_ns ? json_real((double)net.at_ns / 1e9) : json_null();
+        for (uint32_t i = 0; i < net.n_nics; i++) {
+                const struct capo_hang_nic *n = &net.nics[i];
+
+                json_array_append_new(
+                        list, json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:s}", "name", n->name, "device",
+                                        n->device, "pci", n->pci, "outstanding",
+                                        n->unsure ? json_null() : json_integer((json_int_t)n->outstanding), "completed",
+                                        n->completed_ns ? json_real((double)n->completed_ns / 1e9) : json_null(),
+                                        "receives", (json_int_t)n->receives, "refused", (json_int_t)n->refused,
+                                        "errors", (json_int_t)n->errors, "error", n->error));
+        }
+        return list;
+}
+
 static json_t *culprits(const struct hang_page *p)
 {
         json_t *list = json_array();
@@ -93,13 +129,15 @@ static json_t *culprits(const struct hang_page *p)
                 const struct capo_job_process *jp = &p->job->processes[c->process];
 
                 json_t *none, *stacks = threads(p, c->process, &none), *at, *frames = python(p, c->process, &at);
+                json_t *seen, *nics = network(p, c->process, &seen);
 
-                json_array_append_new(list, json_pack("{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:o}",
-                                                      "rank", rank_or_null(p, c->process), "host",
-                                                      cli_json_text(jp->host), "pid", (int)jp->header.pid, "why",
-                                                      capo_hang_why_name(c->why), "differs", c->differs, "skipped",
-                                                      c->skipped, "call", call_or_null(p, c->call), "threads", stacks,
-                                                      "no_threads", none, "python", frames, "python_at", at));
+                json_array_append_new(
+                        list, json_pack("{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                                        "rank", rank_or_null(p, c->process), "host", cli_json_text(jp->host), "pid",
+                                        (int)jp->header.pid, "why", capo_hang_why_name(c->why), "differs", c->differs,
+                                        "skipped", c->skipped, "call", call_or_null(p, c->call), "threads", stacks,
+                                        "no_threads", none, "python", frames, "python_at", at, "streams",
+                                        streams(p, c->process), "network", nics, "network_at", seen));
         }
         return list;
 }

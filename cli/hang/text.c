@@ -235,6 +235,7 @@ static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c
         alive_line(p, c, out);
         python(p, c->process, out);
         stacks(p, c->process, out);
+        hang_text_below(p, c, out);
         if (!c->call)
                 return;
         if (c->why == CAPO_HANG_WHY_DIFFERS) {
@@ -288,6 +289,7 @@ int hang_text(const struct hang_page *p, FILE *to)
                 culprit(p, &v->culprits[i], out);
         if (v->n_culprits > SHOWN && v->kind != CAPO_HANG_ORDER)
                 fprintf(out, "  and %u more\n", v->n_culprits - SHOWN);
+        hang_text_network(p, out);
         if (v->differed)
                 fprintf(out,
                         "  beside that: the ranks of %s did not agree on what its call #%u is, and it ended all the same\n",

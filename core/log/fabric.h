@@ -99,6 +99,9 @@ struct capo_fabric_object {
         char contexts_repeat[8]; /* tx, rx, txrx: not timed, because contexts were not unique */
         uint32_t tx_cq, rx_cq;
         uint64_t waits, value, events, listens, rejects;
+        uint64_t outstanding;  /* of a queue: posted to leave, and not seen to complete at the last look */
+        bool unsure;           /* how many are is not known */
+        uint64_t completed_ns; /* CLOCK_MONOTONIC: when a look found a completion last; 0 never */
         struct capo_fabric_counts n;
 };
 
@@ -110,6 +113,7 @@ struct capo_fabric_window {
 struct capo_fabric_looked {
         uint64_t taken, late; /* ever; of them by more than half a millisecond after their time */
         uint64_t slit_ns;     /* how long an event counts as "moving" */
+        uint64_t at_ns;       /* CLOCK_MONOTONIC: the last one */
 };
 
 /* A line of looks. */

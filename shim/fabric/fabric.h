@@ -219,9 +219,11 @@ struct fi_cq {
                 uint64_t completions, received, errors; /* at the last reading */
                 int64_t outstanding;                    /* transmits posted and not yet seen to complete */
                 uint64_t t_moved;                       /* when a reading last differed */
+                uint64_t t_completed;                   /* when it last had more completions */
                 uint32_t open;                          /* endpoints that transmit to it */
                 bool receives;                          /* some endpoint receives to it */
                 bool unsure;                            /* outstanding may be off, until it has been quiet for long */
+                bool forgotten;                         /* it was, and was then set to 0: nothing completed since */
         } look;
         struct fi_cq_set set[FI_SETS] __attribute__((aligned(64)));
         struct fi_slot slot[FI_SLOTS];
@@ -407,6 +409,9 @@ void capo_fi_look(void);
  * Return: how many are kept.
  */
 unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late);
+
+/** capo_fi_outstanding() - what was posted to leave and had not completed on @c at the last look; @unsure: that is not known, 0. */
+uint64_t capo_fi_outstanding(const struct fi_cq *c, bool *unsure);
 
 /** capo_fi_look_every() - ns between looks of level 0, on average: a fourth of CAPO_FABRIC_LOOK; 0 there are none. */
 uint64_t capo_fi_look_every(void);

@@ -94,6 +94,10 @@ static void read_queue(struct fi_cq *c, struct reading *r, uint64_t now)
         }
         if (completions != c->look.completions || errors != c->look.errors)
                 c->look.t_moved = now;
+        if (completions != c->look.completions) {
+                c->look.t_completed = now;
+                c->look.forgotten = false;
+        }
         if (errors != c->look.errors) /* of a transmit or of a receive: nobody noted */
                 c->look.unsure = true;
         r->moved += completions - c->look.completions;
@@ -132,6 +136,7 @@ static void read_endpoint(struct fi_ep *e, struct reading *r, uint64_t now)
 static void judge_queue(struct fi_cq *c, struct reading *r, uint64_t now)
 {
         if (!c->o.fid || !c->look.open || (c->look.unsure && now - c->look.t_moved > QUIET_NS)) {
+                c->look.forgotten |= c->o.fid && c->look.unsure && c->look.outstanding;
                 c->look.outstanding = 0;
                 c->look.unsure = false;
         }
@@ -267,6 +272,12 @@ void capo_fi_look(void)
         n_late += late;
         looks[n_looks++] = (struct fi_look){.t_us = now / 1000, .level = level, .state = state & 7};
         draw_next(capo_clock_mono());
+}
+
+uint64_t capo_fi_outstanding(const struct fi_cq *c, bool *unsure)
+{
+        *unsure = n_taken && (c->look.unsure || c->look.forgotten || hopeless);
+        return !*unsure && c->look.outstanding > 0 ? (uint64_t)c->look.outstanding : 0;
 }
 
 unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late)

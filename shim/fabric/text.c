@@ -146,7 +146,11 @@ static void fill(struct capo_fabric_object *line, const struct fi_object *o)
                          e->repeats[1] ? "rx" : "");
                 sum_posts(&line->n, e->set, FI_SETS);
                 break;
-        case FI_T_CQ: sum_reads(&line->n, c->set, FI_SETS, c->empty); break;
+        case FI_T_CQ:
+                sum_reads(&line->n, c->set, FI_SETS, c->empty);
+                line->outstanding = capo_fi_outstanding(c, &line->unsure);
+                line->completed_ns = c->look.t_completed;
+                break;
         case FI_T_CNTR:
                 line->n.reads = n->reads;
                 line->waits = n->waits;
@@ -198,6 +202,7 @@ static void put_looks(struct capo_fabric_text *t)
 
         if (!n)
                 return;
+        looked.at_ns = (uint64_t)look[n - 1].t_us * 1000;
         capo_fabric_put(t, CAPO_FABRIC_LOOKED, &looked);
         for (unsigned i = 0; i < n; before = look[i++].t_us) {
                 if (left == 0 || look[i].level != look[i - 1].level) {
@@ -284,14 +289,16 @@ static void put_snapshot(void (*out)(unsigned type, const char *text, size_t siz
         capo_fabric_end(&t);
 }
 
+static uint64_t t_keep; /* CLOCK_MONOTONIC of the next one that is kept */
+
 static void write_snapshot(bool last)
 {
         if (last)
                 capo_fi_windows_poll(true);
         put_snapshot(capo_shim_text);
+        t_keep =
+                0; /* who looks at the segment knows no less than the log: of a hang it is asked at once (shim/record/hang.c) */
 }
-
-static uint64_t t_keep; /* CLOCK_MONOTONIC of the next one */
 
 /*
  * Checkpoints are up to ten minutes apart. What was counted since the last one would be lost with a process that is

@@ -20,6 +20,8 @@
  *   poison      memory of a closed object must not be touched: it is unmapped
  *   same        fi_fabric() gives the same object every time
  *   again       every third post says -FI_EAGAIN
+ *   sends       what completes was sent, and nothing comes for a receive
+ *   silent      queues give nothing
  *   nested      opening a domain opens another fabric through fi_fabric(), as layered providers do
  *   fail=NAME   the call of that name fails (fabric, domain, endpoint, cq, cntr, eq, pep, mr, bind, enable, send, read,
  *               close)
@@ -169,7 +171,7 @@ static ssize_t post(struct fid_ep *ep, void *context)
 
 static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t a, void *context)
 {
-        return post(ep, context);
+        return is("sends") ? 0 : post(ep, context);
 }
 
 static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
@@ -241,8 +243,9 @@ static ssize_t cq_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t
 
         if (is("fail=read"))
                 return -FI_EAVAIL;
-        for (; c->ready && n < count; n++) {
-                entry[n] = (struct fi_cq_msg_entry){.op_context = c->context[--c->ready], .flags = FI_RECV, .len = 100};
+        for (; c->ready && n < count && !is("silent"); n++) {
+                entry[n] = (struct fi_cq_msg_entry){
+                        .op_context = c->context[--c->ready], .flags = is("sends") ? FI_SEND : FI_RECV, .len = 100};
                 if (from)
                         from[n] = 7;
         }
