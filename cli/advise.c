@@ -52,6 +52,9 @@ static void page(const struct capo_advice *a, const char *from)
                        (unsigned long long)(best->cap >> 20), (unsigned long long)best->cap,
                        seconds(a->now_seconds - best->seconds, t, sizeof t),
                        seconds(1000 * (a->now_seconds - best->seconds), u, sizeof u));
+        else if (a->within >= 1)
+                puts("buckets: whether another size is better cannot be told: the times differ among themselves by more "
+                     "than a step takes (modelled; more calls timed would tell more: CAPO_GPU_SAMPLE=1)");
         else
                 printf("buckets: as good as any other size, within %.0f %% (modelled%s)\n", ceil(100 * a->within),
                        a->within > 0.03 ? "; more calls timed would tell more: CAPO_GPU_SAMPLE=1" : "");

@@ -87,7 +87,11 @@ char *hang_call(const struct hang_page *page, const struct capo_hang_call *call,
 /** hang_missing() - what is not known and would help to decide: item @i. Return: NULL behind the last. @text: 400 bytes. */
 const char *hang_missing(const struct hang_page *page, unsigned i, char *text);
 
-/** hang_late() - the @i-th communicator that one rank stands out in as the late one, most costly first; NULL behind the last. */
+/**
+ * hang_late() - the @i-th communicator that one rank stands out in as the late one, most costly first; NULL behind the last
+ *
+ * Left out is what is known to cost less than CAPO_WAIT_SHARE.
+ */
 const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i);
 
 /** hang_text(), hang_json() - the page. Return: 0; -EIO. */

@@ -32,17 +32,7 @@ const struct capo_hang_call *hang_running(const struct capo_hang_process *p)
         return NULL;
 }
 
-static bool captures(const struct capo_hang_process *p)
-{
-        for (uint32_t i = 0; i < p->n_calls; i++) {
-                if (p->calls[i].captured)
-                        return true;
-        }
-        return false;
-}
-
-/* Of communicator @comm: one was killed, and the others have made no call since that their GPU was seen to end. Of a captured call
- * nobody sees when it runs. */
+/* Of communicator @comm: one was killed, and the others have made no call since that their GPU was seen to end. */
 static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t process)
 {
         const struct capo_hang_comm *c = &job->comms[comm];
@@ -54,7 +44,7 @@ static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t pro
 
                 if (c->members[i].process == process || p->life > CAPO_HANG_STOPPED || c->members[i].dead)
                         continue;
-                if (!last || captures(p) || last->gpu == CAPO_HANG_GPU_ENDED ||
+                if (!last || last->gpu == CAPO_HANG_GPU_ENDED ||
                     capo_hang_active_ns(p) > job->processes[process].end_ns + job->after_ns / HANG_SHORT)
                         return false;
                 standing++;
@@ -69,7 +59,10 @@ int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v
                         const struct capo_hang_member *m = &job->comms[i].members[k];
                         const struct capo_hang_process *p = &job->processes[m->process];
 
-                        if (p->life != CAPO_HANG_KILLED || m->dead || !lost_in(job, i, m->process))
+                        /* who stood before it was killed, as the others did, is none of the cause: somebody ended a
+                         * job that hung, and that takes its time */
+                        if (p->life != CAPO_HANG_KILLED || m->dead || !capo_hang_gone(job, m->process) ||
+                            !lost_in(job, i, m->process))
                                 continue;
                         v->kind = CAPO_HANG_MISSING;
                         v->sure = CAPO_HANG_LIKELY;

@@ -399,13 +399,6 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 v->kind = CAPO_HANG_UNDECIDED;
         else if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed(job, v))
                 v->kind = CAPO_HANG_SLOW;
-        /* a killed one blamed while launches that nobody saw may be what stands */
-        if (v->graphs_unknown && v->kind == CAPO_HANG_MISSING && v->n_culprits &&
-            v->culprits[0].why == CAPO_HANG_WHY_GONE) {
-                v->kind = CAPO_HANG_UNDECIDED;
-                v->sure = CAPO_HANG_UNSURE;
-                v->n_culprits = 0;
-        }
         if (job->counted && v->sure == CAPO_HANG_CERTAIN)
                 v->sure = CAPO_HANG_LIKELY;
         return r;

@@ -18,7 +18,6 @@
 #define SMALL          65536 /* bytes: calls that cost latency and little else, which larger buckets would save */
 #define SMALL_SHARE    0.02  /* of the ranks' time: less is not worth a change */
 #define SMALL_CALLS    1000
-#define WAIT_SHARE     0.01 /* of the job */
 #define SWEEP_SHARE    0.2  /* of the GPU time that calls take ... */
 #define SWEEP_GPU      0.05 /* ... where that is so much of the job */
 #define DISTURBED      3    /* p99 over p50 */
@@ -68,7 +67,7 @@ static void late_rank(struct capo_page *r)
                 struct capo_next *next;
                 char text[32];
 
-                if (!w->stands_out || w->caused_share < WAIT_SHARE)
+                if (!w->stands_out || w->caused_share < CAPO_WAIT_SHARE)
                         continue;
                 next = ADD(r, late_rank, c->members[w->last].rank, c->name, capo_text_percent(w->caused_share, text));
                 next->comm = w->comm;

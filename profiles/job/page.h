@@ -57,6 +57,8 @@ struct capo_page_wait {
         char *text;          /* all that in a sentence */
 };
 
+#define CAPO_WAIT_SHARE 0.01 /* of the job: less waiting than that is nothing to name a rank for */
+
 /* A communicator of which nothing is compared, and the reason. */
 struct capo_page_unknown {
         uint32_t comm;

@@ -355,11 +355,13 @@ class Run:
         page = json.loads(out.stdout) if out.stdout.startswith("{") else {"verdict": out.stderr, "culprits": []}
         return out.returncode, page
 
-    def end(self):
+    def end(self, over_s=0):
+        """@over_s: one after the other in any order, for so long altogether, as a job of many nodes is ended that hung."""
         self.kept.close()
-        for p in self.ranks:
+        for p in self.job.rng.sample(self.ranks, len(self.ranks)):
             if p.poll() is None:
                 p.send_signal(signal.SIGKILL)
+                time.sleep(over_s / max(len(self.ranks) - 1, 1))
         for p in self.ranks:
             p.wait()
 
@@ -408,7 +410,8 @@ def hung(tools, seed, cause, keep):
                 if not early or how == "later":
                     break
             results.append((result, page))
-            run.end()
+            if how == "now":
+                run.end(0.8 if seed % 4 == 3 else 0)
     finally:
         run.finish(keep or any(r[0] == "wrong" for r in results))
     return results, job, run.folder

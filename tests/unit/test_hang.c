@@ -525,6 +525,35 @@ Test(hang, killed_in_a_call_that_all_had_entered)
         says(CAPO_HANG_HEALTHY, "", 0);
 }
 
+Test(hang, a_job_that_stood_and_was_then_killed_rank_by_rank)
+{
+        ranks(3);
+        everybody(0, 950);
+        for (uint32_t i = 0; i < 3; i++)
+                job.processes[i].gpu_timed = true;
+        job.processes[1].life = CAPO_HANG_KILLED; /* long after its last call: it stood as the others did */
+        job.processes[1].end_ns = 990ull * S;
+        job.processes[0].calls[0].captured = job.processes[2].calls[0].captured = true;
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        job.processes[0].calls[0].captured = job.processes[2].calls[0].captured = false;
+        job.processes[0].calls[0].gpu = job.processes[2].calls[0].gpu = CAPO_HANG_GPU_RUNNING;
+        says(CAPO_HANG_RUNNING, "0 2", CAPO_HANG_WHY_GPU);
+}
+
+Test(hang, a_killed_rank_is_missing_though_calls_were_captured_before)
+{
+        ranks(3);
+        everybody(0, 940);
+        for (uint32_t i = 0; i < 3; i++)
+                job.processes[i].calls[0].captured = true;
+        reduce(0, 0, 950);
+        reduce(2, 0, 950);
+        job.processes[1].life = CAPO_HANG_KILLED;
+        job.processes[1].end_ns = 945ull * S;
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_GONE);
+        cr_assert_eq(v.sure, CAPO_HANG_CERTAIN);
+}
+
 Test(hang, an_end_by_itself_is_none)
 {
         ranks(2);
