@@ -230,7 +230,9 @@ static int dump_text(struct capo_log *log, bool records)
                 case CAPO_FRAME_END: text_end(&f); break;
                 default: text_lines(&f);
                 }
-                capo_log_calls_take(calls, &f, records ? print_record : NULL, NULL);
+                r = capo_log_calls_take(calls, &f, records ? print_record : NULL, NULL);
+                if (r < 0)
+                        return r;
         }
         text_health(log);
         return r;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/util.h"
 #include "profiles/job/log_calls.h"
 
 struct capo_log_calls {
-        struct capo_log_shape shapes[65536]; /* by id */
+        struct capo_log_shape *shapes; /* by id */
+        uint32_t room;
 };
 
 struct capo_log_calls *capo_log_calls_new(void)
@@ -16,29 +18,45 @@ struct capo_log_calls *capo_log_calls_new(void)
 
 void capo_log_calls_free(struct capo_log_calls *c)
 {
+        if (c)
+                free(c->shapes);
         free(c);
 }
 
-static void take_shapes(struct capo_log_calls *c, const struct capo_log_frame *f)
+static int take_shapes(struct capo_log_calls *c, const struct capo_log_frame *f)
 {
         const struct capo_log_shape *s;
         unsigned n = capo_log_shapes(f, &s);
 
-        for (; n--; s++)
+        for (; n--; s++) {
+                if (s->id >= c->room) {
+                        uint32_t room = (s->id | 1023u) + 1;
+                        struct capo_log_shape *more = realloc(c->shapes, room * sizeof *more);
+
+                        if (!more)
+                                return -ENOMEM;
+                        memset(more + c->room, 0, (room - c->room) * sizeof *more);
+                        c->shapes = more;
+                        c->room = room;
+                }
                 c->shapes[s->id] = *s;
+        }
+        return 0;
 }
 
 static int take_block(const struct capo_log_calls *c, const struct capo_log_frame *f, capo_log_call_fn each, void *arg)
 {
+        static const struct capo_log_shape unknown;
         struct capo_log_columns columns;
         int r = 0;
 
         if (capo_log_block(f, &columns) < 0)
                 return 0;
         for (uint32_t i = 0; i < columns.n && r == 0; i++) {
+                uint16_t id = columns.shape[i];
                 struct capo_record record;
 
-                capo_log_record(&columns, i, &c->shapes[columns.shape[i]], &record);
+                capo_log_record(&columns, i, id < c->room ? &c->shapes[id] : &unknown, &record);
                 r = each(&record, columns.thread, arg);
         }
         return r;
@@ -57,10 +75,10 @@ static int take_wide(const struct capo_log_frame *f, capo_log_call_fn each, void
 int capo_log_calls_take(struct capo_log_calls *c, const struct capo_log_frame *f, capo_log_call_fn each, void *arg)
 {
         if (f->type == CAPO_FRAME_SHAPE)
-                take_shapes(c, f);
-        else if (f->type == CAPO_FRAME_BLOCK && each)
+                return take_shapes(c, f);
+        if (f->type == CAPO_FRAME_BLOCK && each)
                 return take_block(c, f, each, arg);
-        else if (f->type == CAPO_FRAME_WIDE && each)
+        if (f->type == CAPO_FRAME_WIDE && each)
                 return take_wide(f, each, arg);
         return 0;
 }

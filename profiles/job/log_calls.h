@@ -22,7 +22,7 @@ typedef int (*capo_log_call_fn)(const struct capo_record *r, unsigned thread, vo
  * capo_log_calls_take() - give it each frame of the log in turn; @each is called with every call the frame holds
  * @each: 0 to go on; anything else ends it. NULL: only what the frame says of shapes is taken.
  * Times are ns since the log's epoch. Calls are in the order of the log, which is not that of time.
- * Return: 0, or what @each returned.
+ * Return: 0; what @each returned; -ENOMEM.
  */
 int capo_log_calls_take(struct capo_log_calls *c, const struct capo_log_frame *f, capo_log_call_fn each, void *arg);
 

@@ -171,15 +171,19 @@ static char *rule_text(const char *rules, unsigned rule, char *out, size_t room)
 static int judge_rules(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
-        _cleanup_free_ uint64_t *calls = calloc(UINT16_MAX + 1, sizeof *calls);
+        _cleanup_free_ uint64_t *calls = NULL;
+        unsigned last = 0;
 
+        for (uint32_t i = 0; i < job->n_rows; i++)
+                last = job->rows[i].rule > last ? job->rows[i].rule : last;
+        calls = calloc(last + 1, sizeof *calls);
         if (!calls)
                 return -ENOMEM;
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 calls[job->rows[i].rule] += job->rows[i].count;
                 r->ruled_calls += capo_call_kind(job->rows[i].call) != CAPO_KIND_OTHER ? job->rows[i].count : 0;
         }
-        for (unsigned rule = 1; rule <= UINT16_MAX; rule++) {
+        for (unsigned rule = 1; rule <= last; rule++) {
                 struct capo_page_rule *row;
 
                 if (!calls[rule])

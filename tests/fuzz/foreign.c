@@ -91,9 +91,18 @@ static void coll_config(struct fuzz_bytes *b)
 
 static const struct capo_seam *recorder; /* of libcapo.so; the fuzzer's own stands in its place */
 
+static struct { /* of the event that is begun */
+        uint64_t type, tag;
+        unsigned version;
+} begun;
+
 static void ran(const struct capo_seam_ran *r)
 {
-        must(r->call < CAPO_CALLS && r->algo_proto >> 4 <= 15);
+        bool copied = r->algo_proto == CAPO_KERNEL_COPY_ENGINE;
+
+        must(r->call < CAPO_CALLS && (copied || begun.type == CAPO_EVENT_COLL));
+        must(begun.type != CAPO_EVENT_CE_COLL || (copied && !r->channels));
+        must(begun.version < 7 || (r->tagged && r->tag == begun.tag));
 }
 
 static void kernel(const struct capo_seam_kernel *k)
@@ -126,28 +135,37 @@ static void profiler(struct fuzz_bytes *b)
         capo_seam = &listener;
         must(abi->init(plugin, &info, &context, &mask) == CAPO_NCCL_SUCCESS);
         must(mask & CAPO_EVENT_COLL);
-        for (unsigned i = 0; i < 4 && b->left; i++) {
-                unsigned how = (unsigned)fuzz_number(b, 1);
+        for (unsigned i = 0; i < 8 && b->left; i++) {
+                static const uint16_t kinds[] = {CAPO_EVENT_COLL,    CAPO_EVENT_KERNEL, CAPO_EVENT_GROUP,
+                                                 CAPO_EVENT_COLL,    CAPO_EVENT_COLL,   CAPO_EVENT_KERNEL_PHASE,
+                                                 CAPO_EVENT_CE_COLL, CAPO_EVENT_KERNEL};
+                unsigned how = (unsigned)fuzz_number(b, 1), kind = kinds[(how & 3) | (how >> 5 & 4)];
                 char *func = fuzz_word(b, 0), *algo = fuzz_word(b, 0), *proto = fuzz_word(b, 0);
                 void *event = taken(b, events[v].size);
                 uint64_t stamp = fuzz_number(b, 8);
-                static const uint8_t kinds[] = {CAPO_EVENT_COLL, CAPO_EVENT_KERNEL, CAPO_EVENT_GROUP, CAPO_EVENT_COLL};
 
-                memset(event, 0, v < 4 ? 1 : 8);
-                *(uint8_t *)event = kinds[how & 3];
+                begun.type = v < 4 ? (uint8_t)kind : kind;
+                begun.version = v + 1;
+                memcpy(event, &begun.type, v < 4 ? 1 : 8);
                 point(event, events[v].size, offsetof(struct capo_event_v5, parent),
                       how & 4 ? handles[how >> 3 & 3] : NULL);
-                if (v && kinds[how & 3] == CAPO_EVENT_COLL) {
+                if (v == 6)
+                        memcpy(&begun.tag,
+                               (char *)event + (kind == CAPO_EVENT_CE_COLL ? offsetof(struct capo_event_v7, ce.tag)
+                                                                           : offsetof(struct capo_event_v7, coll.tag)),
+                               sizeof begun.tag);
+                if (v && (kind == CAPO_EVENT_COLL || kind == CAPO_EVENT_CE_COLL))
                         point(event, events[v].size, events[v].func, func);
-                        point(event, events[v].size, events[v].algo, algo);
+                if (v && kind == CAPO_EVENT_COLL) {
+                        point(event, events[v].size, events[v].algo, v == 6 && how & 16 ? NULL : algo);
                         point(event, events[v].size, events[v].proto, proto);
                         if (v == 6)
                                 point(event, events[v].size, offsetof(struct capo_event_v7, coll.kernel_variant), algo);
                 }
-                must(plugin->start_event(context, &handles[i], event) == CAPO_NCCL_SUCCESS);
-                plugin->record_state(handles[i], how & 32 ? CAPO_STATE_KERNEL_STOP : 1, &stamp);
+                must(plugin->start_event(context, &handles[i & 3], event) == CAPO_NCCL_SUCCESS);
+                plugin->record_state(handles[i & 3], how & 32 ? CAPO_STATE_KERNEL_STOP : 1, &stamp);
                 if (how & 64)
-                        plugin->stop_event(handles[i]);
+                        plugin->stop_event(handles[i & 3]);
                 free(event);
                 free(func);
                 free(algo);
