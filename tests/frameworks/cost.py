@@ -14,17 +14,18 @@ import time
 import referee
 
 RANKS = 2
+TRAINED = ("ddp", "fsdp")  # what programs/steps.py does
 WAYS = {"alone": [], "capo run": ["run", "--quiet"], "capo run, every call on disk": ["run", "--quiet", "--trace", "all", "--sample", "1"]}
 # what is measured of a run: its name, unit
 KINDS = {"wall": "s", "cpu": "s", "rss": "MB", "steps wall": "s", "steps cpu": "s"}
 
 
-def run(build, folder, env, words, number):
+def run(build, folder, env, words, number, of):
     """{kind: value} of one run of programs/steps.py; CPU time and memory are of all its processes, memory of the largest."""
     command = referee.launched(build, RANKS, "steps")
     if words:
-        command = [os.path.join(build, "cli", "capo"), *words, "--dir", os.path.join(folder, f"logs-{number}"), "--"] + command
-    env = dict(env, STEPS_FILE=os.path.join(folder, "steps.json"))
+        command = [os.path.join(build, "cli", "capo"), *words, "--dir", os.path.join(folder, f"logs-{of}-{number}"), "--"] + command
+    env = dict(env, STEPS_FILE=os.path.join(folder, "steps.json"), STEPS_OF=of)
     begin = time.monotonic()
     with open(os.path.join(folder, "cost.err"), "w") as err:
         job = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=err)
@@ -38,15 +39,16 @@ def run(build, folder, env, words, number):
             "steps wall": steps["wall"], "steps cpu": steps["cpu"]}
 
 
-def measure(build, folder, env, turns):
-    """Prints a table of medians over @turns turns: alone, and of each other way the ratio to it, with the quarters of the turns."""
+def measure(build, folder, env, turns, of):
+    """Prints a table of medians over @turns turns of training with @of (ddp, fsdp): alone, and of each other way the ratio to it, with the quarters
+    of the turns."""
     os.makedirs(folder, exist_ok=True)
     got = {way: [] for way in WAYS}
     for turn in range(turns):
         ways = list(WAYS)
         for way in ways[turn % len(ways):] + ways[:turn % len(ways)]:
-            got[way].append(run(build, folder, env, WAYS[way], turn))
-    print(f"{turns} turns, {RANKS} ranks; median alone; median of the turns' ratios to it (and its quartiles)")
+            got[way].append(run(build, folder, env, WAYS[way], turn, of))
+    print(f"{of}, {turns} turns, {RANKS} ranks; median alone; median of the turns' ratios to it (and its quartiles)")
     print("| of the job | alone | " + " | ".join(way for way in WAYS if WAYS[way]) + " |")
     print("| --- " * (len(WAYS) + 1) + "|")
     for kind, unit in KINDS.items():
@@ -56,4 +58,4 @@ def measure(build, folder, env, turns):
                 ratios = [r[kind] / alone[kind] for r, alone in zip(got[way], got["alone"])]
                 low, middle, high = statistics.quantiles(ratios, n=4)
                 row.append(f"{middle:.3f} ({low:.3f} to {high:.3f})")
-        print("| " + " | ".join(row) + " |")
+        print("| " + " | ".join(row) + " |", flush=True)

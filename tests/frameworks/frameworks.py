@@ -7,7 +7,7 @@ usage: frameworks.py BUILD [--quick] [--markdown] [--cost N] [--keep FOLDER] [NA
   --markdown  print the table of docs/compatibility.md
   --cost N    what capo costs a whole job of the newest release: N turns, alone and recorded
   --keep      leave outputs and logs there
-Packages are kept below ${CAPO_FRAMEWORKS:-.deps/frameworks} (about 1.1 GB a release). Exit status: 0; 1 a check failed; 77 a package
+nccl_tests wants ${CAPO_NCCL_TESTS}, the folder of a build. Packages are kept below ${CAPO_FRAMEWORKS:-.deps/frameworks} (about 1.1 GB a release). Exit status: 0; 1 a check failed; 77 a package
 could not be had.
 """
 import argparse
@@ -34,8 +34,6 @@ PROGRAMS = {
     "fsdp": ((2, 4), False),
     "tensor_parallel": ((4,), False),
     "pipeline": ((2, 4), False),
-    "cupy_nccl": ("cupy-14.2.0", "cupy-cuda13x==14.2.0 cuda-pathfinder==1.9.0"),
-    "nccl_bindings": ("nccl4py-0.6.0", "nccl4py==0.6.0 cuda-pathfinder==1.9.0"),
     "own_tests": ((4,), False),
     "groups": ((4,), False),
     "splits": ((4,), False),
@@ -48,17 +46,22 @@ PROGRAMS = {
     "ctypes_nccl": ((2, 4), False),
     "cupy_nccl": ((2, 4), False),
     "nccl_bindings": ((2, 4), False),
+    "vllm_pynccl": ((2, 4), False),
+    "nccl_tests": ((4, 8), False),
     "deepspeed_zero": ((2, 4), False),
 }
 
 
-# What some want besides: a folder and the packages in it.
+# What some want besides: a folder, the packages in it, and where of the first only some files are kept, which.
 EXTRAS = {
-    "deepspeed_zero": ("deepspeed-0.19.8", "deepspeed==0.19.8 hjson==3.1.0 msgpack==1.2.4 psutil==7.2.2 py-cpuinfo==9.0.0 pydantic==2.14.3 "
-                       "pydantic_core==2.50.4 annotated_types==0.8.0 typing_inspection==0.4.5 tqdm==4.70.1 einops==0.8.2 ninja==1.13.2"),
-    "cupy_nccl": ("cupy-14.2.0", "cupy-cuda13x==14.2.0 cuda-pathfinder==1.9.0"),
-    "nccl_bindings": ("nccl4py-0.6.0", "nccl4py==0.6.0 cuda-pathfinder==1.9.0"),
-    "own_tests": ("expecttest-0.3.0", "expecttest==0.3.0"),
+    "deepspeed_zero": [("deepspeed-0.19.8", "deepspeed==0.19.8 hjson==3.1.0 msgpack==1.2.4 psutil==7.2.2 py-cpuinfo==9.0.0 pydantic==2.14.3 "
+                        "pydantic_core==2.50.4 annotated_types==0.8.0 typing_inspection==0.4.5 tqdm==4.70.1 einops==0.8.2 ninja==1.13.2", None)],
+    "cupy_nccl": [("cupy-14.2.0", "cupy-cuda13x==14.2.0 cuda-pathfinder==1.9.0", None)],
+    "nccl_bindings": [("nccl4py-0.6.0", "nccl4py==0.6.0 cuda-pathfinder==1.9.0", None)],
+    "own_tests": [("expecttest-0.3.0", "expecttest==0.3.0", None)],
+    "vllm_pynccl": [("vllm-0.33.0", "vllm==0.33.0", r"vllm.*(\.py|/METADATA)$"),
+                    ("vllm-wants", "psutil==7.2.2 regex==2026.11.15 tqdm==4.70.1 pyzmq==27.3.0 requests==2.34.2 urllib3==2.8.0 certifi==2026.10.18 idna==3.20 "
+                     "charset_normalizer==3.5.2", None)],
 }
 # What the program calls its groups: capo must, too.
 NAMES = {
@@ -69,6 +72,8 @@ NAMES = {
     "ctypes_nccl": [],
     "cupy_nccl": [],
     "nccl_bindings": [],
+    "vllm_pynccl": [],
+    "nccl_tests": [],
 }
 
 
@@ -96,7 +101,11 @@ class Release:
             "PYTHONPATH": self.folder + ":" + store.common(),
             "LD_LIBRARY_PATH": self.stubs + ":" + standin,
             "CAPO_STANDIN_NCCL_VERSION": self.nccl,
-            "CAPO_STANDIN_TIMEOUT": "60",
+            "CAPO_STANDIN_TIMEOUT": "600",  # a slow rank is waited for; who does not come at all is the referee's
+            "IPATH_NO_BACKTRACE": "1",  # else a library under the distribution's libfabric catches an abort, and may stand still in it
+            # PyTorch's own dump after a timeout runs on while the process ends, and on a busy machine ends it badly
+            "TORCH_FR_DUMP_ON_TIMEOUT": "0",
+            "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
             "OMP_NUM_THREADS": "1",
             "PYTHONWARNINGS": "ignore",
             "TORCH_CPP_LOG_LEVEL": "ERROR",
@@ -105,11 +114,15 @@ class Release:
 
     def with_extras(self, program, store):
         """The environment of the program; its own packages are fetched. DeepSpeed is built, without operators of its own, by this PyTorch."""
-        if program not in EXTRAS:
-            return self.env
-        name, packages = EXTRAS[program]
-        folder = store.get(name, *packages.split(), options=["--no-build-isolation"], env=dict(self.env, DS_BUILD_OPS="0"))
-        return dict(self.env, PYTHONPATH=self.env["PYTHONPATH"] + ":" + folder)
+        env = self.env
+        if program == "nccl_tests":
+            if not os.environ.get("CAPO_NCCL_TESTS"):
+                raise Missing("CAPO_NCCL_TESTS names no folder of a build of nccl-tests")
+            env = dict(env, NCCL_TESTS=os.environ["CAPO_NCCL_TESTS"])
+        for name, packages, only in EXTRAS.get(program, []):
+            folder = store.get(name, *packages.split(), options=["--no-build-isolation"], env=dict(self.env, DS_BUILD_OPS="0"), only=only)
+            env = dict(env, PYTHONPATH=env["PYTHONPATH"] + ":" + folder)
+        return env
 
     def names_of(self, program):
         return NAMES.get(program, ["default_pg"])
@@ -143,7 +156,8 @@ def main():
             say("SKIP " + skipped[-1])
             continue
         if args.cost:
-            cost.measure(build, out, release.env, args.cost)
+            for of in cost.TRAINED:
+                cost.measure(build, out, release.env, args.cost, of)
             continue
         for program in programs:
             counts, torchrun = PROGRAMS[program]
@@ -160,9 +174,11 @@ def main():
                 result = referee.judge(release, program, ranks, torchrun, build, folder, env)
                 results.append(result)
                 print(referee.row(result) if args.markdown else result.line(), flush=True)
-    if not args.keep:
-        shutil.rmtree(out, ignore_errors=True)
     bad = sum(bool(r.problems) for r in results)
+    if bad and not args.keep:
+        say(f"what failed is kept in {out}")
+    elif not args.keep:
+        shutil.rmtree(out, ignore_errors=True)
     print(f"{len(results) - bad} passed, {bad} failed, {len(skipped)} skipped")
     if skipped and not results:
         print(skipped[0])

@@ -69,8 +69,10 @@ def source(names, release):
 
 
 def compile_library(folder, soname, sources, flags=()):
+    part = os.path.join(folder, f"{soname}.{os.getpid()}")  # another run may be loading the old one
     subprocess.run(["gcc", "-std=gnu11", "-O1", "-w", "-fPIC", "-shared", "-fno-builtin", f"-Wl,-soname,{soname}",
-                    "-o", os.path.join(folder, soname), *sources, *flags], check=True)
+                    "-o", part, *sources, *flags], check=True)
+    os.replace(part, os.path.join(folder, soname))
 
 
 def write(path, text):

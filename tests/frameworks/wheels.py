@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 # For all of them; the two with another release for Python 3.10 are the last that it can load.
 COMMON = """filelock==4.2.11 typing_extensions==4.16.0 sympy==1.14.0 mpmath==1.3.0 jinja2==3.1.6 MarkupSafe==3.0.4 fsspec==2026.9.0
@@ -40,8 +41,8 @@ class Wheels:
         return subprocess.run([self.pip, "-q", "--disable-pip-version-check", "--retries", "1", *words],
                               capture_output=True, text=True, env=env)
 
-    def get(self, name, *requirements, options=(), env=None):
-        """The folder with @requirements unpacked in it, without theirs; fetched if it is not there."""
+    def get(self, name, *requirements, options=(), env=None, only=None):
+        """The folder with @requirements unpacked in it, without theirs; fetched if it is not there. With @only just the files of that pattern."""
         to = os.path.join(self.folder, name)
         packages = os.path.join(to, "site-packages")  # so that the paths look as they do where it is installed
         if os.path.isdir(packages):
@@ -51,11 +52,16 @@ class Wheels:
         shutil.rmtree(part, ignore_errors=True)
         os.makedirs(self.folder, exist_ok=True)
         say("fetching " + " ".join(requirements))
-        done = self._run("install", "--no-deps", "--no-compile", "--no-cache-dir", "--target", os.path.join(part, "site-packages"),
-                         *options, *requirements, env=env)
+        target = os.path.join(part, "site-packages")
+        how = ["download", "--only-binary", ":all:", "--dest", part] if only else ["install", "--no-compile", "--target", target]
+        done = self._run(*how, "--no-deps", "--no-cache-dir", *options, *requirements, env=env)
         if done.returncode:
             shutil.rmtree(part, ignore_errors=True)
             raise Missing(f"{' '.join(requirements)} could not be had: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
+        for wheel in glob.glob(os.path.join(part, "*.whl")):
+            with zipfile.ZipFile(wheel) as z:
+                z.extractall(target, [member for member in z.namelist() if re.match(only, member)])
+            os.remove(wheel)
         os.rename(part, to)
         size = sum(os.lstat(os.path.join(d, f)).st_size for d, _, files in os.walk(to) for f in files)
         say(f"{name}: {size / 1e6:.0f} MB unpacked")

@@ -7,16 +7,19 @@ import time
 import torch
 import torch.distributed as dist
 
-from common import device, rank, say, value
+from torch.distributed.distributed_c10d import _set_pg_timeout
 
-torch.cuda.set_device(device)
-dist.init_process_group("nccl", device_id=device, timeout=datetime.timedelta(seconds=4))
+from common import rank, say, start, value
+
+start()
 x = value(10)
 dist.all_reduce(x)
+torch.cuda.synchronize()
 say("sum", x)
 if rank == 1:
-    time.sleep(8)
+    time.sleep(3600)  # the other's end is this one's
     os._exit(3)
+_set_pg_timeout(datetime.timedelta(seconds=4))  # only now: until here a rank may be as slow as it likes
 dist.all_reduce(x)
 torch.cuda.synchronize()
 say("not reached")

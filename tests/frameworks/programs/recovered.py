@@ -4,26 +4,29 @@ on with new ones."""
 import datetime
 import os
 import re
+import time
 
 os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import _abort_process_group, _get_default_store
+from torch.distributed.distributed_c10d import _abort_process_group, _get_default_store, _set_pg_timeout
 
 from common import finish, rank, ranks, say, start, value
 
 late = ranks - 1
-start(timeout=datetime.timedelta(seconds=60))
-stuck = dist.new_group(timeout=datetime.timedelta(seconds=3), group_desc="stuck")
+start()
+stuck = dist.new_group(group_desc="stuck")
 hosts = dist.new_group(backend="gloo")
 store = _get_default_store()
 x = value(10)
 dist.all_reduce(x, group=stuck)
 say("sum", x)
+dist.barrier(hosts)
+_set_pg_timeout(datetime.timedelta(seconds=3), stuck)  # only now: until here a rank may be as slow as it likes
 if rank != late:
     try:
-        dist.monitored_barrier(hosts, timeout=datetime.timedelta(seconds=4), wait_all_ranks=True)
+        dist.monitored_barrier(hosts, timeout=datetime.timedelta(seconds=10), wait_all_ranks=True)
     except RuntimeError as e:
         if rank == 0:  # the others' clocks end with rank 0's
             say("barrier: " + re.search(r"Ranks? [\d, ]+ failed to pass", str(e))[0])
@@ -37,7 +40,7 @@ if rank != late:
 else:
     store.wait(["given up"])
     while store.add("given up", 0) < ranks - 1:
-        pass
+        time.sleep(0.1)
 _abort_process_group()
 start(store=dist.PrefixStore("again", store))
 x = value(20)
