@@ -6,6 +6,7 @@
 #include "core/base/calls.h"
 #include "tuner/chain.h"
 #include "tuner/choose.h"
+#include "tuner/chunk.h"
 #include "tuner/process.h"
 #include "tuner/sweep.h"
 
@@ -77,6 +78,7 @@ static struct capo_choice consider(const struct capo_tuner *t, struct capo_quest
                                              .table = table,
                                              .n_algos = n_algos,
                                              .n_protos = n_protos,
+                                             .chunks = t->chunks != NULL,
                                              .n_ranks = t->n_ranks,
                                              .n_nodes = t->n_nodes};
 
@@ -93,7 +95,12 @@ static struct capo_choice consider(const struct capo_tuner *t, struct capo_quest
                 tables = by_layout(t, q, table, n_algos, n_protos);
         if (tables->asks_links)
                 see_links(t, q, table, n_algos, n_protos);
-        return capo_tables_find(tables, q);
+        return capo_tables_chunk(t->chunks ? t->chunks->rows : NULL, capo_tables_find(tables, q));
+}
+
+static bool available(struct capo_choice c, const float *table, int n_algos, int n_protos)
+{
+        return c.algo && c.algo <= n_algos && c.proto <= n_protos && table[(c.algo - 1) * n_protos + c.proto - 1] >= 0;
 }
 
 /* Write the choice where it is available, and before all else. */
@@ -102,7 +109,7 @@ static capo_nccl_result apply(const struct capo_tuner *t, struct capo_choice c, 
 {
         int at = (c.algo - 1) * n_protos + c.proto - 1;
 
-        if (!c.algo || c.algo > n_algos || c.proto > n_protos || !(table[at] >= 0))
+        if (!available(c, table, n_algos, n_protos))
                 return CAPO_NCCL_SUCCESS;
         for (int i = 0; i < at; i++) {
                 if (table[i] == 0)
@@ -128,6 +135,9 @@ capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size
         struct capo_choice c =
                 t->plain ? capo_table_find(t->table[func], bytes) : consider(t, &q, table, n_algos, n_protos);
 
+        if (unlikely(t->chunks != NULL))
+                capo_chunks_note(t->chunks, func, bytes,
+                                 available(c, table, n_algos, n_protos) ? c : (struct capo_choice){0});
         if (!c.rule && t->chain) { /* a row that says "leave to NCCL" is an opinion */
                 capo_other_mark(t->chain, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
                 return CAPO_NCCL_SUCCESS;
@@ -175,6 +185,8 @@ capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size
 void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int algo, int proto, int channels,
                       size_t *chunk)
 {
+        if (t->chunks && capo_chunks_answer(t->chunks, func, bytes, algo, proto, chunk))
+                return;
         if (t->chain)
                 capo_chain_chunk(t->chain, func, bytes, algo, proto, channels, chunk);
 }

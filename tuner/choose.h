@@ -44,8 +44,9 @@ struct capo_tuner {
         struct capo_tuner_layouts *layouts; /* NULL: the layout is settled, or nothing depends on it */
         uint64_t comm_id;
         int n_ranks, n_nodes;
-        bool own_tables;         /* not shared: free them */
-        struct capo_tuner *next; /* of those that steer (tuner/steer.c) */
+        struct capo_chunks *chunks; /* NULL: no row says a chunk, or this NCCL does not ask for it */
+        bool own_tables;            /* not shared: free them */
+        struct capo_tuner *next;    /* of those that steer (tuner/steer.c) */
         bool steers;
 } __attribute__((aligned(64)));
 
@@ -62,7 +63,7 @@ struct capo_tuner {
 capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out);
 capo_nccl_result capo_tuner_close(void *tuner); /* struct capo_tuner, as NCCL hands it back */
 
-/** capo_tuner_chunk() - ABI v6: capo has no rows for chunks; the question is passed on to a chained tuner. */
+/** capo_tuner_chunk() - ABI v6: a row's chunk (tuner/chunk.h), or what a chained tuner says. */
 void capo_tuner_chunk(const struct capo_tuner *tuner, int func, size_t bytes, int algo, int proto, int channels,
                       size_t *chunk);
 

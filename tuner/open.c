@@ -16,6 +16,7 @@
 #include "core/base/lock.h"
 #include "tuner/chain.h"
 #include "tuner/choose.h"
+#include "tuner/chunk.h"
 #include "tuner/comm_name.h"
 #include "tuner/process.h"
 #include "tuner/steer.h"
@@ -155,6 +156,31 @@ static int match(const struct capo_tuner_info *info, struct capo_tuner *t, const
         return 0;
 }
 
+static const struct capo_row *rows_with_chunks(const struct capo_tuner *t)
+{
+        const struct capo_row *rows = t->tables ? t->tables->chunks : NULL;
+
+        for (int i = 0; t->layouts && !rows && i < t->layouts->seen->n_layouts; i++)
+                rows = t->layouts->by[i]->chunks;
+        return rows ?: t->layouts ? t->layouts->unknown->chunks : NULL;
+}
+
+/* Where this NCCL asks for chunks, and a row or a sweep may have an answer. */
+static int chunks_open(const struct capo_tuner_info *info, struct capo_tuner *t)
+{
+        const struct capo_row *rows = rows_with_chunks(t);
+
+        if (info->abi < 6 || (!rows && !capo_sweep_choose))
+                return 0;
+        t->chunks = calloc(1, sizeof *t->chunks);
+        if (!t->chunks)
+                return -ENOMEM;
+        t->chunks->rows = rows;
+        t->chunks->n_ranks = t->n_ranks;
+        t->plain = false;
+        return 0;
+}
+
 static void tell_comm(const struct capo_tuner_info *info, const struct capo_tuner *t, const char *comm_name)
 {
         const struct capo_rule *first = t->tables ? t->tables->first : NULL;
@@ -219,6 +245,8 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                         name = comm_name;
                 if (!capo_process.failed && capo_process.profile)
                         r = match(info, t, name);
+                if (r == 0)
+                        r = chunks_open(info, t);
         }
         capo_unlock(&capo_process.lock);
         if (info->n_ranks > 1 && capo_process.failed)
@@ -258,6 +286,7 @@ capo_nccl_result capo_tuner_close(void *tuner)
         if (t->own_tables)
                 capo_tables_free((struct capo_tables *)t->tables);
         layouts_free(t->layouts);
+        free(t->chunks);
         free(t);
         return CAPO_NCCL_SUCCESS;
 }

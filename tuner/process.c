@@ -64,6 +64,7 @@ static void tell_rules(const struct capo_profile *p)
                                 row.from = of->from;
                                 row.upto = of->upto;
                                 row.channels = of->channels;
+                                row.chunk = of->chunk;
                                 snprintf(row.algo, sizeof row.algo, "%s", capo_algo_name(of->algo));
                                 snprintf(row.proto, sizeof row.proto, "%s", capo_proto_name(of->proto));
                                 capo_row_turned_text(of, row.turned, sizeof row.turned);

@@ -17,12 +17,14 @@ enum { FIRST_CALLS = 4, DEFAULT_TURNS = 2 };
 
 struct lists {
         uint8_t algos[CAPO_ALGOS], protos[CAPO_PROTOS], channels[8];
-        unsigned n_algos, n_protos, n_channels;
+        uint32_t chunks[8];
+        unsigned n_algos, n_protos, n_channels, n_chunks;
 };
 
 static int word(struct capo_sweep_plan *plan, struct lists *l, const char *key, const char *item)
 {
         char *end;
+        uint64_t bytes;
         unsigned v;
         int coll;
 
@@ -46,6 +48,11 @@ static int word(struct capo_sweep_plan *plan, struct lists *l, const char *key, 
                 if (*end || end == item || v > CAPO_CHANNELS_MAX || l->n_channels == N_ELEMENTS(l->channels))
                         return -EINVAL;
                 l->channels[l->n_channels++] = (uint8_t)v;
+        } else if (!strcmp(key, "chunks")) {
+                if (capo_size_parse(item, &bytes) < 0 || (bytes && bytes < CAPO_CHUNK_MIN) || bytes > CAPO_CHUNK_MAX ||
+                    l->n_chunks == N_ELEMENTS(l->chunks))
+                        return -EINVAL;
+                l->chunks[l->n_chunks++] = (uint32_t)bytes;
         } else if (!strcmp(key, "calls")) {
                 plan->calls = strtoull(item, &end, 10);
                 if (*end || end == item)
@@ -98,12 +105,14 @@ static void multiply(struct capo_sweep_plan *plan, struct lists *l)
         l->n_algos = l->n_algos ? l->n_algos : CAPO_ALGOS - 1;
         l->n_protos = l->n_protos ? l->n_protos : CAPO_PROTOS - 1;
         l->n_channels = l->n_channels ? l->n_channels : 1;
+        l->n_chunks = l->n_chunks ? l->n_chunks : 1;
         for (unsigned a = 0; a < l->n_algos; a++) {
                 for (unsigned p = 0; p < l->n_protos; p++) {
-                        for (unsigned c = 0; c < l->n_channels && plan->n < CAPO_SWEEP_CANDIDATES; c++) {
+                        for (unsigned c = 0; c < l->n_channels * l->n_chunks && plan->n < CAPO_SWEEP_CANDIDATES; c++) {
                                 plan->candidate[plan->n].algo = l->algos[a];
                                 plan->candidate[plan->n].proto = l->protos[p];
-                                plan->candidate[plan->n++].channels = l->channels[c];
+                                plan->candidate[plan->n].channels = l->channels[c / l->n_chunks];
+                                plan->candidate[plan->n++].chunk = l->chunks[c % l->n_chunks];
                         }
                 }
         }
@@ -148,7 +157,10 @@ size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, siz
                 return 0;
         capo_rules_put(f, CAPO_RULES_SWEEP, "%u candidates", plan->n);
         for (unsigned i = 0; i < plan->n; i++) {
-                struct capo_rules_row row = {.candidate = true, .rule = i + 1, .channels = plan->candidate[i].channels};
+                struct capo_rules_row row = {.candidate = true,
+                                             .rule = i + 1,
+                                             .channels = plan->candidate[i].channels,
+                                             .chunk = plan->candidate[i].chunk};
 
                 snprintf(row.algo, sizeof row.algo, "%s", capo_algo_name(plan->candidate[i].algo));
                 snprintf(row.proto, sizeof row.proto, "%s", capo_proto_name(plan->candidate[i].proto));
@@ -191,7 +203,7 @@ struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan, const str
                 const uint64_t *gone = plan->drop[coll][63 - __builtin_clzll(bytes)];
                 float cost;
 
-                if (a >= ask->n_algos || p >= ask->n_protos)
+                if (a >= ask->n_algos || p >= ask->n_protos || (plan->candidate[i].chunk && !ask->chunks))
                         continue;
                 cost = ask->table[a * ask->n_protos + p];
                 if (!(cost >= 0) || (plan->slower > 0 && cost > plan->slower * least) || (gone[i / 64] >> i % 64 & 1))
@@ -207,5 +219,6 @@ struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan, const str
         return (struct capo_choice){.algo = plan->candidate[turn].algo & 15u,
                                     .proto = plan->candidate[turn].proto & 15u,
                                     .channels = plan->candidate[turn].channels,
-                                    .rule = (uint16_t)(turn + 1)};
+                                    .rule = (uint16_t)(turn + 1),
+                                    .chunk = plan->candidate[turn].chunk};
 }

@@ -3,10 +3,11 @@
  * What `capo sweep` tries, as text in CAPO_SWEEP and in memory. The same text on every rank (it comes with the
  * environment), so the same plan, so the same decisions.
  *
- *   colls=allreduce+allgather sizes=1024-4194304 algos=ring+tree protos=ll+ll128+simple channels=0+4 calls=20000
- *   slower=4 drop=allreduce:20:3+7
+ *   colls=allreduce+allgather sizes=1024-4194304 algos=ring+tree protos=ll+ll128+simple channels=0+4 chunks=0+65536
+ *   calls=20000 slower=4 drop=allreduce:20:3+7
  *
- * Fields in any order, separated by blanks; each may be left out. `channels` 0 is NCCL's own number. `slower`: what
+ * Fields in any order, separated by blanks; each may be left out. `channels` 0 is NCCL's own number, `chunks` 0 (bytes) its own
+ * chunk; others are tried where NCCL asks for it. `slower`: what
  * NCCL itself predicts to be this many times slower than its choice is not tried; 0 tries all. `drop`: in the size
  * class 2^20 <= bytes < 2^21 of all-reduce, candidates 3 and 7 are not tried any more.
  */
@@ -24,6 +25,7 @@ struct capo_sweep_ask {
         struct capo_question question;
         const float *table; /* NCCL's predictions, flat [n_algos][n_protos], < 0 not available; NULL for ABI v1, v2 */
         int n_algos, n_protos;
+        bool chunks; /* this NCCL asks for the chunk size too */
         int n_ranks, n_nodes;
 };
 
@@ -31,9 +33,10 @@ struct capo_sweep_plan {
         uint64_t min_bytes, max_bytes;
         uint64_t calls; /* per communicator; after them everything is left to NCCL */
         double slower;
-        unsigned n; /* candidates; ids are 1 .. n, in the order algorithm, protocol, channels */
+        unsigned n; /* candidates; ids are 1 .. n, in the order algorithm, protocol, channels, chunk */
         struct {
                 uint8_t algo, proto, channels;
+                uint32_t chunk;
         } candidate[CAPO_SWEEP_CANDIDATES];
         uint8_t colls; /* bit per enum capo_coll */
         uint64_t drop[CAPO_COLLS][64][CAPO_SWEEP_CANDIDATES / 64];

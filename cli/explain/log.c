@@ -26,17 +26,20 @@
 static const char *rule_text(const char *rules, unsigned rule, char *text, size_t room)
 {
         struct capo_rules_row r;
-        char place[300];
+        char place[300], chunk[40] = "", size[16];
+        bool known = rule && capo_rules_find(rules, rule, &r);
 
+        if (known && r.chunk)
+                snprintf(chunk, sizeof chunk, ", chunks of %s", capo_size_print(r.chunk, size, sizeof size));
         if (!rule)
                 snprintf(text, room, "-");
-        else if (!capo_rules_find(rules, rule, &r))
+        else if (!known)
                 snprintf(text, room, "row %u", rule);
         else if (r.candidate)
-                snprintf(text, room, "sweep candidate: %s %s", r.algo, r.proto);
+                snprintf(text, room, "sweep candidate: %s %s%s", r.algo, r.proto, chunk);
         else
-                snprintf(text, room, "%s when %s: %s %s%s%s", capo_rules_place(rules, rule, place, sizeof place),
-                         r.when, r.algo, r.proto, *r.turned ? "; calls turned: " : "", r.turned);
+                snprintf(text, room, "%s when %s: %s %s%s%s%s", capo_rules_place(rules, rule, place, sizeof place),
+                         r.when, r.algo, r.proto, chunk, *r.turned ? "; calls turned: " : "", r.turned);
         return text;
 }
 

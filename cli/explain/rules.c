@@ -13,12 +13,17 @@
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/nccl.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/fragment/bound.h"
 #include "profiles/plan/judge.h"
 
-static const char *choice_text(unsigned algo, unsigned proto, unsigned channels, char *text, size_t room)
+static const char *choice_text(unsigned algo, unsigned proto, unsigned channels, unsigned chunk, char *text,
+                               size_t room)
 {
+        char size[16];
+
         if (!algo)
                 snprintf(text, room, "left to NCCL");
         else if (channels)
@@ -26,7 +31,16 @@ static const char *choice_text(unsigned algo, unsigned proto, unsigned channels,
                          channels);
         else
                 snprintf(text, room, "%s %s", capo_algo_name(algo), capo_proto_name(proto));
+        if (algo && chunk)
+                capo_append(text, room, ", chunks of %s", capo_size_print(chunk, size, sizeof size));
         return text;
+}
+
+static const char *chunk_text(const struct capo_row *row, int nccl)
+{
+        return !row->chunk || capo_nccl_has(nccl, CAPO_NCCL_CHUNK) ? ""
+               : nccl > 0 ? " (its chunk is dead: NCCL before 2.30 asks no tuner for it)"
+                          : " (its chunk: NCCL 2.30 on)";
 }
 
 /* What a row turns a call for, and whether it can on release @nccl (0: not known). */
@@ -56,9 +70,9 @@ static void print_verdict(const struct capo_profile *p, const struct capo_rule_v
                rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured", when);
         switch (v->fate) {
         case CAPO_RULE_DECIDES:
-                printf("decides, line %u: %s%s", row->line,
-                       choice_text(row->algo, row->proto, row->channels, what, sizeof what),
-                       turned_text(row, d->shape.nccl, turned, sizeof turned));
+                printf("decides, line %u: %s%s%s", row->line,
+                       choice_text(row->algo, row->proto, row->channels, row->chunk, what, sizeof what),
+                       chunk_text(row, d->shape.nccl), turned_text(row, d->shape.nccl, turned, sizeof turned));
                 if (!isnan(row->gain))
                         printf(", gain %.0f %%", (double)row->gain * 100);
                 putchar('\n');
@@ -118,6 +132,8 @@ static json_t *rule_json(const struct explain *e, struct capo_choice c)
         json = json_pack("{s:s, s:i, s:s, s:s, s:i, s:b}", "file", e->profile->file, "line", (int)row->line, "algo",
                          row->algo ? capo_algo_name(row->algo) : "leave", "proto", capo_proto_name(row->proto),
                          "channels", row->channels, "leave", !row->algo);
+        if (row->chunk)
+                json_object_set_new(json, "chunk", json_integer(row->chunk));
         if (capo_row_turned(row))
                 json_object_set_new(json, "turned", json_string(capo_row_turned_text(row, turned, sizeof turned)));
         return json;
@@ -176,7 +192,7 @@ int explain_shape(struct explain *e)
         print_layout(&d);
         print_rules(e, &d);
         printf("\nthe tuner would answer: %s\n",
-               choice_text(d.choice.algo, d.choice.proto, d.choice.channels, what, sizeof what));
+               choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk, what, sizeof what));
         return CAPO_EXIT_OK;
 }
 
@@ -315,14 +331,15 @@ static void show(struct explain *e, const struct capo_plan_answer *answers)
         candidates_text(e, own, with, d.choice);
         if (e->profile)
                 print_rules(e, &d);
-        printf("\nruns     %s, %u channels", choice_text(runs->algo, runs->proto, 0, what, sizeof what),
+        printf("\nruns     %s, %u channels", choice_text(runs->algo, runs->proto, 0, 0, what, sizeof what),
                runs->channels);
         if (with && !why && d.choice.algo)
                 printf(", by the profile");
         putchar('\n');
         if (why)
                 printf("blocked  %s: %s\n",
-                       choice_text(d.choice.algo, d.choice.proto, d.choice.channels, what, sizeof what), why);
+                       choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk, what, sizeof what),
+                       why);
         /* a tuner's choice costs nothing in the table it leaves: the time is the model's of before */
         if (bounded && with && capo_plan_compare(&answers[0], &answers[1], NULL, &compared) == 0)
                 print_bound(e, &bound, &compared.rows[0].with);

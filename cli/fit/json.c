@@ -43,7 +43,7 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit, const s
         for (int i = 0; i < fit->n_series; i++) {
                 const struct capo_fit_series *s = &fit->series[i];
                 json_t *points = json_array();
-                char nccl[16], name[48];
+                char nccl[16], name[56];
 
                 for (int p = 0; p < s->n_points; p++) {
                         const struct capo_fit_point *q = &s->points[p];

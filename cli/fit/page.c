@@ -23,7 +23,7 @@ static void line(struct capo_table *t, const struct capo_fit_series *s, int firs
         const struct capo_fit_point *p = &s->points[last];
         int c = p->shown;
         const struct capo_fit_cell *cell = capo_fit_cell_of(s, last, c), *def = capo_fit_cell_of(s, last, 0);
-        char from[16], to[16], range[40], name[48], us[48], chose[48] = "-", gain[48] = "-", a[16], b[16];
+        char from[16], to[16], range[40], name[56], us[48], chose[48] = "-", gain[48] = "-", a[16], b[16];
 
         capo_size_print(s->points[first].bytes, from, sizeof from);
         capo_size_print(p->bytes, to, sizeof to);
@@ -114,13 +114,15 @@ static void sweep_command(const struct capo_fit_series *s)
                 printf(" --protos %s", capo_proto_name(c->proto));
         if (some && c->channels)
                 printf(" --channels %u", c->channels);
+        if (some && c->chunk)
+                printf(" --chunks %s", short_size(c->chunk, a, sizeof a));
         puts(" -- COMMAND");
 }
 
 static void next(const struct capo_fit_series *s)
 {
         const struct capo_fit_next *n = &s->next;
-        char a[16], b[16], name[48];
+        char a[16], b[16], name[56];
 
         switch (n->what) {
         case CAPO_FIT_NEXT_NOTHING: return;

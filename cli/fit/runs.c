@@ -11,14 +11,17 @@
 
 /* What the samples of a run are labelled with. */
 struct labels {
-        uint16_t first;
+        uint64_t first; /* algo_proto << 40 | channels << 32 | chunk */
         bool any, several, own;
         size_t n;
 };
 
 static void label_text(const struct labels *l, const struct capo_trial *t, char *text, size_t room)
 {
-        struct capo_fit_candidate c = {(uint8_t)(l->first >> 12), (uint8_t)(l->first >> 8 & 15), (uint8_t)l->first};
+        struct capo_fit_candidate c = {.algo = (uint8_t)(l->first >> 44),
+                                       .proto = (uint8_t)(l->first >> 40 & 15),
+                                       .channels = (uint8_t)(l->first >> 32),
+                                       .chunk = (uint32_t)l->first};
 
         if (t->left_out)
                 snprintf(text, room, "unknown");
@@ -35,7 +38,8 @@ void fit_runs(const struct capo_samples *set)
 
         for (size_t i = 0; labels && i < set->n; i++) {
                 struct labels *l = &labels[set->v[i].run];
-                uint16_t label = (uint16_t)(set->v[i].want << 8 | set->v[i].want_channels);
+                uint64_t label =
+                        (uint64_t)set->v[i].want << 40 | (uint64_t)set->v[i].want_channels << 32 | set->v[i].want_chunk;
 
                 l->several |= l->any && label != l->first;
                 l->own |= label == 0;
@@ -48,7 +52,7 @@ void fit_runs(const struct capo_samples *set)
         capo_table_row(t, "run\tsamples\tlabel\twhy");
         for (size_t i = 0; labels && i < set->n_runs; i++) {
                 const struct capo_trial *run = &set->runs[i];
-                char where[64], label[48];
+                char where[64], label[56];
                 size_t n = strlen(run->source);
 
                 snprintf(where, sizeof where, "%s%.36s:%u", n > 36 ? "..." : "", run->source + (n > 36 ? n - 36 : 0),

@@ -109,7 +109,7 @@ static void series(FILE *out, const struct capo_fit_series *s, double top)
         }
         key(out, top + 56, n++, "c", "style=\"stroke-width:9;opacity:.4\"", "with the profile");
         for (int c = 0; c < s->n_candidates && n < KEY_MOST; c++) {
-                char name[48];
+                char name[56];
 
                 key(out, top + 56, n++, capo_svg_series((unsigned)c), c ? "" : "stroke-dasharray=\"5 3\"",
                     capo_fit_candidate_text(&s->candidates[c], name, sizeof name));
@@ -136,7 +136,7 @@ void capo_terminal_fit(FILE *out, const struct capo_fit_series *s, int columns, 
 {
         int width = columns - 12 < s->n_points ? columns - 12 : s->n_points, each, reference_missing = 0;
         double lo = 0, hi = 0;
-        char *grid, a[16], b[16], name[48];
+        char *grid, a[16], b[16], name[56];
 
         if (s->n_points < 2 || width < 2)
                 return;

@@ -95,6 +95,10 @@ void plan_json(const struct plan_options *o, const struct capo_plan_answer *plai
                                 json_object_set_new(row, "costs_after", costs_json(s, s->cost_after));
                                 json_object_set_new(row, "tuner_channels", json_integer(s->tuner_channels));
                         }
+                        if (s->chunk)
+                                json_object_set_new(row, "chunk", json_integer(s->chunk));
+                        if (s->chunk && tuned)
+                                json_object_set_new(row, "tuner_chunk", json_integer(s->tuner_chunk));
                 }
                 json_array_append_new(rows, row);
         }

@@ -179,7 +179,7 @@ static void print_spy(const struct capo_plan_answer *a, bool wrapped)
         puts("  predicted times, us (cells that are not available are left out):");
         for (size_t i = 0; i < a->n_rows; i++) {
                 const struct capo_plan_row *r = &a->rows[i];
-                char size[24], title[64];
+                char size[24], after[24], title[64];
 
                 snprintf(title, sizeof title, "%s %s", capo_coll_word(r->coll),
                          capo_size_print(r->bytes, size, sizeof size));
@@ -194,6 +194,10 @@ static void print_spy(const struct capo_plan_answer *a, bool wrapped)
                         if (r->tuner_channels)
                                 printf("    %-26s  %d channels\n", "", r->tuner_channels);
                 }
+                if (wrapped && r->tuner_chunk != r->chunk)
+                        printf("    %-26s  chunks of %s in place of %s\n", "",
+                               capo_size_print(r->tuner_chunk, after, sizeof after),
+                               capo_size_print(r->chunk, size, sizeof size));
         }
 }
 
@@ -277,6 +281,11 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
                        c->n_differ, plain->n_rows);
         if (c->no_match)
                 printf("note        no rule of %s can hold here: %s\n", capo_base_name(o->q.profile), c->no_match);
+        if (c->n_chunks)
+                printf("\nnote        %u row%s say%s a chunk: %s\n", c->n_chunks, c->n_chunks == 1 ? "" : "s",
+                       c->n_chunks == 1 ? "s" : "",
+                       c->chunks_dead ? "nothing comes of it, NCCL before 2.30 asks no tuner for it"
+                                      : "NCCL asks for it; --spy shows what it is answered");
         if (c->n_turned)
                 printf("\nnote        %u row%s turn%s calls (kernel, ctas, cluster, cta_policy): %s\n", c->n_turned,
                        c->n_turned == 1 ? "" : "s", c->n_turned == 1 ? "s" : "",

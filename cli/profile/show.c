@@ -9,6 +9,7 @@
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/nccl.h"
+#include "core/base/size.h"
 #include "core/base/util.h"
 
 static const enum capo_coll order_shown[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE,
@@ -58,6 +59,8 @@ static void show_row(struct capo_table *t, const struct capo_row *row, bool firs
         capo_table_row(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", first ? capo_coll_word(row->coll) : "", size,
                        row->algo ? capo_algo_name(row->algo) : "(NCCL's own)",
                        row->algo ? capo_proto_name(row->proto) : "", channels, us, spread, gain, samples);
+        if (row->chunk)
+                capo_table_row(t, "\t\tchunks of %s", capo_size_print(row->chunk, size, sizeof size));
         if (capo_row_turned(row))
                 capo_table_row(t, "\t\tcalls turned: %s", capo_row_turned_text(row, turned, sizeof turned));
 }
@@ -135,7 +138,7 @@ void profile_show(const struct capo_profile *p)
 
 static void show_choice(const struct capo_profile *p, const struct profile_ask *ask, struct capo_choice c)
 {
-        char bytes[24];
+        char bytes[24], size[16];
 
         printf("\n%s of %s: ", capo_coll_word(ask->coll), capo_size_print(ask->question.bytes, bytes, sizeof bytes));
         if (!c.rule)
@@ -146,6 +149,8 @@ static void show_choice(const struct capo_profile *p, const struct profile_ask *
                 printf(c.channels ? "%s, %s, at most %u channels (%s:%u)\n"
                                   : "%s, %s, NCCL's own channels%.0u (%s:%u)\n",
                        capo_algo_name(c.algo), capo_proto_name(c.proto), c.channels, p->file, p->rows[c.rule - 1].line);
+        if (c.chunk)
+                printf("    chunks of %s (NCCL 2.30 on)\n", capo_size_print(c.chunk, size, sizeof size));
 }
 
 int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
@@ -211,7 +216,7 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
         }
         if (ask->one) {
                 ask->question.coll = (uint8_t)ask->coll;
-                show_choice(p, ask, capo_tables_find(tables, &ask->question));
+                show_choice(p, ask, capo_tables_chunk(tables->chunks, capo_tables_find(tables, &ask->question)));
         }
         if (!n)
                 puts("\nno rule holds: NCCL's own choices stand");

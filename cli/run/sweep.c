@@ -114,6 +114,19 @@ static const char *take_channels(void *s, const char *value)
         return add_list(s, "%schannels=%s", value, channels_word) ? NULL : "numbers from 0 to 64, with commas between";
 }
 
+static const char *chunk_word(const char *item)
+{
+        uint64_t bytes;
+
+        return capo_size_parse(item, &bytes) < 0 || (bytes && bytes < CAPO_CHUNK_MIN) || bytes > CAPO_CHUNK_MAX ? NULL
+                                                                                                                : item;
+}
+
+static const char *take_chunks(void *s, const char *value)
+{
+        return add_list(s, "%schunks=%s", value, chunk_word) ? NULL : "sizes from 16 to 64M or 0, with commas between";
+}
+
 static const char *take_sizes(void *s, const char *value)
 {
         const char *dots = strstr(value, "..");
@@ -180,7 +193,7 @@ static unsigned candidate_id(const struct capo_sweep_plan *plan, const struct ca
 {
         for (unsigned i = 0; i < plan->n; i++) {
                 if (plan->candidate[i].algo == c->algo && plan->candidate[i].proto == c->proto &&
-                    plan->candidate[i].channels == c->channels)
+                    plan->candidate[i].channels == c->channels && plan->candidate[i].chunk == c->chunk)
                         return i + 1;
         }
         return 0;
@@ -300,6 +313,8 @@ static const struct cli_option options[] = {
          .example = "ll,ll128"},
         {"channels", CLI_WHOLE("LIST", take_channels), "numbers of channels, 0 for NCCL's own; default 0",
          .example = "0,4"},
+        {"chunks", CLI_WHOLE("LIST", take_chunks), "chunk sizes, 0 for NCCL's own; default 0; others need NCCL 2.30",
+         .example = "0,64K,256K"},
         {"calls", CLI_WHOLE("N", take_calls),
          "calls per communicator to spend; afterwards NCCL chooses (default 20000)", .example = "500"},
         {"seconds", CLI_SECONDS(struct sweep, seconds, "S", 0, INT_MAX),

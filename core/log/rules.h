@@ -20,7 +20,7 @@
 
 struct capo_rules_row {
         unsigned rule;              /* capo_record.rule */
-        bool candidate;             /* of a sweep: only rule, algorithm, protocol and channels are set */
+        bool candidate;             /* of a sweep: only rule, algorithm, protocol, channels and chunk are set */
         char file[256];             /* of the profile, without its folder; the reader's own */
         unsigned line;              /* in it */
         char when[CAPO_RULES_WHEN]; /* condition of the rule, or "always" */
@@ -28,6 +28,7 @@ struct capo_rules_row {
         uint64_t from, upto; /* bytes; UINT64_MAX is max */
         char algo[32], proto[16];
         unsigned channels; /* 0: NCCL's */
+        unsigned chunk;    /* bytes; 0: NCCL's */
         char turned[128];  /* what calls are turned for, in words (capo_row_turned_text()); "" nothing */
 };
 

@@ -80,6 +80,26 @@ static void check_turned(struct check *c, const struct capo_row *row)
                       "cta_policy zero: of these collectives only all-gather can be done by copy engines");
 }
 
+/* NCCL makes whole grains of a chunk, by rounding down; less than one would be none. */
+static void check_chunk(struct check *c, const struct capo_row *row)
+{
+        static const uint16_t grains[] = {
+                0,
+#define CAPO_PROTO(id, name, word, grain) grain,
+#include "capo/protocols.def"
+        };
+        unsigned grain = grains[row->proto];
+
+        if (row->chunk && row->chunk < grain)
+                found(c, CAPO_FINDING_WARNING, row->line,
+                      "chunk is less than the %u bytes that %s moves at least: that is taken", grain,
+                      capo_proto_name(row->proto));
+        else if (row->chunk && row->chunk % grain)
+                found(c, CAPO_FINDING_NOTE, row->line,
+                      "chunk is no multiple of the %u bytes that %s moves: NCCL rounds it down to %u", grain,
+                      capo_proto_name(row->proto), row->chunk / grain * grain);
+}
+
 static void check_rows(struct check *c)
 {
         for (uint32_t i = 0; i < c->p->n_rows; i++) {
@@ -99,6 +119,7 @@ static void check_rows(struct check *c)
                               "channels is ignored from NCCL 2.29 on, which takes an all-gather's unchecked for "
                               "grouped broadcasts");
                 check_turned(c, row);
+                check_chunk(c, row);
                 if (row->algo && row->gain < 0)
                         found(c, CAPO_FINDING_WARNING, row->line,
                               "by its own evidence this is slower than NCCL's choice (gain %g)", (double)row->gain);
@@ -161,6 +182,9 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
                 for (uint32_t i = 0; i < rule->count[k]; i++) {
                         const struct capo_row *row = &c->p->rows[rule->first[k] + i];
 
+                        if (row->chunk && before(w->nccl, CAPO_NCCL_CHUNK))
+                                found(c, CAPO_FINDING_ERROR, row->line,
+                                      "chunk never applies: NCCL before 2.30 asks no tuner for it");
                         if (!capo_row_turned(row))
                                 continue;
                         if (before(w->nccl, CAPO_NCCL_CALL_CONFIG))

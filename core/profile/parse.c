@@ -20,10 +20,10 @@ static const struct capo_slice document_keys[] = {WORD("capo_profile"), WORD("na
                                                   WORD("platform"),     WORD("layouts"), WORD("rules")};
 enum { DOC_VERSION, DOC_NAME, DOC_PROVENANCE, DOC_PLATFORM, DOC_LAYOUTS, DOC_RULES };
 
-static const struct capo_slice row_keys[] = {WORD("upto"),      WORD("algo"),   WORD("proto"),     WORD("channels"),
-                                             WORD("leave"),     WORD("us"),     WORD("spread_us"), WORD("gain"),
-                                             WORD("samples"),   WORD("kernel"), WORD("ctas"),      WORD("cluster"),
-                                             WORD("cta_policy")};
+static const struct capo_slice row_keys[] = {WORD("upto"),       WORD("algo"),   WORD("proto"),     WORD("channels"),
+                                             WORD("leave"),      WORD("us"),     WORD("spread_us"), WORD("gain"),
+                                             WORD("samples"),    WORD("kernel"), WORD("ctas"),      WORD("cluster"),
+                                             WORD("cta_policy"), WORD("chunk")};
 enum {
         ROW_UPTO,
         ROW_ALGO,
@@ -37,7 +37,8 @@ enum {
         ROW_KERNEL,
         ROW_CTAS,
         ROW_CLUSTER,
-        ROW_CTA_POLICY
+        ROW_CTA_POLICY,
+        ROW_CHUNK
 };
 
 static const struct capo_slice constant_keys[] = {WORD("table"), WORD("value"), WORD("link"), WORD("algo"),
@@ -155,6 +156,7 @@ static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_ro
         int k;
         uint32_t seen = 0;
         bool leave = false;
+        uint64_t bytes;
         double n;
         const char *start = capo_json_here(r);
 
@@ -205,6 +207,13 @@ static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_ro
                         if (word(r, policy_words, N_ELEMENTS(policy_words), &row->cta_policy))
                                 row->cta_policy++;
                         break;
+                case ROW_CHUNK:
+                        if (!size_value(r, &bytes))
+                                break;
+                        if (bytes < CAPO_CHUNK_MIN || bytes > CAPO_CHUNK_MAX)
+                                capo_json_fail(r, where, "a chunk of 16 to 64M bytes");
+                        row->chunk = (uint32_t)bytes;
+                        break;
                 default: return false;
                 }
         }
@@ -212,12 +221,12 @@ static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_ro
                 return false;
         if (!(seen & 1u << ROW_UPTO))
                 return capo_json_fail(r, start, "the key upto in this row");
-        if (leave && (row->algo || row->proto || row->channels || seen & 1u << ROW_GAIN))
-                return capo_json_fail(r, start, "a row with \"leave\" to have no algo, proto, channels or gain");
+        if (leave && (row->algo || row->proto || row->channels || row->chunk || seen & 1u << ROW_GAIN))
+                return capo_json_fail(r, start, "a row with \"leave\" to have no algo, proto, channels, chunk or gain");
         if (leave && capo_row_turned(row))
                 return capo_json_fail(r, start, "a row with \"leave\" to have no kernel, ctas, cluster or cta_policy");
         if (!leave && (!row->algo || !row->proto) &&
-            (row->algo || row->proto || row->channels || !capo_row_turned(row)))
+            (row->algo || row->proto || row->channels || row->chunk || !capo_row_turned(row)))
                 return capo_json_fail(r, start, "algo and proto in this row, or \"leave\": true");
         return true;
 }
@@ -225,11 +234,10 @@ static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_ro
 static bool read_rows(struct capo_json *r, struct capo_profile *p, enum capo_coll coll)
 {
         const struct capo_row blank = {.coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN};
-        const char *where = NULL, *open;
+        const char *where = NULL, *open = capo_json_here(r);
         uint64_t last = 0;
         bool any = false;
 
-        open = capo_json_here(r);
         if (!capo_json_open(r, '[', "a list of rows"))
                 return false;
         while (capo_json_item(r)) {
@@ -280,10 +288,9 @@ static bool read_when(struct capo_json *r, struct capo_profile *p, struct capo_w
         if (!capo_json_open(r, '{', "conditions, {\"nodes\": 2, ...}"))
                 return false;
         while ((k = capo_json_next(r, words, N_ELEMENTS(words), &seen)) >= 0) {
-                void *field;
+                void *field = (char *)when + when_keys[k].offset;
                 bool flag;
 
-                field = (char *)when + when_keys[k].offset;
                 switch (when_keys[k].kind) {
                 case RANGE:
                 case GBS:

@@ -171,7 +171,8 @@ int capo_profile_row(struct capo_profile *p, const struct capo_row *row)
 
         if (!rule || row->coll >= CAPO_COLLS || !row->algo != !row->proto || row->algo >= CAPO_ALGOS ||
             row->proto >= CAPO_PROTOS || row->channels > CAPO_CHANNELS_MAX || row->ctas > CAPO_CHANNELS_MAX ||
-            row->cluster > CAPO_CLUSTER_MAX + 1 || row->cta_policy > 2)
+            row->cluster > CAPO_CLUSTER_MAX + 1 || row->cta_policy > 2 ||
+            (row->chunk && (!row->algo || row->chunk < CAPO_CHUNK_MIN || row->chunk > CAPO_CHUNK_MAX)))
                 return -EINVAL;
         n = rule->count[row->coll];
         copy.from = 0;
@@ -283,6 +284,15 @@ uint32_t capo_profile_turned(const struct capo_profile *p)
 
         for (uint32_t i = 0; i < p->n_rows; i++)
                 n += capo_row_turned(&p->rows[i]);
+        return n;
+}
+
+uint32_t capo_profile_chunks(const struct capo_profile *p)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < p->n_rows; i++)
+                n += p->rows[i].chunk != 0;
         return n;
 }
 

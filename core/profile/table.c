@@ -176,6 +176,8 @@ static const struct capo_table *table_of_rule(struct capo_tables *t, const struc
 
                 s->upto[s->n] = row->upto;
                 s->choice[s->n] = choice_of(p, row, shape);
+                if (row->chunk && (shape->nccl <= 0 || capo_nccl_has(shape->nccl, CAPO_NCCL_CHUNK)))
+                        t->chunks = p->rows;
         }
         return end_steps(t, s);
 }

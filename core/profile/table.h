@@ -10,6 +10,7 @@ struct capo_choice {
         uint8_t algo : 4, proto : 4; /* enum capo_algo, capo_proto */
         uint8_t channels;            /* 0: NCCL's own */
         uint16_t rule;               /* 1 + row, as in capo_record; set for "leave" rows too; 0 no row */
+        uint32_t chunk;              /* bytes; 0: NCCL's own. No table has it: capo_tables_chunk() */
 };
 
 /*
@@ -83,6 +84,7 @@ struct capo_tables {
         const struct capo_table
                 *turn[CAPO_COLLS]; /* NULL: no call is turned; the "rule" it finds is a place in turns, plus 1 */
         const struct capo_turn *turns[CAPO_COLLS];
+        const struct capo_row *chunks; /* the profile's rows, where one that is in a table says a chunk; NULL: none */
         const struct capo_rule *first; /* the most specific rule that holds, NULL none; names the match in logs */
         struct capo_tables_block *blocks;
 };
@@ -134,6 +136,14 @@ static inline const struct capo_turn *capo_tables_turn(const struct capo_tables 
         uint16_t at = t->turn[coll] && bytes ? capo_table_find(t->turn[coll], bytes).rule : 0;
 
         return at ? &t->turns[coll][at - 1] : NULL;
+}
+
+/** capo_tables_chunk() - @c with its row's chunk; @rows: of the tables that @c was found in. */
+static inline struct capo_choice capo_tables_chunk(const struct capo_row *rows, struct capo_choice c)
+{
+        if (rows && c.rule && c.rule < UINT16_MAX) /* which row the last number stands for nobody knows */
+                c.chunk = rows[c.rule - 1].chunk;
+        return c;
 }
 
 /** capo_tables_find() - the choice for a question. */

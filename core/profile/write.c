@@ -130,6 +130,10 @@ static void put_row(FILE *out, const struct capo_row *row)
                 fputs(", \"leave\": true", out);
         if (row->channels)
                 fprintf(out, ", \"channels\": %u", row->channels);
+        if (row->chunk) {
+                fputs(", \"chunk\": ", out);
+                put_size(out, row->chunk);
+        }
         if (row->kernel)
                 fprintf(out, ", \"kernel\": \"symk %s\"", row->kernel + 5);
         if (row->ctas)

@@ -74,6 +74,7 @@ struct capo_row {
         uint8_t ctas;        /* 1 .. CAPO_CHANNELS_MAX; 0: not said, and so below */
         uint8_t cluster;     /* thread blocks of one, plus 1 */
         uint8_t cta_policy;  /* NCCL's bits: 1 efficiency, 2 zero */
+        uint32_t chunk;      /* bytes that travel at a time; 0: NCCL's own. Only with algo and proto */
         uint32_t line;       /* in the file; 0 when built */
         uint32_t samples;    /* behind us; 0 not known */
         float us;        /* measured or modelled time of this choice, at the largest size measured in the row; NAN */
@@ -82,6 +83,9 @@ struct capo_row {
 };
 #define CAPO_CHANNELS_MAX 64 /* MAXCHANNELS since NCCL 2.25; more overflows nothing but helps nobody */
 #define CAPO_CLUSTER_MAX  8  /* cgaClusterSize: 0 to 8 (NCCL 2.31) */
+#define CAPO_CHUNK_MIN    16 /* LL's grain, the smallest there is */
+#define CAPO_CHUNK_MAX \
+        (64u << 20) /* NCCL cuts what its buffers have no room for: 2 MiB, unless NCCL_BUFFSIZE says more */
 
 /**
  * capo_row_turned() - does @row ask for what only a call's own config can have (NCCL 2.31, ncclAllReduceConfig and the like)?
@@ -238,6 +242,9 @@ uint32_t capo_profile_modelled(const struct capo_profile *profile);
 
 /** capo_profile_turned() - number of its rows that turn calls (capo_row_turned()). */
 uint32_t capo_profile_turned(const struct capo_profile *profile);
+
+/** capo_profile_chunks() - number of its rows that say how large a chunk is. */
+uint32_t capo_profile_chunks(const struct capo_profile *profile);
 
 /**
  * capo_profile_agreement() - what every rank must have alike, in one word: the digest, and "+modelled" after it where

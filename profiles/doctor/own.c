@@ -107,6 +107,13 @@ static void check_turns(struct capo_findings *f, const struct capo_profile *prof
                                  why);
 }
 
+static void check_chunks(struct capo_findings *f, const struct capo_profile *profile, int version)
+{
+        if (capo_profile_chunks(profile) && version && !capo_nccl_has(version, CAPO_NCCL_CHUNK))
+                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
+                                 "%s: chunk does nothing: NCCL before 2.30 asks no tuner for it", profile->file);
+}
+
 /* What the tuner does with it: without the profile every communicator's init fails, unless CAPO_STRICT=0. */
 static void check_profile(struct capo_findings *f, int version)
 {
@@ -134,6 +141,7 @@ static void check_profile(struct capo_findings *f, int version)
         else {
                 check_digest(f, profile, lax ? "" : "; the init of every communicator would fail");
                 check_turns(f, profile, version);
+                check_chunks(f, profile, version);
         }
 }
 

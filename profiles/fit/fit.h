@@ -26,6 +26,7 @@ struct capo_fit_candidate {
         uint8_t algo, proto; /* enum capo_algo, capo_proto; both 0: NCCL's own choice; one 0: that part was NCCL's */
         uint8_t channels;    /* 0: NCCL's own number */
         int n_runs;          /* the most that a size of it was measured in */
+        uint32_t chunk;      /* bytes; 0: NCCL's own */
 };
 
 struct capo_fit_cell {
@@ -178,7 +179,7 @@ static inline struct capo_fit_cell *capo_fit_cell_of(const struct capo_fit_serie
 /** capo_fit_verdict_text() - "yes", "left to NCCL (within noise)", ... */
 const char *capo_fit_verdict_text(enum capo_fit_verdict verdict);
 
-/** capo_fit_candidate_text() - "Tree LL128 ch 4", "NCCL's choice". @text: at least 40 bytes. */
+/** capo_fit_candidate_text() - "Tree LL128 ch 4", "Ring Simple chunk 64 KiB", "NCCL's choice". @text: at least 56 bytes. */
 char *capo_fit_candidate_text(const struct capo_fit_candidate *c, char *text, size_t room);
 
 /** capo_fit_class_text() - "4 x H100 80GB HBM3, layout 4, NCCL 2.29.2". */

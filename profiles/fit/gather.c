@@ -51,12 +51,15 @@ static void make_block(struct capo_fit_maker *m, const struct capo_fit_item *ite
         }
 }
 
-static int find_candidate(const struct capo_fit_series *s, uint16_t key)
+static uint64_t key_of(const struct capo_fit_candidate *k)
+{
+        return (uint64_t)CAPO_ALGO_PROTO(k->algo, k->proto) << 40 | (uint64_t)k->channels << 32 | k->chunk;
+}
+
+static int find_candidate(const struct capo_fit_series *s, uint64_t key)
 {
         for (int c = 1; c < s->n_candidates; c++) {
-                const struct capo_fit_candidate *k = &s->candidates[c];
-
-                if ((CAPO_ALGO_PROTO(k->algo, k->proto) << 8 | k->channels) == key)
+                if (key_of(&s->candidates[c]) == key)
                         return c;
         }
         return 0;
@@ -64,7 +67,7 @@ static int find_candidate(const struct capo_fit_series *s, uint16_t key)
 
 static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s, const struct capo_fit_item *items, size_t n)
 {
-        uint16_t *keys = malloc((n + 1) * sizeof *keys);
+        uint64_t *keys = malloc((n + 1) * sizeof *keys);
         int n_keys = 0, n_points = 0, n_blocks = 0;
 
         if (!keys)
@@ -99,8 +102,10 @@ static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s, cons
                 return -ENOMEM;
         }
         for (int k = 0; k < n_keys; k++)
-                s->candidates[k + 1] = (struct capo_fit_candidate){(uint8_t)(keys[k] >> 12),
-                                                                   (uint8_t)(keys[k] >> 8 & 15), (uint8_t)keys[k]};
+                s->candidates[k + 1] = (struct capo_fit_candidate){.algo = (uint8_t)(keys[k] >> 44),
+                                                                   .proto = (uint8_t)(keys[k] >> 40 & 15),
+                                                                   .channels = (uint8_t)(keys[k] >> 32),
+                                                                   .chunk = (uint32_t)keys[k]};
         free(keys);
         for (size_t i = 0, k; i < n; i = k) {
                 struct capo_fit_block *b = &s->blocks[s->n_blocks++];
@@ -369,7 +374,7 @@ static void what_default_ran(struct capo_fit_series *s)
                         const struct capo_fit_candidate *d = &s->candidates[c];
 
                         capo_fit_cell_of(s, k, c)->is_default =
-                                CAPO_ALGO_PROTO(d->algo, d->proto) == p->default_ran &&
+                                CAPO_ALGO_PROTO(d->algo, d->proto) == p->default_ran && !d->chunk &&
                                 (d->channels == 0 || d->channels == p->default_channels);
                 }
         }
@@ -396,7 +401,7 @@ static bool covers(const struct capo_fit_series *s)
         for (int c = 1; c < s->n_candidates; c++) {
                 const struct capo_fit_candidate *k = &s->candidates[c];
 
-                if (k->channels)
+                if (k->channels || k->chunk)
                         continue;
                 if (k->algo && !k->proto)
                         algos |= 1u << k->algo;

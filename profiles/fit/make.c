@@ -79,7 +79,7 @@ static int classes(const struct capo_samples *set, uint32_t *class_of, uint32_t 
 
 /* What was forced, completed by what ran and by what NCCL has: NVLS, CollNet and PAT exist as Simple only, broadcast
  * and reduce as Ring only (NCCL 2.30.7 src/graph/tuning.cc). */
-static uint16_t candidate_of(const struct capo_sample *s)
+static uint64_t candidate_of(const struct capo_sample *s)
 {
         unsigned algo = CAPO_ALGO_OF(s->want), proto = CAPO_PROTO_OF(s->want);
 
@@ -93,7 +93,7 @@ static uint16_t candidate_of(const struct capo_sample *s)
                 proto = CAPO_PROTO_OF(s->ran);
         if (!proto && algo && algo != CAPO_ALGO_RING && algo != CAPO_ALGO_TREE)
                 proto = CAPO_PROTO_SIMPLE;
-        return (uint16_t)(CAPO_ALGO_PROTO(algo, proto) << 8 | s->want_channels);
+        return (uint64_t)CAPO_ALGO_PROTO(algo, proto) << 40 | (uint64_t)s->want_channels << 32 | s->want_chunk;
 }
 
 static void series_finish(struct capo_fit_series *s)

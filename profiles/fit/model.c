@@ -60,7 +60,7 @@ static double ratio(const struct capo_fit_series *s, const struct capo_plan_answ
                 const struct capo_fit_cell *cell = capo_fit_cell_of(s, p, c);
                 const struct capo_fit_candidate *k = &s->candidates[c];
                 bool is = c == 0 ? s->points[p].default_ran == CAPO_ALGO_PROTO(algo, proto)
-                                 : k->algo == algo && k->proto == proto && k->channels == 0;
+                                 : k->algo == algo && k->proto == proto && !k->channels && !k->chunk;
 
                 if (is && cell->n_blocks)
                         us = cell->us;

@@ -12,7 +12,7 @@ struct capo_fit_item {
         uint32_t run;
         uint32_t order;
         double us;
-        uint16_t candidate; /* algo_proto << 8 | channels; 0: NCCL's choice */
+        uint64_t candidate; /* algo_proto << 40 | channels << 32 | chunk; 0: NCCL's choice */
         uint8_t place, ran, ran_channels;
 };
 

@@ -9,11 +9,12 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/base/size.h"
 #include "profiles/fit/fit.h"
 
 char *capo_fit_candidate_text(const struct capo_fit_candidate *c, char *text, size_t room)
 {
-        char channels[12] = "";
+        char channels[12] = "", chunk[24] = "", size[16];
 
         if (!c->algo && !c->proto && !c->channels) {
                 snprintf(text, room, "NCCL's choice");
@@ -21,8 +22,10 @@ char *capo_fit_candidate_text(const struct capo_fit_candidate *c, char *text, si
         }
         if (c->channels)
                 snprintf(channels, sizeof channels, " ch %u", c->channels);
-        snprintf(text, room, "%s %s%s", c->algo ? capo_algo_name(c->algo) : "any",
-                 c->proto ? capo_proto_name(c->proto) : "any", channels);
+        if (c->chunk)
+                snprintf(chunk, sizeof chunk, " chunk %s", capo_size_print(c->chunk, size, sizeof size));
+        snprintf(text, room, "%s %s%s%s", c->algo ? capo_algo_name(c->algo) : "any",
+                 c->proto ? capo_proto_name(c->proto) : "any", channels, chunk);
         return text;
 }
 
@@ -114,6 +117,7 @@ static int add_rows(const struct capo_fit_series *s, struct capo_profile *profil
                         row.algo = c->algo;
                         row.proto = c->proto;
                         row.channels = c->channels;
+                        row.chunk = c->chunk;
                         ++*n_rows;
                 }
                 evidence(s, from, &row);

@@ -68,7 +68,8 @@ struct capo_sample {
         uint8_t want_channels;
         uint8_t ran;          /* the same, of what ran; 0 parts are not known */
         uint8_t ran_channels; /* 0 not known */
-        uint8_t reserved[7];
+        uint8_t reserved[3];
+        uint32_t want_chunk; /* bytes; 0: not forced */
 };
 static_assert(sizeof(struct capo_sample) == 40, "a million of these are sorted");
 

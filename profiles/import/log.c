@@ -31,7 +31,8 @@ enum { QUANTILES = 25, MAX_HOSTS = 1024 };
 struct call {
         uint64_t uid, bytes;
         uint32_t seq, ns, run;
-        uint8_t call, type, op, make, want, want_channels, ran, channels;
+        uint8_t call, type, op, make, ran, channels;
+        struct log_want want;
         bool unknown; /* what was forced */
 };
 
@@ -182,7 +183,7 @@ static int take(struct job *j, struct log_said *f, const struct capo_record *r)
         }
         if (!comm)
                 return 0;
-        known = log_said_want(f, r->rule, r->algo_proto, &c.want, &c.want_channels);
+        known = log_said_want(f, r->rule, r->algo_proto, &c.want);
         if (known == LOG_UNNAMED)
                 return 0;
         c.unknown = known == LOG_UNKNOWN;
@@ -256,7 +257,7 @@ static int take_cells(struct job *j, struct log_said *f, struct capo_log *log)
                                   .make = cell.clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL : CAPO_MAKE_EVENT};
                 if (!log_said_comm(f, cell.comm))
                         continue;
-                known = log_said_want(f, cell.rule, cell.algo_proto, &c.want, &c.want_channels);
+                known = log_said_want(f, cell.rule, cell.algo_proto, &c.want);
                 if (known == LOG_UNNAMED)
                         continue;
                 c.unknown = known == LOG_UNKNOWN;
@@ -353,8 +354,9 @@ static int make_samples(struct job *j)
                                          .make = c->make,
                                          .type = c->type,
                                          .op = c->op,
-                                         .want = c->want,
-                                         .want_channels = c->want_channels,
+                                         .want = c->want.algo_proto,
+                                         .want_channels = c->want.channels,
+                                         .want_chunk = c->want.chunk,
                                          .ran = c->ran,
                                          .ran_channels = c->channels};
                 if (s.us > 0 && capo_samples_add(j->in->set, &s) < 0)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/base/nccl.h"
 #include "core/log/info.h"
 #include "core/log/rules.h"
 #include "profiles/import/import_priv.h"
@@ -66,45 +67,49 @@ static void read_rules(struct log_said *f, const struct capo_log_frame *frame)
 
         while ((line = capo_log_next_line(frame, &at, &n))) {
                 struct capo_rules_row row;
-                char text[160];
+                char text[1024];
 
                 if (n >= sizeof text)
                         continue;
                 memcpy(text, line, n);
                 text[n] = 0;
-                if (!capo_rules_row(text, &row) || !row.candidate || row.rule > 65535)
+                if (!capo_rules_row(text, &row) || row.rule > 65535)
                         continue;
-                f->sweep = true;
+                f->sweep |= row.candidate;
                 f->candidates[row.rule] =
-                        (struct log_candidate){1, CAPO_ALGO_PROTO(capo_algo_find(row.algo), capo_proto_find(row.proto)),
-                                               (uint8_t)row.channels};
+                        (struct log_candidate){row.candidate,
+                                               {CAPO_ALGO_PROTO(capo_algo_find(row.algo), capo_proto_find(row.proto)),
+                                                (uint8_t)row.channels, row.chunk}};
         }
 }
 
-enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran, uint8_t *want, uint8_t *channels)
+enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran, struct log_want *want)
 {
         bool both = CAPO_ALGO_OF(ran) && CAPO_PROTO_OF(ran);
 
-        *want = *channels = 0;
+        *want = (struct log_want){0};
         if (capo_ran_beside(ran)) /* whatever a tuner or a variable wanted: it decided nothing */
                 return LOG_KNOWN;
         if (rule == 0 && f->env_several && !(f->env_algo && f->env_proto)) {
-                *want = both ? ran : 0; /* not NCCL's own choice, but what ran is known or not */
+                want->algo_proto = both ? ran : 0; /* not NCCL's own choice, but what ran is known or not */
                 return both ? LOG_KNOWN : LOG_UNKNOWN;
         }
         if (rule == 0) {
-                *want = CAPO_ALGO_PROTO(f->env_algo, f->env_proto);
+                want->algo_proto = CAPO_ALGO_PROTO(f->env_algo, f->env_proto);
                 return LOG_KNOWN;
         }
         if (f->sweep) {
                 if (!f->candidates[rule].known)
                         return LOG_UNNAMED;
-                *want = f->candidates[rule].algo_proto;
-                *channels = f->candidates[rule].channels;
+                *want = f->candidates[rule].want;
                 return LOG_KNOWN;
         }
-        *want = ran;
-        return ran ? LOG_KNOWN : LOG_UNNAMED;
+        if (!ran)
+                return LOG_UNNAMED;
+        *want = (struct log_want){.algo_proto = ran,
+                                  .chunk = capo_nccl_has((int)f->nccl, CAPO_NCCL_CHUNK) ? f->candidates[rule].want.chunk
+                                                                                        : 0};
+        return LOG_KNOWN;
 }
 
 const struct capo_log_comm *log_said_comm(const struct log_said *f, unsigned id)

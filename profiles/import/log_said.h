@@ -13,8 +13,14 @@
 enum { MAX_COMMS = 4096 };
 
 /* A candidate of a sweep, as a RULES frame names it: "candidate <id> <algo> <proto> <channels>", tabs between. */
+struct log_want {
+        uint8_t algo_proto, channels;
+        uint32_t chunk;
+};
+
 struct log_candidate {
-        uint8_t known, algo_proto, channels;
+        bool known; /* a sweep's; else a profile's row, of which only the chunk is used */
+        struct log_want want;
 };
 
 struct log_said {
@@ -50,7 +56,7 @@ enum log_known {
 };
 
 /** log_said_want() - what was forced for a call: nothing without a rule; a sweep's candidate; a profile's row shows as
- * what ran. Sets both, 0 unless LOG_KNOWN. */
-enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran, uint8_t *want, uint8_t *channels);
+ * what ran, with a chunk of its own. @want is set, to nothing unless LOG_KNOWN. */
+enum log_known log_said_want(const struct log_said *f, uint16_t rule, uint8_t ran, struct log_want *want);
 
 #endif

@@ -151,20 +151,22 @@ static int judge_sites(struct capo_page *r)
 static char *rule_text(const char *rules, unsigned rule, char *out, size_t room)
 {
         struct capo_rules_row r;
-        char from[32], upto[32], channels[16] = "NCCL's";
+        char from[32], upto[32], channels[16] = "NCCL's", chunk[40] = "", size[16];
 
         *out = 0;
         if (!capo_rules_find(rules, rule, &r))
                 return out;
         if (r.channels)
                 snprintf(channels, sizeof channels, "%u", r.channels);
+        if (r.chunk)
+                snprintf(chunk, sizeof chunk, ", chunk %s", capo_size_print(r.chunk, size, sizeof size));
         if (r.candidate)
-                snprintf(out, room, "sweep candidate: %s %s, channels %u", r.algo, r.proto, r.channels);
+                snprintf(out, room, "sweep candidate: %s %s, channels %u%s", r.algo, r.proto, r.channels, chunk);
         else
-                snprintf(out, room, "line %u  %s: %s %s to %s  %s %s, channels %s%s%s", r.line, r.when, r.coll,
+                snprintf(out, room, "line %u  %s: %s %s to %s  %s %s, channels %s%s%s%s", r.line, r.when, r.coll,
                          capo_size_print(r.from, from, sizeof from),
                          r.upto == UINT64_MAX ? "max" : capo_size_print(r.upto, upto, sizeof upto), r.algo, r.proto,
-                         channels, *r.turned ? "; calls turned: " : "", r.turned);
+                         channels, chunk, *r.turned ? "; calls turned: " : "", r.turned);
         return out;
 }
 

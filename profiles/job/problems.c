@@ -213,6 +213,27 @@ static void turns_dead(struct capo_page *r)
                 PROBLEM(r, TURNS_DEAD, file, "CAPO_STEER=1 was not set, as capo run does on every rank");
 }
 
+/* Rows with a chunk, where NCCL asks for none. */
+static void chunks_dead(struct capo_page *r)
+{
+        const struct capo_job_process *first = r->job->processes;
+        const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION);
+        char file[512];
+
+        if (!version || capo_nccl_has(capo_nccl_named(version), CAPO_NCCL_CHUNK) ||
+            !capo_rules_value(first->rules, CAPO_RULES_FILE, file, sizeof file))
+                return;
+        for (const char *line = first->rules; *line;
+             line += line[strcspn(line, "\n")] ? strcspn(line, "\n") + 1 : strlen(line)) {
+                struct capo_rules_row row;
+
+                if (!capo_rules_row(line, &row) || !row.chunk)
+                        continue;
+                PROBLEM(r, CHUNKS_DEAD, file);
+                return;
+        }
+}
+
 /* Ranks that tuned by another profile than the first, by other rules of it, or by none. */
 static void rule_problems(struct capo_page *r)
 {
@@ -337,6 +358,7 @@ int capo_judge_problems(struct capo_page *r)
         unknown_calls(r);
         dlsym_front(r);
         turns_dead(r);
+        chunks_dead(r);
         slices(r);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_skew *s = job->comms[i].skew;

@@ -28,7 +28,7 @@ void capo_plan_look_up(const struct capo_profile *profile, struct capo_plan_deci
 
         out->choice = (struct capo_choice){0};
         if (profile && capo_tables_new(profile, &out->shape, &tables) == 0)
-                out->choice = capo_tables_find(tables, &out->question);
+                out->choice = capo_tables_chunk(tables->chunks, capo_tables_find(tables, &out->question));
         capo_tables_free(tables);
         if (profile && out->choice.rule > profile->n_rows)
                 out->choice.rule = 0;
@@ -200,6 +200,8 @@ static void find_rules(const struct capo_plan_answer *own, const struct capo_pla
                         continue;
                 row_text(p, &p->rows[d.choice.rule - 1], d.choice.rule, out->rows[i].rule, sizeof out->rows[i].rule);
                 out->any_rule = true;
+                out->n_chunks += p->rows[d.choice.rule - 1].chunk != 0;
+                out->chunks_dead = !capo_nccl_has(d.shape.nccl, CAPO_NCCL_CHUNK);
                 out->n_turned += capo_row_turned(&p->rows[d.choice.rule - 1]);
                 out->turned_dead = !capo_nccl_has(d.shape.nccl, CAPO_NCCL_CALL_CONFIG);
         }

@@ -78,6 +78,8 @@ struct capo_plan_comparison {
         bool any_rule;        /* some row has one */
         const char *gap;      /* what this release tells nobody; NULL it tells all */
         const char *no_match; /* why no rule can hold here, with a profile that has some; NULL one can */
+        unsigned n_chunks;    /* rows that say a chunk */
+        bool chunks_dead;     /* this release asks no tuner for it */
         unsigned n_turned;    /* rows whose rule turns the call, which the preload library does and nobody asked here */
         bool turned_dead;     /* this release has no calls that take what they ask for */
         unsigned modelled_left; /* modelled rules that are not used because nobody asked for them */

@@ -75,6 +75,8 @@ struct capo_plan_row {
         float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS];
         float cost_after[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS]; /* as the wrapped tuner left it */
         int tuner_channels;                                  /* as the wrapped tuner left it; 0: NCCL's own number */
+        uint32_t chunk;       /* bytes NCCL would move at a time on its first channel; 0: it asks no tuner */
+        uint32_t tuner_chunk; /* as the wrapped tuner left it; NCCL cuts it to its buffer */
         int pipe_ops, reg_buff;
 };
 

@@ -13,7 +13,7 @@
 void capo_csv_heads(FILE *out)
 {
         fputs("source,line,nccl,gpu,layout,nodes,ranks,collective,bytes,type,op,place,forced_algo,forced_proto,"
-              "forced_channels,algo,proto,channels,clock,iterations,sequence,us\n",
+              "forced_channels,algo,proto,channels,clock,iterations,sequence,us,forced_chunk\n",
               out);
 }
 
@@ -27,12 +27,12 @@ int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_tr
         capo_markup_csv(out, r->gpu);
         putc(',', out);
         capo_markup_csv(out, r->layout);
-        fprintf(out, ",%d,%d,%s,%llu,%s,%s,%s,%s,%s,%u,%s,%s,%u,%s,%u,%u,%.9g\n", r->n_nodes, r->n_ranks,
+        fprintf(out, ",%d,%d,%s,%llu,%s,%s,%s,%s,%s,%u,%s,%s,%u,%s,%u,%u,%.9g,%u\n", r->n_nodes, r->n_ranks,
                 capo_call_name(s->call), (unsigned long long)s->bytes, s->type == 255 ? "" : capo_type_name(s->type),
                 s->op == 255 ? "" : capo_op_name(s->op), places[s->place < 3 ? s->place : 0],
                 CAPO_ALGO_OF(s->want) ? capo_ran_algo(s->want) : "",
                 CAPO_PROTO_OF(s->want) ? capo_ran_proto(s->want) : "", s->want_channels,
                 CAPO_ALGO_OF(s->ran) ? capo_ran_algo(s->ran) : "", CAPO_PROTO_OF(s->ran) ? capo_ran_proto(s->ran) : "",
-                s->ran_channels, capo_make_name(s->make), r->iterations, s->order, s->us);
+                s->ran_channels, capo_make_name(s->make), r->iterations, s->order, s->us, s->want_chunk);
         return ferror(out) ? -EIO : 0;
 }

@@ -219,8 +219,8 @@ static int insert_trials(struct capo_store *s, const struct capo_samples *set, i
 static int insert_samples(struct capo_store *s, const struct capo_samples *set, const int64_t *ids)
 {
         sqlite3_stmt *q = NULL;
-        int rc = sqlite3_prepare_v2(s->db, "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", -1, &q,
-                                    NULL);
+        int rc = sqlite3_prepare_v2(s->db, "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", -1,
+                                    &q, NULL);
 
         for (size_t i = 0; rc == SQLITE_OK && i < set->n; i++) {
                 const struct capo_sample *v = &set->v[i];
@@ -238,6 +238,7 @@ static int insert_samples(struct capo_store *s, const struct capo_samples *set, 
                 sqlite3_bind_int(q, 11, v->want_channels);
                 sqlite3_bind_int(q, 12, v->ran);
                 sqlite3_bind_int(q, 13, v->ran_channels);
+                sqlite3_bind_int64(q, 14, v->want_chunk);
                 rc = sqlite3_step(q);
                 rc = rc == SQLITE_DONE ? sqlite3_reset(q) : rc;
         }
@@ -285,7 +286,7 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f, str
                 "SELECT t.id, t.source, t.line, t.gpu, t.nccl, t.layout, t.nodes, t.ranks, t.iterations, s.seq, "
                 "s.coll, s.bytes,"
                 " s.us, s.clock, s.place, s.type, s.op, s.want, s.want_channels, s.ran, s.ran_channels, t.hosts, "
-                "t.settings, t.tuner, t.why, t.unknown, CASE i.driver WHEN '' THEN t.cuda ELSE i.driver END"
+                "t.settings, t.tuner, t.why, t.unknown, CASE i.driver WHEN '' THEN t.cuda ELSE i.driver END, s.want_chunk"
                 " FROM trial t JOIN import i ON i.id = t.import JOIN sample s ON s.trial = t.id"
                 " WHERE (?1 = 0 OR i.id = ?1) AND (?2 = 0 OR s.coll = ?2) AND (?3 = 0 OR t.nccl = ?3)"
                 " AND (?4 = '' OR t.gpu LIKE ?4) AND (?5 = '' OR t.layout = ?5) AND (?6 = '' OR i.cluster LIKE ?6)"
@@ -313,7 +314,8 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f, str
                                         .want = (uint8_t)sqlite3_column_int(q, 17),
                                         .want_channels = (uint8_t)sqlite3_column_int(q, 18),
                                         .ran = (uint8_t)sqlite3_column_int(q, 19),
-                                        .ran_channels = (uint8_t)sqlite3_column_int(q, 20)};
+                                        .ran_channels = (uint8_t)sqlite3_column_int(q, 20),
+                                        .want_chunk = (uint32_t)sqlite3_column_int64(q, 27)};
 
                 if (sqlite3_column_int64(q, 0) != last) {
                         struct capo_trial t = {.source = (char *)sqlite3_column_text(q, 1),

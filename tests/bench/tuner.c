@@ -174,8 +174,8 @@ static void both(int abi, const void *object, void *context, double *hot, double
         }
 }
 
-/* @rows rows between 1 KiB and 4 GiB, evenly in log size, ring and tree in turn. */
-static void write_profile(int rows, char *path)
+/* @rows rows between 1 KiB and 4 GiB, evenly in log size; @more: further keys of each. */
+static void write_profile(int rows, const char *more, char *path)
 {
         int fd = memfd_create("profile", 0);
         FILE *f = fdopen(fd, "w");
@@ -185,9 +185,9 @@ static void write_profile(int rows, char *path)
                 fprintf(f, i + 1 < rows ? "{\"upto\": %.0f, " : "{\"upto\": \"max\", ",
                         1024 * __builtin_exp2(22.0 * i / rows) + i);
                 fprintf(f,
-                        "\"algo\": \"%s\", \"proto\": \"simple\", \"channels\": %d, \"us\": 11.9, \"spread_us\": 0.2, "
+                        "\"algo\": \"%s\", \"proto\": \"simple\", \"channels\": %d%s, \"us\": 11.9, \"spread_us\": 0.2, "
                         "\"gain\": 0.12, \"samples\": 40}%s\n",
-                        "ring", 1 + i % 16, i + 1 < rows ? "," : "]}]}");
+                        "ring", 1 + i % 16, more, i + 1 < rows ? "," : "]}]}");
         }
         fflush(f);
         snprintf(path, 64, "/proc/self/fd/%d", fd);
@@ -231,15 +231,15 @@ static void *load(const char *path)
 }
 
 /* A process of its own: settings and profile are read once per process. */
-static void decisions(const char *plugin, int rows)
+static void decisions(const char *plugin, int rows, const char *more)
 {
         char path[64];
         void *library;
 
-        write_profile(rows, path);
+        write_profile(rows, more, path);
         setenv("CAPO_PROFILE", path, 1);
         library = load(plugin);
-        for (int abi = 1; abi <= 6; abi++) {
+        for (int abi = *more ? 6 : 1; abi <= 6; abi++) {
                 const void *object = object_of(library, abi);
                 void *context = NULL;
                 double hot, serial;
@@ -247,7 +247,8 @@ static void decisions(const char *plugin, int rows)
                 if (open_comm(object, abi, &context))
                         exit(1);
                 both(abi, object, context, &hot, &serial);
-                printf("decision   v%d  %5d rows   hot %6.2f ns   serialised %6.2f ns\n", abi, rows, hot, serial);
+                printf("decision   v%d  %5d rows   hot %6.2f ns   serialised %6.2f ns%s\n", abi, rows, hot, serial,
+                       *more ? "   with chunks" : "");
         }
 }
 
@@ -283,7 +284,7 @@ static void inits(const char *plugin, int rows, double *first)
         void *context;
         double begin;
 
-        write_profile(rows, path);
+        write_profile(rows, "", path);
         setenv("CAPO_PROFILE", path, 1);
         v6 = object_of(load(plugin), 6);
         begin = now_ns();
@@ -393,7 +394,13 @@ int main(int argc, char **argv)
         fflush(stdout);
         for (int rows = 10; rows <= 1000; rows *= 10) {
                 if (!fork()) {
-                        decisions(plugin, rows);
+                        decisions(plugin, rows, "");
+                        fflush(stdout);
+                        _exit(0);
+                }
+                wait(NULL);
+                if (!fork()) {
+                        decisions(plugin, rows, ", \"chunk\": 65536");
                         fflush(stdout);
                         _exit(0);
                 }

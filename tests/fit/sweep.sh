@@ -33,9 +33,32 @@ awk '$3 == "" || $3 ~ /^(0|1)$/ {own++} END {exit own < 20}' "$first" || fail "N
 "$capo" fit "$tmp/one" -o "$tmp/p.json" > "$tmp/fit" || fail "fit: $(cat "$tmp/fit")"
 "$capo" profile check "$tmp/p.json" > /dev/null 2>&1 || { "$capo" profile --help > /dev/null 2>&1 && fail "the profile does not pass its own check"; }
 
+# Chunks are candidates like others: tried, told apart, and written where they win.
+CAPO_STANDIN_NCCL_VERSION=2.30.7 "$capo" sweep --quiet --dir "$tmp/chunks" --coll all_reduce --algos ring --protos simple --chunks 0,16K,64K -- $launch "$jobs/coll_perf" allreduce -b 1M -e 1M -n 60 -c 1 > "$tmp/out" 2> "$tmp/err" ||
+        fail "chunks: the job fails: $(cat "$tmp/err")"
+grep -q '^# Out of bounds values : 0 OK' "$tmp/out" || fail "chunks: results: $(cat "$tmp/out")"
+"$capo" export "$tmp/chunks" | awk -F, 'NR > 1 && $13 != "" {print $NF}' | sort -u | tr '\n' ' ' > "$tmp/tried"
+[ "$(cat "$tmp/tried")" = "0 16384 65536 " ] || fail "chunks that were tried: $(cat "$tmp/tried")"
+"$capo" fit "$tmp/chunks" --json > "$tmp/fit" && grep -q 'Ring Simple chunk 16 KiB' "$tmp/fit" || fail "chunks are no candidates of the fit: $(cat "$tmp/fit")"
+cat > "$tmp/chunk.json" << END
+{"capo_profile": 1, "rules": [{"when": {}, "allreduce": [{"upto": "max", "algo": "ring", "proto": "simple", "chunk": "64K"}]}]}
+END
+CAPO_STANDIN_NCCL_VERSION=2.30.7 NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING "$capo" run --quiet --dir "$tmp/tuned" --profile "$tmp/chunk.json" -- $launch "$jobs/coll_perf" allreduce -b 1M -e 1M -n 4 -c 1 > "$tmp/out" 2>&1 ||
+        fail "chunks: the tuned job fails: $(cat "$tmp/out")"
+grep -q 'chunks of 65536 as the tuner says' "$tmp/out" || fail "the row's chunk is not obeyed: $(cat "$tmp/out")"
+grep -q '^# Out of bounds values : 0 OK' "$tmp/out" || fail "chunks: tuned results: $(cat "$tmp/out")"
+"$capo" explain allreduce 1M --log "$tmp/tuned" > "$tmp/out" 2>&1
+grep -q 'chunks of 64 KiB' "$tmp/out" || fail "explain does not say the chunk: $(cat "$tmp/out")"
+# A release that asks no tuner: nothing is tried, and the report says that the row's chunk was none.
+"$capo" sweep --quiet --dir "$tmp/dead" --coll all_reduce --algos ring --protos simple --chunks 16K,64K -- $launch "$jobs/coll_perf" allreduce -b 1M -e 1M -n 10 -c 1 > "$tmp/out" 2>&1 || fail "chunks, 2.28.9: $(cat "$tmp/out")"
+"$capo" export "$tmp/dead" | awk -F, 'NR > 1 && $13 != "" {tried++} END {exit tried > 0}' || fail "chunks were tried under 2.28.9"
+"$capo" run --quiet --dir "$tmp/none" --profile "$tmp/chunk.json" -- $launch "$jobs/coll_perf" allreduce -b 1M -e 1M -n 4 -c 1 > "$tmp/out" 2>&1 || fail "chunks, 2.28.9: $(cat "$tmp/out")"
+"$capo" report "$tmp/none" > "$tmp/out" 2>&1
+grep -q 'NCCL before 2.30 asks no tuner for it' "$tmp/out" || fail "a dead chunk is not said: $(cat "$tmp/out")"
+
 # Budget: after --calls NCCL chooses.
 "$capo" sweep --quiet --dir "$tmp/few" --calls 20 -- $launch "$jobs/coll_perf" allreduce -b 4K -e 4K -n 60 > /dev/null 2>&1 || fail "budget: job"
-"$capo" export "$tmp/few" | awk -F, 'NR > 1 && $21 > 20 && $12 != "" {late++} END {exit late > 0}' || fail "tried after the budget"
+"$capo" export "$tmp/few" | awk -F, 'NR > 1 && $21 > 20 && $13 != "" {late++} END {exit late > 0}' || fail "tried after the budget"
 
 # NCCL_PROTO closes cells: they stay closed.
 NCCL_PROTO=Simple "$capo" sweep --quiet --dir "$tmp/closed" -- $launch "$jobs/coll_perf" allreduce -b 4K -e 4K -n 60 > /dev/null 2>&1 || fail "closed: job"

@@ -165,14 +165,14 @@ static void prepare(void)
 static void change(unsigned where, unsigned what, const char *value)
 {
         static const char *const columns[] = {
-                "import.id",          "import.time",      "import.cluster", "import.source",        "import.link",
-                "import.nic",         "import.driver",    "trial.id",       "trial.import",         "trial.source",
-                "trial.line",         "trial.gpu",        "trial.nccl",     "trial.layout",         "trial.nodes",
-                "trial.ranks",        "trial.iterations", "trial.hosts",    "trial.settings",       "trial.tuner",
-                "trial.why",          "trial.unknown",    "trial.cuda",     "sample.trial",         "sample.seq",
-                "sample.coll",        "sample.bytes",     "sample.us",      "sample.clock",         "sample.place",
-                "sample.type",        "sample.op",        "sample.want",    "sample.want_channels", "sample.ran",
-                "sample.ran_channels"};
+                "import.id",           "import.time",      "import.cluster", "import.source",        "import.link",
+                "import.nic",          "import.driver",    "trial.id",       "trial.import",         "trial.source",
+                "trial.line",          "trial.gpu",        "trial.nccl",     "trial.layout",         "trial.nodes",
+                "trial.ranks",         "trial.iterations", "trial.hosts",    "trial.settings",       "trial.tuner",
+                "trial.why",           "trial.unknown",    "trial.cuda",     "sample.trial",         "sample.seq",
+                "sample.coll",         "sample.bytes",     "sample.us",      "sample.clock",         "sample.place",
+                "sample.type",         "sample.op",        "sample.want",    "sample.want_channels", "sample.ran",
+                "sample.ran_channels", "sample.want_chunk"};
         static const char *const heads[] = {"PRAGMA user_version = %d", "PRAGMA application_id = %d",
                                             "DROP TABLE trial -- %d",   "ALTER TABLE trial DROP COLUMN gpu -- %d",
                                             "DROP VIEW samples -- %d",  "DELETE FROM sample -- %d"};

@@ -308,6 +308,24 @@ def foreign_tuner():
     assert answer["rows"][0]["tuner_channels"] == 3
 
 
+def chunk_of_a_row():
+    """2.30 on: NCCL asks the tuner for the chunk, and takes what a row says, cut to its buffer; before it asks nobody"""
+    if sanitized:
+        raise Skip
+    rows = [{"upto": "64K", "algo": "ring", "proto": "ll", "chunk": 4000}, {"upto": "max", "algo": "tree", "proto": "simple", "chunk": "64M"}]
+    path = profile([{"when": {}, "allreduce": rows}])
+    where = ("--platform", "dgx1v", "--coll", "allreduce,broadcast", "--sizes", "16K,64M", "--profile", path)
+    answer = plan(*where, "--spy")
+    said = [(r["coll"], r["bytes"], r.get("tuner_chunk")) for r in answer["rows"] if r.get("tuner_chunk") != r.get("chunk")]
+    if minor < 30:
+        assert not said, said
+        return
+    assert said == [("allreduce", 16384, 4000), ("allreduce", 64 << 20, 64 << 20)], said
+    log = run(*where, "--log").stdout
+    assert "AllReduce: tuner chunk size 67108864 exceeds buffer max" in log, log
+    assert all(r["ranks_agree"] for r in answer["rows"])
+
+
 def tuner_that_is_not_there():
     """a tuner file that does not exist is an error, not a tuner that changes nothing"""
     for name in ("/nowhere/tuner.so", "no-such-tuner"):
@@ -490,7 +508,7 @@ GROUPS = {
     "platforms": [every_platform, links_left_to_the_driver, captured_machine],
     "profiles": [profile_is_obeyed, profile_of_another_machine, profile_of_another_class, modelled_rule_by_request,
                  constants_by_request, profile_by_layout, profile_with_a_mistake],
-    "tuners": [foreign_tuner, tuner_that_is_not_there, channels_only, ranks_that_disagree, tuner_that_hangs, tuner_that_crashes],
+    "tuners": [foreign_tuner, chunk_of_a_row, tuner_that_is_not_there, channels_only, ranks_that_disagree, tuner_that_hangs, tuner_that_crashes],
 }
 checks = [v for k, v in list(globals().items()) if callable(v) and getattr(v, "__doc__", None) and v.__module__ == "__main__"
           and not isinstance(v, type) and v not in (processes, workers, left_behind)]

@@ -652,6 +652,47 @@ Test(plugin, unloaded_and_loaded_again)
         }
 }
 
+/* A row's chunk, for the questions that follow the cost table it decided; NCCL's own where it decided nothing. */
+Test(plugin, chunks_of_rows)
+{
+        struct plugin p;
+        const struct capo_tuner_v6 *v6;
+        struct answer a;
+        void *context;
+        static const struct {
+                size_t bytes, part;
+                int algo, proto;
+                float closed; /* the cost of Ring/Simple: below 0, NCCL has none */
+                size_t chunk;
+        } rows[] = {
+                {1 << 20, 1 << 20, RING, SIMPLE, 9, 65536},
+                {1 << 20, 1 << 20, TREE, SIMPLE, 9, 1 << 20},
+                {1 << 20, 1 << 20, RING, SIMPLE, -1, 1 << 20},
+                {1 << 20, 4096, RING, SIMPLE, 9, 1 << 20},
+                {4096, 4096, TREE, LL, 9, 1 << 20},
+                {8 << 20, 8 << 20, RING, SIMPLE, 9, 1 << 20},
+        };
+
+        use_profile(RULES("{\"when\": {}, \"allreduce\": [{\"upto\": 4096, \"algo\": \"tree\", \"proto\": \"ll\"}, "
+                          "{\"upto\": \"1M\", \"algo\": \"ring\", \"proto\": \"simple\", \"chunk\": \"64K\"}, "
+                          "{\"upto\": \"max\", \"leave\": true}]}"));
+        p = plugin_open(6);
+        v6 = p.object;
+        cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                size_t chunk = 1 << 20;
+
+                table_fill(a.table);
+                a.table[RING][SIMPLE] = rows[i].closed;
+                plugin_ask(&p, context, ALLREDUCE, rows[i].bytes, 1, 0, &a);
+                cr_expect_eq(
+                        v6->get_chunk_size(context, ALLREDUCE, rows[i].part, rows[i].algo, rows[i].proto, 1, &chunk),
+                        0);
+                cr_expect_eq(chunk, rows[i].chunk, "row %zu: %zu", i, chunk);
+        }
+        plugin_finish(&p, context);
+}
+
 /* Criterion's assertions are not for threads: count what is wrong. */
 static void *many_communicators(void *wrong)
 {

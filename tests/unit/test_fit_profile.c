@@ -118,6 +118,12 @@ Test(fit_profile, texts)
         cr_expect_str_eq(
                 capo_fit_candidate_text(&(struct capo_fit_candidate){CAPO_ALGO_TREE, 0, 0, 0}, text, sizeof text),
                 "Tree any");
+        cr_expect_str_eq(capo_fit_candidate_text(&(struct capo_fit_candidate){.algo = CAPO_ALGO_RING,
+                                                                              .proto = CAPO_PROTO_SIMPLE,
+                                                                              .channels = 8,
+                                                                              .chunk = 65536},
+                                                 text, sizeof text),
+                         "Ring Simple ch 8 chunk 64 KiB");
         cr_expect_str_eq(
                 capo_fit_class_text(
                         &(struct capo_trial){.n_ranks = 8, .n_nodes = 2, .layout = "3+5", .gpu = "H100", .nccl = 22902},

@@ -99,6 +99,36 @@ Test(log_rules, turned)
         cr_assert_str_empty(out.turned, "nor the next line's");
 }
 
+/* A chunk stands behind that, of candidates behind the channels. */
+Test(log_rules, chunk)
+{
+        struct capo_rules_row said = row,
+                              candidate = {.candidate = true, .rule = 3, .algo = "Ring", .proto = "LL", .chunk = 16},
+                              out;
+        char lines[2048];
+        FILE *f = fmemopen(lines, sizeof lines, "w");
+        const char *line = lines;
+
+        said.chunk = 65536;
+        capo_rules_put_row(f, &said);
+        snprintf(said.turned, sizeof said.turned, "3 CTAs");
+        capo_rules_put_row(f, &said);
+        capo_rules_put_row(f, &candidate);
+        capo_rules_put_row(f, &row);
+        fclose(f);
+        cr_assert(capo_rules_row(line, &out));
+        cr_expect(out.chunk == 65536 && !*out.turned && out.channels == row.channels);
+        line = strchr(line, '\n') + 1;
+        cr_assert(capo_rules_row(line, &out));
+        cr_expect(out.chunk == 65536 && !strcmp(out.turned, "3 CTAs"));
+        line = strchr(line, '\n') + 1;
+        cr_assert(capo_rules_row(line, &out));
+        cr_expect(out.candidate && out.chunk == 16 && out.channels == 0);
+        line = strchr(line, '\n') + 1;
+        cr_assert(capo_rules_row(line, &out));
+        cr_expect(!out.chunk && !*out.turned);
+}
+
 Test(log_rules, damage)
 {
         static const char *const lines[] = {

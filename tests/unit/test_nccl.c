@@ -119,6 +119,7 @@ Test(nccl, facts_begin_and_end_where_the_releases_do)
                 {CAPO_NCCL_PLANNED, 21900, CAPO_NCCL_LAST},
                 {CAPO_NCCL_PLUGIN_NO_PATH, 22703, 22703},
                 {CAPO_NCCL_CALL_CONFIG, 23102, CAPO_NCCL_LAST},
+                {CAPO_NCCL_CHUNK, 23003, CAPO_NCCL_LAST},
                 {CAPO_NCCL_KERNELS_BY_TABLE, 0, 22199},
                 {CAPO_NCCL_KERNELS_OF_2_19, 0, 21999},
                 {CAPO_NCCL_NVLS_GRAPH_UNWRITABLE, 0, 22099},

@@ -42,6 +42,8 @@ static void *feed(void *fd)
         return NULL;
 }
 
+#define RINGS "\"algo\": \"ring\", \"proto\": \"simple\""
+
 Test(parse, a_file_and_a_pipe_are_read_whole)
 {
         char path[] = "/tmp/capo-test-parse-XXXXXX";
@@ -98,6 +100,54 @@ Test(parse, keys_of_provenance_have_at_most_127_bytes)
                 cr_expect(n == 127 || strstr(fault.text, "a key of at most 127 bytes"), "%s", fault.text);
                 cr_expect(n == 128 || strlen(p->notes[CAPO_PROVENANCE][0].key) == 127);
                 capo_profile_free(p);
+        }
+}
+
+/* A row's chunk. */
+Test(parse, chunks)
+{
+        static const struct {
+                const char *row, *written; /* NULL: refused, with `said` */
+                uint32_t chunk;
+                const char *said;
+        } rows[] = {
+                {RINGS ", \"chunk\": \"64K\"", RINGS ", \"chunk\": \"64K\"", 65536, NULL},
+                {RINGS ", \"chunk\": 1920, \"channels\": 2", RINGS ", \"channels\": 2, \"chunk\": 1920", 1920, NULL},
+                {RINGS ", \"chunk\": 16", RINGS ", \"chunk\": 16", 16, NULL},
+                {RINGS ", \"chunk\": \"64M\"", RINGS ", \"chunk\": \"64M\"", 64 << 20, NULL},
+                {RINGS ", \"chunk\": 15", NULL, 0, "16 to 64M"},
+                {RINGS ", \"chunk\": 67108865", NULL, 0, "16 to 64M"},
+                {RINGS ", \"chunk\": \"max\"", NULL, 0, "16 to 64M"},
+                {RINGS ", \"chunk\": -1", NULL, 0, "a size"},
+                {"\"leave\": true, \"chunk\": 4096", NULL, 0, "leave"},
+                {"\"ctas\": 2, \"chunk\": 4096", NULL, 0, "algo and proto"},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_profile *p = NULL;
+                struct capo_fault fault = {""};
+                char text[400], *out = NULL;
+                size_t size;
+                FILE *f;
+                int r;
+
+                snprintf(text, sizeof text,
+                         "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", %s}]}]}",
+                         rows[i].row);
+                r = capo_profile_parse(text, strlen(text), "t", &p, &fault);
+                if (!rows[i].written) {
+                        cr_expect(r == -EINVAL && strstr(fault.text, rows[i].said), "%s: %s", text, fault.text);
+                        continue;
+                }
+                cr_assert_eq(r, 0, "%s: %s", text, fault.text);
+                cr_expect_eq(p->rows[0].chunk, rows[i].chunk);
+                cr_expect_eq(capo_profile_chunks(p), 1);
+                f = open_memstream(&out, &size);
+                cr_assert(f && !capo_profile_write(p, f) && !fclose(f));
+                snprintf(text, sizeof text, "{\"upto\": \"max\", %s}", rows[i].written);
+                cr_expect(strstr(out, text), "%s in\n%s", text, out);
+                capo_profile_free(p);
+                free(out);
         }
 }
 

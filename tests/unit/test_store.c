@@ -68,6 +68,7 @@ static void make(void)
                                         .op = 255,
                                         .want = CAPO_ALGO_PROTO(CAPO_ALGO_RING, 0),
                                         .want_channels = 4,
+                                        .want_chunk = i << 16,
                                         .ran = CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL),
                                         .ran_channels = 2};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The schedule of a sweep: equal on all ranks, fair, and never where NCCL says no. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
 
 #include "capo/record.h"
@@ -351,6 +352,38 @@ Test(sweep, rules_name_every_candidate)
         cr_assert_eq(capo_sweep_plan_parse("algos=ring protos=ll channels=0+8", &plan, why, sizeof why), 0);
         capo_sweep_plan_rules(&plan, text, sizeof text);
         cr_assert_str_eq(text, "sweep\t2 candidates\ncandidate\t1\tRing\tLL\t0\ncandidate\t2\tRing\tLL\t8\n");
+}
+
+/* Chunks are candidates where NCCL asks for them, and nowhere else; which is whose is said. */
+Test(sweep, chunks)
+{
+        char text[16384];
+
+        cr_assert_eq(
+                capo_sweep_plan_parse("algos=ring protos=simple channels=0+8 chunks=0+65536", &plan, why, sizeof why),
+                0);
+        capo_sweep_plan_rules(&plan, text, sizeof text);
+        cr_assert_str_eq(text,
+                         "sweep\t4 candidates\ncandidate\t1\tRing\tSimple\t0\ncandidate\t2\tRing\tSimple\t0\t65536\n"
+                         "candidate\t3\tRing\tSimple\t8\ncandidate\t4\tRing\tSimple\t8\t65536\n");
+        for (int asks = 0; asks < 2; asks++) {
+                unsigned tried = 0;
+
+                for (uint32_t seq = 5; seq < 300; seq++) {
+                        struct capo_sweep_ask a = ask(3, seq, 4096);
+                        struct capo_choice c;
+
+                        a.chunks = asks;
+                        c = capo_sweep_pick(&plan, &a);
+                        cr_expect_eq(c.chunk, c.rule ? plan.candidate[c.rule - 1].chunk : 0);
+                        tried |= 1u << c.rule;
+                }
+                cr_expect_eq(tried, asks ? 31 : 1 + 2 + 8);
+        }
+        cr_expect_eq(capo_sweep_plan_parse("chunks=15", &plan, why, sizeof why), -EINVAL);
+        cr_expect_eq(capo_sweep_plan_parse("chunks=65M", &plan, why, sizeof why), -EINVAL);
+        cr_expect_eq(capo_sweep_plan_parse("chunks=0+16+64M", &plan, why, sizeof why), 0);
+        cr_expect_eq(capo_sweep_plan_parse("chunks=1K+2K+3K+4K+5K+6K+7K+8K+9K", &plan, why, sizeof why), -EINVAL);
 }
 
 /* Into less room than it needs: what fits, ended, and the length of that. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL 2.30: as v5, and chunk sizes. capo has no rows for chunks; it passes the question on to a chained tuner. */
+/* NCCL 2.30: as v5, and chunk sizes (tuner/chunk.h). */
 #include "tuner/abi/adapt.h"
 
 static capo_nccl_result init(void **context, uint64_t comm_id, size_t n_ranks, size_t n_nodes, capo_nccl_log log,

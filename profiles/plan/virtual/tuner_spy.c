@@ -137,7 +137,14 @@ capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size
 void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int algo, int proto, int channels,
                       size_t *chunk)
 {
+        struct capo_plan_row *row = row_now();
+        size_t own = *chunk;
+
         capo_other_chunk(&((struct spy *)t)->other, func, bytes, algo, proto, channels, chunk);
+        if (row && !row->chunk) {
+                row->chunk = (uint32_t)own;
+                row->tuner_chunk = (uint32_t)*chunk;
+        }
 }
 
 /* Only plain communicators come here. */

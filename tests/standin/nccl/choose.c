@@ -171,6 +171,18 @@ static size_t smallest_share(void)
         return std_version() >= 22900 ? 32768 : std_version() >= 22304 ? 16384 : 512;
 }
 
+/* What a lone call gives its first channel, of which a tuner is told: whole cells of 32 KiB of traffic (enqueue.cc, 2.30). */
+static size_t first_share(const struct comm *comm, enum func fn, size_t bytes, int proto, int channels)
+{
+        size_t ranks = fn == FN_ALLGATHER || fn == FN_REDUCESCATTER ? (size_t)comm->n : 1, own = bytes / ranks;
+        size_t traffic = (fn == FN_ALLREDUCE ? 2 : ranks) * (proto == PROTO_LL ? 4 : 1);
+        size_t cell = ((32768 + traffic - 1) / traffic + 15) / 16 * 16, n = (size_t)channels;
+        size_t each = ((own * traffic + n - 1) / n + 15) / 16 * 16,
+               cells = (each + cell * traffic - 1) / (cell * traffic);
+
+        return (channels == 1 || cells * cell > own ? own : cells * cell) * ranks;
+}
+
 ncclResult_t choose(struct comm *comm, struct task *tasks, int n, int pipe_ops, float *us)
 {
         /* From 2.29.2 on the scan starts at FLT_MAX; before, entries of 3.6e9 us and more were unusable. */
@@ -234,12 +246,15 @@ ncclResult_t choose(struct comm *comm, struct task *tasks, int n, int pipe_ops, 
         if (how->max_channels && channels > how->max_channels)
                 channels = how->max_channels;
         if (proto == PROTO_SIMPLE && comm->tuned) {
-                chunk = tuner_chunk(comm, fn, bytes / (size_t)channels, algo, proto, chunk, &r);
+                chunk = tuner_chunk(comm, fn, first_share(comm, fn, bytes, proto, channels), algo, proto, chunk, &r);
                 if (r)
                         return r;
                 chunk = (chunk < MAX_CHUNK ? chunk : MAX_CHUNK) / 512 * 512;
                 if (!chunk)
                         return fail(comm, ncclInternalError, "a tuner asked for chunks of less than 512 bytes");
+                if (chunk != SIMPLE_CHUNK && comm->rank == 0)
+                        INFO(SUB_TUNING, "%s: %zu Bytes, chunks of %zu as the tuner says", func_names[fn], bytes,
+                             chunk);
         }
         for (int i = 0; i < n; i++) {
                 tasks[i].algo = algo;
