@@ -25,10 +25,10 @@ class Place:
         self.logs, self.shm, self.truth = (os.path.join(self.dir, n) for n in ("logs", "shm", "truth"))
         os.makedirs(self.shm)
 
-    def counted(self):
-        """What the program began and what it ended."""
+    def counted(self, at=0):
+        """What the program began and what it ended: calls, or (at=16) sends over libfabric."""
         try:
-            return struct.unpack("=QQ", open(self.truth, "rb").read(16))
+            return struct.unpack("=QQ", open(self.truth, "rb").read(at + 16)[at:])
         except (OSError, struct.error):
             return 0, 0
 
@@ -81,7 +81,8 @@ def logged(build, place):
     calls = sum(int(n) for n in re.findall(r"^end calls=(\d+)", text, re.M))
     dropped = sum(int(n) for n in re.findall(r"^end calls=\d+ dropped=(\d+)", text, re.M))
     damaged = re.findall(r"^health (?!damages=0 ).*", text, re.M)
-    return calls, dropped, damaged, recovered.strip(), len(re.findall(r"^info unfinished", text, re.M))
+    sends = {ep: int(n) for ep, n in re.findall(r"^ep\tid=(\d+)\b.*\tsend=(\d+),", text, re.M)}  # a look has all since the begin
+    return calls, dropped, damaged, recovered.strip(), len(re.findall(r"^info unfinished", text, re.M)), sum(sends.values())
 
 
 def cell(build, command, name, fault, top, seed=1):
@@ -99,13 +100,16 @@ def cell(build, command, name, fault, top, seed=1):
     if my_out != out and not (fault.get("random") and (out.startswith(my_out) or my_out.startswith(out))):
         wrong.append(f"other output: {my_out.strip()[-200:]!r}, bare {out.strip()[-200:]!r}")
     begun, ended = ours.counted()
-    calls, dropped, damaged, recovered, unfinished = logged(build, ours)
+    calls, dropped, damaged, recovered, unfinished, sends = logged(build, ours)
     counts = f"began {begun}, ended {ended}, in logs {calls}, dropped {dropped}"
     if fault.get("kept", True):
         most = begun + (1 if fault.get("killed") else 0)  # docs/log-format.md: killed between two instructions
         # killed in a group: its members so far (three, here) are named as unfinished
         if not ended - (3 if fault.get("killed") and unfinished else 0) <= calls + dropped <= most:
             wrong.append(f"not accounted for: {counts}; {recovered} {my_err.strip()[-300:]}")
+        begun, ended = ours.counted(16)
+        if fault.get("kept", True) and not (0 if fault.get("killed") else ended) <= sends <= begun:
+            wrong.append(f"sends not accounted for: began {begun}, ended {ended}, in logs {sends}")
     if damaged:
         wrong.append(f"a log is damaged: {damaged[0]}")
     if fault.get("said") and not re.search(fault["said"], my_err):

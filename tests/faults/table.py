@@ -20,6 +20,7 @@ PROGRAMS = {
     "threads": [VICTIM, "threads"],
     "groups": [VICTIM, "groups"],
     "communicators": [VICTIM, "comms"],
+    "libfabric": ["BUILD/tests/faults/client"],
     "Python": ["PYTHON", "HERE/client.py", "BUILD/tests/preload/fake/libnccl.so.2"],
 }
 FAULTS = {}
@@ -56,6 +57,9 @@ fault("kill", during=kill_any_time, random=True, killed=True, title="`kill -9` a
 fault("stop", during=stop_and_go, title="stopped and continued")
 fault("file-size", before=limit(resource.RLIMIT_FSIZE, 8 << 20), title="`ulimit -f` 8 MB")
 fault("files", before=limit(resource.RLIMIT_NOFILE, 8), title="`ulimit -n` 8")
+fault("memory", before=limit(resource.RLIMIT_AS, 4 << 30), title="`ulimit -v` 4 GB")
+fault("little-memory", before=limit(resource.RLIMIT_AS, 256 << 20), kept=False, said="not recording: no memory", title="`ulimit -v` 256 MB",
+      note="it says so once, and goes on; its recording memory takes 363 MB of addresses, most of them never used")
 fault("no-folder", env={"CAPO_DIR": "/proc/nowhere/logs"}, kept=False, said="not kept", title="a log folder that cannot be made", note="it says so once, and goes on")
 fault("no-memory", env={"CAPO_SHM": "@/nowhere"}, said="no recording memory", title="no `/dev/shm`", note="private memory; a kill would lose the last calls")
 fault("many", inside="many", title="70,000 communicators made and destroyed",
