@@ -2,9 +2,13 @@
 /* Which processes and logs are meant. A process that can be looked at counts as it is now, not as its log has it. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/hang/hang.h"
@@ -14,6 +18,13 @@
 #include "core/log/jobs.h"
 #include "core/log/recover.h"
 #include "profiles/hang/node.h"
+
+#define NAME "capo-hang-"
+
+enum {
+        FOLDER = 32,     /* bytes of the name of the folder for looks, with its path */
+        UNLOCKED_S = 60, /* that old, it has its lock */
+};
 
 struct segments {
         struct capo_segment_info *v;
@@ -85,19 +96,70 @@ static bool meant(const struct segments *all, const struct capo_segment_info *s,
         return n == 0;
 }
 
+static void remove_folder(const char *folder)
+{
+        struct dirent **names = NULL;
+        int n = scandir(folder, &names, NULL, NULL);
+
+        while (n-- > 0) {
+                char path[sizeof(names[n]->d_name) + FOLDER];
+
+                snprintf(path, sizeof path, "%s/%s", folder, names[n]->d_name);
+                unlink(path); /* of the two dots it fails */
+                free(names[n]);
+        }
+        free(names);
+        rmdir(folder);
+}
+
+static int is_ours(const struct dirent *e)
+{
+        return strlen(e->d_name) == strlen(NAME "XXXXXX") && !strncmp(e->d_name, NAME, strlen(NAME));
+}
+
+/* What a capo hang that was killed has left in @tmp. The living hold a lock on theirs, which comes right after the folder. */
+static void sweep(const char *tmp)
+{
+        struct dirent **names = NULL;
+        int n = scandir(tmp, &names, is_ours, NULL);
+
+        while (n-- > 0) {
+                char path[FOLDER];
+                _cleanup_close_ int fd = -1;
+                struct stat st;
+
+                snprintf(path, sizeof path, "%s/%.*s", tmp, (int)strlen(NAME "XXXXXX"), names[n]->d_name);
+                free(names[n]);
+                fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && st.st_mtime + UNLOCKED_S < time(NULL) &&
+                    flock(fd, LOCK_EX | LOCK_NB) == 0)
+                        remove_folder(path);
+        }
+        free(names);
+}
+
+static int make_folder(struct hang_logs *logs)
+{
+        sweep("/tmp");
+        snprintf(logs->folder, sizeof logs->folder, "/tmp/" NAME "XXXXXX");
+        if (!mkdtemp(logs->folder)) {
+                *logs->folder = 0;
+                return capo_fail(-errno, "/tmp: %s", strerror(errno));
+        }
+        logs->lock = open(logs->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (logs->lock >= 0)
+                flock(logs->lock, LOCK_EX | LOCK_NB);
+        return 0;
+}
+
 static int look(struct hang_logs *logs, const struct capo_segment_info *s)
 {
         uint8_t known = CAPO_HANG_IS_DEAD;
         char path[64];
-        int r;
+        int r = *logs->folder ? 0 : make_folder(logs);
 
-        if (!*logs->folder) {
-                snprintf(logs->folder, sizeof logs->folder, "/tmp/capo-hang-XXXXXX");
-                if (!mkdtemp(logs->folder)) {
-                        *logs->folder = 0;
-                        return capo_fail(-errno, "/tmp: %s", strerror(errno));
-                }
-        }
+        if (r < 0)
+                return r;
         snprintf(path, sizeof path, "%s/%d.capo", logs->folder, s->pid);
         r = capo_segment_peek(s, path);
         if (r < 0) { /* gone meanwhile, or damaged: its log has to do */
@@ -200,18 +262,9 @@ void hang_logs_finish(struct hang_logs *logs)
         free(logs->v);
         logs->v = NULL;
         logs->n = 0;
-        if (*logs->folder) {
-                struct dirent **names = NULL;
-                int n = scandir(logs->folder, &names, NULL, NULL);
-
-                while (n-- > 0) {
-                        char path[320];
-
-                        snprintf(path, sizeof path, "%s/%s", logs->folder, names[n]->d_name);
-                        unlink(path); /* of the two dots it fails */
-                        free(names[n]);
-                }
-                free(names);
-                rmdir(logs->folder);
-        }
+        if (!*logs->folder)
+                return;
+        remove_folder(logs->folder);
+        if (logs->lock >= 0)
+                close(logs->lock);
 }

@@ -154,9 +154,8 @@ const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
 {
         for (uint32_t k = 0; k < page->late.n_waits; k++) {
                 const struct capo_page_wait *w = &page->late.waits[k];
-                bool little = w->caused_share >= 0 && w->caused_share < CAPO_WAIT_SHARE;
 
-                if (w->stands_out && !little && i-- == 0)
+                if (capo_wait_counts(w) && i-- == 0)
                         return w;
         }
         return NULL;

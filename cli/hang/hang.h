@@ -21,6 +21,7 @@ struct hang_logs {
         struct hang_log *v;
         uint32_t n;
         char folder[32]; /* where the looks are kept; "" none */
+        int lock;        /* on it, while this process lives */
         uint64_t now_ns; /* of the looks, since 1970 */
         bool live;       /* some of the processes are here and alive */
 };
@@ -87,11 +88,7 @@ char *hang_call(const struct hang_page *page, const struct capo_hang_call *call,
 /** hang_missing() - what is not known and would help to decide: item @i. Return: NULL behind the last. @text: 400 bytes. */
 const char *hang_missing(const struct hang_page *page, unsigned i, char *text);
 
-/**
- * hang_late() - the @i-th communicator that one rank stands out in as the late one, most costly first; NULL behind the last
- *
- * Left out is what is known to cost less than CAPO_WAIT_SHARE.
- */
+/** hang_late() - the @i-th communicator whose late rank is to be named (capo_wait_counts()), most costly first; NULL behind the last. */
 const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i);
 
 /** hang_text(), hang_json() - the page. Return: 0; -EIO. */

@@ -98,6 +98,7 @@ static void headline(const struct hang_page *p, FILE *out)
                 names(p, out);
                 fprintf(out, " WAIT FOR EACH OTHER in %u calls", v->n_steps);
                 break;
+        case CAPO_HANG_TUNED: tell(p, out, "IS", "ARE", "TUNED DIFFERENTLY from the others in"); break;
         case CAPO_HANG_P2P: tell(p, out, "MAKES", "MAKE", "NO OTHER HALF to"); break;
         case CAPO_HANG_BIRTH:
                 tell(p, out, "TAKES", "TAKE", "NOT PART in");
@@ -223,6 +224,30 @@ static void python(const struct hang_page *p, uint32_t process, FILE *out)
                 fputc('\n', out);
 }
 
+/* What NCCL chose for its call and by whose word, there and with the others. */
+static void chosen(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
+{
+        const struct capo_hang_call *const calls[] = {c->call, p->verdict.call};
+        const uint32_t process[] = {c->process, p->verdict.most};
+
+        fputs("    NCCL chose there", out);
+        for (int i = 0; i < 2; i++) {
+                const struct capo_hang_call *call = calls[i];
+                const char *tuned = p->hang.processes[process[i]].tuned;
+
+                fputs(i ? "; with the others" : "", out);
+                if (call && call->algo_proto)
+                        fprintf(out, " %s %s", capo_ran_algo(call->algo_proto), capo_ran_proto(call->algo_proto));
+                if (call && call->algo_proto && call->channels)
+                        fprintf(out, " in %u channel%s", call->channels, call->channels > 1 ? "s" : "");
+                if (tuned && strcmp(tuned, "none") != 0)
+                        fprintf(out, " by profile %.8s", tuned);
+                else if (tuned)
+                        fputs(" by no profile", out);
+        }
+        fputc('\n', out);
+}
+
 static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_job_process *jp = &p->job->processes[c->process];
@@ -236,6 +261,8 @@ static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c
         python(p, c->process, out);
         stacks(p, c->process, out);
         hang_text_below(p, c, out);
+        if (c->why == CAPO_HANG_WHY_TUNED)
+                chosen(p, c, out);
         if (!c->call)
                 return;
         if (c->why == CAPO_HANG_WHY_DIFFERS) {

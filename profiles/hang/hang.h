@@ -45,9 +45,10 @@ struct capo_hang_call {
         uint16_t site; /* in its process; 0 not known */
         uint8_t call, type, op;
         int8_t result;
-        uint8_t where; /* enum capo_hang_where */
-        uint8_t gpu;   /* enum capo_hang_gpu */
-        bool captured; /* ran, if at all, in graph launches that nobody saw */
+        uint8_t where;                /* enum capo_hang_where */
+        uint8_t gpu;                  /* enum capo_hang_gpu */
+        uint8_t algo_proto, channels; /* as in struct capo_record; 0 not known */
+        bool captured;                /* ran, if at all, in graph launches that nobody saw */
 };
 
 enum capo_hang_life {
@@ -63,6 +64,7 @@ struct capo_hang_process {
         uint64_t end_ns;              /* last sign of life; of the living the moment they were looked at */
         struct capo_hang_call *calls; /* the last ones, by begin */
         uint32_t n_calls;
+        char *tuned;    /* digest of its rules, "none"; NULL not known. Owned */
         bool gpu_timed; /* some of its calls were timed on the GPU */
         bool clean;     /* it has ended by itself, if it has ended at all */
         bool stale;     /* its log is not final and nothing else is known of it: as if it had none */
@@ -174,7 +176,7 @@ struct capo_hang_culprit {
         uint32_t process;
         enum capo_hang_why why;
         const struct capo_hang_call *call; /* the one it is in, or its different one; else its last; NULL none */
-        const char *differs;               /* of a mismatch: in what; NULL: of the others' side */
+        const char *differs;               /* of a mismatch or TUNED: in what; NULL: of the others' side */
         bool skipped;                      /* of a mismatch: its call is the one that the others made next */
 };
 
@@ -196,6 +198,7 @@ struct capo_hang_verdict {
         uint32_t n_culprits;
         struct capo_hang_step *steps;
         uint32_t n_steps;
+        uint32_t most;     /* of TUNED: a process of the others' side */
         uint64_t since_ns; /* of 1970: nothing moved since */
         uint64_t still_ns;
         uint32_t unseen;                  /* ranks of the communicator without a log */

@@ -18,6 +18,18 @@ int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_wh
 const struct capo_hang_call *hang_last(const struct capo_hang_process *p);
 const struct capo_hang_call *hang_running(const struct capo_hang_process *p);
 
+/** hang_made_as() - the collective that @p made as number @seq of @comm; NULL: not among its last calls. */
+const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uint32_t comm, uint32_t seq);
+
+/**
+ * hang_judge_tuned() - of a call that all have entered and that stands: did NCCL choose alike on all ranks how to run it?
+ * @v: RUNNING, or nobody knows what the GPUs do; TUNED afterwards where it did not. Profiles that differ count
+ *     where a GPU was seen to stand only, and where nothing is known of the choices themselves.
+ *
+ * Return: 0; -ENOMEM.
+ */
+int hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+
 /** hang_judge_lost() - one was killed where all were in a call. Return: 0, also where there is none; -ENOMEM. */
 int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 

@@ -136,6 +136,8 @@ static struct capo_hang_call call_of(const struct reader *rd, uint32_t process, 
                 .result = r->result,
                 .gpu = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL ? CAPO_HANG_GPU_ENDED
                                                                                      : CAPO_HANG_GPU_UNKNOWN,
+                .algo_proto = r->algo_proto,
+                .channels = r->channels,
                 .captured = r->flags & CAPO_RECORD_CAPTURED,
         };
 }
@@ -424,6 +426,12 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
                         find_frame(&job->processes[i], &rd.frames[i]);
         }
         set_life(&rd, known, now_ns);
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                char text[700], id[160];
+
+                capo_process_tuned_by(&job->processes[i], text, sizeof text, id);
+                out->processes[i].tuned = strdup(id);
+        }
         r = make_comms(&rd, known);
         for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
                 if (!is_stale(&rd, i, known[i]))
@@ -443,8 +451,10 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
 
 void capo_hang_job_finish(struct capo_hang_job *job)
 {
-        for (uint32_t i = 0; i < job->n_processes; i++)
+        for (uint32_t i = 0; i < job->n_processes; i++) {
                 free(job->processes[i].calls);
+                free(job->processes[i].tuned);
+        }
         for (uint32_t i = 0; i < job->n_comms; i++)
                 free(job->comms[i].members);
         for (uint32_t i = 0; i < job->n_sites; i++)

@@ -82,7 +82,7 @@ static void about(struct capo_hang_verdict *v, const struct capo_hang_job *job, 
 
 /* ---- calls that differ ---- */
 
-static const struct capo_hang_call *made_as(const struct capo_hang_process *p, uint32_t comm, uint32_t seq)
+const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uint32_t comm, uint32_t seq)
 {
         for (uint32_t i = 0; i < p->n_calls; i++) {
                 if (p->calls[i].comm == comm && p->calls[i].seq == seq &&
@@ -132,7 +132,8 @@ static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
                         who->differs = capo_hang_differs(most, f->call[i]);
                         for (uint32_t k = 0; k < c->n_members && !next; k++) {
                                 if (f->call[k] && !capo_hang_differs(most, f->call[k]))
-                                        next = made_as(&g->job->processes[c->members[k].process], n->comm, n->seq + 1);
+                                        next = hang_made_as(&g->job->processes[c->members[k].process], n->comm,
+                                                            n->seq + 1);
                         }
                         who->skipped = who->differs && next && !capo_hang_differs(next, f->call[i]);
                 }
@@ -370,7 +371,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
 {
         struct capo_hang_verdict lenient;
         uint64_t active = 0;
-        bool alive = false, stands;
+        bool alive = false, unknown, stands;
         int r = read_graph(job, false, v, &stands);
 
         if (r == 0 && stands) { /* else nothing stands where less waits, either */
@@ -394,11 +395,14 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
         v->gpu_unknown = gpus_unknown(job);
         v->graphs_unknown = captured(job);
-        if (v->kind == CAPO_HANG_HEALTHY && alive && v->still_ns >= job->after_ns &&
-            (v->gpu_unknown || v->p2p_unknown || v->graphs_unknown || job->partial))
+        unknown = v->kind == CAPO_HANG_HEALTHY && alive && v->still_ns >= job->after_ns &&
+                  (v->gpu_unknown || v->p2p_unknown || v->graphs_unknown || job->partial);
+        if (unknown)
                 v->kind = CAPO_HANG_UNDECIDED;
         else if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed(job, v))
                 v->kind = CAPO_HANG_SLOW;
+        if (v->kind == CAPO_HANG_RUNNING || unknown)
+                r = hang_judge_tuned(job, v);
         if (job->counted && v->sure == CAPO_HANG_CERTAIN)
                 v->sure = CAPO_HANG_LIKELY;
         return r;

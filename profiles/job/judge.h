@@ -49,6 +49,9 @@ void capo_problem_add(struct capo_page *page, enum capo_problem_kind kind, const
  * before capo took over what it had not written. */
 bool capo_process_ended(const struct capo_job *job, const struct capo_job_process *p);
 
+/** capo_process_tuned_by() - by what: "1111aaaa (/shared/p.json)". @id: equal for ranks that decide alike, as far as this goes; "none". */
+void capo_process_tuned_by(const struct capo_job_process *p, char *text, size_t room, char id[160]);
+
 /** capo_judge_endings() - when processes that did not end by themselves ended, and in which call (endings.c); a step of
  * capo_judge_logs(). */
 void capo_judge_endings(struct capo_page *page);

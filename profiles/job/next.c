@@ -67,7 +67,7 @@ static void late_rank(struct capo_page *r)
                 struct capo_next *next;
                 char text[32];
 
-                if (!w->stands_out || w->caused_share < CAPO_WAIT_SHARE)
+                if (!capo_wait_counts(w))
                         continue;
                 next = ADD(r, late_rank, c->members[w->last].rank, c->name, capo_text_percent(w->caused_share, text));
                 next->comm = w->comm;

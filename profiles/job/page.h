@@ -57,7 +57,11 @@ struct capo_page_wait {
         char *text;          /* all that in a sentence */
 };
 
-#define CAPO_WAIT_SHARE 0.01 /* of the job: less waiting than that is nothing to name a rank for */
+/** capo_wait_counts() - is the rank that most waiting on it is for to be named: it stands out, and costs 1 % of the job? */
+static inline bool capo_wait_counts(const struct capo_page_wait *w)
+{
+        return w->stands_out && w->caused_share >= 0.01;
+}
 
 /* A communicator of which nothing is compared, and the reason. */
 struct capo_page_unknown {

@@ -136,8 +136,7 @@ static void missing_ranks(struct capo_page *r)
                 missing_of(r, i);
 }
 
-/* By what a process tuned: "1111aaaa (/shared/p.json)"; equal for ranks that decide alike, as far as this goes. */
-static void tuned_by(const struct capo_job_process *p, char *text, size_t room, char id[160])
+void capo_process_tuned_by(const struct capo_job_process *p, char *text, size_t room, char id[160])
 {
         char digest[128], modelled[16], file[512];
         bool allowed;
@@ -241,11 +240,11 @@ static void rule_problems(struct capo_page *r)
         const struct capo_job_process *first = job->processes;
         char text[700], other[700], id[160], other_id[160];
 
-        tuned_by(first, text, sizeof text, id);
+        capo_process_tuned_by(first, text, sizeof text, id);
         for (uint32_t i = 1; i < job->n_processes; i++) {
                 const struct capo_job_process *p = &job->processes[i];
 
-                tuned_by(p, other, sizeof other, other_id);
+                capo_process_tuned_by(p, other, sizeof other, other_id);
                 if (!strcmp(id, other_id))
                         continue;
                 PROBLEM(r, OTHER_RULES, p->rank, other, first->rank, text);
