@@ -83,18 +83,45 @@ char *hang_site(const struct hang_page *page, uint32_t process, const struct cap
         return found;
 }
 
-char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_ns)
+static void put_python(const struct capo_log_frame *f, FILE *out)
+{
+        unsigned nth = 0, last = UINT_MAX;
+        char frame[CAPO_HANG_LINE];
+
+        for (size_t at = 0; capo_hang_text_next_line(f, CAPO_HANG_KEY_PYTHON, &at, &nth, frame); last = nth) {
+                if (nth != last)
+                        fprintf(out, "%u\n", nth);
+                fprintf(out, " %s\n", frame);
+        }
+}
+
+static void put_native(const struct capo_log_frame *f, FILE *out)
+{
+        char thread[CAPO_HANG_LINE], frame[CAPO_HANG_LINE];
+        size_t at = 0, frames = 0; /* both come thread by thread */
+        unsigned tid, of;
+        bool more = capo_hang_text_next_line(f, CAPO_HANG_KEY_NATIVE, &frames, &of, frame);
+
+        while (capo_hang_text_next_line(f, CAPO_HANG_KEY_THREAD, &at, &tid, thread)) {
+                fprintf(out, "%u %s\n", tid, thread);
+                for (; more && of == tid; more = capo_hang_text_next_line(f, CAPO_HANG_KEY_NATIVE, &frames, &of, frame))
+                        fprintf(out, " %s\n", frame);
+        }
+}
+
+/* What @put finds in the last HANG frame of the process, where it has made no call since. */
+static char *of_frame(const struct hang_page *page, uint32_t process, uint64_t *at_ns,
+                      void (*put)(const struct capo_log_frame *f, FILE *out))
 {
         uint64_t active_ns = capo_hang_active_ns(&page->hang.processes[process]);
         _cleanup_(capo_log_closep) struct capo_log *log = NULL;
-        char why[512], frame[CAPO_HANG_LINE], *text = NULL;
+        char why[512], *text = NULL;
         struct capo_log_frame f;
         size_t size;
 
         if (!page->own || !page->own[process] || capo_log_open(page->own[process], &log, why, sizeof why) < 0)
                 return NULL;
         while (capo_log_next(log, &f) > 0) {
-                unsigned nth = 0, last = UINT_MAX;
                 struct capo_hang_text t;
                 FILE *out;
 
@@ -104,17 +131,23 @@ char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_n
                 *at_ns = page->job->processes[process].header.t0_real_ns + t.at_ns;
                 if (*at_ns < active_ns || !(out = open_memstream(&text, &size)))
                         continue;
-                for (size_t at = 0; capo_hang_text_next_python(&f, &at, &nth, frame); last = nth) {
-                        if (nth != last)
-                                fprintf(out, "%u\n", nth);
-                        fprintf(out, " %s\n", frame);
-                }
+                put(&f, out);
                 if (fclose(out) != 0)
                         free(steal(&text));
         }
         if (text)
                 capo_plain(text, strlen(text), false, true);
         return text;
+}
+
+char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_ns)
+{
+        return of_frame(page, process, at_ns, put_python);
+}
+
+char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_ns)
+{
+        return of_frame(page, process, at_ns, put_native);
 }
 
 const char *hang_missing(const struct hang_page *page, unsigned i, char *text)

@@ -67,6 +67,9 @@ char *hang_site(const struct hang_page *page, uint32_t process, const struct cap
  */
 char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_ns);
 
+/** hang_native() - the same of C: a line "TID WAIT NAME" of each thread, as a HANG frame has it, then " FRAME" of each frame. */
+char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_ns);
+
 /** hang_may_have_stacks() - is that process one of this machine's, alive, and were stacks asked for? */
 bool hang_may_have_stacks(const struct hang_page *page, uint32_t process);
 

@@ -52,6 +52,33 @@ static json_t *python(const struct hang_page *p, uint32_t process, json_t **at)
         return list;
 }
 
+/* C's threads of a culprit as its watch saw them, at *@at. */
+static json_t *native(const struct hang_page *p, uint32_t process, json_t **at)
+{
+        uint64_t at_ns = 0;
+        _cleanup_free_ char *text = hang_native(p, process, &at_ns);
+        json_t *list = json_array(), *frames = NULL;
+
+        *at = text ? json_real((double)at_ns / 1e9) : json_null();
+        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
+                char wait[64] = "";
+                unsigned tid = 0;
+                int name = (int)strlen(line);
+
+                if (*line == ' ') {
+                        json_array_append_new(frames, cli_json_text(line + 1));
+                        continue;
+                }
+                if (sscanf(line, "%u %63s %n", &tid, wait, &name) < 2)
+                        *wait = 0;
+                frames = json_array();
+                json_array_append_new(list,
+                                      json_pack("{s:i, s:o, s:o, s:o}", "tid", (int)tid, "wait", cli_json_text(wait),
+                                                "name", cli_json_text(line + name), "frames", frames));
+        }
+        return list;
+}
+
 /* All threads of a culprit; @why_none: a text where there are none. */
 static json_t *threads(const struct hang_page *p, uint32_t process, json_t **why_none)
 {
@@ -129,15 +156,18 @@ static json_t *culprits(const struct hang_page *p)
                 const struct capo_job_process *jp = &p->job->processes[c->process];
 
                 json_t *none, *stacks = threads(p, c->process, &none), *at, *frames = python(p, c->process, &at);
-                json_t *seen, *nics = network(p, c->process, &seen);
+                json_t *seen, *nics = network(p, c->process, &seen), *native_at,
+                              *of_c = native(p, c->process, &native_at);
 
                 json_array_append_new(
-                        list, json_pack("{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                                        "rank", rank_or_null(p, c->process), "host", cli_json_text(jp->host), "pid",
-                                        (int)jp->header.pid, "why", capo_hang_why_name(c->why), "differs", c->differs,
-                                        "skipped", c->skipped, "call", call_or_null(p, c->call), "threads", stacks,
-                                        "no_threads", none, "python", frames, "python_at", at, "streams",
-                                        streams(p, c->process), "network", nics, "network_at", seen));
+                        list,
+                        json_pack("{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                                  "rank", rank_or_null(p, c->process), "host", cli_json_text(jp->host), "pid",
+                                  (int)jp->header.pid, "why", capo_hang_why_name(c->why), "differs", c->differs,
+                                  "skipped", c->skipped, "call", call_or_null(p, c->call), "threads", stacks,
+                                  "no_threads", none, "python", frames, "python_at", at, "streams",
+                                  streams(p, c->process), "network", nics, "network_at", seen, "native", of_c,
+                                  "native_at", native_at));
         }
         return list;
 }

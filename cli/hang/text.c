@@ -248,6 +248,38 @@ static void chosen(const struct hang_page *p, const struct capo_hang_culprit *c,
         fputc('\n', out);
 }
 
+/* Of C what its own watch saw, where nobody asked for the stacks of now: threads that wait, each place once. */
+static void native(const struct hang_page *p, uint32_t process, FILE *out)
+{
+        enum { THREADS = 3, FRAMES = 6 };
+        uint64_t at_ns = 0;
+        _cleanup_free_ char *text = hang_may_have_stacks(p, process) ? NULL : hang_native(p, process, &at_ns);
+        unsigned threads = 0, frames = 0, tid = 0;
+        char at[32], wait[64] = "";
+
+        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
+                if (*line != ' ') {
+                        frames = 0;
+                        if (sscanf(line, "%u %63s", &tid, wait) != 2)
+                                *wait = 0;
+                        continue;
+                }
+                if (!strncmp(line, " as ", 4) || (!frames && ++threads > THREADS) || frames++ >= FRAMES)
+                        continue;
+                if (frames == 1 && tid == p->job->processes[process].header.pid)
+                        fprintf(out, "    native at %s, main thread (%s):", capo_text_when(at_ns, "%H:%M:%S", at),
+                                wait);
+                else if (frames == 1)
+                        fprintf(out, "%s    native at %s, thread %u (%s):", threads > 1 ? "\n" : "",
+                                capo_text_when(at_ns, "%H:%M:%S", at), tid, wait);
+                fprintf(out, "%s%.*s", frames > 1 ? " <-" : "", (int)(1 + strcspn(line + 1, " ")), line);
+        }
+        if (threads > THREADS)
+                fprintf(out, "\n    and %u more places (--json)", threads - THREADS);
+        if (threads)
+                fputc('\n', out);
+}
+
 static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_job_process *jp = &p->job->processes[c->process];
@@ -259,6 +291,7 @@ static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c
         fprintf(out, ": %s\n", capo_hang_why_meaning(c->why));
         alive_line(p, c, out);
         python(p, c->process, out);
+        native(p, c->process, out);
         stacks(p, c->process, out);
         hang_text_below(p, c, out);
         if (c->why == CAPO_HANG_WHY_TUNED)

@@ -88,7 +88,7 @@ bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at, struct capo
         return false;
 }
 
-bool capo_hang_text_next_python(const struct capo_log_frame *f, size_t *at, unsigned *nth, char *frame)
+bool capo_hang_text_next_line(const struct capo_log_frame *f, const char *key, size_t *at, unsigned *nth, char *text)
 {
         struct capo_info_line line;
 
@@ -96,10 +96,9 @@ bool capo_hang_text_next_python(const struct capo_log_frame *f, size_t *at, unsi
                 char value[CAPO_HANG_LINE];
                 int begin = 0;
 
-                if (!capo_info_is(&line, CAPO_HANG_KEY_PYTHON) ||
-                    sscanf(value_of(&line, value), "%u %n", nth, &begin) != 1 || !begin)
+                if (!capo_info_is(&line, key) || sscanf(value_of(&line, value), "%u %n", nth, &begin) != 1 || !begin)
                         continue;
-                memcpy(frame, value + begin, strlen(value + begin) + 1);
+                memcpy(text, value + begin, strlen(value + begin) + 1);
                 return true;
         }
         return false;

@@ -43,6 +43,16 @@ size_t capo_hang_text_write(const struct capo_segment *seg, struct capo_hang_tex
  */
 size_t capo_hang_text_python(char *text, size_t room, unsigned nth, const char *frame);
 
+/**
+ * capo_hang_text_thread(), capo_hang_text_native() - a thread into the text, and one more frame of it
+ * @wait:  where in the kernel; "" not known, "running"
+ * @frame: without newline; of a long one the beginning is kept
+ *
+ * Return: bytes of @text; 0: no room.
+ */
+size_t capo_hang_text_thread(char *text, size_t room, int tid, const char *wait, const char *name);
+size_t capo_hang_text_native(char *text, size_t room, int tid, const char *frame);
+
 /** capo_hang_text_read() - Return: 0; -EBADMSG: it lacks something. */
 int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *out);
 
@@ -54,7 +64,13 @@ int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *o
  */
 bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at, struct capo_unfinished_call *out);
 
-/** capo_hang_text_next_python() - the next Python frame; *@at starts with 0. @frame: CAPO_HANG_LINE bytes. Return: false behind the last. */
-bool capo_hang_text_next_python(const struct capo_log_frame *f, size_t *at, unsigned *nth, char *frame);
+/**
+ * capo_hang_text_next_line() - the next line of @key that begins with a number, as those of Python and C frames and of threads do
+ * @at:   starts with 0
+ * @text: what comes behind the number; CAPO_HANG_LINE bytes
+ *
+ * Return: false behind the last.
+ */
+bool capo_hang_text_next_line(const struct capo_log_frame *f, const char *key, size_t *at, unsigned *nth, char *text);
 
 #endif

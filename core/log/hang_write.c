@@ -72,6 +72,16 @@ size_t capo_hang_text_python(char *text, size_t room, unsigned nth, const char *
         return put(text, room, CAPO_HANG_KEY_PYTHON, "%u %s", nth, frame);
 }
 
+size_t capo_hang_text_thread(char *text, size_t room, int tid, const char *wait, const char *name)
+{
+        return put(text, room, CAPO_HANG_KEY_THREAD, "%d %s %s", tid, *wait ? wait : "-", name);
+}
+
+size_t capo_hang_text_native(char *text, size_t room, int tid, const char *frame)
+{
+        return put(text, room, CAPO_HANG_KEY_NATIVE, "%d %s", tid, frame);
+}
+
 size_t capo_hang_text_write(const struct capo_segment *seg, struct capo_hang_text *t, char *text, size_t room)
 {
         const struct capo_segment_header *h = seg->header;

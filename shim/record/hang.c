@@ -32,6 +32,7 @@ enum {
         MOST = 8, /* frames of a process by its own watch, and as many for others' */
         ASK_SECONDS = 60,
         PYTHON = 8000, /* bytes of the text at most, 2000 of a thread */
+        NATIVE = 7000,
 };
 
 static struct {
@@ -99,30 +100,45 @@ static bool find_capo(char *path, size_t room)
         return false;
 }
 
-struct python {
+struct stacks {
         char *text;
         size_t n;
 };
 
 static void put_thread(unsigned nth, char *frames, void *arg)
 {
-        struct python *p = arg;
+        struct stacks *p = arg;
         size_t end = p->n + PYTHON / 4 < PYTHON ? p->n + PYTHON / 4 : PYTHON;
 
         for (char *line; (line = strsep(&frames, "\n")) && *line;)
                 p->n += capo_hang_text_python(p->text + p->n, end - p->n, nth, line);
 }
 
+static bool put_native(const struct capo_native *t, char *frames, void *arg)
+{
+        struct stacks *s = arg;
+        size_t before = s->n;
+
+        s->n += capo_hang_text_thread(s->text + s->n, NATIVE - s->n, t->tid, t->running ? "running" : t->wait, t->name);
+        for (char *line; s->n > before && (line = strsep(&frames, "\n")) && *line;)
+                s->n += capo_hang_text_native(s->text + s->n, NATIVE - s->n, t->tid, line);
+        return s->n > before;
+}
+
 static void write_frame(unsigned nth, uint64_t since_ns, const char *why_none)
 {
         struct capo_hang_text t = {.since_ns = since_ns, .nth = nth};
-        size_t n = capo_hang_text_write(&capo_seg, &t, hang.text, sizeof hang.text - 256 - PYTHON);
-        struct python python = {.text = hang.text + n};
+        size_t n = capo_hang_text_write(&capo_seg, &t, hang.text, sizeof hang.text - 256 - PYTHON - NATIVE);
+        struct stacks python = {.text = hang.text + n}, native;
+        static char frames[2048];
 
         if (!nth)
                 hang.asked++;
         capo_python_threads(put_thread, &python);
         n += python.n;
+        native = (struct stacks){.text = hang.text + n};
+        capo_native_threads(frames, sizeof frames, put_native, &native);
+        n += native.n;
         if (why_none)
                 n += (size_t)snprintf(hang.text + n, 256, "%s\t%s\n", CAPO_HANG_KEY_WATCH, why_none);
         capo_shim_text(CAPO_FRAME_HANG, hang.text, n);

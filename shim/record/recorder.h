@@ -197,6 +197,29 @@ extern _Atomic bool capo_python_seen;
  */
 unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg), void *arg);
 
+/* native.c. What a thread of this process is in. */
+struct capo_native {
+        int tid;
+        bool running;  /* on a processor, or about to be: nothing can be said of its stack */
+        char wait[64]; /* the function of the kernel that it waits in; "" not known */
+        char name[16];
+};
+
+/**
+ * capo_native_threads() - the C stacks of all threads but the calling one, the main thread first, at a moment when nobody waits for us
+ * @text: room for the frames of one thread, static for the drain thread's sake, @room bytes
+ * @found: @text has a line of each frame, "function+0x1f module+0x2a3c" or "module+0x2a3c", innermost first; the last one is "..." where
+ *         it goes on and nobody can tell exactly where. "as TID" for a thread whose frames are those of one told before. False: enough
+ *
+ * For the watch: no thread is stopped, signalled or traced. The kernel says where those that wait in it stand (/proc/self/task), and the
+ * way up from there is read from the tables of the objects (shim/site/cfi.h), of memory that may change: a thread that has gone on
+ * meanwhile is told as running. No lock of the loader is taken. 64 threads and half a second at most; after a quarter, no names are looked up.
+ *
+ * Return: threads there are.
+ */
+unsigned capo_native_threads(char *text, unsigned room,
+                             bool (*found)(const struct capo_native *thread, char *text, void *arg), void *arg);
+
 /**
  * capo_python_place() - a number that tells the places apart from which this thread's Python calls us
  *

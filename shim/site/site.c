@@ -21,6 +21,7 @@
 
 #include "core/base/demangle.h"
 #include "shim/find/object.h"
+#include "shim/site/native.h"
 #include "shim/site/python.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
@@ -111,30 +112,34 @@ uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *fram
         return site;
 }
 
+int capo_site_line(const char *path, uint64_t at, uint64_t in, char *line, unsigned room)
+{
+        const char *file = capo_base_name(path);
+        char symbol[4096], name[300];
+        uint64_t into;
+
+        if (capo_object_symbol(path, in, symbol, sizeof symbol, &into) == 0)
+                return snprintf(line, room, "%.299s+0x%llx %s+0x%llx\n",
+                                capo_demangle(symbol, name, sizeof name) ? name : symbol,
+                                (unsigned long long)(into + (at - in)), *file ? file : "(program)",
+                                (unsigned long long)at);
+        return snprintf(line, room, "%s+0x%llx\n", *file ? file : "(program)", (unsigned long long)at);
+}
+
 unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned room)
 {
         unsigned n = 0;
 
         for (uint32_t i = 0; i < site->n_pc; i++) {
-                uint64_t pc = site->pc[i] - 1, into; /* a return address may lie behind its function */
+                uint64_t pc = site->pc[i] - 1; /* a return address may lie behind its function */
                 struct capo_object object;
-                char line[700], symbol[4096], name[300];
-                const char *file;
+                char line[700];
                 int m;
 
-                if (!capo_object_of((const void *)(uintptr_t)pc, &object)) {
+                if (!capo_object_of((const void *)(uintptr_t)pc, &object))
                         m = snprintf(line, sizeof line, "0x%llx\n", (unsigned long long)site->pc[i]);
-                } else {
-                        file = capo_base_name(object.path);
-                        if (capo_object_symbol(object.path, pc - object.base, symbol, sizeof symbol, &into) == 0)
-                                m = snprintf(line, sizeof line, "%.299s+0x%llx %s+0x%llx\n",
-                                             capo_demangle(symbol, name, sizeof name) ? name : symbol,
-                                             (unsigned long long)into + 1, *file ? file : "(program)",
-                                             (unsigned long long)(site->pc[i] - object.base));
-                        else
-                                m = snprintf(line, sizeof line, "%s+0x%llx\n", *file ? file : "(program)",
-                                             (unsigned long long)(site->pc[i] - object.base));
-                }
+                else
+                        m = capo_site_line(object.path, site->pc[i] - object.base, pc - object.base, line, sizeof line);
                 if (m < 0 || n + (unsigned)m > room)
                         break;
                 memcpy(text + n, line, (size_t)m);

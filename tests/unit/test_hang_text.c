@@ -2,6 +2,7 @@
 /* HANG frames: what is written is what is read. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/log/hang_text.h"
@@ -124,15 +125,43 @@ Test(hang_text, python)
         n += capo_hang_text_python(text + n, sizeof text - n, 17, longer);
         cr_assert_eq(capo_hang_text_python(text + n, 12, 17, "c.py:1 f"), 0, "half a line is none");
         f.size = (uint32_t)n;
-        cr_assert(capo_hang_text_next_python(&f, &at, &nth, frame));
+        cr_assert(capo_hang_text_next_line(&f, CAPO_HANG_KEY_PYTHON, &at, &nth, frame));
         cr_assert_eq(nth, 0);
         cr_assert_str_eq(frame, "a b.py:12 f");
-        cr_assert(capo_hang_text_next_python(&f, &at, &nth, frame));
+        cr_assert(capo_hang_text_next_line(&f, CAPO_HANG_KEY_PYTHON, &at, &nth, frame));
         cr_assert_eq(nth, 17);
         cr_assert_eq((unsigned char)*frame, 0xc3);
         cr_assert_geq(strlen(frame), 180);
         cr_assert_str_eq(frame + strlen(frame) - 11, "x.py:3 main");
-        cr_assert_not(capo_hang_text_next_python(&f, &at, &nth, frame));
+        cr_assert_not(capo_hang_text_next_line(&f, CAPO_HANG_KEY_PYTHON, &at, &nth, frame));
+}
+
+/* Threads and their C frames are apart, and what is no number is none of either. */
+Test(hang_text, native)
+{
+        char text[1024], line[CAPO_HANG_LINE], frame[600];
+        size_t n = capo_hang_text_thread(text, sizeof text, 7, "futex_wait", "a name"), at = 0;
+        struct capo_log_frame f = {.payload = text};
+        unsigned tid;
+
+        memset(frame, 'f', sizeof frame - 1);
+        frame[sizeof frame - 1] = 0;
+        n += capo_hang_text_native(text + n, sizeof text - n, 7, "pause+0x1 libc.so.6+0x2");
+        n += capo_hang_text_native(text + n, sizeof text - n, 7, frame);
+        n += capo_hang_text_thread(text + n, sizeof text - n, 8, "", "b");
+        n += (size_t)snprintf(text + n, sizeof text - n, "thread\tx y\nthread\t9\n");
+        cr_assert_eq(capo_hang_text_native(text + n, 5, 8, "no room"), 0);
+        f.size = (uint32_t)n;
+        cr_assert(capo_hang_text_next_line(&f, CAPO_HANG_KEY_THREAD, &at, &tid, line));
+        cr_assert(tid == 7 && !strcmp(line, "futex_wait a name"));
+        cr_assert(capo_hang_text_next_line(&f, CAPO_HANG_KEY_THREAD, &at, &tid, line));
+        cr_assert(tid == 8 && !strcmp(line, "- b"));
+        cr_assert(!capo_hang_text_next_line(&f, CAPO_HANG_KEY_THREAD, &at, &tid, line) || !*line);
+        at = 0;
+        cr_assert(capo_hang_text_next_line(&f, CAPO_HANG_KEY_NATIVE, &at, &tid, line));
+        cr_assert(tid == 7 && !strcmp(line, "pause+0x1 libc.so.6+0x2"));
+        cr_assert(capo_hang_text_next_line(&f, CAPO_HANG_KEY_NATIVE, &at, &tid, line) && strlen(line) > 200);
+        cr_assert(!capo_hang_text_next_line(&f, CAPO_HANG_KEY_NATIVE, &at, &tid, line));
 }
 
 /* The newest stay, as many as there is room for; no line is half there. */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What lies where in this process, by the kernel's list: for when the loader's lock may be held by whoever stands still. */
+#ifndef CAPO_MAPS_H
+#define CAPO_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct capo_map {
+        uintptr_t begin, end;   /* of the mapping that the address lies in */
+        uintptr_t base;         /* load address, as symbols count from it */
+        uintptr_t eh_frame_hdr; /* its table of unwind tables; 0 none */
+        char path[256];         /* as the kernel says it: an absolute one, or "[vdso]" */
+};
+
+/** capo_read_self() - memory of this process that may be gone by now. False: it is, or the kernel does not let. */
+bool capo_read_self(uintptr_t from, void *to, size_t size);
+
+/**
+ * capo_map_of() - the ELF object whose code @address lies in
+ * No lock, no allocation; the kernel's list is read from its beginning. For the drain thread. Return: 0; -ENOENT; -errno.
+ */
+int capo_map_of(uintptr_t address, struct capo_map *out);
+
+#endif

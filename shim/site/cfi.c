@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables: Linux Standard Base 5.0, Core, 10.6 (.eh_frame and .eh_frame_hdr); DWARF 5, 6.4 and 7.24. What linkers write for
+ * x86-64 is read (a sorted table of 4-byte offsets from the header, 4-byte offsets in the entries), anything else is refused.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "shim/find/maps.h"
+#include "shim/site/cfi.h"
+
+enum { ENTRY = 1024, STATES = 4, STEPS = 2000 };
+
+enum rule { SAME, UNKNOWN, UNDEFINED, SAVED };
+
+struct row {
+        struct {
+                uint8_t rule; /* enum rule */
+                int64_t at;   /* of SAVED: from the CFA */
+        } reg[CAPO_CFI_REGISTERS];
+        uint64_t cfa_reg;
+        int64_t cfa_at;
+        bool cfa_known;
+};
+
+/* Bytes of an entry that were read. */
+struct bytes {
+        const uint8_t *p, *end;
+        bool bad;
+};
+
+struct entry {
+        uint8_t raw[ENTRY];
+        struct bytes program;
+};
+
+struct cie {
+        struct entry e;
+        uint64_t code_align;
+        int64_t data_align;
+        uint8_t encoding; /* of addresses */
+        bool signal;
+};
+
+static uint64_t fixed(struct bytes *b, unsigned size)
+{
+        uint64_t v = 0;
+
+        if ((size_t)(b->end - b->p) < size) {
+                b->bad = true;
+                return 0;
+        }
+        memcpy(&v, b->p, size);
+        b->p += size;
+        return v;
+}
+
+static uint64_t uleb(struct bytes *b)
+{
+        uint64_t v = 0;
+
+        for (unsigned shift = 0; shift < 64; shift += 7) {
+                uint8_t byte = (uint8_t)fixed(b, 1);
+
+                v |= (uint64_t)(byte & 0x7f) << shift;
+                if (!(byte & 0x80))
+                        return v;
+        }
+        b->bad = true;
+        return 0;
+}
+
+static int64_t sleb(struct bytes *b)
+{
+        const uint8_t *first = b->p;
+        uint64_t v = uleb(b);
+        size_t bits = (size_t)(b->p - first) * 7;
+
+        if (!b->bad && bits < 64 && v >> (bits - 1) & 1)
+                v |= ~UINT64_C(0) << bits;
+        return (int64_t)v;
+}
+
+static void skip(struct bytes *b)
+{
+        uint64_t n = uleb(b);
+
+        if (b->bad || n > (uint64_t)(b->end - b->p))
+                b->bad = true;
+        else
+                b->p += n;
+}
+
+/* The entry at @at without its length. */
+static bool read_entry(uintptr_t at, struct entry *e)
+{
+        uint32_t length;
+
+        if (!capo_read_self(at, &length, sizeof length) || length < 8 || length > ENTRY ||
+            !capo_read_self(at + 4, e->raw, length))
+                return false;
+        e->program = (struct bytes){e->raw, e->raw + length, false};
+        return true;
+}
+
+static unsigned size_of(uint8_t encoding)
+{
+        switch (encoding & 0x0f) {
+        case 0x00: /* absptr */
+        case 0x04: /* udata8 */
+        case 0x0c: return 8;
+        case 0x03: /* udata4 */
+        case 0x0b: return 4;
+        default: return 0;
+        }
+}
+
+static bool read_cie(uintptr_t at, struct cie *c)
+{
+        struct bytes *b = &c->e.program, data;
+        const char *letters;
+        uint64_t version, size;
+
+        if (!read_entry(at, &c->e) || fixed(b, 4) != 0)
+                return false;
+        version = fixed(b, 1);
+        letters = (const char *)b->p;
+        if ((version != 1 && version != 3) || !memchr(letters, 0, (size_t)(b->end - b->p)) || *letters != 'z')
+                return false;
+        b->p += strlen(letters) + 1;
+        c->code_align = uleb(b);
+        c->data_align = sleb(b);
+        if ((version == 1 ? fixed(b, 1) : uleb(b)) != CAPO_CFI_PC)
+                return false;
+        size = uleb(b);
+        if (b->bad || size > (uint64_t)(b->end - b->p))
+                return false;
+        data = (struct bytes){b->p, b->p + size, false};
+        b->p += size;
+        for (letters++; *letters; letters++) {
+                if (*letters == 'R')
+                        c->encoding = (uint8_t)fixed(&data, 1);
+                else if (*letters == 'L')
+                        fixed(&data, 1);
+                else if (*letters == 'P' && (size = size_of((uint8_t)fixed(&data, 1))))
+                        fixed(&data, (unsigned)size);
+                else if (*letters == 'S')
+                        c->signal = true;
+                else
+                        return false;
+        }
+        return !data.bad && size_of(c->encoding);
+}
+
+/* The entry of the function that @pc lies in. */
+static bool find(uintptr_t hdr, uint64_t pc, uint64_t *begin, struct cie *c, struct entry *fde)
+{
+        struct {
+                uint8_t version, frame, count, table;
+                int32_t frame_at;
+                uint32_t n;
+        } head;
+        struct {
+                int32_t begin, entry;
+        } row = {0}, middle;
+        uint64_t range, cie_at;
+        uint32_t low = 0, high;
+
+        if (!capo_read_self(hdr, &head, sizeof head) || head.version != 1 || head.frame != 0x1b || head.count != 0x03 ||
+            head.table != 0x3b)
+                return false;
+        for (high = head.n; low < high;) { /* the last one that does not begin behind it */
+                uint32_t i = low + (high - low) / 2;
+
+                if (!capo_read_self(hdr + sizeof head + i * sizeof middle, &middle, sizeof middle))
+                        return false;
+                if (hdr + (uint64_t)(int64_t)middle.begin <= pc) {
+                        row = middle;
+                        low = i + 1;
+                } else {
+                        high = i;
+                }
+        }
+        if (!low)
+                return false;
+        *begin = hdr + (uint64_t)(int64_t)row.begin;
+        if (!read_entry(hdr + (uint64_t)(int64_t)row.entry, fde))
+                return false;
+        cie_at = fixed(&fde->program, 4);
+        if (!cie_at || !read_cie(hdr + (uint64_t)(int64_t)row.entry + 4 - cie_at, c))
+                return false;
+        fixed(&fde->program, size_of(c->encoding)); /* where it begins: the table says so, too */
+        range = fixed(&fde->program, size_of(c->encoding));
+        skip(&fde->program); /* of the language */
+        return !fde->program.bad && pc - *begin < range;
+}
+
+/* ---- the program of an entry ---- */
+
+struct machine {
+        struct row now, first, kept[STATES];
+        unsigned n_kept;
+        uint64_t at, pc;
+        const struct cie *cie;
+        bool bad;
+};
+
+static void rule(struct machine *m, uint64_t reg, enum rule what, int64_t at)
+{
+        if (reg >= CAPO_CFI_REGISTERS) /* a vector register or so: of no use here */
+                return;
+        m->now.reg[reg].rule = (uint8_t)what;
+        m->now.reg[reg].at = at;
+}
+
+static void restore(struct machine *m, uint64_t reg)
+{
+        if (reg < CAPO_CFI_REGISTERS)
+                m->now.reg[reg] = m->first.reg[reg];
+}
+
+/* DWARF 5, 7.24, table 7.29, but those of the upper two bits. */
+static void extended(struct machine *m, uint8_t op, struct bytes *b)
+{
+        int64_t data = m->cie->data_align;
+        uint64_t reg;
+
+        switch (op) {
+        case 0x00: break;                                                              /* nop */
+        case 0x02: m->at += fixed(b, 1) * m->cie->code_align; break;                   /* advance_loc1 */
+        case 0x03: m->at += fixed(b, 2) * m->cie->code_align; break;                   /* advance_loc2 */
+        case 0x04: m->at += fixed(b, 4) * m->cie->code_align; break;                   /* advance_loc4 */
+        case 0x05: reg = uleb(b), rule(m, reg, SAVED, (int64_t)uleb(b) * data); break; /* offset_extended */
+        case 0x06: restore(m, uleb(b)); break;                                         /* restore_extended */
+        case 0x07: rule(m, uleb(b), UNDEFINED, 0); break;
+        case 0x08: rule(m, uleb(b), SAME, 0); break;
+        case 0x09: reg = uleb(b), uleb(b), rule(m, reg, UNKNOWN, 0); break; /* in another register */
+        case 0x0a:                                                          /* remember_state */
+                if (m->n_kept < STATES)
+                        m->kept[m->n_kept++] = m->now;
+                else
+                        m->bad = true;
+                break;
+        case 0x0b: /* restore_state */
+                if (m->n_kept)
+                        m->now = m->kept[--m->n_kept];
+                else
+                        m->bad = true;
+                break;
+        case 0x0c: /* def_cfa */
+        case 0x12: /* def_cfa_sf */
+                m->now.cfa_reg = uleb(b);
+                m->now.cfa_at = op == 0x0c ? (int64_t)uleb(b) : sleb(b) * data;
+                m->now.cfa_known = true;
+                break;
+        case 0x0d: m->now.cfa_reg = uleb(b); break;                           /* def_cfa_register */
+        case 0x0e: m->now.cfa_at = (int64_t)uleb(b); break;                   /* def_cfa_offset */
+        case 0x13: m->now.cfa_at = sleb(b) * data; break;                     /* def_cfa_offset_sf */
+        case 0x0f: m->now.cfa_known = false, skip(b); break;                  /* def_cfa_expression */
+        case 0x10:                                                            /* expression */
+        case 0x16: reg = uleb(b), skip(b), rule(m, reg, UNKNOWN, 0); break;   /* val_expression */
+        case 0x11: reg = uleb(b), rule(m, reg, SAVED, sleb(b) * data); break; /* offset_extended_sf */
+        case 0x14:                                                            /* val_offset */
+        case 0x15: reg = uleb(b), uleb(b), rule(m, reg, UNKNOWN, 0); break;   /* val_offset_sf */
+        case 0x2e: uleb(b); break;                                            /* GNU_args_size */
+        default: m->bad = true;
+        }
+}
+
+/* To where the program counter is. */
+static bool run(struct machine *m, struct bytes b)
+{
+        for (unsigned steps = 0; b.p < b.end && !b.bad && !m->bad && steps < STEPS; steps++) {
+                uint8_t op = (uint8_t)fixed(&b, 1), low = op & 0x3f;
+
+                switch (op >> 6) {
+                case 1: m->at += low * m->cie->code_align; break;
+                case 2: rule(m, low, SAVED, (int64_t)uleb(&b) * m->cie->data_align); break;
+                case 3: restore(m, low); break;
+                default: extended(m, op, &b);
+                }
+                if (m->at > m->pc)
+                        return !b.bad && !m->bad;
+        }
+        return !b.bad && !m->bad;
+}
+
+int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
+{
+#ifdef __x86_64__
+        enum { KEPT = 1 << 3 | 1 << 6 | 0xf << 12 }; /* what a function leaves as it was: rbx, rbp, r12 to r15 */
+        uint64_t pc = c->v[CAPO_CFI_PC] - after_call, begin, cfa;
+        struct capo_cfi up = {.known = 1u << CAPO_CFI_RSP};
+        struct cie cie = {0};
+        struct entry fde;
+        struct machine m = {.pc = pc, .cie = &cie};
+
+        if (!find(eh_frame_hdr, pc, &begin, &cie, &fde) || cie.signal)
+                return -ENODATA;
+        m.at = begin;
+        if (!run(&m, cie.e.program))
+                return -ENODATA;
+        m.first = m.now;
+        if (!run(&m, fde.program) || !m.now.cfa_known || m.now.cfa_reg >= CAPO_CFI_PC ||
+            !(c->known & 1u << m.now.cfa_reg))
+                return -ENODATA;
+        if (m.now.reg[CAPO_CFI_PC].rule == UNDEFINED)
+                return 0;
+        if (m.now.reg[CAPO_CFI_PC].rule != SAVED)
+                return -ENODATA;
+        cfa = c->v[m.now.cfa_reg] + (uint64_t)m.now.cfa_at;
+        if (cfa <= c->v[CAPO_CFI_RSP]) /* a stack grows down: else this would never end */
+                return -ENODATA;
+        for (unsigned i = 0; i < CAPO_CFI_REGISTERS; i++) {
+                bool same = m.now.reg[i].rule == SAME && c->known & KEPT & 1u << i;
+
+                if (m.now.reg[i].rule == SAVED) {
+                        if (!capo_read_self(cfa + (uint64_t)m.now.reg[i].at, &up.v[i], sizeof up.v[i]))
+                                return -ENODATA;
+                } else if (same) {
+                        up.v[i] = c->v[i];
+                }
+                if (same || m.now.reg[i].rule == SAVED)
+                        up.known |= 1u << i;
+        }
+        up.v[CAPO_CFI_RSP] = cfa;
+        *c = up;
+        return up.v[CAPO_CFI_PC] ? 1 : 0;
+#else
+        (void)c, (void)eh_frame_hdr, (void)after_call;
+        return -ENOTSUP;
+#endif
+}

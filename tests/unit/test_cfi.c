@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Up a stack of which stack pointer and program counter are known: functions whose tables are written here, word for word. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "shim/find/maps.h"
+#include "shim/site/cfi.h"
+
+Test(maps, whose_address_it_is)
+{
+        struct capo_map m;
+        char word[4];
+        int on_stack = 0;
+
+        cr_assert_eq(capo_map_of((uintptr_t)&capo_map_of, &m), 0);
+        cr_assert(strstr(m.path, "test_cfi") && m.begin <= (uintptr_t)&capo_map_of && (uintptr_t)&capo_map_of < m.end);
+        cr_assert(m.eh_frame_hdr && capo_read_self(m.base, word, 4) && !memcmp(word, "\177ELF", 4));
+        cr_assert_eq(capo_map_of((uintptr_t)&strtok, &m), 0);
+        cr_assert(strstr(m.path, "libc"), "%s", m.path);
+        cr_assert_eq(capo_map_of((uintptr_t)&on_stack, &m), -ENOENT, "code of no object");
+        cr_assert_eq(capo_map_of(8, &m), -ENOENT);
+        cr_assert(!capo_read_self(8, word, 4) && !capo_read_self(0, word, 4));
+}
+
+#ifdef __x86_64__
+/* Each comes to cfi_seen(stack pointer): of by_sp() the frame hangs on the stack pointer, of by_rbp() on rbp, which nobody has kept; keeper()
+ * calls one like that, which calls one that keeps rbp; last() has no caller, as the first function of a thread. */
+void cfi_by_sp(void);
+void cfi_by_rbp(void);
+void cfi_keeper(void);
+void cfi_last(void);
+void cfi_seen(uintptr_t sp);
+__asm__(".text\n"
+        "cfi_by_sp: .globl cfi_by_sp\n .cfi_startproc\n sub $24, %rsp\n .cfi_adjust_cfa_offset 24\n mov %rsp, %rdi\n call cfi_seen\n"
+        " add $24, %rsp\n .cfi_adjust_cfa_offset -24\n ret\n .cfi_endproc\n"
+        "cfi_by_rbp: .globl cfi_by_rbp\n .cfi_startproc\n push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset 6, -16\n"
+        " mov %rsp, %rbp\n .cfi_def_cfa_register 6\n sub $32, %rsp\n mov %rsp, %rdi\n call cfi_seen\n"
+        " leave\n .cfi_def_cfa 7, 8\n ret\n .cfi_endproc\n"
+        "cfi_outer: .cfi_startproc\n push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset 6, -16\n"
+        " mov %rsp, %rbp\n .cfi_def_cfa_register 6\n sub $48, %rsp\n call cfi_inner\n leave\n .cfi_def_cfa 7, 8\n ret\n .cfi_endproc\n"
+        "cfi_inner: .cfi_startproc\n push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset 6, -16\n sub $8, %rsp\n .cfi_def_cfa_offset 24\n"
+        " .cfi_remember_state\n add $8, %rsp\n .cfi_def_cfa_offset 16\n sub $8, %rsp\n .cfi_restore_state\n\n"
+        " xor %ebp, %ebp\n sub $24, %rsp\n .cfi_def_cfa_offset 48\n mov %rsp, %rdi\n call cfi_seen\n add $32, %rsp\n .cfi_def_cfa_offset 16\n"
+        " pop %rbp\n .cfi_restore 6\n .cfi_def_cfa_offset 8\n ret\n .cfi_endproc\n"
+        "cfi_keeper: .globl cfi_keeper\n .cfi_startproc\n sub $8, %rsp\n .cfi_def_cfa_offset 16\n call cfi_outer\n add $8, %rsp\n"
+        " .cfi_def_cfa_offset 8\n ret\n .cfi_endproc\n"
+        "cfi_last: .globl cfi_last\n .cfi_startproc\n .cfi_undefined 16\n sub $8, %rsp\n .cfi_def_cfa_offset 16\n mov %rsp, %rdi\n call cfi_seen\n"
+        " add $8, %rsp\n .cfi_def_cfa_offset 8\n ret\n .cfi_endproc\n");
+
+static struct capo_cfi at[8];
+static int steps, ended;
+
+/* Up from the function that called, as far as it goes or to the eighth. */
+__attribute__((noinline, used)) void cfi_seen(uintptr_t sp)
+{
+        struct capo_cfi c = {.known = 1u << CAPO_CFI_RSP};
+        struct capo_map m;
+
+        c.v[CAPO_CFI_RSP] = sp;
+        c.v[CAPO_CFI_PC] = (uintptr_t)__builtin_return_address(0);
+        for (steps = 0, ended = 1; steps < 8; steps++) {
+                ended = capo_map_of(c.v[CAPO_CFI_PC] - 1, &m) ?: capo_cfi_step(&c, m.eh_frame_hdr, true);
+                if (ended <= 0)
+                        break;
+                at[steps] = c;
+        }
+}
+
+/* Does address @pc lie in @function, a small one? */
+static bool is_in(uint64_t pc, void (*function)(void))
+{
+        return pc - (uintptr_t)function < 64;
+}
+
+static void (*volatile called)(void);
+
+__attribute__((noinline)) static void calls_it(void)
+{
+        called();
+        __asm__ volatile("");
+}
+
+static void calls(void (*function)(void))
+{
+        called = function;
+        calls_it();
+}
+
+Test(cfi, by_the_stack_pointer)
+{
+        calls(cfi_by_sp);
+        cr_assert_geq(steps, 1);
+        cr_assert(at[0].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256, "who called it");
+        calls(cfi_keeper);
+        cr_assert_geq(steps, 3, "%d", steps);
+        cr_assert(at[0].known & 1u << CAPO_CFI_RBP, "kept further in");
+        cr_assert(is_in(at[1].v[CAPO_CFI_PC], cfi_keeper), "over the one whose frame hangs on rbp");
+        cr_assert(at[2].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256);
+        cr_assert_eq(at[2].v[CAPO_CFI_RSP], at[1].v[CAPO_CFI_RSP] + 16);
+}
+
+Test(cfi, no_guess)
+{
+        calls(cfi_by_rbp);
+        cr_assert(steps == 0 && ended == -ENODATA, "nobody knows rbp: %d steps, %d", steps, ended);
+        calls(cfi_last);
+        cr_assert(steps == 0 && ended == 0, "there is no caller: %d steps, %d", steps, ended);
+}
+
+/* What is no table is none. */
+Test(cfi, damaged)
+{
+        struct capo_cfi c = {.v = {[CAPO_CFI_PC] = (uintptr_t)&calls_it}, .known = 1u << CAPO_CFI_RSP}, before = c;
+        static const uint8_t other[64] = {1, 0x1b, 0x03, 0x3a}, empty[64] = {1, 0x1b, 0x03, 0x3b};
+
+        cr_assert_eq(capo_cfi_step(&c, 8, false), -ENODATA);
+        cr_assert_eq(capo_cfi_step(&c, (uintptr_t)other, false), -ENODATA);
+        cr_assert_eq(capo_cfi_step(&c, (uintptr_t)empty, false), -ENODATA);
+        cr_assert(!memcmp(&c, &before, sizeof c));
+}
+#endif
