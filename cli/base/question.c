@@ -55,6 +55,7 @@ struct capo_plan_question cli_question_make(const struct cli_question *q, bool t
                 .n_ranks = q->n_ranks,
                 .asks = q->asks,
                 .n_asks = q->n_asks,
+                .windows = q->windows,
                 .graph = true,
                 .log = q->log,
                 .timeout_ms = q->timeout_ms,

@@ -13,7 +13,7 @@ struct cli_question {
         size_t n_topo;
         const char *platform, *alloc, *gpus, *colls, *sizes, *nccl, *profile, *tuner;
         unsigned timeout_ms, jobs;
-        bool spy, log, allow_modelled;
+        bool spy, log, allow_modelled, windows;
 
         /* worked out */
         char tools[PATH_MAX], libnccl[PATH_MAX], stored[PATH_MAX], plugin[PATH_MAX], profile_path[PATH_MAX];

@@ -12,9 +12,15 @@
 static json_t *choice_json(const struct capo_plan_row *r)
 {
         return json_pack("{s:o, s:o, s:i, s:i, s:o, s:o}", "algo",
-                         r->algo ? json_string(capo_algo_name(r->algo)) : json_null(), "proto",
-                         r->proto ? json_string(capo_proto_name(r->proto)) : json_null(), "channels", r->channels,
-                         "warps", r->warps, "us", cli_json_real(r->us), "busbw_gbs", cli_json_real(r->busbw_gbs));
+                         r->kernel ? json_string(capo_ran_algo(r->kernel))
+                         : r->algo ? json_string(capo_algo_name(r->algo))
+                                   : json_null(),
+                         "proto",
+                         r->kernel  ? json_string(capo_ran_proto(r->kernel))
+                         : r->proto ? json_string(capo_proto_name(r->proto))
+                                    : json_null(),
+                         "channels", r->channels, "warps", r->warps, "us", cli_json_real(r->us), "busbw_gbs",
+                         cli_json_real(r->busbw_gbs));
 }
 
 static json_t *costs_json(const struct capo_plan_row *r, const float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS])

@@ -128,6 +128,8 @@ static const struct cli_option options[] = {
          "from..to times step (or +step), or a list; default 1K..1G*4"},
         {"nccl", CLI_FILE(struct plan_options, q.nccl, "FILE"),
          "the libnccl.so.2 to ask; default CAPO_NCCL or the one found on this machine"},
+        {"windows", CLI_FLAG(struct plan_options, q.windows),
+         "the buffers are symmetric windows (ncclMemAlloc, ncclCommWindowRegister): symmetric kernels may run"},
         {CLI_HEADING, "With a tuner"},
         {"profile", CLI_FILE(struct plan_options, q.profile, "P"),
          "ask again with capo's tuner plugin and this profile, and show where they differ"},

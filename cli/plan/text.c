@@ -64,8 +64,8 @@ static void choice_cells(struct capo_table *t, const struct capo_plan_row *r)
 {
         char us[32], bus[32];
 
-        capo_table_cell(t, "%s", capo_algo_name(r->algo));
-        capo_table_cell(t, "%s", capo_proto_name(r->proto));
+        capo_table_cell(t, "%s", r->kernel ? capo_ran_algo(r->kernel) : capo_algo_name(r->algo));
+        capo_table_cell(t, "%s", r->kernel ? capo_ran_proto(r->kernel) : capo_proto_name(r->proto));
         capo_table_cell(t, "%u", r->channels);
         capo_table_cell(t, "%s", number_text(r->us, us));
         capo_table_cell(t, "%s", number_text(r->busbw_gbs, bus));
@@ -291,6 +291,8 @@ void plan_text(const struct plan_options *o, const struct capo_plan_answer *plai
                        c->n_turned == 1 ? "" : "s", c->n_turned == 1 ? "s" : "",
                        c->turned_dead ? "nothing comes of it, NCCL before 2.31 has no calls that take them"
                                       : "the preload library does that (capo run), and was not asked here");
+        if (plain->windowless)
+                puts("\nnote        NCCL makes no windows on this machine: registered buffers are as any others");
         if (c->gap && o->q.n_ranks > 1)
                 printf("\nnote        %s\n", c->gap);
         if (o->graph)

@@ -68,6 +68,15 @@ static void read_line(const char *line, struct capo_plan_row *r)
                 r->us = us;
 }
 
+/* "AllReduce [Symmetric]: <n> Bytes -> Kernel AllReduce_AGxLLMC_R nchannels 1 ...", as 2.28 to 2.32 have it. */
+static void read_kernel(const char *line, struct capo_plan_row *r)
+{
+        char name[64];
+
+        if (sscanf(line, "Bytes -> Kernel %63s", name) == 1)
+                r->kernel = (uint8_t)capo_symk_find(name);
+}
+
 static void read_printed(const struct plan_job *job, const char *folder, struct capo_plan_answer *out)
 {
         _cleanup_free_ char *text = read_log(folder, job->ranks[0].node);
@@ -84,6 +93,9 @@ static void read_printed(const struct plan_job *job, const char *folder, struct 
                 line = strstr(text + begin, "Bytes -> Algo ");
                 if (line)
                         read_line(line, &out->rows[i]);
+                line = strstr(text + begin, "Bytes -> Kernel ");
+                if (line && out->rows[i].algo == CAPO_ALGO_UNKNOWN)
+                        read_kernel(line, &out->rows[i]);
                 text[end] = kept;
                 begin = end;
         }
@@ -246,6 +258,7 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
         out->version = job->version;
         out->profiler_abi = job->profiler_abi;
         out->told = job->told;
+        out->windowless = job->windowless;
         read_printed(job, folder, out);
         for (size_t i = 0; i < out->n_rows; i++) {
                 struct capo_plan_row *row = &out->rows[i];

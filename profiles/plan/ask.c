@@ -132,6 +132,7 @@ static int prepare(struct run *run)
         run->job->size = size;
         run->job->n_ranks = (uint32_t)q->n_ranks;
         run->job->n_rows = (uint32_t)q->n_asks;
+        run->job->windows = q->windows;
         strcpy(run->job->libnccl, q->libnccl);
         if (q->tuner && q->wrap)
                 snprintf(run->job->wrapped, sizeof run->job->wrapped, "%s", q->tuner);

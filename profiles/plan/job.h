@@ -73,6 +73,7 @@ struct plan_job {
         uint64_t size;
         /* the question */
         uint32_t n_ranks, n_nodes, n_machines, n_rows;
+        uint32_t windows; /* buffers are registered as such */
         char libnccl[PLAN_PATH];
         char wrapped[PLAN_PATH]; /* tuner for the spy to wrap; "" none */
         struct capo_plan_gpu ranks[CAPO_PLAN_RANKS_MAX];
@@ -89,6 +90,7 @@ struct plan_job {
         int32_t error_code;      /* negative errno that goes with it; 0: -EPROTO */
         _Atomic uint32_t n_gaps; /* CUDA functions that were called and have no virtual answer */
         char gaps[16][48];
+        _Atomic uint32_t windowless; /* registered, and NCCL made no window of it */
         _Atomic uint32_t ranks_ready;
         _Atomic uint32_t rows_done;
 

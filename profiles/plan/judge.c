@@ -138,7 +138,7 @@ static void row_text(const struct capo_profile *profile, const struct capo_row *
 
 static bool same_choice(const struct capo_plan_row *a, const struct capo_plan_row *b)
 {
-        return a->algo == b->algo && a->proto == b->proto && a->channels == b->channels;
+        return a->algo == b->algo && a->proto == b->proto && a->kernel == b->kernel && a->channels == b->channels;
 }
 
 /* The tuned answer's time is NCCL's own model for that choice, from the table before anybody changed it. */
@@ -155,10 +155,12 @@ static double model_us(const struct capo_plan_row *own, const struct capo_plan_r
 static const char *gap_of(const struct capo_plan_answer *a)
 {
         for (size_t i = 0; i < a->n_rows; i++) {
-                if (a->rows[i].algo == CAPO_ALGO_UNKNOWN)
+                if (a->rows[i].algo == CAPO_ALGO_UNKNOWN && !a->rows[i].kernel)
                         return "this release tells nobody which algorithm it chose where no tuner chose it (-)";
         }
         for (size_t i = 0; i < a->n_rows; i++) {
+                if (a->rows[i].kernel)
+                        return "what NCCL expects of symmetric kernels and copy engines it shows to no tuner (-)";
                 if (isnan(a->rows[i].us))
                         return "this release tells nobody what it expects (-)";
         }

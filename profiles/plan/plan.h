@@ -54,6 +54,7 @@ struct capo_plan_question {
         const char *class_name; /* CAPO_CLASS for it; NULL: unset */
         const char *layout;     /* CAPO_LAYOUT for it; NULL: the allocation's, as a launcher knows it; "": unset */
         bool wrap;           /* the spy stands before `tuner` (a path): costs before and after it are in the answer */
+        bool windows;        /* the buffers are symmetric windows (ncclMemAlloc, ncclCommWindowRegister) */
         bool graph;          /* also keep the graphs NCCL found */
         bool log;            /* keep NCCL's own INFO lines of INIT, GRAPH and TUNING */
         unsigned timeout_ms; /* 0: 60 s and 1 s per rank */
@@ -65,6 +66,7 @@ struct capo_plan_row {
         uint64_t bytes;
         uint64_t told; /* bytes NCCL gave the tuner (whole elements only); 0 when it was not asked */
         uint8_t algo, proto;
+        uint8_t kernel;   /* what ran beside the table, as capo_record.algo_proto; 0: nothing, algo and proto did */
         uint8_t channels; /* = thread blocks of the kernel it launched */
         uint8_t warps;
         double us;        /* NCCL's model for the choice; NAN not known */
@@ -109,7 +111,8 @@ struct capo_plan_answer {
         size_t n_rows;
         struct capo_plan_graph *graphs; /* node by node, that of rank 0 first; with question.graph */
         size_t n_graphs;
-        char *log; /* NCCL's lines of all nodes; with question.log */
+        bool windowless; /* NCCL made no windows of buffers that were to be */
+        char *log;       /* NCCL's lines of all nodes; with question.log */
         double wall_ms;
 };
 

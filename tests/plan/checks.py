@@ -326,6 +326,20 @@ def chunk_of_a_row():
     assert all(r["ranks_agree"] for r in answer["rows"])
 
 
+def registered_buffers():
+    """2.27 on: buffers that are windows have symmetric kernels on NVSwitch, where the collective has any"""
+    place = ("--coll", "allreduce,allgather,broadcast", "--sizes", "1K,64M")
+    if minor < 27:
+        done = run("--platform", "hgxh100", *place, "--windows")
+        assert done.returncode == 1 and "ncclCommWindowRegister" in done.stderr, done.stderr
+        return
+    rows = plan("--platform", "hgxh100", *place, "--windows")["rows"]
+    assert [r["default"]["algo"] == "symk" for r in rows] == [True] * 4 + [False] * 2, rows
+    assert rows[0]["default"]["proto"] != rows[1]["default"]["proto"] and all(r["ranks_agree"] for r in rows), rows
+    plain = plan("--platform", "hgxh100", *place)["rows"]
+    assert not [r for r in plain if r["default"]["algo"] == "symk"], plain
+
+
 def tuner_that_is_not_there():
     """a tuner file that does not exist is an error, not a tuner that changes nothing"""
     for name in ("/nowhere/tuner.so", "no-such-tuner"):

@@ -80,6 +80,37 @@ def ask_turned(library):
             sum(o["default"]["channels"] > 1 for o in own))
 
 
+def ask_chunks(library):
+    """Of how many calls NCCL asks its tuner for the chunk and takes what a row says, cutting it to its buffer: it prints that it cuts."""
+    rows = [{"upto": "64K", "algo": "ring", "proto": "ll", "chunk": 4000}, {"upto": "max", "algo": "tree", "proto": "simple", "chunk": "64M"}]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "p.json")
+        with open(path, "w") as f:
+            json.dump({"capo_profile": 1, "rules": [{"when": {}, "allreduce": rows}]}, f)
+        place = ("--platform", "dgx1v", "--coll", "allreduce", "--sizes", "16K,64M", "--profile", path)
+        answer = plan(library, *place, "--spy")["rows"]
+        named = [] if library == "toolkit" else ["--nccl", library]
+        said = subprocess.run([capo, "plan", *place, *named, "--log"], capture_output=True, text=True, timeout=100).stdout
+    return ((answer[0].get("tuner_chunk") == 4000 and answer[0]["ranks_agree"]) +
+            (answer[1].get("tuner_chunk") == 64 << 20 and "tuner chunk size 67108864 exceeds buffer max" in said))
+
+
+def ask_windows(library):
+    """Of four calls on registered buffers, those for which the preload library has NCCL run another symmetric kernel, or copy engines."""
+    profile = {"capo_profile": 1, "rules": [{"when": {}, "allreduce": [{"upto": "max", "kernel": "symk RSxLD_AGxST"}],
+               "allgather": [{"upto": "max", "cta_policy": "zero"}]}]}
+    place = ("--platform", "hgxh100", "--coll", "allreduce,allgather", "--sizes", "1M,64M", "--windows")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "p.json")
+        with open(path, "w") as f:
+            json.dump(profile, f)
+        answer = plan(library, *place, by=as_run(folder, path))["rows"]
+    own = plan(library, *place)["rows"]
+    wanted = {"allreduce": ("symk", "RSxLD_AGxST"), "allgather": ("copy", "engine")}
+    return sum(o["default"]["algo"] == "symk" and (r["default"]["algo"], r["default"]["proto"]) == wanted[r["coll"]] != (o["default"]["algo"], o["default"]["proto"])
+               and r["ranks_agree"] for o, r in zip(own, answer))
+
+
 def ask_switches(library):
     """Of an H100 machine and of two, those on which 256 MiB go through the switches (NVLS): every release has that."""
     return sum(plan(library, "--platform", "hgxh100", "--alloc", alloc, "--coll", "allreduce", "--sizes", "256M")["rows"][0]
@@ -128,15 +159,19 @@ def ask(library):
     row["run"] = "%d of %d" % (as_told, asked)
     turned, turnable = ask_turned(library) if version >= (2, 31) else (0, 0)
     row["turned"] = "%d of %d" % (turned, turnable) if turnable else "-"
+    chunks = ask_chunks(library) if version >= (2, 30) else 2
+    row["chunks"] = "%d of 2" % chunks if version >= (2, 30) else "-"
+    windows = ask_windows(library) if version >= (2, 31) else 4
+    row["windows"] = "%d of 4" % windows if version >= (2, 31) else "-"
     row["seconds"] = "%.2f" % seconds
     switched = ask_switches(library)
     row["nvls"] = "%d of 2" % switched
-    row["good"] = obeyed == forced and untouched == left and as_told == asked and turned == turnable and switched == 2
+    row["good"] = obeyed == forced and untouched == left and as_told == asked and turned == turnable and chunks == 2 and windows == 4 and switched == 2
     return row
 
 
 columns = (("release", "NCCL"), ("tuner", "tuner ABI"), ("profiler", "profiler ABI"), ("model", "times from"),
-           ("obeyed", "obeyed"), ("untouched", "untouched where no rule"), ("run", "under the preload library"), ("turned", "calls turned"), ("nvls", "NVLS"), ("seconds", "s per plan"))
+           ("obeyed", "obeyed"), ("untouched", "untouched where no rule"), ("run", "under the preload library"), ("turned", "calls turned"), ("chunks", "chunks"), ("windows", "windows"), ("nvls", "NVLS"), ("seconds", "s per plan"))
 widths = [len(title) + 2 for _, title in columns]
 good = True
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's own report of what it is about to run: the Coll event of its profiler interface, in any version: the adapters are
- * those of the profiler plugin (tuner/profiler/vN.c), with this body behind them. Only that event is asked for. It arrives
- * on the thread that called the collective.
+ * those of the profiler plugin (tuner/profiler/vN.c), with this body behind them. Only that event is asked for, and what copy
+ * engines do in its place. It arrives on the thread that called the collective.
  */
 #include "core/base/calls.h"
 #include "profiles/plan/virtual/virtual.h"
@@ -15,13 +15,15 @@ capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info, struc
 {
         plan_job->profiler_abi = info->abi;
         *out = &profiler;
-        *mask = CAPO_EVENT_COLL;
+        *mask = CAPO_EVENT_COLL | (info->abi >= 6 ? CAPO_EVENT_CE_COLL : 0);
         return CAPO_NCCL_SUCCESS;
 }
 
 capo_nccl_result capo_profiler_start(struct capo_profiler *p, void **event, struct capo_profiler_event *e)
 {
         *event = &handle;
+        if (e->type == CAPO_EVENT_CE_COLL && plan_seen && plan_seen->row)
+                plan_seen->row->kernel = e->ran.algo_proto;
         if (e->type == CAPO_EVENT_COLL && plan_seen) {
                 bool of_table = !capo_ran_beside(e->ran.algo_proto);
 

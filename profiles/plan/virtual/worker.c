@@ -28,7 +28,7 @@
 struct plan_job *plan_job;
 const struct plan_machine *plan_machine;
 
-enum { SUM = 0, INT8 = 0, FLOAT32 = 7 }; /* nccl.h */
+enum { SUM = 0, INT8 = 0, FLOAT32 = 7, WINDOW_SYMMETRIC = 1 }; /* nccl.h */
 
 struct unique_id {
         char bytes[128];
@@ -45,6 +45,8 @@ static struct {
         int (*Reduce)(const void *src, void *dst, size_t count, int type, int op, int root, void *comm, void *stream);
         int (*AllGather)(const void *src, void *dst, size_t count, int type, void *comm, void *stream);
         int (*ReduceScatter)(const void *src, void *dst, size_t count, int type, int op, void *comm, void *stream);
+        int (*MemAlloc)(void **p, size_t bytes);
+        int (*CommWindowRegister)(void *comm, void *p, size_t bytes, void **window, int flags);
 } nccl;
 
 static const struct {
@@ -59,7 +61,7 @@ static const struct {
         FUNCTION(GetVersion, false),     FUNCTION(GetUniqueId, false), FUNCTION(CommInitRank, false),
         FUNCTION(GetErrorString, false), FUNCTION(GetLastError, true), FUNCTION(AllReduce, false),
         FUNCTION(Broadcast, false),      FUNCTION(Reduce, false),      FUNCTION(AllGather, false),
-        FUNCTION(ReduceScatter, false),
+        FUNCTION(ReduceScatter, false),  FUNCTION(MemAlloc, true),     FUNCTION(CommWindowRegister, true),
 #undef FUNCTION
 };
 
@@ -214,7 +216,9 @@ struct rank {
         int rc;
 };
 
-static char *buffer; /* address space only; no kernel ever reads it */
+static uint64_t most;              /* bytes of the largest row */
+static char *plain_buffer;         /* address space only; no kernel ever reads it */
+static _Thread_local char *buffer; /* that, or this rank's window */
 
 static int call(void *comm, uint32_t n_ranks, const struct capo_plan_row *row)
 {
@@ -241,6 +245,27 @@ static uint64_t log_size(void)
         return path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
+static int open_window(struct rank *me)
+{
+        void *memory, *window = NULL;
+
+        if (!nccl.MemAlloc || !nccl.CommWindowRegister) {
+                plan_fail("this NCCL has no ncclCommWindowRegister; 2.27 and later have");
+                return -ENOSYS;
+        }
+        me->rc = nccl.MemAlloc(&memory, most);
+        if (!me->rc)
+                me->rc = nccl.CommWindowRegister(me->comm, memory, most, &window, WINDOW_SYMMETRIC);
+        if (me->rc) {
+                plan_fail("rank %u: %s: its buffer becomes no window", me->rank, nccl.GetErrorString(me->rc));
+                return -EIO;
+        }
+        if (!window) /* so it does where it has none on this machine: the buffer is as any other */
+                atomic_store(&plan_job->windowless, 1);
+        buffer = memory;
+        return 0;
+}
+
 static void *play(void *arg)
 {
         struct rank *me = arg;
@@ -257,6 +282,9 @@ static void *play(void *arg)
                           last && *last ? ": " : "", last ? last : "");
                 return NULL;
         }
+        buffer = plain_buffer;
+        if (plan_job->windows && open_window(me) < 0)
+                return NULL;
         for (uint32_t i = 0; i < plan_job->n_rows && !atomic_load(&plan_job->failed); i++) {
                 struct capo_plan_row *row = &plan_job->rows[i].row;
                 struct plan_seen seen = {.row = me->rank == 0 ? row : NULL, .algo = -1, .proto = -1, .func_index = -1};
@@ -326,15 +354,15 @@ static int play_node(uint32_t node)
 {
         struct rank *ranks = calloc(plan_job->n_ranks, sizeof *ranks);
         uint32_t n = 0;
-        uint64_t most = 4096;
         pthread_attr_t attr;
 
         if (!ranks)
                 return -ENOMEM;
+        most = plan_job->windows ? 2 << 20 : 4096;
         for (uint32_t i = 0; i < plan_job->n_rows; i++)
                 most = plan_job->rows[i].row.bytes > most ? plan_job->rows[i].row.bytes : most;
-        buffer = mmap(NULL, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (buffer == MAP_FAILED) {
+        plain_buffer = mmap(NULL, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (plain_buffer == MAP_FAILED) {
                 plan_fail("no address space for buffers of %llu bytes", (unsigned long long)most);
                 return -ENOMEM;
         }
