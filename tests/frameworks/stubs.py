@@ -10,6 +10,7 @@ import collections
 import os
 import re
 import subprocess
+import tempfile
 
 OURS = re.compile(r"lib(cu\w*|nv\w*|nccl)\.so")  # CUDA's libraries, by soname
 NAMES = re.compile(r"__cuda|cuda|cu[A-Z]|cublas|cudnn|cufft|cupti|curand|cusolver|cusparse|nccl|nv(rtc|shmem|Jit|tx)")
@@ -122,10 +123,10 @@ def make(libraries, folder, standin, runtime, headers, release):
     link = ["-I" + runtime, "-I" + headers, "-L" + standin, "-l:libcuda.so.1",
             "-Wl,--version-script=" + write(os.path.join(folder, "cudart.map"), "%s { global: cuda*; __cuda*; };\n" % soname)]
     ours = [os.path.join(runtime, f) for f in sorted(os.listdir(runtime)) if f.endswith(".c")]
-    compile_library(folder, soname, ours, link)
-    lacking = (wanted[soname] - {name for name, _ in symbols(os.path.join(folder, soname), defined=True)}) | loose
+    with tempfile.TemporaryDirectory() as first:  # what it has by itself
+        compile_library(first, soname, ours, link)
+        lacking = (wanted[soname] - {name for name, _ in symbols(os.path.join(first, soname), defined=True)}) | loose
     refusals = TRACED + "".join(
         f"STUB({name}, return {next(code for prefix, code in REFUSAL.items() if name.startswith(prefix))};)\n" for name in sorted(lacking))
-    if lacking:
-        compile_library(folder, soname, ours + [write(os.path.join(folder, "refusals.c"), refusals)], link)
+    compile_library(folder, soname, ours + [write(os.path.join(folder, "refusals.c"), refusals)], link)
     return sorted(lacking)
