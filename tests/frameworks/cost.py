@@ -44,10 +44,16 @@ def measure(build, folder, env, turns, of):
     of the turns."""
     os.makedirs(folder, exist_ok=True)
     got = {way: [] for way in WAYS}
-    for turn in range(turns):
-        ways = list(WAYS)
-        for way in ways[turn % len(ways):] + ways[:turn % len(ways)]:
-            got[way].append(run(build, folder, env, WAYS[way], turn, of))
+    try:
+        for turn in range(turns):
+            ways = list(WAYS)
+            for way in ways[turn % len(ways):] + ways[:turn % len(ways)]:
+                got[way].append(run(build, folder, env, WAYS[way], turn, of))
+    except KeyboardInterrupt:  # what there is by then; quartiles want two turns
+        turns = min(len(runs) for runs in got.values())
+        if turns < 2:
+            raise
+        got = {way: runs[:turns] for way, runs in got.items()}
     print(f"{of}, {turns} turns, {RANKS} ranks; median alone; median of the turns' ratios to it (and its quartiles)")
     print("| of the job | alone | " + " | ".join(way for way in WAYS if WAYS[way]) + " |")
     print("| --- " * (len(WAYS) + 1) + "|")
