@@ -46,7 +46,7 @@ static size_t ask(char *const *argv, const char *extra_env, char *text, size_t r
                         _exit(127);
                 unsetenv("LD_PRELOAD"); /* the answer is wanted as it is without capo */
                 if (extra_env)
-                        putenv(strdup(extra_env));
+                        putenv((char *)(uintptr_t)extra_env);
                 execvp(argv[0], argv);
                 _exit(127);
         }

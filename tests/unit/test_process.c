@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a process learns of its profile. Each test is a process of its own, so each may read the settings once. */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +9,8 @@
 #include "capo/msg.h"
 #include "capo/seam.h"
 #include "core/base/util.h"
+#include "tuner/nccl_plugin.h"
+#include "tuner/plugin.h"
 #include "tuner/process.h"
 #include "tuner/tuner_env.h"
 
@@ -342,4 +345,34 @@ Test(process, a_shape_has_its_tables_once)
                                          &of[0], &own),
                      0);
         cr_expect(of[0] == tables && !own, "texts are compared, not where they are");
+}
+
+/* Interface v1 answers from a copy of the first tuner that was opened, also after that one was closed. */
+Test(process, the_copy_of_v1_keeps_no_tables_that_are_given_back)
+{
+        static const char any[] =
+                "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [{\"upto\": \"max\", "
+                "\"algo\": \"ring\", \"proto\": \"ll\", \"channels\": 3}]}]}";
+        const struct capo_tuner_v1 *plugin = capo_tuner_abis[0]->own;
+        const struct capo_tables *tables;
+        bool own = false;
+        FILE *f = fopen(path, "we");
+
+        cr_assert(f && fputs(any, f) >= 0 && fclose(f) == 0);
+        setenv("CAPO_PROFILE", path, 1);
+        capo_process_load();
+        for (int i = 2; !own; i++) /* no more are kept */
+                cr_assert_eq(capo_process_tables(&(struct capo_shape){.n_ranks = i, .n_nodes = 1}, &tables, &own), 0);
+        mallopt(M_PERTURB, 0xa5); /* what is given back is no table any more */
+        for (int round = 0; round < 2; round++) {
+                cr_assert_eq(plugin->init(8, 1, NULL), CAPO_NCCL_SUCCESS);
+                for (size_t bytes = 1; bytes < 1u << 20; bytes <<= 1) {
+                        int algo = -1, proto = -1, channels = 0;
+
+                        plugin->get_coll_info(4, bytes, 0, 0, 1, &algo, &proto, &channels);
+                        cr_expect(algo == 1 && proto == 0 && channels == 3, "%d, %zu bytes: %d %d %d", round, bytes,
+                                  algo, proto, channels);
+                }
+                cr_assert_eq(plugin->destroy(), CAPO_NCCL_SUCCESS);
+        }
 }

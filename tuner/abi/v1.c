@@ -16,7 +16,7 @@ static struct open_tuner {
         bool counted; /* in copy_answers */
 } * opened;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-static struct capo_tuner copy;   /* of the first that was opened */
+static struct capo_tuner copy;   /* of the first that was opened, with tables that stay when it is closed */
 static _Atomic int copy_answers; /* communicators open, while the copy is good */
 
 static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log)
@@ -32,7 +32,7 @@ static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log)
         pthread_rwlock_wrlock(&lock);
         o->next = opened;
         opened = o;
-        if (n_ranks > 1 && !copy.n_ranks && o->tuner->plain)
+        if (n_ranks > 1 && !copy.n_ranks && o->tuner->plain && !o->tuner->own_tables)
                 copy = *o->tuner;
         o->counted = copy.n_ranks > 0;
         copy_answers += o->counted;
