@@ -245,7 +245,9 @@ int hang_gather(int n, char **words, struct hang_logs *out)
                 r = one_job(out);
         for (uint32_t i = 0; i < out->n; i++)
                 out->live |= out->v[i].known == CAPO_HANG_IS_ALIVE || out->v[i].known == CAPO_HANG_IS_STOPPED;
-        if (r >= 0 && !out->n)
+        if (r >= 0 && !out->n && n == 1 && is_pid(words[0]))
+                out->stranger = atoi(words[0]);
+        else if (r >= 0 && !out->n)
                 return capo_fail(-ENOENT,
                                  n ? "%s: no process under capo, and no log of one"
                                    : "no process of yours here runs under capo%s",

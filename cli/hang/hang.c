@@ -241,7 +241,12 @@ static int run(void *options, int n, char **words)
         else if (o->flight)
                 r = hang_flight(&page, n, words);
         else
-                r = hang_gather(n, words, &logs) ?: read_job(&page);
+                r = hang_gather(n, words, &logs) ?: logs.stranger ? 0 : read_job(&page);
+        if (logs.stranger) {
+                hang_logs_finish(&logs);
+                hang_stranger(logs.stranger, o->stacks, o->json, stdout); /* 3 in any case: also where there is none */
+                return HANG_UNDECIDED_EXIT;
+        }
         if (r == 0)
                 r = capo_hang_judge(&page.hang, &page.verdict);
         page.late.job = page.job;

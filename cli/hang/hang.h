@@ -24,11 +24,13 @@ struct hang_logs {
         int lock;        /* on it, while this process lives */
         uint64_t now_ns; /* of the looks, since 1970 */
         bool live;       /* some of the processes are here and alive */
+        int stranger;    /* the PID that was asked for and that capo does not record; 0 none */
 };
 
 /**
  * hang_gather() - the logs of the one job that @words (folders, logs, pids; none: all processes here) mean
- * Says what is wrong. Return: 0; -EINVAL a wrong word; -ENOENT nothing there; -errno. hang_logs_finish() in any case.
+ * Says what is wrong. Return: 0; -EINVAL a wrong word; -ENOENT nothing there; -errno. hang_logs_finish() in any case. A single PID that
+ * nothing is recorded of is @out->stranger, and no error.
  */
 int hang_gather(int n, char **words, struct hang_logs *out);
 void hang_logs_finish(struct hang_logs *logs);
@@ -93,6 +95,15 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text);
 
 /** hang_late() - the @i-th communicator whose late rank is to be named (capo_wait_counts()), most costly first; NULL behind the last. */
 const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i);
+
+/**
+ * hang_stranger() - the page of a process that capo does not record
+ * Says what is wrong. Return: 0; -ESRCH no such process; -EIO.
+ */
+int hang_stranger(int pid, bool stacks, bool json, FILE *out);
+
+/** hang_text_stacks() - lines of what the threads of @pid are in, by hang_stacks(), or why there are none. */
+void hang_text_stacks(int pid, FILE *out);
 
 /** hang_text(), hang_json() - the page. Return: 0; -EIO. */
 int hang_text(const struct hang_page *page, FILE *out);

@@ -6,6 +6,7 @@
 
 #include "cli/base/json.h"
 #include "cli/hang/hang.h"
+#include "cli/hang/stacks_json.h"
 #include "cli/hang/stacks.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
@@ -79,21 +80,14 @@ static json_t *native(const struct hang_page *p, uint32_t process, json_t **at)
         return list;
 }
 
-/* All threads of a culprit; @why_none: a text where there are none. */
-static json_t *threads(const struct hang_page *p, uint32_t process, json_t **why_none)
+json_t *hang_json_stacks(int pid, json_t **why_none)
 {
         _cleanup_free_ char *text = NULL;
         json_t *list = json_array(), *frames = NULL;
         char why[400];
 
-        *why_none = json_null();
-        if (!hang_may_have_stacks(p, process))
-                return list;
-        text = hang_stacks((int)p->job->processes[process].header.pid, why, sizeof why);
-        if (!text) {
-                json_decref(*why_none);
-                *why_none = cli_json_text(why);
-        }
+        text = hang_stacks(pid, why, sizeof why);
+        *why_none = text ? json_null() : cli_json_text(why);
         for (char *line = text, *end; line && *line; line = end + 1) {
                 end = line + strcspn(line, "\n");
                 if (!*end)
@@ -145,6 +139,13 @@ static json_t *network(const struct hang_page *p, uint32_t process, json_t **at)
                                         "errors", (json_int_t)n->errors, "error", n->error));
         }
         return list;
+}
+
+static json_t *threads(const struct hang_page *p, uint32_t process, json_t **why_none)
+{
+        *why_none = json_null();
+        return hang_may_have_stacks(p, process) ? hang_json_stacks((int)p->job->processes[process].header.pid, why_none)
+                                                : json_array();
 }
 
 static json_t *culprits(const struct hang_page *p)

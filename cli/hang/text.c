@@ -166,16 +166,14 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
 }
 
 /* Of so many threads so many frames, innermost first; --json has all. */
-static void stacks(const struct hang_page *p, uint32_t process, FILE *out)
+void hang_text_stacks(int pid, FILE *out)
 {
         enum { THREADS = 6, FRAMES = 8 };
         char why[400];
         _cleanup_free_ char *text = NULL;
         unsigned threads = 0, frames = 0;
 
-        if (!hang_may_have_stacks(p, process))
-                return;
-        text = hang_stacks((int)p->job->processes[process].header.pid, why, sizeof why);
+        text = hang_stacks(pid, why, sizeof why);
         if (!text)
                 fprintf(out, "    no stacks: %s", why);
         for (char *line = text, *end; line && *line; line = end + 1) {
@@ -292,7 +290,8 @@ static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c
         alive_line(p, c, out);
         python(p, c->process, out);
         native(p, c->process, out);
-        stacks(p, c->process, out);
+        if (hang_may_have_stacks(p, c->process))
+                hang_text_stacks((int)jp->header.pid, out);
         hang_text_below(p, c, out);
         if (c->why == CAPO_HANG_WHY_TUNED)
                 chosen(p, c, out);

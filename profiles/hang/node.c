@@ -79,6 +79,35 @@ char *capo_hang_node_waits(int pid, char *text, size_t room)
         return text;
 }
 
+char *capo_hang_node_name(int pid, char *text, size_t room)
+{
+        char path[48];
+
+        snprintf(path, sizeof path, "/proc/%d/comm", pid);
+        if (capo_alive_text(path, text, room) < 0)
+                *text = 0;
+        return text;
+}
+
+int capo_hang_node_library(int pid, const char *name, char *path, size_t room)
+{
+        _cleanup_fclose_ FILE *maps = NULL;
+        char line[4400];
+
+        *path = 0;
+        snprintf(line, sizeof line, "/proc/%d/maps", pid);
+        maps = fopen(line, "re");
+        if (!maps)
+                return -errno;
+        while (!*path && fgets(line, sizeof line, maps)) {
+                const char *file = strchr(line, '/');
+
+                if (file && !strncmp(capo_base_name(file), name, strlen(name)))
+                        snprintf(path, room, "%.*s", (int)strcspn(file, "\n"), file);
+        }
+        return 0;
+}
+
 bool capo_hang_node_oom(int pid)
 {
         _cleanup_close_ int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
