@@ -7,7 +7,7 @@ usage: frameworks.py BUILD [--quick] [--markdown] [--cost N] [--keep FOLDER] [NA
   --markdown  print the table of docs/compatibility.md
   --cost N    what capo costs a whole job of the newest release: N turns, alone and recorded
   --keep      leave outputs and logs there
-nccl_tests wants ${CAPO_NCCL_TESTS}, the folder of a build. Packages are kept below ${CAPO_FRAMEWORKS:-.deps/frameworks} (about 1.1 GB a release). Exit status: 0; 1 a check failed; 77 a package
+nccl_tests wants ${NCCL_TESTS}, the folder of a build. Packages are kept below ${CAPO_FRAMEWORKS:-.deps/frameworks} (about 1.1 GB a release). Exit status: 0; 1 a check failed; 77 a package
 could not be had.
 """
 import argparse
@@ -111,14 +111,13 @@ class Release:
             "TORCH_CPP_LOG_LEVEL": "ERROR",
         }
 
-
     def with_extras(self, program, store):
         """The environment of the program; its own packages are fetched. DeepSpeed is built, without operators of its own, by this PyTorch."""
         env = self.env
         if program == "nccl_tests":
-            if not os.environ.get("CAPO_NCCL_TESTS"):
-                raise Missing("CAPO_NCCL_TESTS names no folder of a build of nccl-tests")
-            env = dict(env, NCCL_TESTS=os.environ["CAPO_NCCL_TESTS"])
+            if not os.environ.get("NCCL_TESTS"):
+                raise Missing("NCCL_TESTS names no folder of a build of nccl-tests")
+            env = dict(env, NCCL_TESTS=os.environ["NCCL_TESTS"])
         for name, packages, only in EXTRAS.get(program, []):
             folder = store.get(name, *packages.split(), options=["--no-build-isolation"], env=dict(self.env, DS_BUILD_OPS="0"), only=only)
             env = dict(env, PYTHONPATH=env["PYTHONPATH"] + ":" + folder)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nccl-tests, each rank another of its programs on two GPUs of its own process. Their validation is off: kernels do it. CAPO_NCCL_TESTS is the folder
+"""nccl-tests, each rank another of its programs on two GPUs of its own process. Their validation is off: kernels do it. NCCL_TESTS is the folder
 they were built in, with CUDA's shared runtime."""
 import os
 import subprocess
