@@ -10,8 +10,10 @@
  * The three of a turn are within a quarter of a millisecond, so that a busy machine is busy for all alike; a turn gives
  * one ratio of costs over the bare call, a process the median of its turns.
  *
- * A last line is about NCCL's profiler interface with the recorder behind it: the library's all-reduce then starts and
- * stops a Coll event, as NCCL does inside the call, and the cost is over the same preloaded call without the event.
+ * The lines after them are about NCCL's profiler interface with the recorder behind it: the library's all-reduce then starts
+ * and stops a Coll event, as NCCL does inside the call, and the cost is over the same preloaded call without the event. Of
+ * v7 the event is a symmetric kernel's and bears a tag; then come the kernel's stamps, of 16 channels, and its phases, which
+ * NCCL collects on a thread of its own and which are here on the caller's.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -95,15 +97,27 @@ static ncclResult_t floor_all_reduce(const void *s, void *r, size_t n, ncclDataT
  * asked for Coll events. */
 void fake_in_init(void);
 void fake_in_call(size_t count);
-static const struct capo_profiler_v5 *profiler;
+static const struct capo_profiler_v5
+        *profiler; /* but for init, which is alike from v5 on, and the event all are alike */
 static __thread void *profiler_context;
+enum { EVENTS, SYMMETRIC, STAMPS, PHASES, HOWS };
+static const struct {
+        const char *name, *symbol, *kernel_time, *about;
+        int mask;
+} hows[HOWS] = {
+        {"events", "ncclProfiler_v5", "0", "Coll start + stop, v5, in a recorded call", CAPO_EVENT_COLL},
+        {"symmetric", "ncclProfiler_v7", "0", "the same of a symmetric kernel, tagged, v7", CAPO_EVENT_COLL},
+        {"stamps", "ncclProfiler_v7", "1", "and the stamps of its 16 channels", CAPO_EVENT_KERNEL},
+        {"phases", "ncclProfiler_v7", "1", "and the three phases of each", CAPO_EVENT_KERNEL_PHASE},
+};
+static int how_told;
 
 void fake_in_init(void)
 {
         int mask = 0;
 
         if (profiler &&
-            (profiler->init(&profiler_context, 1, &mask, "bench", 1, 8, 0, NULL) || !(mask & CAPO_EVENT_COLL)))
+            (profiler->init(&profiler_context, 1, &mask, "bench", 1, 8, 0, NULL) || !(mask & hows[how_told].mask)))
                 exit(1);
 }
 
@@ -122,9 +136,50 @@ static __attribute__((noinline)) void event(size_t count)
         profiler->stop_event(handle);
 }
 
+static void channel(void *kernel, uint8_t number)
+{
+        struct capo_event_v7 e = {
+                .type = CAPO_EVENT_KERNEL, .parent = kernel, .kernel = {.channel = number, .timer = 1000}};
+        uint64_t timer = 5000;
+        void *handle = NULL;
+
+        profiler->start_event(profiler_context, &handle, &e);
+        for (uint8_t i = 0; i < 3 && how_told == PHASES; i++) {
+                struct capo_event_v7 p = {.type = CAPO_EVENT_KERNEL_PHASE,
+                                          .parent = handle,
+                                          .phase = {number, i, "", 1000 + i * UINT64_C(1000)}};
+                void *phase = NULL;
+
+                profiler->start_event(profiler_context, &phase, &p);
+                profiler->stop_event(phase);
+        }
+        profiler->record_state(handle, CAPO_STATE_KERNEL_STOP, &timer);
+        profiler->stop_event(handle);
+}
+
+static __attribute__((noinline)) void symmetric_event(size_t count)
+{
+        struct capo_event_v7 e = {.type = CAPO_EVENT_COLL,
+                                  .coll = {.func = "AllReduce",
+                                           .count = count,
+                                           .datatype = "ncclFloat32",
+                                           .n_channels = 16,
+                                           .kernel_variant = "RSxLD_AGxST",
+                                           .is_symmetric = true,
+                                           .tag = 7}};
+        void *handle = NULL;
+
+        profiler->start_event(profiler_context, &handle, &e);
+        profiler->stop_event(handle);
+        for (uint8_t i = 0; i < 16 && how_told >= STAMPS; i++)
+                channel(handle, i);
+}
+
 void fake_in_call(size_t count)
 {
-        if (profiler)
+        if (profiler && how_told >= SYMMETRIC)
+                symmetric_event(count);
+        else if (profiler)
                 event(count);
 }
 
@@ -174,8 +229,12 @@ static int child(const char *how, int n_threads)
 {
         pthread_t t[THREADS];
 
-        if (!strcmp(how, "events"))
-                profiler = dlsym(RTLD_DEFAULT, "ncclProfiler_v5");
+        for (int i = 0; i < HOWS; i++) {
+                if (!strcmp(how, hows[i].name)) {
+                        profiler = dlsym(RTLD_DEFAULT, hows[i].symbol);
+                        how_told = i;
+                }
+        }
         for (int i = 0; i < n_threads; i++)
                 pthread_create(&t[i], NULL, caller, NULL);
         for (int i = 0; i < n_threads; i++)
@@ -284,19 +343,25 @@ static void calls(const char *libcapo, int n_threads, int processes)
 
 static void events(const char *libcapo, int processes)
 {
-        double with[1000], without[1000];
+        double with[HOWS][1000], without[1000], base;
 
         for (int i = 0; i < processes; i++) {
                 struct turns t = {.n = 0};
 
                 run("calls", 1, libcapo, &t);
                 without[i] = whole(&t, CAPO);
-                t.n = 0;
-                run("events", 1, libcapo, &t);
-                with[i] = whole(&t, CAPO);
+                for (int h = 0; h < HOWS; h++) {
+                        setenv("CAPO_KERNEL_TIME", hows[h].kernel_time, 1);
+                        t.n = 0;
+                        run(hows[h].name, 1, libcapo, &t);
+                        with[h][i] = whole(&t, CAPO);
+                }
+                unsetenv("CAPO_KERNEL_TIME");
         }
-        printf("profiler, Coll start + stop, v5, in a recorded call  +%.1f ns   (%d processes each)\n",
-               median(with, processes) - median(without, processes), processes);
+        base = median(without, processes);
+        for (int h = 0; h < HOWS; h++)
+                printf("profiler: %-42s  +%.0f ns   (%d processes each)\n", hows[h].about,
+                       median(with[h], processes) - base, processes);
 }
 
 static void starts(const char *libcapo, int runs)
