@@ -23,6 +23,7 @@ import tempfile
 import time
 
 from planted import CAUSES, make
+from proc import children, state
 
 AFTER = 0.4
 
@@ -123,22 +124,6 @@ class Run:
         subprocess.run([self.capo, "recover", self.logs], capture_output=True)
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def children(pid):
-    try:
-        with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
-            return [int(word) for word in f.read().split()]
-    except OSError:
-        return []
-
-
-def state(pid):
-    try:
-        with open("/proc/%d/stat" % pid) as f:
-            return f.read().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
 
 
 def judge(job, page):

@@ -12,6 +12,7 @@ import time
 
 sys.argv[1:3] = map(os.path.abspath, sys.argv[1:3])
 from job import Job, check  # noqa: E402
+from proc import children  # noqa: E402
 
 CAPO = sys.argv[1]
 PTRACE_SEIZE, PTRACE_DETACH, PTRACE_INTERRUPT = 0x4206, 17, 0x4207
@@ -40,14 +41,6 @@ def culprit(job):
         if page.get("verdict") == "missing":
             return page["culprits"][0]
     raise AssertionError("no hang: %s" % text)
-
-
-def children(pid):
-    try:
-        with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
-            return [int(word) for word in f.read().split()]
-    except OSError:
-        return []
 
 
 job = Job(SCRIPT, 2, CAPO_HANG="0")
