@@ -296,8 +296,8 @@ static void write_snapshot(bool last)
         if (last)
                 capo_fi_windows_poll(true);
         put_snapshot(capo_shim_text);
-        t_keep =
-                0; /* who looks at the segment knows no less than the log: of a hang it is asked at once (shim/record/hang.c) */
+        /* Who looks at the segment knows no less than the log: of a hang it is asked at once (shim/record/hang.c). */
+        t_keep = 0;
 }
 
 /*
