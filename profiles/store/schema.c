@@ -11,6 +11,25 @@
 #include "profiles/import/import.h"
 #include "profiles/store/schema.h"
 
+/* The view since it names what runs beside NCCL's table; more: columns that came later. */
+#define SAMPLES(more)                                                                                                 \
+        "DROP VIEW samples;"                                                                                          \
+        "CREATE VIEW samples AS SELECT i.id AS import, i.time, i.cluster, i.link, i.nic, i.driver, t.source, t.gpu, " \
+        "t.nccl,"                                                                                                     \
+        " t.layout, t.nodes, t.ranks, c.name AS collective, s.bytes, s.us, k.name AS clock, s.place, a.name AS "      \
+        "forced_algo,"                                                                                                \
+        " p.name AS forced_proto, s.want_channels AS forced_channels," more " coalesce(ka.name, ra.name) AS algo,"    \
+        " coalesce(kp.name, rp.name) AS proto, s.ran_channels AS channels, s.seq AS sequence"                         \
+        " FROM sample s JOIN trial t ON t.id = s.trial JOIN import i ON i.id = t.import"                              \
+        " LEFT JOIN name c ON c.kind = 'collective' AND c.code = s.coll"                                              \
+        " LEFT JOIN name k ON k.kind = 'clock' AND k.code = s.clock"                                                  \
+        " LEFT JOIN name a ON a.kind = 'algo' AND a.code = s.want >> 4"                                               \
+        " LEFT JOIN name p ON p.kind = 'proto' AND p.code = s.want & 15"                                              \
+        " LEFT JOIN name ra ON ra.kind = 'algo' AND ra.code = s.ran >> 4"                                             \
+        " LEFT JOIN name rp ON rp.kind = 'proto' AND rp.code = s.ran & 15"                                            \
+        " LEFT JOIN name ka ON ka.kind = 'kernel' AND ka.code = s.ran"                                                \
+        " LEFT JOIN name kp ON kp.kind = 'variant' AND kp.code = s.ran;"
+
 /* steps[v]: from version v to v + 1. */
 static const char *const steps[CAPO_STORE_VERSION] = {
         "CREATE TABLE import (id INTEGER PRIMARY KEY, time TEXT NOT NULL, cluster TEXT NOT NULL DEFAULT '',"
@@ -52,39 +71,9 @@ static const char *const steps[CAPO_STORE_VERSION] = {
         "ALTER TABLE trial ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;",
         "ALTER TABLE trial ADD COLUMN cuda TEXT NOT NULL DEFAULT '';",
         /* names of what runs beside NCCL's table: of the whole code */
-        "DROP VIEW samples;"
-        "CREATE VIEW samples AS SELECT i.id AS import, i.time, i.cluster, i.link, i.nic, i.driver, t.source, t.gpu, "
-        "t.nccl,"
-        " t.layout, t.nodes, t.ranks, c.name AS collective, s.bytes, s.us, k.name AS clock, s.place, a.name AS "
-        "forced_algo,"
-        " p.name AS forced_proto, s.want_channels AS forced_channels, coalesce(ka.name, ra.name) AS algo,"
-        " coalesce(kp.name, rp.name) AS proto, s.ran_channels AS channels, s.seq AS sequence"
-        " FROM sample s JOIN trial t ON t.id = s.trial JOIN import i ON i.id = t.import"
-        " LEFT JOIN name c ON c.kind = 'collective' AND c.code = s.coll"
-        " LEFT JOIN name k ON k.kind = 'clock' AND k.code = s.clock"
-        " LEFT JOIN name a ON a.kind = 'algo' AND a.code = s.want >> 4"
-        " LEFT JOIN name p ON p.kind = 'proto' AND p.code = s.want & 15"
-        " LEFT JOIN name ra ON ra.kind = 'algo' AND ra.code = s.ran >> 4"
-        " LEFT JOIN name rp ON rp.kind = 'proto' AND rp.code = s.ran & 15"
-        " LEFT JOIN name ka ON ka.kind = 'kernel' AND ka.code = s.ran"
-        " LEFT JOIN name kp ON kp.kind = 'variant' AND kp.code = s.ran;",
-        "ALTER TABLE sample ADD COLUMN want_chunk INTEGER NOT NULL DEFAULT 0;"
-        "DROP VIEW samples;"
-        "CREATE VIEW samples AS SELECT i.id AS import, i.time, i.cluster, i.link, i.nic, i.driver, t.source, t.gpu, "
-        "t.nccl,"
-        " t.layout, t.nodes, t.ranks, c.name AS collective, s.bytes, s.us, k.name AS clock, s.place, a.name AS "
-        "forced_algo,"
-        " p.name AS forced_proto, s.want_channels AS forced_channels, s.want_chunk AS forced_chunk, coalesce(ka.name, ra.name) AS algo,"
-        " coalesce(kp.name, rp.name) AS proto, s.ran_channels AS channels, s.seq AS sequence"
-        " FROM sample s JOIN trial t ON t.id = s.trial JOIN import i ON i.id = t.import"
-        " LEFT JOIN name c ON c.kind = 'collective' AND c.code = s.coll"
-        " LEFT JOIN name k ON k.kind = 'clock' AND k.code = s.clock"
-        " LEFT JOIN name a ON a.kind = 'algo' AND a.code = s.want >> 4"
-        " LEFT JOIN name p ON p.kind = 'proto' AND p.code = s.want & 15"
-        " LEFT JOIN name ra ON ra.kind = 'algo' AND ra.code = s.ran >> 4"
-        " LEFT JOIN name rp ON rp.kind = 'proto' AND rp.code = s.ran & 15"
-        " LEFT JOIN name ka ON ka.kind = 'kernel' AND ka.code = s.ran"
-        " LEFT JOIN name kp ON kp.kind = 'variant' AND kp.code = s.ran;",
+        SAMPLES(""),
+        "ALTER TABLE sample ADD COLUMN want_chunk INTEGER NOT NULL DEFAULT 0;" SAMPLES(
+                " s.want_chunk AS forced_chunk,"),
 };
 
 static int integer(sqlite3 *db, const char *sql, int64_t *out)
