@@ -13,16 +13,12 @@
  * them when a call is enqueued. What was asked earlier plays no part, because there they may differ: a rank may have called
  * ncclGroupSimulateEnd() by itself, which asks for cost tables and no chunks.
  */
+#include "core/base/calls.h"
 #include "core/base/util.h"
 #include "tuner/chunk.h"
 #include "tuner/nccl_plugin.h"
 
 #define TRAFFIC_MIN 32768u /* MinTrafficPerChannel */
-
-static const uint32_t grains[CAPO_NCCL_PROTOS] = {
-#define CAPO_PROTO(id, name, word, grain) grain,
-#include "capo/protocols.def"
-};
 
 /* NCCL counts all-gather and reduce-scatter over all ranks, and cuts what one of them has. */
 static uint64_t parts(const struct capo_chunks *c, int func)
@@ -75,6 +71,7 @@ void capo_chunks_note(struct capo_chunks *c, int func, uint64_t bytes, struct ca
 bool capo_chunks_answer(struct capo_chunks *c, int func, uint64_t bytes, int algo, int proto, size_t *chunk)
 {
         struct capo_chunk_asked *a;
+        unsigned grain = capo_proto_grain((unsigned)proto + 1);
         uint64_t part;
 
         if ((unsigned)func >= CAPO_COLLS)
@@ -91,6 +88,6 @@ bool capo_chunks_answer(struct capo_chunks *c, int func, uint64_t bytes, int alg
                 return false;
         }
         if (algo == CAPO_ALGO_TREE - 1 || algo == CAPO_ALGO_PAT - 1 || a->chunk < *chunk)
-                *chunk = a->chunk > grains[proto] ? a->chunk : grains[proto];
+                *chunk = a->chunk > grain ? a->chunk : grain;
         return true;
 }

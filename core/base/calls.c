@@ -33,9 +33,10 @@ static const struct {
 
 static const struct {
         const char *name, *word;
+        unsigned grain;
 } protos[CAPO_PROTOS] = {
-        [CAPO_PROTO_UNKNOWN] = {"-", ""},
-#define CAPO_PROTO(id, name, word, grain) [CAPO_PROTO_##id] = {name, word},
+        [CAPO_PROTO_UNKNOWN] = {"-", "", 0},
+#define CAPO_PROTO(id, name, word, grain) [CAPO_PROTO_##id] = {name, word, grain},
 #include "capo/protocols.def"
 };
 
@@ -125,6 +126,11 @@ const char *capo_proto_name(unsigned proto)
 const char *capo_proto_word(unsigned proto)
 {
         return protos[proto < CAPO_PROTOS ? proto : 0].word;
+}
+
+unsigned capo_proto_grain(unsigned proto)
+{
+        return protos[proto < CAPO_PROTOS ? proto : 0].grain;
 }
 
 const char *capo_ran_algo(unsigned algo_proto)

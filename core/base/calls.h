@@ -25,6 +25,9 @@ enum capo_call_id capo_call_find(const char *name);
 const char *capo_algo_name(unsigned algo);
 const char *capo_proto_name(unsigned proto);
 
+/** capo_proto_grain() - bytes that the protocol moves at least, and of which its chunks are multiples; 0 for unknown. */
+unsigned capo_proto_grain(unsigned proto);
+
 /** capo_ran_algo(), capo_ran_proto() - the same of what ran (capo_record.algo_proto): Ring and LL128, symk and RSxLD_AGxST,
  * copy and engine; "-" each for unknown. */
 const char *capo_ran_algo(unsigned algo_proto);

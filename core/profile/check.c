@@ -83,12 +83,7 @@ static void check_turned(struct check *c, const struct capo_row *row)
 /* NCCL makes whole grains of a chunk, by rounding down; less than one would be none. */
 static void check_chunk(struct check *c, const struct capo_row *row)
 {
-        static const uint16_t grains[] = {
-                0,
-#define CAPO_PROTO(id, name, word, grain) grain,
-#include "capo/protocols.def"
-        };
-        unsigned grain = grains[row->proto];
+        unsigned grain = capo_proto_grain(row->proto);
 
         if (row->chunk && row->chunk < grain)
                 found(c, CAPO_FINDING_WARNING, row->line,
