@@ -20,59 +20,6 @@ enum {
         THREADS = 256,
 };
 
-/* Which byte of its code the frame is at. */
-static bool get_at(const void *frame, const void *code, int *at)
-{
-        const struct capo_py_layout *l = capo_py.layout;
-        uintptr_t now;
-
-        if (l->code_begin < 0) {
-                if (!capo_py_get(frame, l->at, at, sizeof *at))
-                        return false;
-                *at *= l->unit;
-                return true;
-        }
-        if (!capo_py_get(frame, l->at, &now, sizeof now))
-                return false;
-        *at = (int)(now - ((uintptr_t)code + (uintptr_t)l->code_begin));
-        return true;
-}
-
-/* A file of an installed package, or of Python itself, is named from there on: torch/nn/modules/module.py. NULL: neither. */
-static const char *installed(const char *file)
-{
-        static const char *const roots[] = {"/site-packages/", "/dist-packages/", "/lib/python3."};
-
-        for (size_t i = 0; i < N_ELEMENTS(roots); i++) {
-                const char *at = strstr(file, roots[i]);
-
-                if (at)
-                        at = strchr(at + strlen(roots[i]) - 1, '/');
-                if (at)
-                        return at + 1;
-        }
-        return *file == '<' ? file : NULL; /* <frozen runpy> */
-}
-
-/* 0: not a frame that can be told, and no more can; *@packaged counts down for frames of packages, which come at most so often. */
-static int one_frame(const void *frame, char *text, unsigned room, int *packaged)
-{
-        char file[CAPO_PY_TEXT + 1], name[CAPO_PY_TEXT + 1];
-        const char *package;
-        void *code;
-        int at, m;
-
-        if (!capo_py_object(frame, capo_py.layout->code, capo_py.PyCode_Type, &code) || !get_at(frame, code, &at) ||
-            !capo_py_text(code, capo_py.layout->file, true, file) ||
-            !capo_py_text(code, capo_py.layout->name, false, name))
-                return -1;
-        package = installed(file);
-        if (package && (*packaged)-- <= 0)
-                return 0;
-        m = snprintf(text, room, "%s:%d %s\n", package ? package : file, capo_py_line(code, at), name);
-        return m > 0 && (unsigned)m < room ? m : -1;
-}
-
 _Atomic bool capo_python_seen;
 
 /* The word at @offset, read as it is. */
@@ -83,7 +30,7 @@ static inline void *word(const void *from, size_t offset)
 
 uintptr_t capo_python_place(void)
 {
-        const struct capo_py_layout *l = capo_py.layout;
+        const struct capo_py_layout *l = capo_py.it.layout;
         const void *thread = capo_py.PyGILState_GetThisThreadState(), *frame;
         uint64_t place = 0;
 
@@ -102,48 +49,26 @@ uintptr_t capo_python_place(void)
         return (uintptr_t)place;
 }
 
-/* Of the thread whose state that is; NULL: none. */
-static void *innermost_of(const void *thread)
-{
-        const struct capo_py_layout *l = capo_py.layout;
-        void *frame;
-
-        if (!capo_py_get(thread, l->current, &frame, sizeof frame) ||
-            (l->through >= 0 && !capo_py_get(frame, (size_t)l->through, &frame, sizeof frame)))
-                return NULL;
-        return frame;
-}
-
-/* The frame this thread is in; NULL: none, or no Python that we know. */
-static void *innermost(void)
+/* The frame this thread is in; 0: none, or no Python that we know. */
+static uint64_t innermost(void)
 {
         if (!capo_py_find() || !capo_py.Py_IsInitialized())
-                return NULL;
-        return innermost_of(capo_py.PyGILState_GetThisThreadState());
+                return 0;
+        return capo_py_innermost(&capo_py.it, (uintptr_t)capo_py.PyGILState_GetThisThreadState());
 }
 
-/* Of no function: the interpreter put it there. */
-static bool is_entry(const void *frame)
-{
-        uint8_t owner = 0;
-
-        return capo_py.layout->owner >= 0 && capo_py_get(frame, (size_t)capo_py.layout->owner, &owner, sizeof owner) &&
-               owner > 2;
-}
-
-static unsigned frames_from(void *frame, char *text, unsigned room)
+static unsigned frames_from(uint64_t frame, char *text, unsigned room)
 {
         int packaged = PACKAGED;
+        struct capo_py_frame f;
         unsigned n = 0;
 
-        for (int i = 0; frame && i < FRAMES; i++) {
-                int m = is_entry(frame) ? 0 : one_frame(frame, text + n, room - n, &packaged);
+        for (int i = 0; frame && i < FRAMES && capo_py_frame(&capo_py.it, frame, &f); i++, frame = f.back) {
+                int m = f.entry ? 0 : capo_py_say(&capo_py.it, &f, text + n, room - n, &packaged);
 
                 if (m < 0)
                         break;
                 n += (unsigned)m;
-                if (!capo_py_get(frame, capo_py.layout->back, &frame, sizeof frame))
-                        break;
         }
         return n;
 }
@@ -159,26 +84,26 @@ unsigned capo_python_frames(char *text, unsigned room)
 
 unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg), void *arg)
 {
-        void *thread[THREADS], *main, *next = NULL;
+        const struct capo_py_layout *l = capo_py.it.layout;
+        uint64_t thread[THREADS], next = 0;
         char text[4096];
         unsigned n = 0;
+        void *main;
 
         if (!atomic_load_explicit(&capo_python_seen, memory_order_relaxed) || !capo_py.Py_IsInitialized())
                 return 0;
         main = capo_py.PyInterpreterState_Main();
-        if (capo_py.layout->threads >= 0) {
-                if (!capo_py_get(main, (size_t)capo_py.layout->threads, &next, sizeof next))
-                        return 0;
-        } else if (main) {
-                next = capo_py.PyInterpreterState_ThreadHead(main);
-        }
+        if (l->minor >= 11) /* it is never freed and may be asked */
+                next = main ? (uintptr_t)capo_py.PyInterpreterState_ThreadHead(main) : 0;
+        else if (!capo_py_get(&capo_py.it, (uintptr_t)main, l->threads, &next, sizeof next))
+                return 0;
         while (next && n < THREADS) { /* the newest first */
                 thread[n++] = next;
-                if (!capo_py_get(next, CAPO_PY_NEXT, &next, sizeof next))
+                if (!capo_py_get(&capo_py.it, next, CAPO_PY_NEXT, &next, sizeof next))
                         break;
         }
         for (unsigned i = n; i-- > 0;) {
-                unsigned size = frames_from(innermost_of(thread[i]), text, sizeof text - 1);
+                unsigned size = frames_from(capo_py_innermost(&capo_py.it, thread[i]), text, sizeof text - 1);
 
                 text[size] = 0;
                 if (size)
@@ -187,32 +112,41 @@ unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg),
         return n;
 }
 
+/* The value of @variable, the frame at @address being in its function. False: it has none that is a text. */
+static bool local(uint64_t address, uint64_t code, const char *variable, char *text)
+{
+        const struct capo_py *py = &capo_py.it;
+        uint64_t names, name, value;
+        int64_t n;
+
+        if (!capo_py_object(py, code, py->layout->locals_names, py->tuple_type, &names) ||
+            !capo_py_get(py, names, CAPO_PY_LENGTH, &n, sizeof n))
+                return false;
+        for (size_t k = 0; k < (size_t)n && k < 256; k++) {
+                if (!capo_py_object(py, names, CAPO_PY_ITEMS + k * sizeof name, py->text_type, &name) ||
+                    !capo_py_text(py, name, false, text) || strcmp(text, variable) != 0)
+                        continue;
+                return capo_py_object(py, address, py->layout->locals + k * sizeof value, py->text_type, &value) &&
+                       capo_py_text(py, value, false, text) && *text;
+        }
+        return false;
+}
+
 bool capo_python_local(const char *function, const char *variable, char *value, size_t room)
 {
         char text[CAPO_PY_TEXT + 1];
-        void *frame = innermost(), *code, *names;
-        int64_t n;
+        uint64_t address = innermost();
+        struct capo_py_code code;
+        struct capo_py_frame f;
 
-        for (int i = 0; frame && i < FRAMES; i++) {
-                if (!is_entry(frame) && capo_py_object(frame, capo_py.layout->code, capo_py.PyCode_Type, &code) &&
-                    capo_py_text(code, capo_py.layout->name, false, text) && !strcmp(text, function)) {
-                        if (!capo_py_object(code, capo_py.layout->locals_names, capo_py.PyTuple_Type, &names) ||
-                            !capo_py_get(names, CAPO_PY_LENGTH, &n, sizeof n))
-                                return false;
-                        for (size_t k = 0; k < (size_t)n && k < 256; k++) {
-                                if (!capo_py_text(names, CAPO_PY_ITEMS + k * sizeof names, false, text) ||
-                                    strcmp(text, variable))
-                                        continue;
-                                if (!capo_py_text(frame, capo_py.layout->locals + k * sizeof names, false, text) ||
-                                    !*text)
-                                        return false;
-                                snprintf(value, room, "%s", text);
-                                return true;
-                        }
+        for (int i = 0; address && i < FRAMES && capo_py_frame(&capo_py.it, address, &f); i++, address = f.back) {
+                if (f.entry || !capo_py_code(&capo_py.it, f.code, &code) ||
+                    !capo_py_text(&capo_py.it, code.name, false, text) || strcmp(text, function) != 0)
+                        continue;
+                if (!local(address, f.code, variable, text))
                         return false;
-                }
-                if (!capo_py_get(frame, capo_py.layout->back, &frame, sizeof frame))
-                        break;
+                snprintf(value, room, "%s", text);
+                return true;
         }
         return false;
 }

@@ -14,5 +14,9 @@ void *capo_real_dlsym(void *handle, const char *name)
 
 int py_line(const void *code, int at)
 {
-        return capo_py_find() ? capo_py_line(code, at) : -1;
+        struct capo_py_code c;
+
+        if (!capo_py_find())
+                return -1;
+        return code && capo_py_code(&capo_py.it, (uintptr_t)code, &c) ? capo_py_line(&capo_py.it, &c, at) : 0;
 }

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Offsets belong to a minor release (they do not change within one) of the usual build on a 64-bit machine: worked out
+ * with offsetof() from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0 and 3.14.10. A build where they do not
+ * hold gives no texts and does no harm.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/cpython.h"
+#include "core/base/util.h"
+
+static const struct capo_py_layout layouts[] = {
+        /* minor through unit current back code at owner code_begin code_bytes file name ascii wide locals_names locals first_line lines
+         * interpreters next_interpreter threads thread_id native_id thread_interpreter */
+        {9, -1, 1, 24, 24, 32, 104, -1, -1, 48, 104, 112, 48, 72, 72, 360, 40, 120, 32, 0, 8, 176, 0, 16},
+        {10, -1, 2, 24, 24, 32, 96, -1, -1, 48, 104, 112, 48, 72, 72, 352, 40, 120, 32, 0, 8, 176, 0, 16},
+        {11, 8, 1, 56, 48, 32, 56, 69, 184, 0, 112, 120, 48, 72, 96, 72, 72, 136, 40, 0, 16, 152, 160, 16},
+        {12, 0, 1, 56, 8, 0, 56, 70, 192, 0, 112, 120, 40, 56, 96, 72, 68, 136, 40, 0, 72, 136, 144, 16},
+        {13, -1, 1, 72, 8, 0, 56, 70, 200, 0, 112, 120, 40, 56, 96, 72, 68, 136, 0, 0, 0, 0, 0, 16},
+        {14, -1, 1, 72, 8, 0, 56, 74, 208, 0, 112, 120, 40, 56, 96, 80, 68, 136, 0, 0, 0, 0, 0, 16},
+};
+
+/* A str: a word of bits that says what its characters are. */
+enum { STATE = 32, KIND_SHIFT = 2, KIND = 7, COMPACT = 1 << 5, ASCII = 1 << 6 };
+/* 3.14 says in a frame's pointers whose they are; 3.15 more. */
+enum { NOT_ADDRESS = 3 };
+/* Read at once. */
+enum { FRAME = 112, CODE = 152, STR = 40 };
+
+const struct capo_py_layout *capo_py_layout_of(int minor)
+{
+        for (size_t i = 0; i < N_ELEMENTS(layouts); i++) {
+                if (layouts[i].minor == minor)
+                        return &layouts[i];
+        }
+        return NULL;
+}
+
+bool capo_py_get(const struct capo_py *py, uint64_t from, size_t offset, void *to, size_t size)
+{
+        return from && py->read(py->arg, from + offset, to, size);
+}
+
+bool capo_py_object(const struct capo_py *py, uint64_t from, size_t offset, uint64_t type, uint64_t *object)
+{
+        uint64_t is;
+
+        if (!capo_py_get(py, from, offset, object, sizeof *object))
+                return false;
+        *object &= ~(uint64_t)NOT_ADDRESS;
+        return capo_py_get(py, *object, CAPO_PY_TYPE, &is, sizeof is) && is == type;
+}
+
+static unsigned put_utf8(uint32_t c, char *text)
+{
+        if (c < 0x20 || c == 0x7f)
+                c = '?'; /* the text is lines; a name with a control character in it is nobody's */
+        if (c < 0x80) {
+                text[0] = (char)c;
+                return 1;
+        }
+        if (c < 0x800) {
+                text[0] = (char)(0xc0 | c >> 6);
+                text[1] = (char)(0x80 | (c & 0x3f));
+                return 2;
+        }
+        if (c < 0x10000) {
+                text[0] = (char)(0xe0 | c >> 12);
+                text[1] = (char)(0x80 | (c >> 6 & 0x3f));
+                text[2] = (char)(0x80 | (c & 0x3f));
+                return 3;
+        }
+        text[0] = (char)(0xf0 | (c >> 18 & 7));
+        text[1] = (char)(0x80 | (c >> 12 & 0x3f));
+        text[2] = (char)(0x80 | (c >> 6 & 0x3f));
+        text[3] = (char)(0x80 | (c & 0x3f));
+        return 4;
+}
+
+bool capo_py_text(const struct capo_py *py, uint64_t object, bool its_end, char *text)
+{
+        char head[STR], raw[CAPO_PY_TEXT];
+        uint64_t type;
+        int64_t length, first;
+        uint32_t state, kind;
+        size_t n;
+
+        if (!capo_py_get(py, object, 0, head, sizeof head))
+                return false;
+        memcpy(&type, head + CAPO_PY_TYPE, sizeof type);
+        memcpy(&length, head + CAPO_PY_LENGTH, sizeof length);
+        memcpy(&state, head + STATE, sizeof state);
+        kind = state >> KIND_SHIFT & KIND;
+        if (type != py->text_type || !(state & COMPACT) || (kind != 1 && kind != 2 && kind != 4) || length < 0 ||
+            length > 1 << 20)
+                return false;
+        first = its_end && length > CAPO_PY_SHOWN ? length - CAPO_PY_SHOWN : 0;
+        n = length - first > CAPO_PY_SHOWN ? CAPO_PY_SHOWN : (size_t)(length - first);
+        if (n && !capo_py_get(py, object, (state & ASCII ? py->layout->ascii : py->layout->wide) + kind * (size_t)first,
+                              raw, kind * n))
+                return false;
+        for (size_t i = 0; i < n; i++) {
+                uint16_t two;
+                uint32_t c;
+
+                memcpy(&two, raw + i * kind, kind > 1 ? 2 : 1);
+                memcpy(&c, raw + i * kind, kind == 4 ? 4 : 1);
+                text += put_utf8(kind == 1 ? (uint8_t)raw[i] : kind == 2 ? two : c, text);
+        }
+        *text = 0;
+        return true;
+}
+
+/* ---- frames ---- */
+
+static uint64_t word(const uint8_t *raw, size_t offset)
+{
+        uint64_t value;
+
+        memcpy(&value, raw + offset, sizeof value);
+        return value;
+}
+
+uint64_t capo_py_innermost(const struct capo_py *py, uint64_t thread)
+{
+        const struct capo_py_layout *l = py->layout;
+        uint64_t frame;
+
+        if (!capo_py_get(py, thread, l->current, &frame, sizeof frame) ||
+            (l->through >= 0 && !capo_py_get(py, frame, (size_t)l->through, &frame, sizeof frame)))
+                return 0;
+        return frame;
+}
+
+bool capo_py_frame(const struct capo_py *py, uint64_t address, struct capo_py_frame *out)
+{
+        const struct capo_py_layout *l = py->layout;
+        uint8_t raw[FRAME];
+
+        if (!capo_py_get(py, address, 0, raw, (size_t)(l->owner < 0 ? l->at + 4 : l->owner + 1)))
+                return false;
+        *out = (struct capo_py_frame){.back = word(raw, l->back),
+                                      .code = word(raw, l->code) & ~(uint64_t)NOT_ADDRESS,
+                                      .entry = l->owner >= 0 && raw[l->owner] > 2};
+        memcpy(&out->at, raw + l->at, l->code_begin < 0 ? 4 : 8);
+        return true;
+}
+
+bool capo_py_code(const struct capo_py *py, uint64_t address, struct capo_py_code *out)
+{
+        const struct capo_py_layout *l = py->layout;
+        uint64_t bytes = 0;
+        uint8_t raw[CODE];
+
+        if (!capo_py_get(py, address, 0, raw, (size_t)l->lines + 8) || word(raw, CAPO_PY_TYPE) != py->code_type)
+                return false;
+        *out = (struct capo_py_code){.file = word(raw, l->file),
+                                     .name = word(raw, l->name),
+                                     .lines = word(raw, l->lines),
+                                     .size = (int64_t)word(raw, CAPO_PY_LENGTH)};
+        memcpy(&out->first_line, raw + l->first_line, sizeof out->first_line);
+        if (l->code_begin < 0 && (!capo_py_object(py, address, l->code_bytes, py->bytes_type, &bytes) ||
+                                  !capo_py_get(py, bytes, CAPO_PY_LENGTH, &out->size, sizeof out->size)))
+                return false;
+        if (out->size < 0 || out->size > 1 << 28)
+                return false;
+        out->size *= l->code_begin < 0 ? 1 : 2; /* units of two bytes */
+        return true;
+}
+
+/* Which byte of its code the frame is at; below 0: it is about to begin. False: in none of it. */
+static bool get_at(const struct capo_py_layout *l, const struct capo_py_frame *f, const struct capo_py_code *code,
+                   int *at)
+{
+        int64_t now = l->code_begin < 0 ? (int64_t)(int32_t)f->at * l->unit
+                                        : (int64_t)(f->at - (f->code + (uint64_t)l->code_begin));
+
+        *at = (int)now;
+        return now >= -2 && now < code->size;
+}
+
+/* A file of an installed package, or of Python itself, is named from there on: torch/nn/modules/module.py. NULL: neither. */
+static const char *installed(const char *file)
+{
+        static const char *const roots[] = {"/site-packages/", "/dist-packages/", "/lib/python3."};
+
+        for (size_t i = 0; i < N_ELEMENTS(roots); i++) {
+                const char *at = strstr(file, roots[i]);
+
+                if (at)
+                        at = strchr(at + strlen(roots[i]) - 1, '/');
+                if (at)
+                        return at + 1;
+        }
+        return *file == '<' ? file : NULL; /* <frozen runpy> */
+}
+
+int capo_py_say(const struct capo_py *py, const struct capo_py_frame *frame, char *text, size_t room, int *packaged)
+{
+        char file[CAPO_PY_TEXT + 1], name[CAPO_PY_TEXT + 1];
+        struct capo_py_code code;
+        const char *package;
+        int at, m;
+
+        if (!capo_py_code(py, frame->code, &code) || !get_at(py->layout, frame, &code, &at) ||
+            !capo_py_text(py, code.file, true, file) || !capo_py_text(py, code.name, false, name))
+                return -1;
+        package = installed(file);
+        if (package && (*packaged)-- <= 0)
+                return 0;
+        m = snprintf(text, room, "%s:%d %s\n", package ? package : file, capo_py_line(py, &code, at), name);
+        return m > 0 && (size_t)m < room ? m : -1;
+}
