@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <jansson.h>
 
+#include "profiles/job/cause.h"
 #include "profiles/plan/plan.h"
 
 /** cli_json_real() - null for what is no number or without end. */
@@ -19,6 +20,9 @@ json_t *cli_json_text(const char *s);
 
 /** cli_json_gpus() - [[node, number], ...] */
 json_t *cli_json_gpus(const struct capo_plan_gpu *gpus, size_t n);
+
+/** cli_json_cause() - why a rank is late: by, and what is known of its clocks; null where it is not known. */
+json_t *cli_json_cause(const struct capo_late_cause *cause);
 
 /**
  * cli_json_print() - @page and a line's end

@@ -20,6 +20,7 @@
 #include "profiles/job/figures.h"
 #include "profiles/job/judge.h"
 #include "profiles/job/stats.h"
+#include "profiles/machine/nvml.h"
 
 enum { HANG_UNDECIDED_EXIT = 3 };
 
@@ -194,6 +195,23 @@ const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
         return NULL;
 }
 
+/* Of a process of this machine; its log says which GPU. */
+static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t device, struct capo_gpu_clocks *out)
+{
+        const struct capo_job_process *p = &job->processes[process];
+        struct capo_clock_look look;
+        const char *busid;
+        char key[32];
+
+        snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_BUSID, device);
+        busid = capo_job_info(p, key);
+        if (!busid || !capo_process_alive(p) || capo_nvml_clocks(busid, &look) < 0)
+                return false;
+        *out = (struct capo_gpu_clocks){0};
+        capo_gpu_clocks_add(out, &look);
+        return true;
+}
+
 static int read_job(struct hang_page *page)
 {
         char why[512];
@@ -250,6 +268,7 @@ static int run(void *options, int n, char **words)
         if (r == 0)
                 r = capo_hang_judge(&page.hang, &page.verdict);
         page.late.job = page.job;
+        page.late.clocks_now = logs.live ? clocks_now : NULL;
         if (r == 0)
                 r = capo_judge_waits(&page.late);
         if (r == 0) {

@@ -206,13 +206,14 @@ static json_t *late(const struct hang_page *p)
                 const struct capo_job_comm *c = &p->job->comms[w->comm];
                 const struct capo_skew *k = c->skew;
 
-                json_array_append_new(list, json_pack("{s:o, s:i, s:o, s:i, s:i, s:f, s:i, s:f, s:b}", "communicator",
-                                                      comm_or_null(p, w->comm), "rank", (int)c->members[w->last].rank,
-                                                      "job_rank", rank_or_null(p, c->members[w->last].process), "calls",
-                                                      (int)k->n_calls, "last", (int)k->ranks[w->last].last, "caused_s",
-                                                      k->ranks[w->last].caused_ns / 1e9, "from_call",
-                                                      (int)k->worst_from_seq, "since", (double)k->worst_from_ns / 1e9,
-                                                      "host", k->from == CAPO_SKEW_HOST_START || k->n_host > 0));
+                json_array_append_new(
+                        list, json_pack("{s:o, s:i, s:o, s:i, s:i, s:f, s:i, s:f, s:b, s:o}", "communicator",
+                                        comm_or_null(p, w->comm), "rank", (int)c->members[w->last].rank, "job_rank",
+                                        rank_or_null(p, c->members[w->last].process), "calls", (int)k->n_calls, "last",
+                                        (int)k->ranks[w->last].last, "caused_s", k->ranks[w->last].caused_ns / 1e9,
+                                        "from_call", (int)k->worst_from_seq, "since", (double)k->worst_from_ns / 1e9,
+                                        "host", k->from == CAPO_SKEW_HOST_START || k->n_host > 0, "cause",
+                                        cli_json_cause(&w->cause)));
         }
         return list;
 }

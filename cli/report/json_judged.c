@@ -33,8 +33,8 @@ static json_t *wait_json(const struct capo_page *r, const struct capo_page_wait 
         bool named = w->stands_out;
 
         return json_pack(
-                "{s:o,s:o,s:o,s:o,s:o,s:o,s:i,s:i,s:i,s:o,s:f,s:o,s:o,s:o,s:n,s:o}", "comm", comm_json(w->comm), "rank",
-                named ? json_integer(c->members[w->last].rank) : json_null(), "host",
+                "{s:o,s:o,s:o,s:o,s:o,s:o,s:i,s:i,s:i,s:o,s:f,s:o,s:o,s:o,s:n,s:o,s:o}", "comm", comm_json(w->comm),
+                "rank", named ? json_integer(c->members[w->last].rank) : json_null(), "host",
                 named ? cli_json_text(r->job->processes[c->members[w->last].process].host) : json_null(), "caused_s",
                 named ? report_json_number(rank->caused_ns / 1e9) : json_null(), "caused_pm_s",
                 named ? report_json_number(rank->caused_pm_ns / 1e9) : json_null(), "caused_share",
@@ -44,7 +44,7 @@ static json_t *wait_json(const struct capo_page *r, const struct capo_page_wait 
                 "behind_p50_us", named ? report_json_number(k->worst_p50_ns / 1000) : json_null(), "others_p50_us",
                 named ? report_json_number(k->others_p50_ns / 1000) : json_null(), "wait_share",
                 k->wait_share >= 0 ? report_json_number(k->wait_share) : json_null(), "most_of_it_for", "text",
-                cli_json_text(w->text));
+                cli_json_text(w->text), "cause", cli_json_cause(&w->cause));
 }
 
 static json_t *next_json(const struct capo_next *n)

@@ -101,6 +101,7 @@ struct capo_skew {
         uint32_t mismatched;   /* calls whose kind or size differed between ranks: not compared */
         uint32_t mismatch_seq; /* the first of them, 0 none */
         enum capo_skew_from from;
+        bool host_late;                /* the hosts' calls say the same as the GPUs do, or nothing else is known */
         double p50_ns, p95_ns, max_ns; /* last start minus first, over calls */
         bool aligned;                  /* differences mean something: by durations, or all on one host's clock */
         uint32_t worst;                /* index of the member that most waiting is for (caused_ns) */

@@ -46,7 +46,7 @@ static char *sentence(const struct capo_job *job, const struct capo_page_wait *w
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
         char who[512], a[32], b[32], d[32], e[32], n[32], n_last[32], pm[40] = "", of[64] = "", from[64] = "",
-                                                                      *text = NULL;
+                                                                      cause[512], *text = NULL;
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
                          : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
                                                                       : how[k->from];
@@ -62,15 +62,17 @@ static char *sentence(const struct capo_job *job, const struct capo_page_wait *w
                 snprintf(pm, sizeof pm, " +- %s", capo_text_time(rank->caused_pm_ns, a));
         if (w->caused_share >= 0)
                 snprintf(of, sizeof of, ", %s of the job", capo_text_percent(w->caused_share, b));
+        capo_cause_print(&w->cause, cause, sizeof cause);
         if (k->worst_from_seq)
                 snprintf(from, sizeof from, ", most from call #%s on", capo_text_count(k->worst_from_seq, d));
         r = asprintf(&text,
                      "%s: %s %s %s%s in all%s: last in %s of %s calls compared%s, p50 %s, max %s "
-                     "after the first%s",
+                     "after the first%s%s%s",
                      c->name, member_text(job, &c->members[w->last], who, sizeof who),
                      k->from == CAPO_SKEW_HOST_START ? "starts behind the others by" : "made the others wait",
                      capo_text_time(rank->caused_ns, d), pm, of, capo_text_count(rank->last, n_last), n, from,
-                     capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by);
+                     capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by, *cause ? "; " : "",
+                     cause);
         return r < 0 ? NULL : text;
 }
 
@@ -141,6 +143,8 @@ int capo_judge_waits(struct capo_page *r)
                                              .caused_share = -1};
                 if (k->wait_share >= 0 && job_ns > 0)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
+                if (w->stands_out)
+                        w->cause = capo_late_cause(r->job, i, w->last, capo_wait_counts(w) ? r->clocks_now : NULL);
                 w->text = sentence(r->job, w);
                 r->n_waits++;
                 if (!w->text)

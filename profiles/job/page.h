@@ -7,6 +7,7 @@
 #ifndef CAPO_PAGE_H
 #define CAPO_PAGE_H
 
+#include "profiles/job/cause.h"
 #include "profiles/job/fabric.h"
 #include "profiles/job/job.h"
 
@@ -52,9 +53,10 @@ struct capo_page_wait {
         uint32_t comm;
         bool stands_out; /* clearly more of the waiting is for one rank than by chance, and beyond the clocks' doubt */
         uint32_t last;   /* index of the member that most of the waiting is for */
-        double last_share;   /* of the calls compared: how often it was the last to start */
-        double caused_share; /* its caused_ns of the ranks' time in the job; < 0: not known (host times) */
-        char *text;          /* all that in a sentence */
+        double last_share;            /* of the calls compared: how often it was the last to start */
+        double caused_share;          /* its caused_ns of the ranks' time in the job; < 0: not known (host times) */
+        struct capo_late_cause cause; /* where it stands out */
+        char *text;                   /* all that in a sentence */
 };
 
 /** capo_wait_counts() - is the rank that most waiting on it is for to be named: it stands out, and costs 1 % of the job? */
@@ -175,6 +177,7 @@ struct capo_page {
         char topology[128];                /* its name */
         char link_speed[160];              /* how fast it takes a link to be, and by what; "" not known */
         char no_ceiling[256];              /* why a communicator has none; "" all have */
+        capo_clocks_now *clocks_now;       /* asked of ranks that cost the job; NULL: the logs alone */
 
         /* judged */
         struct capo_page_rows rows;   /* collectives, p2p and groups, sorted as asked */

@@ -132,9 +132,9 @@ static double spread_of(const double *t, uint32_t n)
 /*
  * GPU times are of the few calls that were timed on all ranks, the host's of all. Those that were not timed are taken by
  * the host's start where that tells the same; where it does not (work is enqueued ahead), only those behind a long
- * silence and further apart than a host's start has been seen to err.
+ * silence and further apart than a host's start has been seen to err. Return: whether the host tells the same.
  */
-static void lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, struct laid *l)
+static bool lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, struct laid *l)
 {
         const struct capo_meet *m = s->meets[comm];
         double error = 0;
@@ -156,6 +156,7 @@ static void lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_f
                 l->spread[l->n_rows] = spread_of(to, l->n);
                 l->row[l->n_rows++] = &m->rows[i];
         }
+        return agrees || from == CAPO_SKEW_HOST_START;
 }
 
 static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, double *scratch)
@@ -429,7 +430,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                 if (rows_by(s, comm, from, l.start) >= FEW)
                         break;
         }
-        lay_out(s, comm, from, &l);
+        skew->host_late = lay_out(s, comm, from, &l);
         for (uint32_t i = 0; i < m->n_rows; i++) {
                 if (!m->rows[i].mismatch)
                         continue;

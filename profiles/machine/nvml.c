@@ -13,6 +13,8 @@
 #include "core/base/util.h"
 #include "profiles/machine/nvml.h"
 
+#define LIBRARY "libnvidia-ml.so.1"
+
 typedef void *device;
 
 /* nvmlPciInfo_t */
@@ -158,7 +160,7 @@ static int read_all(struct capo_nvml *out, const bool *there, char *why, size_t 
 
 int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
 {
-        void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+        void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
         bool there[GROUPS] = {true, true, true};
         int r;
 
@@ -183,4 +185,18 @@ int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
         }
         dlclose(library);
         return r;
+}
+
+int capo_nvml_clocks(const char *busid, struct capo_clock_look *out)
+{
+        static struct capo_nvml_clocks nvml;
+        static void *library;
+        static bool tried, open;
+
+        if (!tried) {
+                tried = true;
+                library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+                open = library && capo_nvml_clocks_find(&nvml, library, dlsym) && nvml.Init_v2() == 0;
+        }
+        return open ? capo_clock_look(&nvml, busid, out) : -ENOENT;
 }

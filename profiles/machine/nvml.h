@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "core/base/gpu_clocks.h"
 #include "profiles/machine/topology.h"
 
 enum { CAPO_NVML_GPUS = 64, CAPO_NVML_SLICES = 512, CAPO_NVML_LINKS = 36, CAPO_UUID_ROOM = 96 };
@@ -46,5 +47,8 @@ struct capo_nvml {
  * Return: 0; -ENOENT there is no libnvidia-ml.so.1 here; -EIO it has an error for us.
  */
 int capo_nvml_read(struct capo_nvml *out, char *why, size_t room);
+
+/** capo_nvml_clocks() - of the GPU at @busid, at this moment. The driver stays open. Return: 0; -ENOENT; -EIO. */
+int capo_nvml_clocks(const char *busid, struct capo_clock_look *out);
 
 #endif

@@ -175,6 +175,7 @@ static unsigned round_once(void)
 static void checkpoint(void)
 {
         capo_nccl_tell();
+        capo_speed_tell();
         CALL_ALL(checkpoint, false);
         capo_drain_checkpoint(drain);
 }
@@ -182,7 +183,7 @@ static void checkpoint(void)
 static void *drain_main(void *unused)
 {
         uint64_t interval = NAP_LEAST_NS, distance = CHECKPOINT_NS, next;
-        bool early = true;
+        bool early = true, hangs;
 
         capo_shim_nap(2 * NAP_LEAST_NS);
         capo_lock(&drain_lock);
@@ -210,7 +211,8 @@ static void *drain_main(void *unused)
                         early = false;
                         checkpoint();
                 }
-                if (log_made && capo_hang_look())
+                hangs = log_made && capo_hang_look();
+                if (hangs)
                         checkpoint();
                 if (capo_seg.header->clock.now_mono_ns >= next) {
                         checkpoint();
@@ -218,6 +220,7 @@ static void *drain_main(void *unused)
                         next = capo_clock_mono() + distance;
                 }
                 capo_unlock(&drain_lock);
+                capo_speed_poll(hangs);
                 interval = full > 0.25 ? interval / 2 : interval + interval / 2;
                 interval = interval < NAP_LEAST_NS ? NAP_LEAST_NS : interval > NAP_MOST_NS ? NAP_MOST_NS : interval;
         }
@@ -315,6 +318,7 @@ static void at_exit(void)
         capo_gpu_poll();
         capo_gpu_stop();
         capo_unlock(&drain_lock);
+        capo_speed_stop();
 }
 
 static void at_fork_child_of(int was)
@@ -338,6 +342,7 @@ static void at_fork_child_of(int was)
         capo_record_fork();
         capo_comm_fork();
         capo_gpu_fork();
+        capo_speed_fork();
         capo_kernel_fork();
         capo_site_fork();
         capo_nccl_fork();
@@ -466,6 +471,7 @@ __attribute__((destructor)) static void over(void)
         if (capo_seg.header->cost_ns == 0) /* a short process: the drain thread did not come to it */
                 capo_seg.header->cost_ns = capo_cost_measure();
         make_log();
+        capo_speed_tell();
         CALL_ALL(checkpoint, true);
         atomic_store(&capo_life.state, CAPO_SHIM_OVER);
         capo_gpu_stop();

@@ -46,6 +46,18 @@ void capo_gpu_poll(void);
 /** capo_gpu_stop() - no more driver calls; what is under way keeps its host time. */
 void capo_gpu_stop(void);
 
+/**
+ * capo_speed_watch(), _poll(), _tell(), _stop() - the clocks of the GPUs that are used here (speed.c)
+ *
+ * watch: CUDA device @device, 0 to 63, is one of them, and this its PCI bus id; any thread, once per device. poll: on the drain thread,
+ * without its lock: looks every ten seconds, and at once where @now. tell: INFO gpu.clocks.<device> of what the log does not
+ * know yet. stop: no more looks; waits a second at most for one that is under way.
+ */
+void capo_speed_watch(int device, const char *busid);
+void capo_speed_poll(bool now);
+void capo_speed_tell(void);
+void capo_speed_stop(void);
+
 /** capo_kernel_poll() - on the drain thread: let go of records whose GPU stamps never came; @all: of all of them. */
 void capo_kernel_poll(bool all);
 
@@ -58,6 +70,7 @@ void capo_comm_fork(void);
 void capo_nccl_fork(void);
 void capo_kernel_fork(void);
 void capo_gpu_fork(void);
+void capo_speed_fork(void);
 void capo_site_fork(void);
 
 #endif

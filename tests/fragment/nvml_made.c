@@ -3,7 +3,10 @@
  * libnvidia-ml.so.1 of a machine that is written down in CAPO_TEST_NVML, a line per device in NVML's order:
  *   gpu BUSID UUID           gpu BUSID UUID mig        slice UUID GI CI   (of the GPU above)
  *   link BUSID               one NVLink of the GPU above, to that device. All GPUs are V100.
+ *   clocks MHZ MAX CELSIUS REASONS   of the GPU above; REASONS in hexadecimal, as nvml.h has them. Without such a line that is
+ *                            not supported. Of a machine without CAPO_TEST_NVML nothing is.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +21,9 @@ struct made {
         unsigned gi, ci;
         char links[18][32];
         int n_links;
+        bool has_clocks;
+        unsigned mhz, max_mhz, celsius;
+        unsigned long long reasons;
 };
 
 struct pci_info { /* nvmlPciInfo_t */
@@ -44,6 +50,12 @@ NVML nvmlDeviceGetMigDeviceHandleByIndex(const struct made *dev, unsigned i, str
 NVML nvmlDeviceGetGpuInstanceId(const struct made *dev, unsigned *id);
 NVML nvmlDeviceGetComputeInstanceId(const struct made *dev, unsigned *id);
 
+NVML nvmlDeviceGetHandleByPciBusId_v2(const char *busid, struct made **dev);
+NVML nvmlDeviceGetClockInfo(const struct made *dev, int clock, unsigned *mhz);
+NVML nvmlDeviceGetMaxClockInfo(const struct made *dev, int clock, unsigned *mhz);
+NVML nvmlDeviceGetTemperature(const struct made *dev, int sensor, unsigned *celsius);
+NVML nvmlDeviceGetCurrentClocksThrottleReasons(const struct made *dev, unsigned long long *reasons);
+
 NVML nvmlDeviceGetCudaComputeCapability(const struct made *dev, int *major, int *minor);
 NVML nvmlDeviceGetNvLinkState(const struct made *dev, unsigned link, int *active);
 NVML nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct made *dev, unsigned link, struct pci_info *pci);
@@ -69,6 +81,9 @@ NVML nvmlInit_v2(void)
                 } else if (gpu >= 0 && devices[gpu].n_links < 18 &&
                            sscanf(line, "link %31s", devices[gpu].links[devices[gpu].n_links]) == 1) {
                         devices[gpu].n_links++;
+                } else if (gpu >= 0 && sscanf(line, "clocks %u %u %u %llx", &devices[gpu].mhz, &devices[gpu].max_mhz,
+                                              &devices[gpu].celsius, &devices[gpu].reasons) == 4) {
+                        devices[gpu].has_clocks = true;
                 } else if (sscanf(line, "slice %95s %u %u", d->uuid, &d->gi, &d->ci) == 3 && gpu >= 0) {
                         d->gpu = gpu;
                         n_devices++;
@@ -177,4 +192,53 @@ NVML nvmlDeviceGetComputeInstanceId(const struct made *dev, unsigned *id)
 {
         *id = dev->ci;
         return dev->gpu < 0 ? NOT_SUPPORTED : 0;
+}
+
+/* "0000:1B:00.0" and "00000000:1b:00.0" are one device. */
+static bool same_bus(const char *a, const char *b)
+{
+        struct pci_info x, y;
+
+        return !pci_info(a, &x) && !pci_info(b, &y) && x.domain == y.domain && x.bus == y.bus && x.device == y.device;
+}
+
+NVML nvmlDeviceGetHandleByPciBusId_v2(const char *busid, struct made **dev)
+{
+        for (int k = 0; k < n_devices; k++) {
+                if (devices[k].gpu < 0 && same_bus(devices[k].busid, busid)) {
+                        *dev = &devices[k];
+                        return 0;
+                }
+        }
+        return NOT_FOUND;
+}
+
+static int tell(const struct made *dev, bool known, unsigned value, unsigned *to)
+{
+        if (!known)
+                return INVALID_ARGUMENT;
+        *to = value;
+        return dev->has_clocks ? 0 : NOT_SUPPORTED;
+}
+
+NVML nvmlDeviceGetClockInfo(const struct made *dev, int clock, unsigned *mhz)
+{
+        return tell(dev, clock == 1, dev->mhz, mhz);
+}
+
+NVML nvmlDeviceGetMaxClockInfo(const struct made *dev, int clock, unsigned *mhz)
+{
+        return tell(dev, clock == 1, dev->max_mhz, mhz);
+}
+
+NVML nvmlDeviceGetTemperature(const struct made *dev, int sensor, unsigned *celsius)
+{
+        return tell(dev, sensor == 0, dev->celsius, celsius);
+}
+
+/* The name of before CUDA 12.2, which every driver has. */
+NVML nvmlDeviceGetCurrentClocksThrottleReasons(const struct made *dev, unsigned long long *reasons)
+{
+        *reasons = dev->reasons;
+        return dev->has_clocks ? 0 : NOT_SUPPORTED;
 }

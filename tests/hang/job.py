@@ -13,8 +13,8 @@ CAPO, BUILD = map(os.path.abspath, sys.argv[1:3])
 
 
 class Job:
-    def __init__(self, script, n, command=None, **settings):
-        """The player of @script; or @command, each of whose words has FOLDER filled in."""
+    def __init__(self, script, n, command=None, also="", **settings):
+        """The player of @script; or @command, each of whose words has FOLDER filled in. @also: a library that it has loaded, too."""
         self.folder = tempfile.mkdtemp(prefix="capo-watch-test-")
         self.logs = os.path.join(self.folder, "logs")
         with open(os.path.join(self.folder, "script"), "w") as f:
@@ -23,7 +23,7 @@ class Job:
         self.kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.kept.bind(("127.0.0.1", 0))
         env = {k: v for k, v in os.environ.items() if not k.startswith(("CAPO_", "NCCL_"))}
-        env.update(LD_LIBRARY_PATH=os.path.join(BUILD, "tests/standin"), LD_PRELOAD=os.path.join(BUILD, "shim/libcapo.so"),
+        env.update(LD_LIBRARY_PATH=os.path.join(BUILD, "tests/standin"), LD_PRELOAD=os.path.join(BUILD, "shim/libcapo.so") + " " + also,
                    CAPO_DIR=self.logs, CAPO_GPU_SAMPLE="1", NCCL_MAX_NCHANNELS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self.kept.getsockname()[1]),
                    WORLD_SIZE=str(n), **settings)
         self.ranks = []
