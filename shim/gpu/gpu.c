@@ -49,7 +49,7 @@ static struct anchored {
         struct capo_anchor anchor;
 } anchors[16];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic bool looked_for_good; /* found, or timing is off */
+static _Atomic bool looked_for_good; /* found, and what `cu` has it keeps */
 static uint32_t sample;
 static _Atomic uint32_t n_slots; /* made so far: the first ones of the area; the rest of it is kernel.c's */
 
@@ -86,17 +86,16 @@ void capo_gpu_look(void)
         driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
         if (!driver && !(hip = capo_hip_open()))
                 goto out; /* not yet */
-        looked_for_good = true;
         if (driver)
                 capo_driver_cuda(driver, &cu);
         else
                 capo_driver_hip(hip, &cu);
         if (capo_shim_env()->gpu_sample <= 0 || capo_shim_env()->gpu_sample > UINT32_MAX)
-                goto out; /* which GPU a rank has is told all the same */
+                goto found; /* which GPU a rank has is told all the same */
         missing = driver ? capo_driver_cuda_timing(driver, &cu) : capo_driver_hip_timing(hip, &cu);
         if (missing) {
                 capo_warn("no GPU times: the %s driver has no %s", driver ? "CUDA" : "HIP", missing);
-                goto out;
+                goto found;
         }
         capo_lock(&capo_seg.lock);
         if (capo_area_commit(&capo_seg, CAPO_AREA_SLOTS, SLOTS) == 0) {
@@ -109,6 +108,8 @@ void capo_gpu_look(void)
                 capo_shim_info(CAPO_INFO_CUDA_DRIVER, "%d.%d", version / 1000, version % 1000 / 10);
         else /* HIP's is major * 10000000 + minor * 100000 + patch */
                 capo_shim_info(CAPO_INFO_HIP_DRIVER, "%d.%d", version / 10000000, version / 100000 % 100);
+found:
+        looked_for_good = true;
 out:
         capo_unlock(&lock);
         errno = saved;
@@ -128,7 +129,8 @@ void capo_gpu_describe(int device)
         int saved = errno;
         char text[32] = "";
 
-        if (device < 0 || device > 63 || !cu.DeviceGetPCIBusId || atomic_fetch_or(&done, 1ull << device) >> device & 1)
+        if (!looked_for_good || device < 0 || device > 63 || !cu.DeviceGetPCIBusId ||
+            atomic_fetch_or(&done, 1ull << device) >> device & 1)
                 return;
         if (cu.DeviceGetPCIBusId(text, sizeof text - 1, device) == CU_OK && *text) {
                 char key[32];

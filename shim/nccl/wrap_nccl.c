@@ -419,7 +419,7 @@ static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void 
                 return over(t, rc);
         }
         gpu.n = 0;
-        if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_relaxed)) && t->group_members)
+        if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_acquire)) && t->group_members)
                 capo_group_time(t, &gpu);
         atomic_store_explicit(&t->ring->closing, enter(t, lib, NULL, CAPO_CALL_GROUP), memory_order_relaxed);
         rc = lib->ncclGroupEnd();

@@ -154,7 +154,8 @@ static_assert(offsetof(struct capo_tls, spare) + 1 - offsetof(struct capo_tls, u
 extern __thread struct capo_tls capo_tls __attribute__((tls_model("initial-exec")));
 
 extern struct capo_segment capo_seg;
-extern _Atomic bool capo_gpu_on; /* the driver is here and calls are to be timed */
+extern _Atomic bool
+        capo_gpu_on; /* the driver is here and calls are to be timed; acquire: with all that gpu.c knows of it */
 
 /* record.c */
 bool capo_thread_start(struct capo_tls *t);
@@ -396,7 +397,7 @@ static inline struct capo_record *capo_call_begin_long(struct capo_tls *t, void 
         t->spare = t->head >= t->limit && !capo_ring_room(t);
         r = t->spare ? &t->spare_record : &t->ring->records[t->head & t->mask];
         capo_call_compose(t, r, t->comm, stream, id, w, capo_site_here(t, caller, frame));
-        if (atomic_load_explicit(&capo_gpu_on, memory_order_relaxed) && !w->other && !t->group_depth) {
+        if (atomic_load_explicit(&capo_gpu_on, memory_order_acquire) && !w->other && !t->group_depth) {
                 t->gpu_call = capo_gpu_begin(t->comm, stream, id, r->bytes);
                 t->gpu = t->gpu_call.slot >= 0 || t->gpu_call.captured;
         }

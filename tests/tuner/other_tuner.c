@@ -18,6 +18,10 @@ CAPO_EXPORT int others_events(void);
 CAPO_EXPORT int others_parent_right(void);
 CAPO_EXPORT int others_types(void);
 CAPO_EXPORT int others_nothing(void);
+CAPO_EXPORT const int *others_watched; /* NCCL's mask ... */
+CAPO_EXPORT int others_saw;            /* ... as it was while this profiler was opened */
+const int *others_watched;
+int others_saw;
 
 int others_open(void)
 {
@@ -125,6 +129,7 @@ static capo_nccl_result profiler_init(void **context, uint64_t id, int *mask, co
         const char *wanted = getenv("OTHER_PROFILER_MASK");
 
         events++;
+        others_saw = others_watched ? *others_watched : 0;
         *context = &events;
         if (!wanted || *wanted) /* empty: it does not say */
                 *mask = wanted ? atoi(wanted) : CAPO_EVENT_PROXY_OP;

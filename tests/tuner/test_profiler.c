@@ -206,6 +206,24 @@ Test(profiler, itself_is_not_chained)
         cr_expect_str_eq(said, "|");
 }
 
+/* A communicator that is made takes nothing from what the calls of another are asked for. */
+Test(profiler, the_mask_is_whole_at_any_moment)
+{
+        int mask = own_mask(6), **watched, *saw;
+        const struct capo_profiler_info info = {.comm_hash = 42, .n_nodes = 2, .n_ranks = 8, .rank = 3};
+        void *context;
+
+        setenv("CAPO_CHAIN_PROFILER", other(6), 1);
+        watched = dlsym(dlopen(other(6), RTLD_NOW), "others_watched");
+        saw = dlsym(dlopen(other(6), RTLD_NOW), "others_saw");
+        cr_assert(watched && saw);
+        *watched = &mask;
+        cr_assert_eq(capo_profiler_abis[6 - 1]->init(profiler_of(6), &info, &context, &mask), 0);
+        profiler_of(6)->finalize(context);
+        cr_expect_eq(*saw, own_mask(6));
+        cr_expect_eq(mask, own_mask(6) | CAPO_EVENT_PROXY_OP);
+}
+
 static void passes(int speaks, int theirs, bool passed)
 {
         void *context;

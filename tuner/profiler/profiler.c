@@ -260,18 +260,17 @@ static bool wanted(const struct capo_profiler_info *info)
 capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info, struct capo_profiler **out, int *mask)
 {
         struct capo_profiler *p = calloc(1, sizeof *p);
-        int theirs;
+        int asked = 0, theirs;
 
-        *mask = 0;
         *out = p;
         if (!p)
-                return CAPO_NCCL_SUCCESS;
+                goto out;
         p->comm_hash = info->comm_hash;
         if (info->comm_name && *info->comm_name)
                 capo_comm_name_keep(info->comm_hash, info->comm_name);
         if (wanted(info)) {
                 p->ran = capo_seam->ran;
-                *mask = CAPO_EVENT_COLL | (info->abi >= 6 ? CAPO_EVENT_CE_COLL : 0);
+                asked = CAPO_EVENT_COLL | (info->abi >= 6 ? CAPO_EVENT_CE_COLL : 0);
                 p->kernels = capo_tuner_env()->kernel_time && info->abi >= 4;
         }
         theirs = open_other(info, p);
@@ -280,9 +279,9 @@ capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info, struc
                         "the chained profiler takes the kernel time stamps itself: CAPO_KERNEL_TIME=1 has no effect");
                 p->kernels = false;
         }
-        *mask |= theirs;
+        asked |= theirs;
         if (p->kernels)
-                *mask |= CAPO_EVENT_KERNEL | (info->abi >= 7 ? CAPO_EVENT_KERNEL_PHASE : 0);
+                asked |= CAPO_EVENT_KERNEL | (info->abi >= 7 ? CAPO_EVENT_KERNEL_PHASE : 0);
         if (capo_seam && capo_seam->comm && info->abi >= 4) {
                 const struct capo_seam_comm comm = {.comm_hash = info->comm_hash,
                                                     .n_ranks = info->n_ranks,
@@ -294,6 +293,8 @@ capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info, struc
 
                 capo_seam->comm(&comm);
         }
+out: /* the process has one mask, and other communicators' calls are asked by it meanwhile: it never says less than this */
+        __atomic_store_n(mask, asked, __ATOMIC_RELAXED);
         return CAPO_NCCL_SUCCESS;
 }
 

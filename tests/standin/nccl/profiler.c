@@ -162,6 +162,11 @@ static int status; /* 0 not tried, 1 loaded, -1 none */
 static int version;
 static int mask; /* one for the process: the plugin may change it at any time */
 
+static int asked(void) /* as NCCL reads it (src/plugin/profiler.cc) */
+{
+        return __atomic_load_n(&mask, __ATOMIC_RELAXED);
+}
+
 static void probe(void)
 {
         static const struct {
@@ -228,7 +233,7 @@ void profiler_close(struct comm *c)
 /* What is really sent: who asks for a child gets its parents. */
 static int wanted(void)
 {
-        int m = mask;
+        int m = asked();
 
         if (m & EV_KERNEL_PHASE && version >= 7)
                 m |= EV_KERNEL_CH;
@@ -331,7 +336,7 @@ static void tell_copied(struct comm *c, struct task *t)
                                  .stream = t->stream,
                                  .tag = t->how.tag}};
 
-        if (version >= 6 && mask & EV_CE_COLL)
+        if (version >= 6 && asked() & EV_CE_COLL)
                 stop(start(c, EV_CE_COLL, t->api_event, &d));
 }
 
@@ -402,7 +407,7 @@ static void tell_phases(struct comm *c, const struct task *t, int channel, void 
         static const char *const names[] = {"initial_sync", "compute"};
         const uint64_t at[] = {c->chans[channel].t_begin_ns, c->chans[channel].t_moved_ns, c->chans[channel].t_end_ns};
 
-        for (unsigned i = 0; i < 2 && t->kernel && version >= 7 && mask & EV_KERNEL_PHASE; i++) {
+        for (unsigned i = 0; i < 2 && t->kernel && version >= 7 && asked() & EV_KERNEL_PHASE; i++) {
                 struct descr d = {.phase = {(uint8_t)channel, (uint8_t)i, names[i], at[i]}};
                 union state s = {.kernel = {at[i + 1]}};
                 void *event = at[i] == at[i + 1] ? NULL : start(c, EV_KERNEL_PHASE, kernel, &d);
