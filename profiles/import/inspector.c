@@ -8,6 +8,7 @@
  * time is the transfer; where a root may be done early, the longest is.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,9 +87,9 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
         if (!h.call)
                 return capo_input_error(in, line, "coll_perf.coll: expected a collective, found \"%s\"",
                                         json_str(perf, "coll"));
-        h.bytes = (uint64_t)json_num(perf, "coll_msg_size_bytes", 0);
+        h.bytes = json_count(perf, "coll_msg_size_bytes", 0, JSON_BYTES_MAX);
         h.us = json_num(perf, "coll_exec_time_us", 0);
-        h.sn = (uint32_t)json_num(perf, "coll_sn", 0);
+        h.sn = (uint32_t)json_count(perf, "coll_sn", 0, UINT32_MAX);
         if (h.bytes == 0 || !(h.us > 0)) {
                 in->set->n_empty++;
                 return 0;
@@ -96,10 +97,10 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
         h.make = (uint8_t)make_of(json_str(perf, "coll_timing_source"));
         h.ran = CAPO_ALGO_PROTO(capo_algo_find(json_str(perf, "coll_algo")),
                                 capo_proto_find(json_str(perf, "coll_proto")));
-        h.channels = (uint8_t)json_num(perf, "coll_n_channels", 0);
+        h.channels = (uint8_t)json_count(perf, "coll_n_channels", 0, UINT8_MAX);
         h.comm = strtoull(json_str(header, "id"), NULL, 16);
-        run.n_ranks = (int)json_num(header, "n_ranks", 0);
-        run.n_nodes = (int)json_num(header, "nnodes", 0);
+        run.n_ranks = (int)json_count(header, "n_ranks", 0, INT_MAX);
+        run.n_nodes = (int)json_count(header, "nnodes", 0, INT_MAX);
         if (run.n_ranks < 2)
                 return 0;
         if (run.n_nodes == 1)

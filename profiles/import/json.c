@@ -5,6 +5,7 @@
  * A document that cannot be read is named and left out.
  */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +29,16 @@ double json_num(const json_t *o, const char *key, double otherwise)
                 char *end;
                 double d = strtod(json_string_value(v), &end);
 
-                return end == json_string_value(v) ? otherwise : d;
+                return end == json_string_value(v) || !isfinite(d) ? otherwise : d;
         }
         return json_is_number(v) ? json_number_value(v) : otherwise;
+}
+
+uint64_t json_count(const json_t *o, const char *key, uint64_t otherwise, uint64_t most)
+{
+        double d = json_num(o, key, (double)otherwise);
+
+        return d >= 0 && d <= (double)most ? (uint64_t)d : otherwise;
 }
 
 const char *json_str(const json_t *o, const char *key)
@@ -105,6 +113,7 @@ static int devices(struct capo_input *in, const json_t *config, struct capo_tria
         json_t *count;
         _cleanup_free_ const char **names = NULL;
         char text[CAPO_LAYOUT_TEXT];
+        int several = (int)(json_count(config, "ngpus", 1, INT16_MAX) * json_count(config, "nthreads", 1, INT16_MAX));
         size_t i, n = 0;
 
         json_array_foreach(list, i, d)
@@ -131,8 +140,8 @@ static int devices(struct capo_input *in, const json_t *config, struct capo_tria
         if (strlen(text) < sizeof run->layout)
                 strcpy(run->layout, text);
         /* Without MPI nccl-tests writes one entry of several lines, parsed as one (writeDeviceReport there). */
-        if (run->n_ranks == 1 && json_num(config, "ngpus", 1) * json_num(config, "nthreads", 1) > 1) {
-                run->n_ranks = (int)(json_num(config, "ngpus", 1) * json_num(config, "nthreads", 1));
+        if (run->n_ranks == 1 && several > 1) {
+                run->n_ranks = several;
                 snprintf(run->layout, sizeof run->layout, "%d", run->n_ranks);
         }
         return 0;
@@ -197,8 +206,8 @@ static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
                         "expected args[0] to be a program of nccl-tests, found \"%s\"; --coll NAME says "
                         "which collective it is",
                         program ? program : "nothing");
-        run.nccl = (uint32_t)capo_nccl_code((int)json_num(root, "nccl_version", 0));
-        run.iterations = (uint32_t)json_num(config, "iterations", 1);
+        run.nccl = (uint32_t)capo_nccl_code((int)json_count(root, "nccl_version", 0, INT_MAX));
+        run.iterations = (uint32_t)json_count(config, "iterations", 1, UINT32_MAX);
         devices(in, config, &run);
         e = capo_input_label(in, &run);
         if (e == 0)
@@ -217,7 +226,7 @@ static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
         {
                 if (bad)
                         break;
-                s.bytes = (uint64_t)json_num(row, "size", 0);
+                s.bytes = json_count(row, "size", 0, JSON_BYTES_MAX);
                 s.order = (uint32_t)i;
                 s.type = 255;
                 for (unsigned t = 0; t <= 11; t++) {

@@ -9,8 +9,12 @@
 
 void json_freep(json_t **j);
 
-/** json_num() - number @key of @o, also where it is written as text; @otherwise where there is none. */
+/** json_num() - number @key of @o, also where it is written as text; @otherwise where there is none, or no finite one. */
 double json_num(const json_t *o, const char *key, double otherwise);
+
+/** json_count() - the same, rounded down; @otherwise also where it is below 0 or above @most. */
+uint64_t json_count(const json_t *o, const char *key, uint64_t otherwise, uint64_t most);
+#define JSON_BYTES_MAX ((uint64_t)1 << 62) /* of a call */
 
 /** json_str() - text @key of @o; "" where there is none. */
 const char *json_str(const json_t *o, const char *key);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <hwloc.h>
 #include <hwloc/distances.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,8 @@ static int sm_of(const char *model)
         }
         return 0;
 }
+
+enum { WIRES = 1000 }; /* between two devices at most, as in NCCL's XML (topology_nccl.c) */
 
 /* Wire rate of a link, MB/s: NVIDIA's data sheets (P100 20, V100 to H100 25, B200 50 GB/s each way). */
 static double wire_mbs(int sm)
@@ -225,7 +228,7 @@ static int add_links(struct topology_build *b, hwloc_topology_t h, const char *n
                         }
                         half->kind = kind;
                         half->from = gpu;
-                        half->count = (int)(mbs / wire_mbs(b->t->gpus[gpu].sm) + 0.5);
+                        half->count = (int)fmin(mbs / wire_mbs(b->t->gpus[gpu].sm) + 0.5, WIRES);
                         if (half->count < 1)
                                 half->count = 1;
                         memcpy(half->to, to_id, sizeof to_id);

@@ -6,6 +6,7 @@
  * (2.19 to 2.21) the time in that printed line; else not known.
  */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,15 +164,23 @@ static double real(const struct capo_xml *e, const char *attr)
         return text ? strtod(text, NULL) : 0;
 }
 
+/* 0 for what is no int, too. */
+static int whole(const struct capo_xml *e, const char *attr)
+{
+        double v = real(e, attr);
+
+        return v > INT_MIN && v < INT_MAX ? (int)v : 0;
+}
+
 static void read_graph(const struct capo_xml *g, uint32_t node, struct capo_plan_graph *to)
 {
         const char *intra = capo_xml_get(g, "typeintra"), *inter = capo_xml_get(g, "typeinter");
         size_t n = 0;
 
         to->node = (int)node;
-        to->id = (int)real(g, "id");
-        to->pattern = (int)real(g, "pattern");
-        to->n_channels = (int)real(g, "nchannels");
+        to->id = whole(g, "id");
+        to->pattern = whole(g, "pattern");
+        to->n_channels = whole(g, "nchannels");
         to->speed_intra = real(g, "speedintra");
         to->speed_inter = real(g, "speedinter");
         snprintf(to->type_intra, sizeof to->type_intra, "%s", intra ? intra : "");

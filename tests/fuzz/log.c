@@ -6,14 +6,37 @@
 #include <limits.h>
 #include <string.h>
 
+#include "core/log/hang_text.h"
 #include "core/log/info.h"
-#include "core/log/read.h"
+#include "profiles/job/log_calls.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/fuzz.h"
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
         return fuzz_frames_mutate(data, size, max_size, seed);
+}
+
+static int call(const struct capo_record *r, unsigned thread, void *arg)
+{
+        return ++*(unsigned *)arg > 100000;
+}
+
+static void hang(const struct capo_log_frame *f)
+{
+        struct capo_unfinished_call last;
+        struct capo_hang_text head;
+        char text[CAPO_HANG_LINE];
+        unsigned nth;
+        size_t at = 0;
+
+        if (capo_hang_text_read(f, &head) == 0)
+                must(head.since_ns <= head.at_ns);
+        while (capo_hang_text_next(f, &at, &last))
+                must(last.where <= CAPO_UNFINISHED_WHERES && last.record.call < CAPO_CALLS);
+        at = 0;
+        while (capo_hang_text_next_line(f, CAPO_HANG_KEY_PYTHON, &at, &nth, text))
+                must(strlen(text) < sizeof text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -57,6 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                         must(strnlen(text, comm.name_size) <= comm.name_size);
                 if (f.type == CAPO_FRAME_SITE && capo_log_site(&f, &site, &text) == 0)
                         n += strnlen(text, site.text_size) + capo_log_site_chosen(&f).gpu_count > 0;
+                if (f.type == CAPO_FRAME_HANG)
+                        hang(&f);
                 if (f.type == CAPO_FRAME_END && capo_log_end(&f, &end) == 0)
                         n += end.clean > 0;
                 while (f.type == CAPO_FRAME_INFO && capo_info_next(&f, &at, &line))
@@ -64,5 +89,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         must(capo_log_health(log)->bytes_lost <= capo_log_position(log));
         capo_log_close(log);
+        if (capo_log_open(path, &log, why, sizeof why) == 0) {
+                capo_log_calls_each(log, call, &n);
+                capo_log_close(log);
+        }
         return n == UINT_MAX; /* all of it was read */
 }

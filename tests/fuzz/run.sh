@@ -15,7 +15,7 @@ export build here finds
 runs() {
         case $1 in
         page) echo $((1000 * ${RUNS:-1})) ;;
-        store) echo $((2000 * ${RUNS:-1})) ;;
+        hung | store) echo $((2000 * ${RUNS:-1})) ;;
         import | segment | hang) echo $((5000 * ${RUNS:-1})) ;;
         topology) echo $((10000 * ${RUNS:-1})) ;;
         env | graph | log | profile) echo $((20000 * ${RUNS:-1})) ;;
@@ -29,15 +29,15 @@ setarch -R true 2>/dev/null && still='setarch -R'
 export still
 
 one() {
-        local t=$1 n=$2 new begin leaks=1
+        local t=$1 n=$2 new took leaks=1 TIMEFORMAT='%U %S'
         [ "$t" != topology ] || leaks=0 # libxml2, which hwloc loads, does not give back the name of an encoding it does not know
         new=$(mktemp -d)
-        begin=$(date +%s%N)
         # shellcheck disable=SC2086
-        if ASAN_OPTIONS=detect_leaks=$leaks $still "$build/tests/fuzz/fuzz_$t" -seed=1 -runs="$n" -timeout=300 -rss_limit_mb=0 \
-                -max_len=8192 -close_fd_mask=1 -artifact_prefix="$finds/$t-" "$new" "$here/corpus/$t" >"$new.log" 2>&1; then
-                awk -v t="$t" -v n="$n" -v ns=$(($(date +%s%N) - begin)) \
-                        'BEGIN { printf "%-9s %8d executions, %7.0f/s\n", t, n, n / (ns / 1e9) }'
+        if took=$({ time ASAN_OPTIONS=detect_leaks=$leaks $still "$build/tests/fuzz/fuzz_$t" -seed=1 -runs="$n" -timeout=300 \
+                -rss_limit_mb=0 -max_len=8192 -close_fd_mask=1 -artifact_prefix="$finds/$t-" "$new" "$here/corpus/$t" \
+                >"$new.log" 2>&1; } 2>&1); then
+                awk -v t="$t" -v n="$n" '{ printf "%-9s %8d executions, %7.0f per second of a processor\n", t, n, n / ($1 + $2) }' \
+                        <<<"$took"
                 rm -rf "$new" "$new.log"
         else
                 tail -n 50 "$new.log"

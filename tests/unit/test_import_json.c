@@ -154,3 +154,36 @@ Test(import_json, the_algorithm_free_and_the_protocol_forced)
         cr_expect_eq(import_as(&(struct capo_label){.default_choice = true}, RUN("\"NCCL_PROTO=LL\"", "20.5")), -EINVAL,
                      "auto alone says that nothing was forced");
 }
+
+Test(import_json, numbers_that_no_whole_one_holds)
+{
+        cr_assert_eq(
+                import("{\"args\":[\"all_reduce_perf\"],\"nccl_version\":1e50,\"config\":{\"iterations\":-1e50,"
+                       "\"ngpus\":1e50,\"nthreads\":\"nan\",\"devices\":[{\"hostname\":\"a\"},{\"hostname\":\"b\"}]},"
+                       "\"results\":[{\"size\":1e50,\"out_of_place\":{\"time\":5}},"
+                       "{\"size\":-8,\"out_of_place\":{\"time\":5}},"
+                       "{\"size\":8,\"out_of_place\":{\"time\":5}}]}\n"),
+                0, "%s", error);
+        cr_assert_eq(set.n, 1);
+        cr_expect_eq(set.n_empty, 2);
+        cr_expect_eq(set.v[0].bytes, 8);
+        cr_expect_eq(set.runs[0].n_ranks, 2);
+        cr_expect_eq(set.runs[0].nccl, 0);
+        cr_expect_eq(set.runs[0].iterations, 1);
+        capo_samples_free(&set);
+
+        cr_assert_eq(
+                import(CALL(
+                        "a", "0", "1e50",
+                        "9") "{\"header\":{\"id\":\"0x2\",\"rank\":0,\"n_ranks\":1e50,\"nnodes\":-3},\"coll_perf\":{"
+                             "\"coll\":\"AllReduce\",\"coll_n_channels\":1e50,\"coll_msg_size_bytes\":4096,"
+                             "\"coll_exec_time_us\":9}}\n"),
+                0, "%s", error);
+        cr_assert_eq(set.n, 1, "a communicator of no number of ranks is left out");
+        cr_expect_eq(set.v[0].order, 0);
+        capo_samples_free(&set);
+
+        import(RUN("", "\"inf\"") RUN("", "20.6"));
+        cr_assert_eq(set.n, 1, "a time without end is none");
+        cr_expect_eq(set.v[0].us, 20.6);
+}
