@@ -280,6 +280,32 @@ static void aborts(void)
         sync_all(2);
 }
 
+/*
+ * The library's own limit (CAPO_STANDIN_TIMEOUT): who waited gets an error from its stream, and who comes after that an error
+ * or the right sums. The limit of this run is so long that no busy machine meets it but here.
+ */
+static void late(void)
+{
+        ncclComm_t pair[2];
+        ncclResult_t r;
+        CUresult second;
+
+        EXPECT_IS(ncclCommInitAll(pair, 2, NULL), ncclSuccess);
+        fill(2, 1000);
+        EXPECT_IS(ncclAllReduce(buffer[0], buffer[0], 1000, ncclFloat, ncclSum, pair[0], streams[0]), ncclSuccess);
+        EXPECT_IS(cuStreamSynchronize(streams[0]), CUDA_ERROR_LAUNCH_TIMEOUT);
+        EXPECT_IS(cuStreamQuery(streams[0]), CUDA_ERROR_LAUNCH_TIMEOUT);
+        EXPECT_IS(ncclCommGetAsyncError(pair[0], &r), ncclSuccess);
+        EXPECT(r == ncclTimeout || r == ncclRemoteError);
+        EXPECT_IS(ncclAllReduce(buffer[1], buffer[1], 1000, ncclFloat, ncclSum, pair[1], streams[1]), ncclSuccess);
+        second = cuStreamSynchronize(streams[1]);
+        EXPECT(second == CUDA_SUCCESS || second == CUDA_ERROR_LAUNCH_TIMEOUT);
+        for (size_t k = 0; k < 1000 && second == CUDA_SUCCESS; k++)
+                EXPECT(buffer[1][k] == 3);
+        for (int i = 0; i < 2; i++)
+                EXPECT_IS(ncclCommAbort(pair[i]), ncclSuccess);
+}
+
 /* Captured collectives run when the graph does, as often as it does. */
 static void graphs(void)
 {
@@ -364,7 +390,7 @@ static void one_sided(void)
                 EXPECT_IS(ncclCommWindowDeregister(comms[i], window[i]), ncclSuccess);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
         ncclUniqueId ids[2];
         ncclComm_t alone;
@@ -380,6 +406,10 @@ int main(void)
                 buffer[i] = (float *)(uintptr_t)p;
         }
         use(0);
+        if (argc > 1 && !strcmp(argv[1], "late")) {
+                late();
+                return DONE("check_api late");
+        }
         EXPECT_IS(ncclCommInitAll(comms, N, NULL), ncclSuccess);
         errors();
         groups();

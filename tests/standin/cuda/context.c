@@ -173,7 +173,8 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
         if (r)
                 return r;
         pthread_mutex_lock(&lock);
-        primary[device].refs++;
+        if (!primary[device].refs++)
+                primary[device].lost = 0;
         primary[device].dead = false;
         pthread_mutex_unlock(&lock);
         *ctx = &primary[device];
@@ -309,6 +310,7 @@ static const struct {
         {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
         {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
         {CUDA_ERROR_CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
+        {CUDA_ERROR_LAUNCH_TIMEOUT, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
         {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
         {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
          "not permitted when a stream captures"},

@@ -24,6 +24,7 @@ struct CUctx_st {
         int device;
         int refs; /* of the primary context; 1 for a created one */
         bool primary, dead;
+        int lost;         /* the error that all work of it ends with from now on; 0 none */
         CUstream legacy;  /* the default stream; made at first use */
         CUstream streams; /* all streams of this context, linked by ctx_next */
         pthread_mutex_t lock;
@@ -88,6 +89,8 @@ struct CUgraph_st {
 /* fake_stream() - the stream behind a handle (0, 1, 2 and real ones) in the current context; makes default streams. */
 CUresult fake_stream(CUstream handle, CUstream *out);
 CUresult fake_current(CUcontext *out);
+CUresult fake_lost(CUcontext ctx); /* CUDA_SUCCESS while nothing of the context's work was given up */
+void standin_lost(void);
 int fake_device_count(void);
 
 /* fake_submit() - queue `proto` (copied) on the stream, or add it to the stream's capture. wait: until it has run. */

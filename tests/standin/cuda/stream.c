@@ -21,6 +21,7 @@
 #define EVENT_MAGIC  0x746e657665736663ull
 
 static atomic_uint_fast64_t next_id = 1;
+static __thread CUcontext working; /* whose task this thread runs */
 
 static uint64_t now_ns(void)
 {
@@ -28,6 +29,22 @@ static uint64_t now_ns(void)
 
         clock_gettime(CLOCK_MONOTONIC, &t);
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+CUresult fake_lost(CUcontext ctx)
+{
+        return (CUresult)__atomic_load_n(&ctx->lost, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * For libnccl's stand-in, no function of CUDA's: the task that calls this was given up and has not done its work. As after a
+ * kernel that ran too long, everything the context is asked for fails from now on, so that nobody takes what is there for
+ * a result.
+ */
+EXPORT void standin_lost(void)
+{
+        if (working)
+                __atomic_store_n(&working->lost, CUDA_ERROR_LAUNCH_TIMEOUT, __ATOMIC_RELEASE);
 }
 
 static void stream_unref(CUstream s)
@@ -45,6 +62,7 @@ static void *work(void *arg)
 {
         CUstream s = arg;
 
+        working = s->ctx;
         pthread_mutex_lock(&s->lock);
         for (;;) {
                 struct task *t;
@@ -126,9 +144,11 @@ CUresult fake_stream(CUstream handle, CUstream *out)
                 if (handle->magic != STREAM_MAGIC)
                         return CUDA_ERROR_INVALID_HANDLE;
                 *out = handle;
-                return CUDA_SUCCESS;
+                return fake_lost(handle->ctx);
         }
         r = fake_current(&ctx);
+        if (!r)
+                r = fake_lost(ctx);
         if (r)
                 return r;
         if (handle == CU_STREAM_PER_THREAD) {
@@ -260,9 +280,10 @@ CUresult fake_submit(CUstream s, const struct task *proto, bool wait)
                 return r;
         order(s);
         number = push(s, proto);
-        if (wait)
-                fake_wait_done(s, number);
-        return CUDA_SUCCESS;
+        if (!wait)
+                return CUDA_SUCCESS;
+        fake_wait_done(s, number);
+        return fake_lost(s->ctx);
 }
 
 void fake_streams_close(CUcontext ctx)
@@ -336,7 +357,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle)
         if (s->is_legacy)
                 order(s);
         fake_wait_done(s, issued(s));
-        return CUDA_SUCCESS;
+        return fake_lost(s->ctx);
 }
 
 EXPORT CUresult cuStreamQuery(CUstream handle)
@@ -384,7 +405,7 @@ EXPORT CUresult cuCtxSynchronize(void)
                 fake_wait_done(one[i], upto[i]);
                 stream_unref(one[i]);
         }
-        return CUDA_SUCCESS;
+        return fake_lost(ctx);
 }
 
 EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *ctx)
@@ -552,7 +573,7 @@ EXPORT CUresult cuEventQuery(CUevent e)
         else
                 r = e->seen >= e->asked ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
         pthread_mutex_unlock(&e->lock);
-        return r;
+        return r ? r : fake_lost(e->ctx);
 }
 
 EXPORT CUresult cuEventSynchronize(CUevent e)
@@ -566,7 +587,7 @@ EXPORT CUresult cuEventSynchronize(CUevent e)
                 r = CUDA_ERROR_CAPTURED_EVENT;
         if (!r)
                 event_wait(e, __atomic_load_n(&e->asked, __ATOMIC_ACQUIRE));
-        return r;
+        return r ? r : fake_lost(e->ctx);
 }
 
 EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent begin, CUevent end)

@@ -34,6 +34,7 @@ static void load(void)
         DRIVER_CALLS(X)
 #undef X
         missing = NULL;
+        cu.lost = (__typeof__(cu.lost))dlsym(lib, "standin_lost");
         cu.p_cuInit(0);
 }
 

@@ -215,6 +215,9 @@ void exec_plan(void *arg)
 
                 comm->abort = 1;
                 atomic_compare_exchange_strong(&comm->error, &none, (int)r);
+                if (comm->timed_out &&
+                    cu.lost) /* nobody aborted it: what lies in its buffers must not pass for a result */
+                        cu.lost();
         }
         pthread_mutex_lock(&comm->lock);
         comm->running = false;

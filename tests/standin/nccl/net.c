@@ -315,6 +315,7 @@ static ncclResult_t idle(struct chan *ch, unsigned *polls, uint64_t *t_start)
                         *t_start = now;
                 if (std_timeout_s() > 0 && (double)(now - *t_start) / 1e9 > std_timeout_s()) {
                         comm->abort = 1;
+                        comm->timed_out = 1;
                         return fail(comm, std_version() >= 23003 ? ncclTimeout : ncclRemoteError,
                                     "rank %d: a peer did not answer for %.0f s", comm->rank, std_timeout_s());
                 }

@@ -192,9 +192,10 @@ struct comm {
         struct chan chans[MAX_CHANNELS];
         CUcontext ctx;
 
-        atomic_int abort; /* everything under way stops */
-        atomic_int error; /* first asynchronous error */
-        atomic_int state; /* ncclInProgress while another thread inits, launches or finalizes; then its result */
+        atomic_int abort;     /* everything under way stops */
+        atomic_int timed_out; /* that, because the library itself did not wait any longer */
+        atomic_int error;     /* first asynchronous error */
+        atomic_int state;     /* ncclInProgress while another thread inits, launches or finalizes; then its result */
         bool finalized, revoked, suspended;
         bool linger;          /* host waits move the data path's last messages along */
         uint64_t t_linger_ns; /* and end at this time; 0: no end */
@@ -393,6 +394,7 @@ extern struct driver {
 #define X(name) __typeof__(name) *p_##name;
         DRIVER_CALLS(X)
 #undef X
+        void (*lost)(void); /* of our own driver only: the task that calls it has not done its work */
 } cu;
 ncclResult_t driver_open(void);
 ncclResult_t driver_device(int *device); /* the calling thread's current device; 0's primary context when it has none */
