@@ -7,7 +7,8 @@ usage: frameworks.py BUILD [--quick] [--markdown] [--cost N] [--keep FOLDER] [NA
   --markdown  print the table of docs/compatibility.md
   --cost N    what capo costs a whole job of the newest release: N turns, alone and recorded
   --keep      leave outputs and logs there
-nccl_tests wants ${NCCL_TESTS}, the folder of a build. Packages are kept below ${CAPO_FRAMEWORKS:-.deps/frameworks} (about 1.1 GB a release). Exit status: 0; 1 a check failed; 77 a package
+nccl_tests wants ${NCCL_TESTS}, the folder of a build; NVIDIA's plugins (example_tuner, basic_tuner, example_profiler, inspector) want ${NCCL_SOURCES},
+the folder of NCCL's public sources. Packages are kept below ${CAPO_FRAMEWORKS:-.deps/frameworks} (about 1.1 GB a release). Exit status: 0; 1 a check failed; 77 a package
 could not be had.
 """
 import argparse
@@ -17,6 +18,7 @@ import sys
 import tempfile
 
 import cost
+import plugins
 import referee
 import stubs
 import wheels
@@ -49,6 +51,7 @@ PROGRAMS = {
     "vllm_pynccl": ((2, 4), False),
     "nccl_tests": ((4, 8), False),
     "deepspeed_zero": ((2, 4), False),
+    **{name: ((2,), False) for name in plugins.plugins()},
 }
 
 
@@ -92,8 +95,9 @@ class Release:
         standin = os.path.join(build, "tests", "standin")
         self.stubs = os.path.join(build, "tests", "frameworks", name)
         lib = os.path.join(self.folder, "torch", "lib")
+        self.headers = wheels.headers(store, cuda)
         lacking = stubs.make([os.path.join(lib, f) for f in sorted(os.listdir(lib)) if f.startswith("lib") and ".so" in f], self.stubs,
-                             standin, os.path.join(HERE, "..", "standin", "cudart"), wheels.headers(store, cuda),
+                             standin, os.path.join(HERE, "..", "standin", "cudart"), self.headers,
                              {"cuda": major * 1000 + minor * 10, "cudnn": cudnn[0] * 10000 + cudnn[1] * 100 + cudnn[2]})
         say(f"{name}: CUDA {cuda}, NCCL {self.nccl}; {len(lacking)} functions that nobody has, refused when called")
         self.env = {
@@ -122,6 +126,16 @@ class Release:
             folder = store.get(name, *packages.split(), options=["--no-build-isolation"], env=dict(self.env, DS_BUILD_OPS="0"), only=only)
             env = dict(env, PYTHONPATH=env["PYTHONPATH"] + ":" + folder)
         return env
+
+    def plugin(self, name):
+        """NCCL's plugin of that name, built for this release; None for a program of another kind."""
+        found = plugins.plugins().get(name)
+        if found:
+            if not os.environ.get("NCCL_SOURCES"):
+                raise Missing("NCCL_SOURCES names no folder of NCCL's sources")
+            runtime = os.path.join(self.stubs, f"libcudart.so.{self.cuda.split('.')[0]}")
+            found.build(os.path.realpath(os.environ["NCCL_SOURCES"]), os.path.join(self.stubs, "plugins"), self.headers, runtime)
+        return found
 
     def names_of(self, program):
         return NAMES.get(program, ["default_pg"])
@@ -161,7 +175,7 @@ def main():
         for program in programs:
             counts, torchrun = PROGRAMS[program]
             try:
-                env = release.with_extras(program, store)
+                env, plugin = release.with_extras(program, store), release.plugin(program)
             except Missing as why:
                 skipped.append(f"{program}: {why}")
                 say("SKIP " + skipped[-1])
@@ -170,7 +184,7 @@ def main():
                 folder = os.path.join(out, name, f"{program}-{ranks}")
                 shutil.rmtree(folder, ignore_errors=True)
                 os.makedirs(folder)
-                result = referee.judge(release, program, ranks, torchrun, build, folder, env)
+                result = referee.judge(release, program, ranks, torchrun, build, folder, env, plugin)
                 results.append(result)
                 print(referee.row(result) if args.markdown else result.line(), flush=True)
     bad = sum(bool(r.problems) for r in results)

@@ -34,7 +34,7 @@ class Result:
             return "FAIL  " + head + "; ".join(self.problems)
         return (f"ok    {head}{self.calls} calls of {self.kinds} kinds as NCCL was asked, same output and exit status, "
                 f"groups {', '.join(self.names)} ({self.alone_s:.1f} s alone, {self.recorded_s:.1f} s recorded)"
-                f"{'; stops: ' * bool(self.stops)}{self.stops}")
+                f"{'; ' * bool(self.stops)}{self.stops}")
 
     def verdict(self):
         return "; ".join(self.problems) or "as NCCL was asked" + (f"; {self.stops}" if self.stops else "")
@@ -89,22 +89,23 @@ def stop(job):
     job.wait()
 
 
-def run(program, ranks, torchrun, build, folder, env, recorded):
+def run(program, ranks, torchrun, build, folder, env, recorded, plugin=None):
     """(exit status, the lines that the program prints in order of the alphabet, seconds)"""
     how = "recorded" if recorded else "alone"
+    place = os.path.join(folder, how)
     command = launched(build, ranks, program, torchrun)
     if recorded:
         command = [os.path.join(build, "cli", "capo"), "run", "--quiet", "--trace", "all", "--sample", "1",
-                   "--dir", logs_of(folder), "--"] + command
-    env = dict(env, CAPO_STANDIN_LOG=os.path.join(folder, how + ".calls"))
+                   "--dir", logs_of(folder), *(word.replace("@", place) for word in (plugin.options if plugin else [])), "--"] + command
+    env = dict(env, CAPO_STANDIN_LOG=place + ".calls", **(plugin.environment(place) if plugin else {}))
     begin = time.monotonic()
-    with open(os.path.join(folder, how + ".out"), "w") as out, open(os.path.join(folder, how + ".err"), "w") as err:
+    with open(place + ".out", "w") as out, open(place + ".err", "w") as err:
         job = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
         status = watched(job, folder, how)
         if status is None:
             status = "no progress for %d s" % LIMIT_S + (standing_still(build, folder) if recorded else "")
             stop(job)
-    with open(os.path.join(folder, how + ".out"), errors="replace") as f:
+    with open(place + ".out", errors="replace") as f:
         lines = sorted(SAID.findall(f.read()))
     return status, lines, time.monotonic() - begin
 
@@ -151,10 +152,12 @@ def differences(what, expected, got):
             for call, size in sorted(set(expected) | set(got)) if expected[call, size] != got[call, size]]
 
 
-def judge(release, program, ranks, torchrun, build, folder, env):
-    result = Result(release, program, ranks)
-    alone = run(program, ranks, torchrun, build, folder, env, recorded=False)
-    under = run(program, ranks, torchrun, build, folder, env, recorded=True)
+def judge(release, name, ranks, torchrun, build, folder, env, plugin=None):
+    """The program of that @name, or that for NCCL's @plugin of that name."""
+    result = Result(release, name, ranks)
+    program = "plugged" if plugin else name
+    alone = run(program, ranks, torchrun, build, folder, env, False, plugin)
+    under = run(program, ranks, torchrun, build, folder, env, True, plugin)
     result.alone_s, result.recorded_s = alone[2], under[2]
     if isinstance(alone[0], str) or not alone[1] or (alone[0] != 0) != expects_failure(program):
         result.problems.append(f"does not run by itself: status {alone[0]}, {len(alone[1])} lines of output; {tail(folder, 'alone')}")
@@ -183,6 +186,9 @@ def judge(release, program, ranks, torchrun, build, folder, env):
         result.problems.append(f"{logs} logs of {ranks} ranks")
     if dropped:
         result.problems.append(f"{dropped} records dropped")
+    if plugin:
+        wrong, result.stops = plugin.judge(build, folder)
+        result.problems += wrong
     return result
 
 

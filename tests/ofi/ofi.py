@@ -19,6 +19,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "plan"))
+import links
+
 HERE = os.path.dirname(os.path.realpath(__file__))
 TOP = os.path.join(HERE, "..", "..")
 DEPS = os.path.realpath(os.path.join(TOP, ".deps"))
@@ -104,21 +107,11 @@ class Machine:
     def plan(self, name, env, *question):
         """(the answer, NCCL's log, the folder of capo's logs)"""
         top = os.path.join(self.folder, name)
-        virtual, real = os.path.join(top, "build/profiles/plan/virtual"), os.path.join(self.tree, "profiles/plan/virtual")
-        os.makedirs(virtual)
-        os.makedirs(os.path.join(top, "build/cli"))
-        shutil.copy(os.path.join(self.tree, "cli/capo"), os.path.join(top, "build/cli/capo"))
-        os.symlink(os.path.join(self.tree, "profiles/data"), os.path.join(top, "build/profiles/data"))
-        os.symlink(os.path.join(real, "capo-plan-virtual.so"), os.path.join(virtual, "capo-plan-virtual.so"))
-        env = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV,TUNING", "CAPO_DIR": os.path.join(top, "logs"), "CAPO_QUIET": "1", **env}
-        worker = os.path.join(virtual, "capo-plan-worker")
-        with open(worker, "w") as f:
-            # TUNING stays in the file that capo plan reads: it takes an answer from there
-            f.write("#!/bin/sh\n" + "".join(f"export {k}='{v}'\n" for k, v in env.items())
-                    + f'export LD_LIBRARY_PATH="{":".join(self.libraries)}:$LD_LIBRARY_PATH"\n'
-                    + f'export NCCL_DEBUG_FILE="{top}/nccl.%p"\nexec {real}/capo-plan-worker "$@"\n')
-        os.chmod(worker, 0o755)
-        done = run([os.path.join(top, "build/cli/capo"), "plan", "--json", *question], timeout=300)
+        os.mkdir(top)
+        # TUNING stays in the file that capo plan reads: it takes an answer from there
+        env = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV,TUNING", "NCCL_DEBUG_FILE": os.path.join(top, "nccl.%p"),
+               "CAPO_DIR": os.path.join(top, "logs"), "CAPO_QUIET": "1", **env}
+        done = run([links.tree(self.tree, top, env, self.libraries), "plan", "--json", *question], timeout=300)
         text = ""
         for path in glob.glob(os.path.join(top, "nccl.*")):
             with open(path, errors="replace") as f:

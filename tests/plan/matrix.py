@@ -3,11 +3,12 @@
 """The table of matrix.sh: matrix.py CAPO [--markdown] [--check] LIBNCCL..."""
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
+
+import links
 
 capo, markdown, check = sys.argv[1], "--markdown" in sys.argv, "--check" in sys.argv
 libraries = [a for a in sys.argv[2:] if not a.startswith("--")]
@@ -39,19 +40,9 @@ def rules(old, coll, algo, proto):
 def as_run(folder, profile):
     """capo, in a build tree of links, whose NCCL runs in what `capo run --profile` makes: preloaded, the plugin by its path."""
     build = os.path.dirname(os.path.dirname(os.path.realpath(capo)))
-    tools = os.path.join(folder, "build/profiles/plan/virtual")
-    os.makedirs(tools)
-    os.mkdir(os.path.join(folder, "build/cli"))
-    shutil.copy(capo, os.path.join(folder, "build/cli/capo"))
-    os.symlink(os.path.join(build, "profiles/data"), os.path.join(folder, "build/profiles/data"))
-    real = os.path.join(build, "profiles/plan/virtual")
-    os.symlink(os.path.join(real, "capo-plan-virtual.so"), os.path.join(tools, "capo-plan-virtual.so"))
-    worker, shim = os.path.join(tools, "capo-plan-worker"), os.path.join(build, "shim/libcapo.so")
-    with open(worker, "w") as f:
-        f.write(f"#!/bin/sh\nexport LD_PRELOAD={shim} NCCL_TUNER_PLUGIN={shim} CAPO_PROFILE={profile} CAPO_TUNER=only CAPO_ALLOW_MODELLED=1 CAPO_STEER=1 CAPO_DIR={folder}/logs\n"
-                f'exec {real}/capo-plan-worker "$@"\n')
-    os.chmod(worker, 0o755)
-    return os.path.join(folder, "build/cli/capo")
+    shim = os.path.join(build, "shim/libcapo.so")
+    return links.tree(build, folder, {"LD_PRELOAD": shim, "NCCL_TUNER_PLUGIN": shim, "CAPO_PROFILE": profile, "CAPO_TUNER": "only",
+                                      "CAPO_ALLOW_MODELLED": "1", "CAPO_STEER": "1", "CAPO_DIR": os.path.join(folder, "logs")})
 
 
 def ask_as_run(library):
