@@ -20,13 +20,16 @@ static int one(const struct capo_segment_info *info, void *arg)
         struct capo_segment_info done = {0};
         int r;
 
-        run->n++;
         if (run->list_only) {
+                run->n++;
                 printf("%s  pid %d on %s  %llu calls  -> %s\n", info->path, info->pid, info->host,
                        (unsigned long long)info->records, info->log_path);
                 return 0;
         }
         r = capo_segment_recover(info->path, NULL, &done);
+        if (r == -ESTALE) /* another took it up meanwhile */
+                return 0;
+        run->n++;
         if (r == 0) {
                 printf("pid %d: %llu calls -> %s\n", info->pid, (unsigned long long)done.records, done.log_path);
         } else {

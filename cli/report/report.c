@@ -42,7 +42,7 @@ static int recover_one(const struct capo_segment_info *info, void *arg)
         if (r == 0) {
                 sum->processes++;
                 sum->records += done.records;
-        } else if (r != -EBUSY) {
+        } else if (r != -EBUSY && r != -ESTALE) {
                 capo_warn("pid %d left calls that are not in its log, and they cannot be taken up: %s", info->pid,
                           strerror(-r));
         }

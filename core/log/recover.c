@@ -106,13 +106,19 @@ bad:
         return -EBADMSG;
 }
 
-/* -EBUSY while the process lives. On success this process holds the lock, so that nobody else recovers it meanwhile. */
+/*
+ * -EBUSY while the process lives; -ESTALE when it ended by itself, or another took it up, since @fd was opened. On
+ * success this process holds the lock, so that nobody else recovers it meanwhile.
+ */
 static int check_dead(int fd, const struct capo_segment_header *h)
 {
         char boot_id[sizeof h->boot_id] = "";
+        struct stat st;
 
         if (capo_alive_lock(fd))
                 return -EBUSY;
+        if (fstat(fd, &st) || st.st_nlink == 0)
+                return -ESTALE;
         capo_alive_text("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
         if (h->pid_ns == capo_alive_namespace() && !strcmp(boot_id, h->boot_id) &&
             capo_alive_since(h->pid) == h->start_time && h->pid != getpid())
@@ -209,11 +215,11 @@ static int find(const char *shm_dir, const char *log_dir, bool living,
                         continue;
                 r = attach(fd, &seg, false);
                 if (r == 0) {
-                        bool alive = check_dead(fd, seg.header) < 0;
-
-                        if ((!alive || living) && in_folder(seg.header->log_path, log_dir)) {
+                        r = check_dead(fd, seg.header);
+                        if ((r == 0 || (r == -EBUSY && living)) && in_folder(seg.header->log_path, log_dir)) {
                                 describe(&seg, path, &info);
-                                info.alive = alive;
+                                info.alive = r == -EBUSY;
+                                r = 0;
                                 n++;
                         } else {
                                 r = -EAGAIN;
@@ -311,5 +317,7 @@ int capo_segment_recover(const char *path, const char *log, struct capo_segment_
 {
         _cleanup_close_ int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 
-        return fd < 0 ? -errno : recover(fd, path, log, out);
+        if (fd < 0)
+                return errno == ENOENT ? -ESTALE : -errno;
+        return recover(fd, path, log, out);
 }

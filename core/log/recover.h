@@ -42,7 +42,7 @@ int capo_segment_find(const char *shm_dir, const char *log_dir,
  * The drain runs on a copy. A living process goes on meanwhile: of one that is making calls the newest may be missing or
  * damaged; of one that stands still all is there. The log's END is not clean for a living process.
  *
- * Return: as capo_segment_recover(), but for -EBUSY.
+ * Return: as capo_segment_recover(), but for -EBUSY; -ENOENT when it is there no more.
  */
 int capo_segment_peek(const struct capo_segment_info *info, const char *log);
 
@@ -55,7 +55,8 @@ int capo_segment_peek(const struct capo_segment_info *info, const char *log);
  * Runs the very drain the process ran. A torn last frame in the log is cut off first. Repeating after a failure is
  * safe: the segment is mapped privately and removed only after the log is on its way to disk (fsync).
  *
- * Return: 0; -EBUSY when the process lives; -EBADMSG when it is not a whole segment; other -errno of file operations.
+ * Return: 0; -EBUSY when the process lives; -ESTALE when it is there no more (another took it up, or the process came to
+ * its end by itself after it was found); -EBADMSG when it is not a whole segment; other -errno of file operations.
  */
 int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out);
 

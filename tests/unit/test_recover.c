@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,7 +134,7 @@ Test(recover, what_was_left_is_found_and_taken)
         cr_assert_eq(capo_segment_recover(segment, NULL, &info), 0);
         cr_assert_str_eq(info.log_path, log_path);
         cr_assert_eq(access(segment, F_OK), -1);
-        cr_assert_eq(capo_segment_recover(segment, NULL, &info), -ENOENT);
+        cr_assert_eq(capo_segment_recover(segment, NULL, &info), -ESTALE);
         cr_assert_eq(capo_log_open(log_path, &log, why, sizeof why), 0, "%s", why);
         while (capo_log_next(log, &f) > 0) {
                 if (f.type == CAPO_FRAME_BLOCK && capo_log_block(&f, &columns) == 0)
@@ -553,4 +554,36 @@ Test(recover, a_living_process_is_looked_at)
         cr_assert(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
         cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
         cr_assert(!info.alive);
+}
+
+/* Processes that end by themselves between the look into the folder and the look at their file have left nothing. */
+Test(recover, who_ends_meanwhile_left_nothing)
+{
+        uint64_t records = 0;
+        pid_t pid, maker;
+
+        cr_assert(unlink(segment) == 0);
+        maker = fork();
+        for (int i = 0; maker == 0 && i < 300; i++) {
+                pid = fork();
+                if (pid == 0) {
+                        struct capo_segment_config config = {.ring_bytes = 256 * 64, .flight_records = 64};
+                        struct capo_segment seg;
+
+                        if (capo_segment_create(&seg, dir, &config) || seg.fd < 0)
+                                _exit(1);
+                        snprintf(seg.header->log_path, sizeof seg.header->log_path, "%s", log_path);
+                        seg.header->born = 1;
+                        sched_yield();
+                        capo_segment_remove(&seg);
+                        _exit(0);
+                }
+                waitpid(pid, NULL, 0);
+        }
+        if (maker == 0)
+                _exit(0);
+        do
+                cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &records), 0);
+        while (waitpid(maker, NULL, WNOHANG) == 0);
+        cr_assert_eq(capo_segment_recover(segment, NULL, NULL), -ESTALE);
 }

@@ -387,7 +387,7 @@ Test(take_over, into_another_log)
         cr_expect_str_eq(info.log_path, path);
         cr_assert_eq(capo_log_open(path, &log, why, sizeof why), 0, "%s", why);
         capo_log_close(log);
-        cr_expect_eq(capo_segment_recover(seg.path, path, &info), -ENOENT);
+        cr_expect_eq(capo_segment_recover(seg.path, path, &info), -ESTALE);
 }
 
 Test(take_over, a_clock_that_was_not_ready)
