@@ -84,8 +84,8 @@ static void ep_opened(struct fi_domain *d, struct fid_ep *ep, uint64_t caps, enu
         e->ep_type = type;
         e->completes = completes;
         if (from) {
-                e->tx_cq = from->tx_cq;
-                e->rx_cq = from->rx_cq;
+                e->cq[0] = from->cq[0];
+                e->cq[1] = from->cq[1];
                 e->silent = from->silent;
         }
         for (int s = 0; s < FI_SETS - 1; s++)
@@ -112,8 +112,8 @@ static void leave_ep(struct fi_ep *e)
 {
         capo_fi_me.inside = false;
         capo_fi_tables(&e->o, true);
-        cq_look_again(e->tx_cq);
-        cq_look_again(e->rx_cq);
+        cq_look_again(e->cq[0]);
+        cq_look_again(e->cq[1]);
 }
 
 static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags)
@@ -133,11 +133,11 @@ static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags)
         cq_look_again(c);
         if (r == 0 && c) {
                 if (flags & FI_TRANSMIT) {
-                        e->tx_cq = c;
+                        e->cq[0] = c;
                         e->silent = flags & FI_SELECTIVE_COMPLETION && !e->completes;
                 }
                 if (flags & FI_RECV)
-                        e->rx_cq = c;
+                        e->cq[1] = c;
         }
         return r;
 }

@@ -80,20 +80,31 @@ struct fi_post_set {
         struct fi_thread *_Atomic owner;
         int32_t until_sample; /* posts until the next one is timed; 0: timing is off */
         uint32_t reserved;
-        uint64_t eagain;
-        uint64_t bytes[CAPO_FI_KINDS];
-        uint64_t sizes[CAPO_FI_KINDS][CAPO_FI_SIZES]; /* posted, by bits of the size; their sum is the count */
+        _Atomic uint64_t eagain;
+        _Atomic uint64_t bytes[CAPO_FI_KINDS];
+        _Atomic uint64_t sizes[CAPO_FI_KINDS][CAPO_FI_SIZES]; /* posted, by bits of the size; their sum is the count */
 };
 
 struct fi_cq_set {
         struct fi_thread *_Atomic owner;
-        uint64_t reads;       /* reads that found something */
-        uint64_t completions; /* entries they returned */
-        uint64_t received;    /* of those, FI_RECV entries of known length */
-        uint64_t received_bytes;
-        uint64_t unposted; /* entries with flags of what nobody posted here: remote writes with data, used up buffers */
+        _Atomic uint64_t reads;       /* reads that found something */
+        _Atomic uint64_t completions; /* entries they returned */
+        _Atomic uint64_t received;    /* of those, FI_RECV entries of known length */
+        _Atomic uint64_t received_bytes;
+        _Atomic uint64_t
+                unposted; /* entries with flags of what nobody posted here: remote writes with data, used up buffers */
         uint64_t reserved[2];
 };
+
+/* An addition by the only writer, or by one of many (@shared); either way readers see whole numbers. */
+static inline void fi_add(_Atomic uint64_t *counter, uint64_t n, bool shared)
+{
+        if (shared)
+                atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+        else
+                atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                                      memory_order_relaxed);
+}
 
 #define FI_ERRORS 6
 struct fi_errors {
@@ -122,16 +133,45 @@ enum fi_object_type {
 
 struct fi_domain;
 
-/* First member of every shadow. Shadows are never freed: see object.c on reuse. */
+/* look.c's, and of the drain thread alone: an object at its last reading. */
+struct fi_looked {
+        uint32_t id; /* which object that was: its memory is used again */
+        union {
+                struct {
+                        uint64_t posts;   /* transmits that make an entry */
+                        uint64_t injects; /* those that do not */
+                        bool open;
+                } ep;
+                struct {
+                        uint64_t completions, received, errors;
+                        int64_t outstanding;  /* transmits posted and not yet seen to complete */
+                        uint64_t t_moved;     /* when a reading last differed */
+                        uint64_t t_completed; /* when it last had more completions */
+                        uint32_t open;        /* endpoints that transmit to it */
+                        bool receives;        /* some endpoint receives to it */
+                        bool unsure;          /* outstanding may be off, until it has been quiet for long */
+                        bool forgotten;       /* it was, and was then set to 0: nothing completed since */
+                } cq;
+                uint64_t cntr;
+        };
+};
+
+/*
+ * First member of every shadow. Shadows are never freed: see object.c on reuse. The drain thread reads them, without a lock,
+ * while other threads make and close objects: what it reads is atomic or stands before the shadow is in the list, and
+ * where an id was 0, or another afterwards, it forgets what it has read.
+ */
 struct fi_object {
         struct fi_object *_Atomic next; /* all shadows, newest first */
         struct fi_object *same;         /* the next one of the type */
-        struct fi_object *next_closed;  /* queue of the closed ones of a type */
-        struct fid *fid;                /* the object; NULL once closed */
-        struct fi_domain *domain;       /* NULL for fabric, eq, pep */
-        uint32_t id;                    /* 1, 2, ... in this process */
         uint8_t type;                   /* enum fi_object_type */
-        uintptr_t text;                 /* the code of the library that made it */
+        bool listed;
+        struct fi_looked look;
+        struct fi_object *next_closed;    /* queue of the closed ones of a type; from here on empty when used again */
+        struct fid *_Atomic fid;          /* the object; NULL once closed */
+        struct fi_domain *_Atomic domain; /* NULL for fabric, eq, pep */
+        _Atomic uint32_t id;              /* 1, 2, ... in this process; 0: it is being made */
+        uintptr_t text;                   /* the code of the library that made it */
         size_t text_size;
         FI_TABLE(struct fi_ops) base; /* fid.ops: close, bind, control */
         struct fi_errors errors;
@@ -182,14 +222,11 @@ struct fi_cq;
 struct fi_ep {
         struct fi_object o;
         uint64_t caps;
-        struct fi_cq *tx_cq, *rx_cq;
-        uint8_t ep_type;       /* enum fi_ep_type */
-        uint8_t repeats[2];    /* tx, rx: a context was in use twice at once: not timed any more */
-        bool silent;           /* not every transmit makes an entry in tx_cq: FI_SELECTIVE_COMPLETION, no default */
-        bool completes;        /* FI_COMPLETION is the default of its transmits */
-        bool look_open;        /* this and the next: look.c's */
-        uint64_t look_posts;   /* transmits that make an entry, at the last reading */
-        uint64_t look_injects; /* those that do not */
+        struct fi_cq *_Atomic cq[2]; /* of what it transmits, of what it receives */
+        _Atomic uint8_t ep_type;     /* enum fi_ep_type */
+        _Atomic uint8_t repeats[2];  /* tx, rx: a context was in use twice at once: not timed any more */
+        _Atomic bool silent; /* not every transmit makes an entry in its queue: FI_SELECTIVE_COMPLETION, no default */
+        bool completes;      /* FI_COMPLETION is the default of its transmits */
         FI_TABLE(struct fi_ops_ep) ops;
         FI_TABLE(struct fi_ops_cm) cm;
         FI_TABLE(struct fi_ops_msg) msg;
@@ -202,29 +239,19 @@ struct fi_ep {
 /* One timed post that has not completed. */
 #define FI_SLOTS 16
 struct fi_slot {
-        void *_Atomic context; /* fi_key(); NULL: free */
-        uint64_t t0_ns;        /* CLOCK_MONOTONIC */
-        struct fi_ep *ep;
-        uint8_t rx;
+        void *_Atomic context;  /* fi_key(); NULL: free; fi_slot_taken: the rest is being written */
+        _Atomic uint64_t t0_ns; /* CLOCK_MONOTONIC */
+        struct fi_ep *_Atomic ep;
+        _Atomic uint8_t rx;
 };
 
 struct fi_cq {
         struct fi_object o;
         FI_TABLE(struct fi_ops_cq) ops;
-        uint32_t stride;                                /* bytes per entry; 0 not known */
-        bool lengths;                                   /* entries have flags and len */
-        uint64_t empty;                                 /* reads that found nothing */
-        _Atomic int watched;                            /* slots in use */
-        struct {                                        /* look.c's */
-                uint64_t completions, received, errors; /* at the last reading */
-                int64_t outstanding;                    /* transmits posted and not yet seen to complete */
-                uint64_t t_moved;                       /* when a reading last differed */
-                uint64_t t_completed;                   /* when it last had more completions */
-                uint32_t open;                          /* endpoints that transmit to it */
-                bool receives;                          /* some endpoint receives to it */
-                bool unsure;                            /* outstanding may be off, until it has been quiet for long */
-                bool forgotten;                         /* it was, and was then set to 0: nothing completed since */
-        } look;
+        uint32_t stride;        /* bytes per entry; 0 not known */
+        _Atomic bool lengths;   /* entries have flags and len */
+        _Atomic uint64_t empty; /* reads that found nothing */
+        _Atomic int watched;    /* slots in use */
         struct fi_cq_set set[FI_SETS] __attribute__((aligned(64)));
         struct fi_slot slot[FI_SLOTS];
 };
@@ -233,7 +260,6 @@ struct fi_cntr {
         struct fi_object o;
         FI_TABLE(struct fi_ops_cntr) ops;
         _Atomic uint64_t reads, waits, last;
-        uint64_t look_last; /* look.c's */
 };
 
 struct fi_eq {
@@ -253,8 +279,11 @@ struct fi_pep {
 extern struct fi_object *_Atomic capo_fi_objects;
 extern pthread_mutex_t capo_fi_lock; /* making and closing objects */
 
-/** capo_fi_new() - a zeroed shadow for @fid, in the list of all; NULL: no memory, or there are too many. */
+/** capo_fi_new() - a zeroed shadow for @fid, to be filled; NULL: no memory, or there are too many. */
 void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *domain);
+
+/** capo_fi_made() - @o is filled: it has an id from now on and is in the list of all. */
+void capo_fi_made(struct fi_object *o);
 
 /** capo_fi_closed() - the object of @o is gone; its shadow rests. */
 void capo_fi_closed(struct fi_object *o);
@@ -295,7 +324,7 @@ void capo_fi_restore(void *slot, void *t);
 /** capo_fi_tables() - put ours in the place of all tables of @o, or the provider's back. */
 void capo_fi_tables(struct fi_object *o, bool ours);
 
-/** capo_fi_follow() - begin to follow a new shadow's object: all tables, or none where its close could not be seen. */
+/** capo_fi_follow() - begin to follow a filled shadow's object: all tables, or none where its close could not be seen. */
 void capo_fi_follow(struct fi_object *o);
 
 /* ---- inplace.c --------------------------------------------------------------------------------------------------- */
@@ -349,8 +378,8 @@ const struct fi_ops_cq *capo_fi_cq_entries(const struct fi_ops_cq *real);
 #define FI_INSIDE 64
 struct fi_inside {
         _Atomic uint64_t key; /* 0: free */
-        uint64_t comm_uid;
-        uint8_t call;
+        _Atomic uint64_t comm_uid;
+        _Atomic uint8_t call;
         _Atomic uint64_t ops, bytes; /* bytes that left, or were fetched */
 };
 extern struct fi_inside capo_fi_inside[FI_INSIDE];

@@ -84,67 +84,101 @@ static uint64_t errors_of(const struct fi_errors *e)
         return n;
 }
 
+/* What was noted of this object; all 0 of one that was not there at the last reading. NULL: it is being made. */
+static struct fi_looked *noted(struct fi_object *o)
+{
+        uint32_t id = o->id;
+
+        if (o->look.id != id)
+                o->look = (struct fi_looked){.id = id};
+        return id ? &o->look : NULL;
+}
+
 static void read_queue(struct fi_cq *c, struct reading *r, uint64_t now)
 {
+        struct fi_looked *look = noted(&c->o);
         uint64_t completions = 0, received = 0, errors = errors_of(&c->o.errors);
 
         for (int s = 0; s < FI_SETS; s++) {
                 received += c->set[s].received + c->set[s].unposted;
                 completions += c->set[s].completions;
         }
-        if (completions != c->look.completions || errors != c->look.errors)
-                c->look.t_moved = now;
-        if (completions != c->look.completions) {
-                c->look.t_completed = now;
-                c->look.forgotten = false;
+        if (!look || c->o.id != look->id)
+                return;
+        if (completions != look->cq.completions || errors != look->cq.errors)
+                look->cq.t_moved = now;
+        if (completions != look->cq.completions) {
+                look->cq.t_completed = now;
+                look->cq.forgotten = false;
         }
-        if (errors != c->look.errors) /* of a transmit or of a receive: nobody noted */
-                c->look.unsure = true;
-        r->moved += completions - c->look.completions;
-        c->look.outstanding -= (int64_t)(completions - c->look.completions - (received - c->look.received));
-        c->look.completions = completions;
-        c->look.received = received;
-        c->look.errors = errors;
-        c->look.open = 0;
-        c->look.receives = false;
+        if (errors != look->cq.errors) /* of a transmit or of a receive: nobody noted */
+                look->cq.unsure = true;
+        r->moved += completions - look->cq.completions;
+        look->cq.outstanding -= (int64_t)(completions - look->cq.completions - (received - look->cq.received));
+        look->cq.completions = completions;
+        look->cq.received = received;
+        look->cq.errors = errors;
+        look->cq.open = 0;
+        look->cq.receives = false;
+}
+
+static void read_counter(struct fi_cntr *n, struct reading *r)
+{
+        struct fi_looked *look = noted(&n->o);
+        uint64_t last = n->last;
+
+        if (!look || n->o.id != look->id)
+                return;
+        r->moved += last != look->cntr;
+        look->cntr = last;
 }
 
 static void read_endpoint(struct fi_ep *e, struct reading *r, uint64_t now)
 {
+        struct fi_looked *look = noted(&e->o), *tx, *rx;
         uint64_t injects, posts = posts_of(e, &injects);
-        struct fi_cq *c = e->tx_cq;
-        bool open = e->o.fid;
+        struct fi_cq *sends = e->cq[0], *receives = e->cq[1];
+        bool open = e->o.fid, silent = e->silent;
 
-        if (posts != e->look_posts && c) {
-                c->look.outstanding += (int64_t)(posts - e->look_posts);
-                c->look.t_moved = now;
+        if (!look || e->o.id != look->id)
+                return;
+        tx = sends ? noted(&sends->o) : NULL;
+        rx = receives ? noted(&receives->o) : NULL;
+        if (posts != look->ep.posts && tx) {
+                tx->cq.outstanding += (int64_t)(posts - look->ep.posts);
+                tx->cq.t_moved = now;
         }
-        if (posts && (!c || e->silent))
+        if (posts && (!sends || silent))
                 hopeless = true;
-        r->moved += posts - e->look_posts + (injects - e->look_injects);
-        e->look_posts = posts;
-        e->look_injects = injects;
-        if (open && c)
-                c->look.open++;
-        if (open && e->rx_cq)
-                e->rx_cq->look.receives = true;
-        if (!open && e->look_open && c && c->look.outstanding > 0) /* of this endpoint, or of another? */
-                c->look.unsure = true;
-        e->look_open = open;
+        r->moved += posts - look->ep.posts + (injects - look->ep.injects);
+        look->ep.posts = posts;
+        look->ep.injects = injects;
+        if (open && tx)
+                tx->cq.open++;
+        if (open && rx)
+                rx->cq.receives = true;
+        if (!open && look->ep.open && tx && tx->cq.outstanding > 0) /* of this endpoint, or of another? */
+                tx->cq.unsure = true;
+        look->ep.open = open;
 }
 
 static void judge_queue(struct fi_cq *c, struct reading *r, uint64_t now)
 {
-        if (!c->o.fid || !c->look.open || (c->look.unsure && now - c->look.t_moved > QUIET_NS)) {
-                c->look.forgotten |= c->o.fid && c->look.unsure && c->look.outstanding;
-                c->look.outstanding = 0;
-                c->look.unsure = false;
+        struct fi_looked *look = noted(&c->o);
+        bool there = c->o.fid;
+
+        if (!look)
+                return;
+        if (!there || !look->cq.open || (look->cq.unsure && now - look->cq.t_moved > QUIET_NS)) {
+                look->cq.forgotten |= there && look->cq.unsure && look->cq.outstanding;
+                look->cq.outstanding = 0;
+                look->cq.unsure = false;
         }
-        if ((!c->lengths && c->look.receives && c->look.open && c->look.completions) ||
-            c->look.outstanding < BELOW_ZERO || c->look.outstanding > BEYOND_BELIEF)
+        if ((!c->lengths && look->cq.receives && look->cq.open && look->cq.completions) ||
+            look->cq.outstanding < BELOW_ZERO || look->cq.outstanding > BEYOND_BELIEF)
                 hopeless = true;
-        r->unsure |= c->look.unsure;
-        r->waiting |= !c->look.unsure && c->look.outstanding > 0;
+        r->unsure |= look->cq.unsure;
+        r->waiting |= !look->cq.unsure && look->cq.outstanding > 0;
 }
 
 /* Completions before posts: an operation that comes and goes meanwhile is then outstanding rather than less than none.
@@ -155,14 +189,10 @@ static struct reading read_all(uint64_t now)
         struct reading r = {0};
 
         for (struct fi_object *o = all; o; o = o->next) {
-                struct fi_cntr *n = (struct fi_cntr *)o;
-
                 if (o->type == FI_T_CQ)
                         read_queue((struct fi_cq *)o, &r, now);
-                if (o->type == FI_T_CNTR && n->last != n->look_last) {
-                        r.moved++;
-                        n->look_last = n->last;
-                }
+                if (o->type == FI_T_CNTR)
+                        read_counter((struct fi_cntr *)o, &r);
         }
         for (struct fi_object *o = all; o; o = o->next) {
                 if (o->type == FI_T_EP)
@@ -276,8 +306,11 @@ void capo_fi_look(void)
 
 uint64_t capo_fi_outstanding(const struct fi_cq *c, bool *unsure)
 {
-        *unsure = n_taken && (c->look.unsure || c->look.forgotten || hopeless);
-        return !*unsure && c->look.outstanding > 0 ? (uint64_t)c->look.outstanding : 0;
+        const struct fi_looked *look = &c->o.look;
+        bool noted = look->id == c->o.id;
+
+        *unsure = n_taken && ((noted && (look->cq.unsure || look->cq.forgotten)) || hopeless);
+        return noted && !*unsure && look->cq.outstanding > 0 ? (uint64_t)look->cq.outstanding : 0;
 }
 
 unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late)
@@ -310,11 +343,6 @@ void capo_fi_look_forget(void)
         n_looks = 0;
         n_taken = n_late = 0;
         hopeless = false;
-        for (struct fi_object *o = capo_fi_objects; o; o = o->next) {
-                if (o->type == FI_T_EP) {
-                        ((struct fi_ep *)o)->look_posts = ((struct fi_ep *)o)->look_injects = 0;
-                } else if (o->type == FI_T_CQ) {
-                        memset(&((struct fi_cq *)o)->look, 0, sizeof((struct fi_cq *)o)->look);
-                }
-        }
+        for (struct fi_object *o = capo_fi_objects; o; o = o->next)
+                o->look = (struct fi_looked){0};
 }

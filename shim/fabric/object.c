@@ -80,6 +80,15 @@ void capo_fi_fold(struct fi_folded *f, const struct fi_object *o)
         capo_fi_errors_add(&f->errors, &o->errors);
 }
 
+/* A stretch of whole words becomes 0; who reads one of these zeros sees also what was written before. */
+static void wipe(void *from, size_t size)
+{
+        uint64_t *word = from;
+
+        for (size_t i = 0; i < size / sizeof *word; i++)
+                __atomic_store_n(&word[i], 0, __ATOMIC_RELEASE);
+}
+
 void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *domain)
 {
         static const struct {
@@ -95,19 +104,19 @@ void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *d
 
         capo_lock(&capo_fi_lock);
         if (recycles && closed[type].n > FI_QUARANTINE) {
-                const size_t lists = offsetof(struct fi_object, next_closed);
+                const size_t kept = offsetof(struct fi_object, next_closed);
 
                 o = closed[type].first;
                 closed[type].first = o->next_closed;
                 closed[type].n--;
                 capo_fi_fold(&o->domain->folded, o);
-                memset((char *)o + lists, 0, size - lists);
+                o->id = 0;
+                wipe((char *)o + kept, size - kept);
         } else if (recycles || n_kept[type] < FI_MOST_DOMAINS) {
                 o = capo_shim_alloc(size);
                 if (o) {
                         n_kept[type]++;
-                        o->next = capo_fi_objects;
-                        o->same = newest[type];
+                        o->type = type;
                 }
         } else {
                 capo_warn_once("libfabric: more than %d objects of a kind: the rest is not followed", FI_MOST_DOMAINS);
@@ -115,15 +124,23 @@ void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *d
         if (o) {
                 o->fid = fid;
                 o->domain = domain;
-                o->id = ++n_objects;
-                o->type = type;
-                if (o->next == capo_fi_objects) {
-                        atomic_store_explicit(&capo_fi_objects, o, memory_order_release);
-                        atomic_store_explicit(&newest[type], o, memory_order_release);
-                }
         }
         capo_unlock(&capo_fi_lock);
         return o;
+}
+
+void capo_fi_made(struct fi_object *o)
+{
+        capo_lock(&capo_fi_lock);
+        o->id = ++n_objects;
+        if (!o->listed) {
+                o->listed = true;
+                o->next = capo_fi_objects;
+                o->same = newest[o->type];
+                atomic_store_explicit(&capo_fi_objects, o, memory_order_release);
+                atomic_store_explicit(&newest[o->type], o, memory_order_release);
+        }
+        capo_unlock(&capo_fi_lock);
 }
 
 struct fi_object *capo_fi_find(const struct fid *fid, enum fi_object_type type)

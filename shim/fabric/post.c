@@ -32,9 +32,17 @@ void capo_fi_hist_add(struct fi_hist *h, uint64_t ns)
                 ;
 }
 
+/* What completions of this go to; or NULL. */
+static inline struct fi_cq *cq_of(const struct fi_ep *e, bool rx)
+{
+        return atomic_load_explicit(&e->cq[rx], memory_order_relaxed);
+}
+
 /* ---- timed posts ------------------------------------------------------------------------------------------------- */
 
 #define SAMPLE_OLD_NS 10000000000u /* a slot this old is taken for a completion that never comes */
+
+static char slot_taken[1]; /* the context of a slot that is being written */
 
 static void slot_free(struct fi_cq *cq, struct fi_slot *slot, void *context)
 {
@@ -48,38 +56,43 @@ static __attribute__((noinline)) void sample_begin(struct fi_ep *e, struct fi_po
         struct fi_slot *slot = &cq->slot[fi_slot_of(context)];
         uint64_t now = capo_fi_now();
         void *held = slot->context;
+        struct fi_domain *d = e->o.domain;
 
         /* not every Nth: a send and a receive that alternate would meet the same one for ever */
-        set->until_sample = (int32_t)(e->o.domain->sample_every / 2 + (now >> 3) % e->o.domain->sample_every + 1);
+        set->until_sample = (int32_t)(d->sample_every / 2 + (now >> 3) % d->sample_every + 1);
         if (unlikely(now >= atomic_load_explicit(&capo_fi_in_passing_at, memory_order_relaxed)))
                 capo_fi_in_passing();
         if (e->repeats[rx])
                 return;
         if (held) {
-                if (held != context && now - slot->t0_ns < SAMPLE_OLD_NS)
+                if (held == slot_taken || (held != context && now - slot->t0_ns < SAMPLE_OLD_NS))
                         return; /* the slot is taken: this one is not timed */
                 if (held == context)
                         e->repeats[rx] = 1;
-                e->o.domain->lost_samples++;
+                d->lost_samples++;
                 slot_free(cq, slot, held);
                 if (held == context)
                         return;
         }
+        held = NULL;
+        if (!atomic_compare_exchange_strong(&slot->context, &held, slot_taken))
+                return;
         slot->t0_ns = now;
         slot->ep = e;
         slot->rx = rx;
-        held = NULL;
-        if (atomic_compare_exchange_strong(&slot->context, &held, context))
-                cq->watched++;
+        slot->context = context;
+        cq->watched++;
 }
 
 static __attribute__((noinline)) void context_again(struct fi_ep *e, struct fi_cq *cq, bool rx, void *context)
 {
         struct fi_slot *slot = &cq->slot[fi_slot_of(context)];
+        struct fi_domain *d = e->o.domain;
+        struct fi_ep *other = slot->ep;
 
         e->repeats[rx] = 1;
-        slot->ep->repeats[slot->rx] = 1;
-        e->o.domain->lost_samples++;
+        other->repeats[slot->rx] = 1;
+        d->lost_samples++;
         slot_free(cq, slot, context);
 }
 
@@ -87,6 +100,7 @@ void capo_fi_sample_done(struct fi_cq *cq, void *context, bool failed)
 {
         struct fi_slot *slot;
         struct fi_domain *d;
+        struct fi_ep *e;
         uint64_t t0;
         bool rx;
 
@@ -96,7 +110,8 @@ void capo_fi_sample_done(struct fi_cq *cq, void *context, bool failed)
                 return;
         t0 = slot->t0_ns;
         rx = slot->rx;
-        d = slot->ep->o.domain;
+        e = slot->ep;
+        d = e->o.domain;
         slot_free(cq, slot, context);
         if (!failed && d)
                 capo_fi_hist_add(rx ? &d->rx_time : &d->tx_time, capo_fi_now() - t0);
@@ -124,15 +139,6 @@ static inline struct fi_post_set *set_of(struct fi_ep *e)
         return set_claim(e);
 }
 
-/* An addition by the only writer, or by one of many; either way readers see whole numbers. */
-static inline void add(uint64_t *counter, uint64_t n, bool shared)
-{
-        if (shared)
-                __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
-        else
-                __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
-}
-
 static inline unsigned size_class(size_t bytes)
 {
         unsigned bits = bytes ? 64 - (unsigned)__builtin_clzll(bytes) : 0;
@@ -142,17 +148,17 @@ static inline unsigned size_class(size_t bytes)
 
 static inline void count_post(struct fi_post_set *set, enum capo_fi_kind kind, size_t bytes, bool shared)
 {
-        add(&set->sizes[kind][size_class(bytes)], 1, shared);
-        add(&set->bytes[kind], bytes, shared);
+        fi_add(&set->sizes[kind][size_class(bytes)], 1, shared);
+        fi_add(&set->bytes[kind], bytes, shared);
 }
 
 static __attribute__((noinline)) void refused(struct fi_ep *e, struct fi_post_set *set, bool shared, bool rx,
                                               void *context, ssize_t r)
 {
-        struct fi_cq *cq = rx ? e->rx_cq : e->tx_cq;
+        struct fi_cq *cq = cq_of(e, rx);
 
         if (r == -FI_EAGAIN)
-                add(&set->eagain, 1, shared);
+                fi_add(&set->eagain, 1, shared);
         else
                 capo_fi_error(&e->o.errors, (int)r, 1);
         if (cq && cq->watched) /* if this was the timed one: it will not complete */
@@ -166,7 +172,7 @@ static inline bool is_rx(enum capo_fi_kind kind)
 
 static inline void before(struct fi_ep *e, struct fi_post_set *set, bool rx, void *context)
 {
-        struct fi_cq *cq = rx ? e->rx_cq : e->tx_cq;
+        struct fi_cq *cq = cq_of(e, rx);
 
         if (unlikely(set->until_sample && --set->until_sample == 0)) {
                 set->until_sample = 1; /* stays due until it can be taken */
@@ -195,8 +201,9 @@ static __attribute__((noinline)) void inside_call(size_t bytes, bool rx)
 
                 if (in->key != key && !atomic_compare_exchange_strong(&in->key, &held, key) && held != key)
                         continue;
-                in->comm_uid = outer.comm_uid; /* everybody who gets here writes the same */
-                in->call = outer.call;
+                /* everybody who gets here writes the same */
+                atomic_store_explicit(&in->comm_uid, outer.comm_uid, memory_order_relaxed);
+                atomic_store_explicit(&in->call, outer.call, memory_order_relaxed);
                 in->ops++;
                 if (!rx)
                         in->bytes += bytes;
@@ -266,7 +273,7 @@ static size_t ioc_bytes(const struct fi_ioc *ioc, size_t n, enum fi_datatype typ
  */
 static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, bool rx)
 {
-        struct fi_cq *cq = rx ? e->rx_cq : e->tx_cq;
+        struct fi_cq *cq = cq_of(e, rx);
 
         return atomic_load_explicit(&set->owner, memory_order_relaxed) == &capo_fi_me && set->until_sample != 1 &&
                !capo_tls.inside && !(cq && atomic_load_explicit(&cq->watched, memory_order_relaxed));

@@ -12,14 +12,6 @@
 
 #include "shim/fabric/fabric.h"
 
-static inline void add(uint64_t *counter, uint64_t n, bool shared)
-{
-        if (shared)
-                __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
-        else
-                __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
-}
-
 static __attribute__((noinline)) struct fi_cq_set *set_claim(struct fi_cq *c)
 {
         struct fi_thread *self = &capo_fi_me;
@@ -49,15 +41,15 @@ static __attribute__((noinline)) ssize_t found(struct fi_cq *c, const char *entr
 
         if (n <= 0) {
                 if (n == 0)
-                        c->empty++;
+                        fi_add(&c->empty, 1, false);
                 else if (n != -FI_EAVAIL) /* that one is counted when the error is read */
                         capo_fi_error(&c->o.errors, (int)n, 1);
                 return n;
         }
         set = set_of(c);
         shared = set == &c->set[FI_SETS - 1];
-        add(&set->reads, 1, shared);
-        add(&set->completions, (uint64_t)n, shared);
+        fi_add(&set->reads, 1, shared);
+        fi_add(&set->completions, (uint64_t)n, shared);
         if (!entry || (!watched && !c->lengths))
                 return n;
         /* without a stride only the first: the context comes first in every format, but how far to the next? */
@@ -65,10 +57,10 @@ static __attribute__((noinline)) ssize_t found(struct fi_cq *c, const char *entr
                 const struct fi_cq_msg_entry *e = (const struct fi_cq_msg_entry *)entry;
 
                 if (c->lengths && e->flags & FI_RECV) {
-                        add(&set->received, 1, shared);
-                        add(&set->received_bytes, e->len, shared);
+                        fi_add(&set->received, 1, shared);
+                        fi_add(&set->received_bytes, e->len, shared);
                 } else if (c->lengths && e->flags & (FI_REMOTE_WRITE | FI_REMOTE_READ | FI_MULTI_RECV)) {
-                        add(&set->unposted, 1, shared);
+                        fi_add(&set->unposted, 1, shared);
                 }
                 if (watched)
                         capo_fi_sample_done(c, e->op_context, false);
@@ -93,7 +85,7 @@ static __attribute__((noinline)) ssize_t found(struct fi_cq *c, const char *entr
                 s = kept;                                                                                  \
                 if (unlikely(n != -FI_EAGAIN))                                                             \
                         return found(s, kept_buf, n);                                                      \
-                __atomic_store_n(&s->empty, s->empty + 1, __ATOMIC_RELAXED);                               \
+                fi_add(&s->empty, 1, false);                                                               \
                 return n;                                                                                  \
         }
 

@@ -98,13 +98,15 @@ void capo_fi_tables(struct fi_object *o, bool ours)
 
 void capo_fi_follow(struct fi_object *o)
 {
+        const struct fid *fid = o->fid;
         struct capo_object made_by;
 
-        capo_object_of((const void *)o->fid->ops->close, &made_by);
+        capo_object_of((const void *)fid->ops->close, &made_by);
         o->text = made_by.begin;
         o->text_size = made_by.size;
+        capo_fi_made(o);
         capo_fi_tables(o, true);
-        if ((void *)o->fid->ops != o->base.word) {
+        if ((void *)fid->ops != o->base.word) {
                 capo_fi_tables(o, false);
                 capo_fi_closed(o);
         }

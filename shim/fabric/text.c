@@ -134,14 +134,16 @@ static void put_domain(struct capo_fabric_text *t, struct fi_domain *d)
 static void fill(struct capo_fabric_object *line, const struct fi_object *o)
 {
         const struct fi_ep *e = (const struct fi_ep *)o;
-        const struct fi_cq *c = (const struct fi_cq *)o;
+        const struct fi_cq *c = (const struct fi_cq *)o, *tx, *rx;
         const struct fi_cntr *n = (const struct fi_cntr *)o;
 
         switch (o->type) {
         case FI_T_EP:
                 COPY_NAME(line->type, ep_type_name(e->ep_type));
-                line->tx_cq = e->tx_cq ? e->tx_cq->o.id : 0;
-                line->rx_cq = e->rx_cq ? e->rx_cq->o.id : 0;
+                tx = e->cq[0];
+                rx = e->cq[1];
+                line->tx_cq = tx ? tx->o.id : 0;
+                line->rx_cq = rx ? rx->o.id : 0;
                 snprintf(line->contexts_repeat, sizeof line->contexts_repeat, "%s%s", e->repeats[0] ? "tx" : "",
                          e->repeats[1] ? "rx" : "");
                 sum_posts(&line->n, e->set, FI_SETS);
@@ -149,7 +151,7 @@ static void fill(struct capo_fabric_object *line, const struct fi_object *o)
         case FI_T_CQ:
                 sum_reads(&line->n, c->set, FI_SETS, c->empty);
                 line->outstanding = capo_fi_outstanding(c, &line->unsure);
-                line->completed_ns = c->look.t_completed;
+                line->completed_ns = o->look.id == line->id ? o->look.cq.t_completed : 0;
                 break;
         case FI_T_CNTR:
                 line->n.reads = n->reads;
@@ -180,11 +182,13 @@ static void put_object(struct capo_fabric_text *t, struct fi_object *o)
         } else if (o->type == FI_T_DOMAIN) {
                 put_domain(t, (struct fi_domain *)o);
         } else {
-                line = (struct capo_fabric_object){
-                        .id = o->id, .domain = o->domain ? o->domain->o.id : 0, .closed = !o->fid};
+                const struct fi_domain *d = o->domain;
+
+                line = (struct capo_fabric_object){.id = o->id, .domain = d ? d->o.id : 0, .closed = !o->fid};
                 fill(&line, o);
                 name_errors(&line.n, &o->errors);
-                capo_fabric_put(t, lines[o->type], &line);
+                if (line.id && o->id == line.id) /* else the memory is another object's by now */
+                        capo_fabric_put(t, lines[o->type], &line);
         }
 }
 
@@ -255,6 +259,14 @@ static void read_machine(void)
 
 /* ---- the callbacks ----------------------------------------------------------------------------------------------- */
 
+/* Word by word, as other threads add to it. */
+static void copy_folded(struct fi_folded *to, const struct fi_folded *from)
+{
+        static_assert(sizeof *to % sizeof(uint64_t) == 0, "whole words");
+        for (size_t i = 0; i < sizeof *to / sizeof(uint64_t); i++)
+                ((uint64_t *)to)[i] = __atomic_load_n((const uint64_t *)from + i, __ATOMIC_RELAXED);
+}
+
 static void put_snapshot(void (*out)(unsigned type, const char *text, size_t size))
 {
         static struct capo_fabric_text t;
@@ -265,7 +277,7 @@ static void put_snapshot(void (*out)(unsigned type, const char *text, size_t siz
         capo_fabric_put(&t, CAPO_FABRIC_MACHINE, &machine);
         for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next) {
                 if (o->type == FI_T_DOMAIN)
-                        ((struct fi_domain *)o)->rest = ((struct fi_domain *)o)->folded;
+                        copy_folded(&((struct fi_domain *)o)->rest, &((struct fi_domain *)o)->folded);
         }
         for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next) {
                 struct fi_domain *domain = o->domain;
