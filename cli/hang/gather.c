@@ -73,6 +73,14 @@ static bool same_folder(const char *a, const char *b)
         return *a && folder_length(a) == folder_length(b) && !memcmp(a, b, folder_length(a));
 }
 
+/* Is @s that process, and not one that had its number before it? */
+static bool has_number(const struct capo_segment_info *s, int pid)
+{
+        char state = s->pid == pid && !s->alive ? capo_hang_node_state(pid) : 0;
+
+        return s->pid == pid && (!state || state == 'Z');
+}
+
 /* Is process @s meant: by its number or that of one beside it, or by the folder its log is in? */
 static bool meant(const struct segments *all, const struct capo_segment_info *s, int n, char **words,
                   const struct capo_log_paths *paths)
@@ -80,10 +88,10 @@ static bool meant(const struct segments *all, const struct capo_segment_info *s,
         for (int i = 0; i < n; i++) {
                 int pid = is_pid(words[i]) ? atoi(words[i]) : 0;
 
-                if (pid == s->pid)
+                if (pid && has_number(s, pid))
                         return true;
                 for (uint32_t k = 0; pid && k < all->n; k++) {
-                        if (all->v[k].pid == pid && same_folder(all->v[k].log_path, s->log_path))
+                        if (has_number(&all->v[k], pid) && same_folder(all->v[k].log_path, s->log_path))
                                 return true;
                 }
         }

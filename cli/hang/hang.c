@@ -40,9 +40,9 @@ char *hang_who(const struct hang_page *page, uint32_t process, char *text)
         return text;
 }
 
-bool hang_may_have_stacks(const struct hang_page *page, uint32_t process)
+bool hang_lives_here(const struct hang_page *page, uint32_t process)
 {
-        return page->stacks && page->known &&
+        return page->known &&
                (page->known[process] == CAPO_HANG_IS_ALIVE || page->known[process] == CAPO_HANG_IS_STOPPED);
 }
 
@@ -309,9 +309,10 @@ const struct cli_command hang_command = {
                 "Says why a job stands still and whose fault it is. Every process under capo has its calls in memory, "
                 "those that it is in among them; this reads that memory and finds out who waits for whom: a rank that "
                 "never came, a call that is not that of the others, an order that differs, a send without its "
-                "receive. No process is stopped, signalled or changed, but for what --stacks asks.\n"
+                "receive. The lines of Python that culprits on this machine are in are read from outside. No process is stopped, signalled or changed, "
+                "but for what --stacks asks.\n"
                 "Without an operand it is the newest job of yours on this machine; a PID stands for its whole job here; "
-                "a DIR for the job whose logs are there, also when its processes are gone.",
+                "a DIR for the job whose logs are there, also when its processes are gone. Of a PID without capo there are its lines of Python.",
         .options = options,
         .after = "  capo hang\n"
                  "  capo hang 48213\n"

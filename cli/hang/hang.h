@@ -72,8 +72,8 @@ char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_n
 /** hang_native() - the same of C: a line "TID WAIT NAME" of each thread, as a HANG frame has it, then " FRAME" of each frame. */
 char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_ns);
 
-/** hang_may_have_stacks() - is that process one of this machine's, alive, and were stacks asked for? */
-bool hang_may_have_stacks(const struct hang_page *page, uint32_t process);
+/** hang_lives_here() - is that process one of this machine's, and alive? */
+bool hang_lives_here(const struct hang_page *page, uint32_t process);
 
 /** hang_stream() - the oldest call of the @i-th stream on which the GPU was seen not to have ended one; NULL behind the last. */
 const struct capo_hang_call *hang_stream(const struct hang_page *page, uint32_t process, uint32_t i);
@@ -102,8 +102,15 @@ const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
  */
 int hang_stranger(int pid, bool stacks, bool json, FILE *out);
 
-/** hang_text_stacks() - lines of what the threads of @pid are in, by hang_stacks(), or why there are none. */
-void hang_text_stacks(int pid, FILE *out);
+/** hang_text_stacks() - lines of what the threads of @pid are in, by hang_stacks(), or why there are none. Return: there are some. */
+bool hang_text_stacks(int pid, FILE *out);
+
+/** hang_text_python() - the same of Python, by hang_python_now(): nobody is stopped. None where it has no Python. */
+void hang_text_python(int pid, FILE *out);
+
+/** hang_text_threads() - what the threads of a culprit were in when its watch saw the hang, or, where that is not known or --stacks was
+ * given, are in now. */
+void hang_text_threads(const struct hang_page *page, uint32_t process, FILE *out);
 
 /** hang_text(), hang_json() - the page. Return: 0; -EIO. */
 int hang_text(const struct hang_page *page, FILE *out);

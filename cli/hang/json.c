@@ -6,9 +6,11 @@
 
 #include "cli/base/json.h"
 #include "cli/hang/hang.h"
+#include "cli/hang/python.h"
 #include "cli/hang/stacks_json.h"
 #include "cli/hang/stacks.h"
 #include "core/base/calls.h"
+#include "core/base/clock.h"
 #include "core/base/util.h"
 #include "profiles/hang/network.h"
 
@@ -34,23 +36,56 @@ static json_t *rank_or_null(const struct hang_page *p, uint32_t process)
         return rank >= 0 ? json_integer(rank) : json_null();
 }
 
-/* Python's threads of a culprit, at *@at. */
-static json_t *python(const struct hang_page *p, uint32_t process, json_t **at)
+/* @text: as hang_python() gives it; NULL none. */
+static json_t *python_threads(char *text)
 {
-        uint64_t at_ns = 0;
-        _cleanup_free_ char *text = hang_python(p, process, &at_ns);
         json_t *list = json_array(), *frames = NULL;
 
-        *at = text ? json_real((double)at_ns / 1e9) : json_null();
         for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
+                unsigned nth = 0, tid = 0;
+                int name = 0;
+
                 if (*line == ' ') {
                         json_array_append_new(frames, cli_json_text(line + 1));
                         continue;
                 }
+                if (sscanf(line, "%u %u %n", &nth, &tid, &name) < 2)
+                        name = 0;
                 frames = json_array();
-                json_array_append_new(list, json_pack("{s:i, s:o}", "thread", atoi(line), "frames", frames));
+                json_array_append_new(list, json_pack("{s:i, s:o, s:o, s:o}", "thread", (int)nth, "tid",
+                                                      name ? json_integer(tid) : json_null(), "name",
+                                                      cli_json_text(name ? line + name : NULL), "frames", frames));
         }
         return list;
+}
+
+json_t *hang_json_python(int pid, json_t **why_none)
+{
+        char why[400];
+        _cleanup_free_ char *text = hang_python_now(pid, why, sizeof why);
+
+        *why_none = text || !*why ? json_null() : cli_json_text(why);
+        return python_threads(text);
+}
+
+/* Python's threads of a culprit, at *@at: by its watch, or now. */
+static json_t *python(const struct hang_page *p, uint32_t process, json_t **at, json_t **why_none)
+{
+        uint64_t at_ns = 0;
+        _cleanup_free_ char *text = hang_python(p, process, &at_ns);
+
+        *why_none = json_null();
+        *at = text ? json_real((double)at_ns / 1e9) : json_null();
+        if (!text && hang_lives_here(p, process)) {
+                json_t *list = hang_json_python((int)p->job->processes[process].header.pid, why_none);
+
+                if (json_array_size(list)) {
+                        json_decref(*at);
+                        *at = json_real((double)capo_clock_of(CLOCK_REALTIME) / 1e9);
+                }
+                return list;
+        }
+        return python_threads(text);
 }
 
 /* C's threads of a culprit as its watch saw them, at *@at. */
@@ -82,26 +117,24 @@ static json_t *native(const struct hang_page *p, uint32_t process, json_t **at)
 
 json_t *hang_json_stacks(int pid, json_t **why_none)
 {
-        _cleanup_free_ char *text = NULL;
-        json_t *list = json_array(), *frames = NULL;
         char why[400];
+        _cleanup_free_ char *text = hang_stacks(pid, why, sizeof why);
+        json_t *list = json_array(), *frames = NULL, *lines = NULL;
 
-        text = hang_stacks(pid, why, sizeof why);
         *why_none = text ? json_null() : cli_json_text(why);
-        for (char *line = text, *end; line && *line; line = end + 1) {
-                end = line + strcspn(line, "\n");
-                if (!*end)
-                        break; /* each line has its end */
-                *end = 0;
-                if (*line == ' ') {
-                        json_array_append_new(frames, cli_json_text(line + 1));
-                } else {
-                        char *name = strchr(line, ' ');
+        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
+                char *name = strchr(line, ' ');
 
-                        frames = json_array();
-                        json_array_append_new(list, json_pack("{s:i, s:o, s:o}", "tid", atoi(line), "name",
-                                                              cli_json_text(name ? name + 1 : ""), "frames", frames));
+                if (*line == ' ') {
+                        json_array_append_new(line[1] == ' ' ? lines : frames,
+                                              cli_json_text(line + 1 + (line[1] == ' ')));
+                        continue;
                 }
+                frames = json_array();
+                lines = json_array();
+                json_array_append_new(list, json_pack("{s:i, s:o, s:o, s:o}", "tid", atoi(line), "name",
+                                                      cli_json_text(name ? name + 1 : ""), "frames", frames, "python",
+                                                      lines));
         }
         return list;
 }
@@ -144,8 +177,9 @@ static json_t *network(const struct hang_page *p, uint32_t process, json_t **at)
 static json_t *threads(const struct hang_page *p, uint32_t process, json_t **why_none)
 {
         *why_none = json_null();
-        return hang_may_have_stacks(p, process) ? hang_json_stacks((int)p->job->processes[process].header.pid, why_none)
-                                                : json_array();
+        return p->stacks && hang_lives_here(p, process)
+                       ? hang_json_stacks((int)p->job->processes[process].header.pid, why_none)
+                       : json_array();
 }
 
 static json_t *culprits(const struct hang_page *p)
@@ -156,19 +190,21 @@ static json_t *culprits(const struct hang_page *p)
                 const struct capo_hang_culprit *c = &p->verdict.culprits[i];
                 const struct capo_job_process *jp = &p->job->processes[c->process];
 
-                json_t *none, *stacks = threads(p, c->process, &none), *at, *frames = python(p, c->process, &at);
+                json_t *none, *stacks = threads(p, c->process, &none), *at, *no_python,
+                              *frames = python(p, c->process, &at, &no_python);
                 json_t *seen, *nics = network(p, c->process, &seen), *native_at,
                               *of_c = native(p, c->process, &native_at);
 
                 json_array_append_new(
                         list,
-                        json_pack("{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                                  "rank", rank_or_null(p, c->process), "host", cli_json_text(jp->host), "pid",
-                                  (int)jp->header.pid, "why", capo_hang_why_name(c->why), "differs", c->differs,
-                                  "skipped", c->skipped, "call", call_or_null(p, c->call), "threads", stacks,
-                                  "no_threads", none, "python", frames, "python_at", at, "streams",
-                                  streams(p, c->process), "network", nics, "network_at", seen, "native", of_c,
-                                  "native_at", native_at));
+                        json_pack(
+                                "{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                                "rank", rank_or_null(p, c->process), "host", cli_json_text(jp->host), "pid",
+                                (int)jp->header.pid, "why", capo_hang_why_name(c->why), "differs", c->differs,
+                                "skipped", c->skipped, "call", call_or_null(p, c->call), "threads", stacks,
+                                "no_threads", none, "python", frames, "python_at", at, "streams",
+                                streams(p, c->process), "network", nics, "network_at", seen, "native", of_c,
+                                "native_at", native_at, "no_python", no_python));
         }
         return list;
 }

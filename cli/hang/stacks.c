@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
+#include "cli/hang/python.h"
 #include "cli/hang/stacks.h"
 #include "cli/hang/unwind.h"
 #include "core/base/clock.h"
@@ -35,8 +36,16 @@ static void put_frame(const char *name, uint64_t into, void *out)
                         (unsigned long long)into);
 }
 
+static void put_python(const struct hang_python *python, int tid, FILE *out)
+{
+        for (unsigned i = 0; i < python->n; i++) {
+                if (python->threads[i].tid == tid)
+                        hang_python_frames(python, &python->threads[i], "  ", out);
+        }
+}
+
 /* Stop it, read its stack, let it go. False: that is not allowed. */
-static bool one_thread(int pid, int tid, FILE *out)
+static bool one_thread(int pid, int tid, const struct hang_python *python, FILE *out)
 {
         char path[64], name[64] = "";
         _cleanup_fclose_ FILE *comm = NULL;
@@ -53,6 +62,7 @@ static bool one_thread(int pid, int tid, FILE *out)
                 return true; /* it has ended meanwhile */
         fprintf(out, "%d %s\n", tid, name);
         hang_unwind(tid, put_frame, out);
+        put_python(python, tid, out);
         if (status >> 16 != PTRACE_EVENT_STOP) /* a signal was on its way: it has it */
                 signal = WSTOPSIG(status);
         ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal);
@@ -67,14 +77,16 @@ static int by_number(const void *a, const void *b)
 
 static int all_threads(int pid, FILE *out)
 {
+        static struct hang_python python;
         static int tids[THREADS];
-        char path[64];
+        char path[64], why[400];
         struct dirent *e;
         unsigned n = 0;
         DIR *dir;
 
         if (!hang_unwind_open())
                 return EXIT_NO_UNWIND;
+        hang_python_open(pid, &python, why, sizeof why); /* it may have none */
         snprintf(path, sizeof path, "/proc/%d/task", pid);
         dir = opendir(path);
         while (dir && n < THREADS && (e = readdir(dir))) {
@@ -87,7 +99,7 @@ static int all_threads(int pid, FILE *out)
                 qsort(tids, n, sizeof *tids,
                       by_number); /* the main thread has the smallest, but for a machine that began anew */
         for (unsigned i = 0; i < n; i++) {
-                if (!one_thread(pid, tids[i], out))
+                if (!one_thread(pid, tids[i], &python, out))
                         return EXIT_NOT_ALLOWED;
         }
         return 0;
@@ -159,11 +171,7 @@ char *hang_stacks(int pid, char *why, size_t room)
         if (n)
                 return steal(&text);
         if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_ALLOWED)
-                snprintf(
-                        why, room,
-                        "pid %d may not be traced: as its user, with /proc/sys/kernel/yama/ptrace_scope 0 where there is "
-                        "that file, or with CAP_SYS_PTRACE",
-                        pid);
+                hang_not_allowed(pid, "traced", why, room);
         else if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_UNWIND)
                 snprintf(why, room, "libunwind-ptrace is not installed (Debian, Ubuntu: libunwind8)");
         else

@@ -37,7 +37,7 @@ static const char *next(const struct stranger *s)
                          "made no call of NCCL, or CAPO_DIR is not set"
                        : "start the job under capo (capo run COMMAND...). Of this one, NCCL's own RAS knows how many calls each rank has made (capo hang "
                          "--ras HOST, NCCL 2.24 and newer), PyTorch's flight recorder its last ones (capo hang --flight FILES), and capo hang "
-                         "--stacks PID shows its functions, py-spy dump its lines of Python";
+                         "--stacks PID shows its functions";
 }
 
 static void text(const struct stranger *s, bool stacks, FILE *to)
@@ -57,8 +57,8 @@ static void text(const struct stranger *s, bool stacks, FILE *to)
                       out);
         if (*s->capo)
                 fprintf(out, "    it has %s, and what that records cannot be seen from here\n", s->capo);
-        if (stacks)
-                hang_text_stacks(s->pid, out);
+        if (!stacks || !hang_text_stacks(s->pid, out))
+                hang_text_python(s->pid, out);
         fprintf(out, "NEXT  %s\n", next(s));
         fflush(out);
 }
@@ -66,14 +66,15 @@ static void text(const struct stranger *s, bool stacks, FILE *to)
 static int json(const struct stranger *s, bool stacks, FILE *out)
 {
         json_t *none = json_null(), *threads = stacks ? hang_json_stacks(s->pid, &none) : json_array();
+        json_t *no_python, *python = hang_json_python(s->pid, &no_python);
 
         return cli_json_print(out,
-                              json_pack("{s:i, s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "capo_hang", 1,
-                                        "verdict", "undecided", "recorded", 0, "pid", s->pid, "name",
+                              json_pack("{s:i, s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
+                                        "capo_hang", 1, "verdict", "undecided", "recorded", 0, "pid", s->pid, "name",
                                         cli_json_text(s->name), "waits", cli_json_text(s->waits), "nccl",
                                         *s->nccl ? cli_json_text(s->nccl) : json_null(), "capo",
                                         *s->capo ? cli_json_text(s->capo) : json_null(), "threads", threads,
-                                        "no_threads", none, "next", next(s)),
+                                        "no_threads", none, "python", python, "no_python", no_python, "next", next(s)),
                               JSON_INDENT(2));
 }
 

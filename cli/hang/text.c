@@ -6,7 +6,6 @@
 
 #include "cli/base/screen.h"
 #include "cli/hang/hang.h"
-#include "cli/hang/stacks.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
@@ -165,63 +164,6 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
         }
 }
 
-/* Of so many threads so many frames, innermost first; --json has all. */
-void hang_text_stacks(int pid, FILE *out)
-{
-        enum { THREADS = 6, FRAMES = 8 };
-        char why[400];
-        _cleanup_free_ char *text = NULL;
-        unsigned threads = 0, frames = 0;
-
-        text = hang_stacks(pid, why, sizeof why);
-        if (!text)
-                fprintf(out, "    no stacks: %s", why);
-        for (char *line = text, *end; line && *line; line = end + 1) {
-                end = line + strcspn(line, "\n");
-                if (*line != ' ') {
-                        threads++;
-                        frames = 0;
-                        if (threads <= THREADS)
-                                fprintf(out, "%s    thread %.*s:", threads > 1 ? "\n" : "", (int)(end - line), line);
-                } else if (threads <= THREADS && frames++ < FRAMES) {
-                        fprintf(out, "%s%.*s", frames > 1 ? " <-" : "", (int)(end - line), line);
-                }
-                if (!*end)
-                        break;
-        }
-        if (threads > THREADS)
-                fprintf(out, "\n    and %u more threads (--json)", threads - THREADS);
-        fputc('\n', out);
-}
-
-/* As many threads as a person looks at, and of each the innermost frames; --json has all. */
-static void python(const struct hang_page *p, uint32_t process, FILE *out)
-{
-        enum { THREADS = 3, FRAMES = 4 };
-        uint64_t at_ns = 0;
-        _cleanup_free_ char *text = hang_python(p, process, &at_ns);
-        unsigned threads = 0, frames = 0;
-        char at[32];
-
-        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
-                if (*line != ' ') {
-                        frames = 0;
-                        if (++threads > THREADS)
-                                continue;
-                        fprintf(out, "%s    Python at %s, %s", threads > 1 ? "\n" : "",
-                                capo_text_when(at_ns, "%H:%M:%S", at), atoi(line) ? "thread " : "main thread:");
-                        if (atoi(line))
-                                fprintf(out, "%s:", line);
-                } else if (threads <= THREADS && frames++ < FRAMES) {
-                        fprintf(out, "%s%s", frames > 1 ? " <-" : "", line);
-                }
-        }
-        if (threads > THREADS)
-                fprintf(out, "\n    and %u more threads (--json)", threads - THREADS);
-        if (threads)
-                fputc('\n', out);
-}
-
 /* What NCCL chose for its call and by whose word, there and with the others. */
 static void chosen(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
@@ -246,38 +188,6 @@ static void chosen(const struct hang_page *p, const struct capo_hang_culprit *c,
         fputc('\n', out);
 }
 
-/* Of C what its own watch saw, where nobody asked for the stacks of now: threads that wait, each place once. */
-static void native(const struct hang_page *p, uint32_t process, FILE *out)
-{
-        enum { THREADS = 3, FRAMES = 6 };
-        uint64_t at_ns = 0;
-        _cleanup_free_ char *text = hang_may_have_stacks(p, process) ? NULL : hang_native(p, process, &at_ns);
-        unsigned threads = 0, frames = 0, tid = 0;
-        char at[32], wait[64] = "";
-
-        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
-                if (*line != ' ') {
-                        frames = 0;
-                        if (sscanf(line, "%u %63s", &tid, wait) != 2)
-                                *wait = 0;
-                        continue;
-                }
-                if (!strncmp(line, " as ", 4) || (!frames && ++threads > THREADS) || frames++ >= FRAMES)
-                        continue;
-                if (frames == 1 && tid == p->job->processes[process].header.pid)
-                        fprintf(out, "    native at %s, main thread (%s):", capo_text_when(at_ns, "%H:%M:%S", at),
-                                wait);
-                else if (frames == 1)
-                        fprintf(out, "%s    native at %s, thread %u (%s):", threads > 1 ? "\n" : "",
-                                capo_text_when(at_ns, "%H:%M:%S", at), tid, wait);
-                fprintf(out, "%s%.*s", frames > 1 ? " <-" : "", (int)(1 + strcspn(line + 1, " ")), line);
-        }
-        if (threads > THREADS)
-                fprintf(out, "\n    and %u more places (--json)", threads - THREADS);
-        if (threads)
-                fputc('\n', out);
-}
-
 static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_job_process *jp = &p->job->processes[c->process];
@@ -288,10 +198,7 @@ static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c
                 fprintf(out, " pid %u", jp->header.pid);
         fprintf(out, ": %s\n", capo_hang_why_meaning(c->why));
         alive_line(p, c, out);
-        python(p, c->process, out);
-        native(p, c->process, out);
-        if (hang_may_have_stacks(p, c->process))
-                hang_text_stacks((int)jp->header.pid, out);
+        hang_text_threads(p, c->process, out);
         hang_text_below(p, c, out);
         if (c->why == CAPO_HANG_WHY_TUNED)
                 chosen(p, c, out);

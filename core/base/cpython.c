@@ -26,7 +26,7 @@ enum { STATE = 32, KIND_SHIFT = 2, KIND = 7, COMPACT = 1 << 5, ASCII = 1 << 6 };
 /* 3.14 says in a frame's pointers whose they are; 3.15 more. */
 enum { NOT_ADDRESS = 3 };
 /* Read at once. */
-enum { FRAME = 112, CODE = 152, STR = 40 };
+enum { STR = 40 };
 
 const struct capo_py_layout *capo_py_layout_of(int minor)
 {
@@ -122,6 +122,11 @@ static uint64_t word(const uint8_t *raw, size_t offset)
         return value;
 }
 
+static size_t furthest(size_t a, size_t b)
+{
+        return a > b ? a : b;
+}
+
 uint64_t capo_py_innermost(const struct capo_py *py, uint64_t thread)
 {
         const struct capo_py_layout *l = py->layout;
@@ -136,9 +141,10 @@ uint64_t capo_py_innermost(const struct capo_py *py, uint64_t thread)
 bool capo_py_frame(const struct capo_py *py, uint64_t address, struct capo_py_frame *out)
 {
         const struct capo_py_layout *l = py->layout;
-        uint8_t raw[FRAME];
+        size_t size = furthest(furthest(l->back, l->code), l->at) + 8;
+        uint8_t raw[CAPO_PY_FRAME_MOST + 8];
 
-        if (!capo_py_get(py, address, 0, raw, (size_t)(l->owner < 0 ? l->at + 4 : l->owner + 1)))
+        if (!capo_py_get(py, address, 0, raw, furthest(size, (size_t)(l->owner + 1))))
                 return false;
         *out = (struct capo_py_frame){.back = word(raw, l->back),
                                       .code = word(raw, l->code) & ~(uint64_t)NOT_ADDRESS,
@@ -150,10 +156,11 @@ bool capo_py_frame(const struct capo_py *py, uint64_t address, struct capo_py_fr
 bool capo_py_code(const struct capo_py *py, uint64_t address, struct capo_py_code *out)
 {
         const struct capo_py_layout *l = py->layout;
+        size_t size = furthest(furthest(l->file, l->name), furthest(l->lines, l->first_line)) + 8;
+        uint8_t raw[CAPO_PY_CODE_MOST + 8];
         uint64_t bytes = 0;
-        uint8_t raw[CODE];
 
-        if (!capo_py_get(py, address, 0, raw, (size_t)l->lines + 8) || word(raw, CAPO_PY_TYPE) != py->code_type)
+        if (!capo_py_get(py, address, 0, raw, size) || word(raw, CAPO_PY_TYPE) != py->code_type)
                 return false;
         *out = (struct capo_py_code){.file = word(raw, l->file),
                                      .name = word(raw, l->name),

@@ -12,8 +12,10 @@
 #include <stdint.h>
 
 enum {
-        CAPO_PY_SHOWN = 200,             /* characters of a text: of a file's name its end, of a function's its begin */
-        CAPO_PY_TEXT = 4 * CAPO_PY_SHOWN /* bytes of them; one more for the zero */
+        CAPO_PY_SHOWN = 200, /* characters of a text: of a file's name its end, of a function's its begin */
+        CAPO_PY_TEXT = 4 * CAPO_PY_SHOWN, /* bytes of them; one more for the zero */
+        CAPO_PY_FRAME_MOST = 200,         /* no offset in a frame is above it, ... */
+        CAPO_PY_CODE_MOST = 240           /* ... none in a code object */
 };
 
 /* One minor release. */

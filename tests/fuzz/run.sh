@@ -16,7 +16,7 @@ runs() {
         case $1 in
         page) echo $((1000 * ${RUNS:-1})) ;;
         hung | store) echo $((2000 * ${RUNS:-1})) ;;
-        import | segment | hang) echo $((5000 * ${RUNS:-1})) ;;
+        cpython | import | segment | hang) echo $((5000 * ${RUNS:-1})) ;;
         topology) echo $((10000 * ${RUNS:-1})) ;;
         env | graph | log | profile) echo $((20000 * ${RUNS:-1})) ;;
         *) echo $((100000 * ${RUNS:-1})) ;;

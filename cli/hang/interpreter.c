@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CPython of a process: where it is, and its threads. From 3.13 on the interpreter says by itself where its members are (_Py_DebugOffsets, the first bytes of _PyRuntime, made for whoever
+ * reads from outside; Include/internal/pycore_runtime.h of 3.13, pycore_debug_offsets.h of 3.14); before that the table of
+ * core/base/cpython.c does. _PyRuntime and the types by which objects are known are symbols that it exports.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+#include "cli/hang/python.h"
+#include "core/base/util.h"
+
+enum {
+        OBJECTS = 8, /* of a process that may be Python's */
+        TRIES = 40,
+        INTERPRETERS = 16,
+        STATES = 4096, /* of threads, walked */
+};
+
+/* Where the debug offsets have each word of ours, counted in words from their beginning. */
+static const struct offsets {
+        uint8_t minor, interpreters, next_interpreter, threads, next, interpreter, current, thread_id, native_id, back,
+                code, at, owner, file, name, lines, first_line, code_begin, type;
+} offsets[] = {
+        {13, 5, 8, 9, 21, 22, 23, 24, 25, 29, 30, 31, 33, 35, 36, 38, 39, 43, 45},
+        {14, 5, 8, 9, 24, 25, 26, 27, 28, 32, 33, 34, 36, 40, 41, 43, 44, 48, 51},
+};
+
+/* ---- the interpreter ---- */
+
+/* The objects that may have an interpreter in them: the program, and what is called so. Return: how many. */
+static unsigned candidates(const char *maps, uint64_t *start)
+{
+        unsigned n = 0;
+
+        for (const char *line = maps; *line && n < OBJECTS; line += strcspn(line, "\n"), line += *line == '\n') {
+                unsigned long long begin, offset;
+                char text[512];
+                const char *path, *name;
+
+                snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
+                path = strchr(text, '/');
+                name = path ? capo_base_name(path) : "";
+                if (path && sscanf(text, "%llx-%*x %*s %llx", &begin, &offset) == 2 && offset == 0 &&
+                    (n == 0 || !strncmp(name, "python", 6) || !strncmp(name, "libpython", 9)))
+                        start[n++] = begin;
+        }
+        return n;
+}
+
+/* The program's own comes before a library's, as for the loader. */
+static uint64_t symbol(struct hang_memory *m, const uint64_t *start, unsigned n, const char *name)
+{
+        uint64_t at = 0;
+
+        for (unsigned i = 0; i < n && !at; i++) {
+                at = hang_memory_symbol(m, start[i], name);
+                hang_memory_forget(m, 0);
+        }
+        return at;
+}
+
+/* The number behind @before in one of the paths, "python3.10" or "cpython-310"; 0: none. */
+static int minor_in(const char *maps, const char *before)
+{
+        for (const char *at = maps; (at = strstr(at, before)); at++) {
+                int minor = atoi(at + strlen(before));
+
+                if (minor > 0)
+                        return minor;
+        }
+        return 0;
+}
+
+static int minor_of(struct hang_memory *m, const char *maps, uint64_t runtime, uint64_t version)
+{
+        char cookie[8];
+        uint64_t number;
+        int minor;
+
+        if (hang_memory_read(m, runtime, cookie, sizeof cookie) && !memcmp(cookie, "xdebugpy", sizeof cookie))
+                version = runtime + sizeof cookie;
+        if (version)
+                return hang_memory_read(m, version, &number, sizeof number) && number >> 24 == 3
+                               ? (int)(number >> 16 & 0xff)
+                               : 0;
+        minor = minor_in(maps, "cpython-3");
+        return minor ? minor : minor_in(maps, "python3.");
+}
+
+/* What it says of itself, into the layout. False: that is not what a usual build says. */
+static bool said(struct hang_memory *m, uint64_t runtime, struct capo_py_layout *l)
+{
+        uint64_t v[52];
+        bool good = true;
+
+        for (size_t i = 0; i < N_ELEMENTS(offsets); i++) {
+                const struct offsets *o = &offsets[i];
+
+                if (o->minor != l->minor)
+                        continue;
+                if (!hang_memory_read(m, runtime, v, sizeof v))
+                        return false;
+#define TAKE(member, most) (good &= v[o->member] <= (most), l->member = (uint16_t)v[o->member])
+                TAKE(interpreters, 65535);
+                TAKE(next_interpreter, 65535);
+                TAKE(threads, 65535);
+                TAKE(current, 65535);
+                TAKE(thread_id, 65535);
+                TAKE(native_id, 65535);
+                TAKE(back, CAPO_PY_FRAME_MOST);
+                TAKE(code, CAPO_PY_FRAME_MOST);
+                TAKE(at, CAPO_PY_FRAME_MOST);
+                TAKE(file, CAPO_PY_CODE_MOST);
+                TAKE(name, CAPO_PY_CODE_MOST);
+                TAKE(lines, CAPO_PY_CODE_MOST);
+                TAKE(first_line, CAPO_PY_CODE_MOST);
+#undef TAKE
+                good &= v[o->owner] <= CAPO_PY_FRAME_MOST && v[o->code_begin] <= INT16_MAX &&
+                        v[o->interpreter] <= 65535;
+                l->owner = (int16_t)v[o->owner];
+                l->code_begin = (int16_t)v[o->code_begin];
+                l->thread_interpreter = (uint16_t)v[o->interpreter];
+                return good && !v[2] /* with the lock */ && v[o->next] == CAPO_PY_NEXT && v[o->type] == CAPO_PY_TYPE;
+        }
+        return true;
+}
+
+/* ---- its threads ---- */
+
+/* The list, the newest first. False: some of it could not be read. */
+static bool list(struct hang_python *p, unsigned *n_all)
+{
+        const struct capo_py_layout *l = &p->layout;
+        struct hang_memory *m = p->m;
+        uint64_t interpreter, state;
+        unsigned n = 0;
+
+        if (!hang_memory_read(m, p->runtime + l->interpreters, &interpreter, sizeof interpreter))
+                return false;
+        for (unsigned i = 0; interpreter && i < INTERPRETERS; i++) {
+                if (!hang_memory_read(m, interpreter + l->threads, &state, sizeof state))
+                        return false;
+                while (state && n < STATES) {
+                        struct hang_python_thread *t = &p->threads[n++ % HANG_PYTHON_THREADS];
+                        uint64_t of = 0;
+
+                        *t = (struct hang_python_thread){.state = state};
+                        if (!hang_memory_read(m, state + l->thread_interpreter, &of, sizeof of) || of != interpreter ||
+                            !hang_memory_read(m, state + l->thread_id, &t->thread_id, sizeof t->thread_id) ||
+                            (l->native_id &&
+                             !hang_memory_read(m, state + l->native_id, &t->native_id, sizeof t->native_id)) ||
+                            !hang_memory_read(m, state + CAPO_PY_NEXT, &state, sizeof state))
+                                return false;
+                }
+                if (!hang_memory_read(m, interpreter + l->next_interpreter, &interpreter, sizeof interpreter))
+                        return false;
+        }
+        *n_all = n;
+        return true;
+}
+
+/* The list as it was at one moment, the oldest threads first, at most so many. */
+static int threads(struct hang_python *p)
+{
+        for (int i = 0; i < TRIES && !p->m->error; i++) {
+                unsigned n = 0;
+                bool whole;
+
+                hang_memory_forget(p->m, 0);
+                whole = list(p, &n) && hang_memory_changed(p->m, 0) == 0;
+                hang_memory_forget(p->m, 0);
+                if (whole) {
+                        struct hang_python_thread turned[HANG_PYTHON_THREADS];
+
+                        p->n = n < HANG_PYTHON_THREADS ? n : HANG_PYTHON_THREADS;
+                        for (unsigned k = 0; k < p->n; k++)
+                                turned[k] = p->threads[(n - 1 - k) % HANG_PYTHON_THREADS];
+                        memcpy(p->threads, turned, p->n * sizeof *turned);
+                        return 0;
+                }
+                hang_memory_pause(p->m);
+        }
+        return -EIO;
+}
+
+int hang_python_find(struct hang_memory *m, const char *maps, struct hang_python *out, char *why, size_t room)
+{
+        uint64_t start[OBJECTS];
+        unsigned n = candidates(maps, start);
+        struct hang_python *p = out;
+        const struct capo_py_layout *l;
+        int minor;
+
+        *why = 0;
+        memset(p, 0, sizeof *p);
+        p->m = m;
+        p->runtime = symbol(m, start, n, "_PyRuntime");
+        if (!p->runtime)
+                return m->error ? hang_memory_refused(m, why, room) : -ENOENT;
+        p->py = (struct capo_py){.layout = &p->layout,
+                                 .code_type = symbol(m, start, n, "PyCode_Type"),
+                                 .text_type = symbol(m, start, n, "PyUnicode_Type"),
+                                 .bytes_type = symbol(m, start, n, "PyBytes_Type"),
+                                 .tuple_type = symbol(m, start, n, "PyTuple_Type"),
+                                 .read = hang_memory_read,
+                                 .arg = m};
+        minor = minor_of(m, maps, p->runtime, symbol(m, start, n, "Py_Version"));
+        l = capo_py_layout_of(minor);
+        if (!minor)
+                return capo_why(-ENOTSUP, why, room, "of which release its Python is cannot be told");
+        if (!l)
+                return capo_why(-ENOTSUP, why, room, "its CPython 3.%d is not one of those known, 3.9 to 3.14", minor);
+        p->layout = *l;
+        if (!p->py.code_type || !p->py.text_type || !p->py.bytes_type || !said(m, p->runtime, &p->layout))
+                return capo_why(-ENOTSUP, why, room,
+                                "its CPython 3.%d is of a build that is not known (free-threading, debugging)", minor);
+        if (threads(p) < 0)
+                return m->error ? hang_memory_refused(m, why, room)
+                                : capo_why(-EIO, why, room, "Python's list of its threads did not stand still");
+        return 0;
+}
