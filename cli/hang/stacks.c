@@ -139,7 +139,7 @@ char *hang_stacks(int pid, char *why, size_t room)
 {
         _cleanup_free_ char *text = malloc(SIZE + 1);
         int pair[2], status = 0;
-        pid_t helper;
+        pid_t helper, self = getpid();
         size_t n;
 
         snprintf(why, room, "no memory");
@@ -156,7 +156,7 @@ char *hang_stacks(int pid, char *why, size_t room)
 
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
                 close(pair[0]);
-                _exit(out ? all_threads(pid, out) : 1);
+                _exit(out && getppid() == self ? all_threads(pid, out) : 1); /* it may be gone already */
         }
         close(pair[1]);
         n = take(pair[0], text);

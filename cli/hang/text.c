@@ -173,7 +173,8 @@ static void chosen(const struct hang_page *p, const struct capo_hang_culprit *c,
         fputs("    NCCL chose there", out);
         for (int i = 0; i < 2; i++) {
                 const struct capo_hang_call *call = calls[i];
-                const char *tuned = p->hang.processes[process[i]].tuned;
+                const char *tuned = p->hang.processes[process[i]].tuned,
+                           *settings = p->hang.processes[process[i]].settings;
 
                 fputs(i ? "; with the others" : "", out);
                 if (call && call->algo_proto)
@@ -184,6 +185,8 @@ static void chosen(const struct hang_page *p, const struct capo_hang_culprit *c,
                         fprintf(out, " by profile %.8s", tuned);
                 else if (tuned)
                         fputs(" by no profile", out);
+                if (settings && *settings)
+                        fprintf(out, " with %s", settings);
         }
         fputc('\n', out);
 }

@@ -65,6 +65,7 @@ struct capo_hang_process {
         struct capo_hang_call *calls; /* the last ones, by begin */
         uint32_t n_calls;
         char *tuned;    /* digest of its rules, "none"; NULL not known. Owned */
+        char *settings; /* those by which NCCL chooses, "NCCL_ALGO=Ring NCCL_MAX_CTAS=8"; "" none, NULL not known. Owned */
         bool gpu_timed; /* some of its calls were timed on the GPU */
         bool clean;     /* it has ended by itself, if it has ended at all */
         bool stale;     /* its log is not final and nothing else is known of it: as if it had none */

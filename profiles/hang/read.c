@@ -10,6 +10,7 @@
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/hang_text.h"
 #include "core/log/unfinished.h"
@@ -284,6 +285,25 @@ static bool is_stale(const struct reader *rd, uint32_t process, uint8_t known)
         return !is_final(&rd->job->processes[process], known) && !rd->frames[process].at_ns;
 }
 
+/* By what NCCL chooses there, but for profiles; always in the same order. */
+static char *settings_of(const struct capo_job_process *p)
+{
+        static const char *const names[] = {"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS",
+                                            "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"};
+        const char *all = capo_job_info(p, CAPO_INFO_NCCL_SETTINGS);
+        char text[512] = "";
+
+        for (size_t i = 0; all && i < N_ELEMENTS(names); i++) {
+                for (const char *at = all; *at; at += strcspn(at, " "), at += *at == ' ') {
+                        size_t n = strlen(names[i]);
+
+                        if (!strncmp(at, names[i], n) && at[n] == '=')
+                                capo_append(text, sizeof text, "%s%.*s", *text ? " " : "", (int)strcspn(at, " "), at);
+                }
+        }
+        return strdup(text);
+}
+
 /* The moment that a log which is not final tells all of. */
 static void find_frame(const struct capo_job_process *jp, struct frame *out)
 {
@@ -431,6 +451,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
 
                 capo_process_tuned_by(&job->processes[i], text, sizeof text, id);
                 out->processes[i].tuned = strdup(id);
+                out->processes[i].settings = settings_of(&job->processes[i]);
         }
         r = make_comms(&rd, known);
         for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
@@ -454,6 +475,7 @@ void capo_hang_job_finish(struct capo_hang_job *job)
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 free(job->processes[i].calls);
                 free(job->processes[i].tuned);
+                free(job->processes[i].settings);
         }
         for (uint32_t i = 0; i < job->n_comms; i++)
                 free(job->comms[i].members);

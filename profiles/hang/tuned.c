@@ -27,23 +27,26 @@ struct choices {
         const struct capo_hang_job *job;
         const struct capo_hang_comm *comm;
         const struct capo_hang_call **call; /* by member; NULL not known */
-        bool profiles;                      /* compared are these, not what ran */
+        bool profiles;                      /* compared are these and the settings, not what ran */
 };
 
 static const char *members_differ(const struct choices *c, uint32_t a, uint32_t b)
 {
-        const char *by_a = c->job->processes[c->comm->members[a].process].tuned,
-                   *by_b = c->job->processes[c->comm->members[b].process].tuned;
+        const struct capo_hang_process *pa = &c->job->processes[c->comm->members[a].process],
+                                       *pb = &c->job->processes[c->comm->members[b].process];
 
         if (!c->profiles)
                 return otherwise(c->call[a], c->call[b]);
-        return by_a && by_b && strcmp(by_a, by_b) != 0 ? "profile" : NULL;
+        if (pa->tuned && pb->tuned && strcmp(pa->tuned, pb->tuned) != 0)
+                return "profile";
+        return pa->settings && pb->settings && strcmp(pa->settings, pb->settings) != 0 ? "settings" : NULL;
 }
 
 static bool member_counts(const struct choices *c, uint32_t i)
 {
-        return c->profiles ? c->job->processes[c->comm->members[i].process].tuned != NULL
-                           : c->call[i] && c->call[i]->algo_proto;
+        const struct capo_hang_process *p = &c->job->processes[c->comm->members[i].process];
+
+        return c->profiles ? p->tuned || p->settings : c->call[i] && c->call[i]->algo_proto;
 }
 
 /* Those whose choice most others did not make; all where no side is larger. Return: 1; 0: they agree; -ENOMEM. */
@@ -138,7 +141,7 @@ static int first_of(const struct capo_hang_job *job, uint32_t comm, struct capo_
         return r;
 }
 
-/* Of the call that stands nobody knows how it was run: the profiles. */
+/* Of the call that stands nobody knows how it was run: the profiles, and what is set. */
 static int by_profile(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         struct choices c = {.job = job, .comm = &job->comms[v->comm], .profiles = true};

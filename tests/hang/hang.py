@@ -6,8 +6,8 @@ Each scenario is made from its seed (planted.py): 2 to 16 ranks, communicators, 
 judged twice: while the ranks stand there, and from their logs when all have been killed. A wrong culprit is a failure;
 so is a hang called in a job that is merely uneven. The table of what was planted against what was said is printed.
 
-By seed, too, somebody who watches is killed at a random moment: who asks, the helper that reads stacks, rank 0, which has the verdict
-of the watch written. Nothing may be left stopped or lie about then, and who asks next has to be told the same.
+By seed, too, somebody who watches is killed at a random moment: who asks, who asks for stacks (with its helper, or not), that helper alone, rank 0,
+which has the verdict of the watch written. Nothing may be left stopped or lie about then, and who asks next has to be told the same.
 """
 import argparse
 import collections
@@ -22,8 +22,8 @@ import sys
 import tempfile
 import time
 
-from planted import CAUSES, make
-from proc import children, state
+from planted import CAUSES, PROFILES, make
+from proc import children, folders, state
 
 AFTER = 0.4
 
@@ -42,17 +42,19 @@ class Run:
         self.kept.bind(("127.0.0.1", 0))
         env = {k: v for k, v in os.environ.items() if not k.startswith(("CAPO_", "NCCL_"))}
         env.update(LD_LIBRARY_PATH=os.path.join(self.build, "tests/standin"), LD_PRELOAD=os.path.join(self.build, "shim/libcapo.so"),
-                   CAPO_DIR=self.logs, CAPO_QUIET="1", NCCL_MAX_NCHANNELS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self.kept.getsockname()[1]),
+                   CAPO_DIR=self.logs, CAPO_QUIET="1", NCCL_MAX_NCHANNELS=str(job.channels), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self.kept.getsockname()[1]),
                    WORLD_SIZE=str(job.n), CAPO_GPU_SAMPLE=job.sample, CAPO_HANG=str(job.watch))
-        for proto in set(job.profiles.values()):
-            with open(os.path.join(self.folder, proto + ".json"), "w") as f:
+        for name in set(job.profiles.values()):
+            to = 121000 if "channels" in PROFILES[name] else 50000
+            with open(os.path.join(self.folder, name + ".json"), "w") as f:
                 json.dump({"capo_profile": 1, "rules": [{"when": {}, "allreduce": [
-                    {"upto": 49000, "leave": True}, {"upto": 50000, "algo": "ring", "proto": proto}, {"upto": "max", "leave": True}]}]}, f)
+                    {"upto": to - 1000, "leave": True}, {"upto": to, "algo": "ring", **PROFILES[name]}, {"upto": "max", "leave": True}]}]}, f)
         if job.profiles:
             env.update(NCCL_TUNER_PLUGIN=env["LD_PRELOAD"])
         if job.profiler:
             env.update(NCCL_PROFILER_PLUGIN=env["LD_PRELOAD"])
-        own = [{"CAPO_PROFILE": os.path.join(self.folder, job.profiles[r] + ".json")} if r in job.profiles else {} for r in range(job.n)]
+        own = [dict(job.settings.get(r, {}), **({"CAPO_PROFILE": os.path.join(self.folder, job.profiles[r] + ".json")} if r in job.profiles else {}))
+               for r in range(job.n)]
         self.ranks = [subprocess.Popen([os.path.join(self.build, "tests/hang/player"), script], stdin=subprocess.DEVNULL,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                        env=dict(env, RANK=str(r), LOCAL_RANK=str(r), **own[r])) for r in range(job.n)]
@@ -80,6 +82,36 @@ class Run:
         open(os.path.join(left, "1.capo"), "w").close()
         os.utime(left, (0, 0))
         return left
+
+    def asker_dies(self, left):
+        """Who asks for stacks is killed while its helper is at work, and the helper too, or not. Said is who stays: of the ranks those stopped by
+        it, and the helper. Into @left goes what the next one who looks has to take away."""
+        asks = subprocess.Popen([self.capo, "hang", "--stacks", "--after", str(AFTER), self.logs], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while asks.poll() is None and not children(asks.pid):
+            time.sleep(0.001)
+        time.sleep(self.job.rng.random() * 0.02)
+        asks.send_signal(signal.SIGSTOP)  # what it has open now is what it leaves
+        helpers, mine = children(asks.pid), folders(asks.pid, "/tmp/capo-hang-")
+        asks.kill()
+        for helper in helpers if self.job.rng.random() < 0.5 else []:
+            try:
+                os.kill(helper, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it went with who asked
+        asks.wait()
+        end = time.monotonic() + 60
+        while True:
+            stay = [r for r, p in enumerate(self.ranks) if state(p.pid) == "t"] + [h for h in helpers if state(h) not in ("", "Z", "X")]
+            if not stay or time.monotonic() > end:
+                break
+            time.sleep(0.01)
+        for folder in mine:
+            try:
+                os.utime(folder, (0, 0))  # as if it lay there for long: who has just made one has no lock on it yet
+                left.append(folder)
+            except FileNotFoundError:
+                pass  # it was through
+        return stay
 
     def helper_dies(self):
         """The helper that reads stacks is killed. Said is which ranks stay stopped by it."""
@@ -157,6 +189,10 @@ def hung(tools, seed, cause, keep):
             left.append(run.leave())
         if seed % 5 == 0 and run.helper_dies():
             return [("stopped by the helper", {"verdict": "-", "culprits": []})], job, run.folder
+        if seed % 5 == 1:
+            stay = run.asker_dies(left)
+            if stay:
+                return [("stopped, or still there: %s" % stay, {"verdict": "-", "culprits": []})], job, run.folder
         for how in ("now", "without 0", "later"):
             if how == "without 0":
                 if seed % 7 or 0 in job.culprits:
@@ -211,13 +247,13 @@ def main():
     options.add_argument("build")
     options.add_argument("--count", type=int, default=20)
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--cause")
+    options.add_argument("--cause", help="one of planted.py, healthy, or planted: all but healthy")
     options.add_argument("--jobs", type=int, default=6)
     options.add_argument("--keep", action="store_true")
     o = options.parse_args()
     tools = (os.path.abspath(o.capo), os.path.abspath(o.build))
-    names = list(CAUSES) + ["healthy"] * 4
-    wanted = [(o.seed + i, o.cause or names[(o.seed + i) % len(names)]) for i in range(o.count)]
+    names = list(CAUSES) + ["healthy"] * 4 if not o.cause else list(CAUSES) if o.cause == "planted" else [o.cause]
+    wanted = [(o.seed + i, names[(o.seed + i) % len(names)]) for i in range(o.count)]
     table = collections.defaultdict(collections.Counter)
     tally = collections.Counter()
 

@@ -5,6 +5,7 @@ import random
 
 FLOAT, INT, SUM, MAX = 7, 2, 0, 2
 KINDS = ("allreduce", "broadcast", "reduce", "allgather", "reducescatter")
+PROFILES = {"simple": {"proto": "simple"}, "ll": {"proto": "ll"}, "one": {"proto": "simple", "channels": 1}, "two": {"proto": "simple", "channels": 2}}
 
 
 class Job:
@@ -19,7 +20,10 @@ class Job:
         self.stuck = set()  # ranks that do no more
         self.sample = rng.choice(("0", "1", "8"))
         self.culprits, self.kinds, self.whys = set(), set(), set()
-        self.profiles = {}  # by rank: the profile it is tuned by; of the others none
+        self.profiles = {}  # by rank: the profile (PROFILES) it is tuned by; of the others none
+        self.settings = {}  # by rank: variables of its own
+        self.kinds_of_calls = KINDS
+        self.channels = 1
         self.profiler = False
         self.watch = 300  # CAPO_HANG
 
@@ -42,7 +46,7 @@ class Job:
 
     def a_call(self):
         rng = self.rng
-        kind = rng.choice(KINDS)
+        kind = rng.choice(self.kinds_of_calls)
         return [kind, rng.choice((1, 16, 1000, 20000)), rng.choice((FLOAT, INT)), rng.choice((SUM, MAX)), 0, rng.randint(0, 1)]
 
     def collective(self, family, call, ranks=None):
@@ -264,6 +268,37 @@ def tuned(job):
     job.finish(0)
 
 
+def channels(job):
+    """One rank's profile has another number of channels for one size."""
+    family = wide(job)
+    who = in_pair(job, family)
+    few = job.rng.random() < 0.5
+    job.profiles = {r: "one" if (r == who) == few else "two" for r in range(job.n)}
+    job.channels = 4
+    job.profiler = job.rng.random() < 0.5
+    if not job.profiler:
+        job.sample = "1"
+    job.collective(family, ["allreduce", 30100, FLOAT, SUM, 0, 0])
+    others = family[who][1]
+    job.blame(["tuned"], [who] if len(others) > 2 else others)
+    job.finish(0)
+
+
+def algorithm(job):
+    """One rank is told another NCCL_ALGO than the others. Until then nobody made a call that it is about."""
+    family = wide(job)
+    who = in_pair(job, family)
+    most, one = job.rng.choice((("ring", "tree"), ("tree", "ring")))
+    job.settings = {r: {"NCCL_ALGO": "allreduce:" + (one if r == who else most)} for r in range(job.n)}
+    job.profiler = job.rng.random() < 0.5
+    if not job.profiler:
+        job.sample = "1"
+    job.collective(family, ["allreduce", 30100, FLOAT, SUM, 0, 0])
+    others = family[who][1]
+    job.blame(["tuned"], [who] if len(others) > 2 else others)
+    job.finish(0)
+
+
 def other(values):
     return lambda job, call, size: job.rng.choice([v for v in values if v != call])
 
@@ -290,12 +325,16 @@ CAUSES = {
     "gpu": on_the_gpu,
     "graph": replayed,
     "tuned": tuned,
+    "channels": channels,
+    "algorithm": algorithm,
 }
 
 
 def make(seed, cause):
     job = Job(random.Random(seed), 16 if seed % 10 == 9 else 8)
     job.watch = 1 if seed % 7 == 0 else 300
+    if cause == "algorithm":
+        job.kinds_of_calls = KINDS[1:]
     if job.rng.random() < 0.5:
         job.split(lambda r: r // 2, "pair")
     if job.rng.random() < 0.5:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What /proc says of a process that may be gone."""
+import os
 
 
 def children(pid):
@@ -8,6 +9,19 @@ def children(pid):
             return [int(word) for word in f.read().split()]
     except OSError:
         return []
+
+
+def folders(pid, beginning):
+    """What it has open whose name begins so."""
+    found = set()
+    try:
+        for fd in os.listdir("/proc/%d/fd" % pid):
+            name = os.readlink("/proc/%d/fd/%s" % (pid, fd))
+            if name.startswith(beginning):
+                found.add(beginning + name[len(beginning):].split("/")[0])
+    except OSError:
+        pass  # it is through
+    return found
 
 
 def state(pid):

@@ -145,6 +145,23 @@ Test(tuned, profiles_where_nobody_knows_what_ran)
         says(CAPO_HANG_RUNNING, "0 1 2 3", NULL);
 }
 
+Test(tuned, settings_where_nobody_knows_what_ran)
+{
+        for (uint32_t i = 0; i < RANKS; i++) {
+                calls[i][CALLS - 1].algo_proto = 0;
+                processes[i].settings = (char *)"";
+        }
+        says(CAPO_HANG_RUNNING, "0 1 2 3", NULL);
+        processes[2].settings = (char *)"NCCL_ALGO=Tree";
+        says(CAPO_HANG_TUNED, "2", "settings");
+        cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+        strcpy(profile[2], "none");
+        says(CAPO_HANG_TUNED, "2", "profile");
+        strcpy(profile[2], "aaaa");
+        processes[2].settings = NULL; /* not known: no reason */
+        says(CAPO_HANG_RUNNING, "0 1 2 3", NULL);
+}
+
 Test(tuned, where_no_gpu_is_timed)
 {
         nobody_timed();
