@@ -174,6 +174,22 @@ Test(recover, others_files_are_left_alone)
         cr_assert_eq(access(path, F_OK), 0);
 }
 
+/* A whole segment, with a name of ours, that another user put there. */
+Test(recover, another_users_segment_is_no_business_of_ours)
+{
+        uint64_t left = 0;
+
+        if (geteuid())
+                cr_skip_test("only root can give a file to somebody");
+        cr_assert_eq(chown(segment, 65534, 65534), 0);
+        cr_expect_eq(capo_segment_find_dead(dir, NULL, count, &left), 0);
+        cr_expect_eq(capo_segment_recover(segment, NULL, NULL), -EBADMSG);
+        cr_expect_eq(access(segment, F_OK), 0);
+        cr_expect_eq(access(log_path, F_OK), -1);
+        cr_assert_eq(chown(segment, geteuid(), 0), 0);
+        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 1);
+}
+
 /* What a process leaves that was killed while it made its segment: gone a minute later. */
 Test(recover, nobody_was_born)
 {

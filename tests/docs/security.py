@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Does docs/security.md name tests that there are? security.py SOURCE BUILD
+
+Every threat has a test, and it is one of the suite that is named; every target of tests/fuzz stands in the second table, and no other.
+"""
+import json
+import os
+import re
+import sys
+
+
+def tests_of(build):
+    """{suite: names}, as meson knows them."""
+    found = {}
+    with open(os.path.join(build, "meson-info/intro-tests.json")) as f:
+        for test in json.load(f):
+            for suite in test["suite"]:
+                found.setdefault(suite.split(":")[-1], set()).add(test["name"])
+    return found
+
+
+def table(page, head):
+    """The cells of the rows under this head."""
+    lines = page.split("\n")
+    rows = []
+    for line in lines[lines.index(head) + 2:]:
+        if not line.startswith("|"):
+            return rows
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+def wrong(source, build):
+    with open(os.path.join(source, "docs/security.md"), encoding="utf-8") as f:
+        page = f.read()
+    suites, targets = tests_of(build), set(os.listdir(os.path.join(source, "tests/fuzz/corpus")))
+    suites["fuzz"] = targets  # in a build for fuzzing they are no tests
+    for threat, _, said in table(page, "| threat | what stands against it | test |"):
+        named = re.findall(r"(\w+)(?:: (.*?)(?=[;,] \w+:|$))?", said)
+        if not named:
+            yield f"{threat}: no test"
+        for suite, names in named:
+            if suite not in suites:
+                yield f"{threat}: there is no suite {suite}"
+            for name in re.findall(r"`([^`]+)`", names):
+                if name not in suites.get(suite, ()):
+                    yield f"{threat}: there is no test {name} in suite {suite}"
+    shown = {name for row in table(page, "| target | what it reads |") for name in re.findall(r"`([^`]+)`", row[0])}
+    for name in shown ^ targets:
+        yield f"tests/fuzz: {name} " + ("stands in the table and is no target" if name in shown else "is not in the table")
+    with open(os.path.join(source, "tests/fuzz/parsers.txt")) as f:
+        for parser in f.read().split():
+            if not os.path.exists(os.path.join(source, parser)):
+                yield f"tests/fuzz/parsers.txt: there is no {parser}"
+
+
+if __name__ == "__main__":
+    findings = list(wrong(*sys.argv[1:3]))
+    print("\n".join(findings) or "what the page names is there")
+    sys.exit(bool(findings))
