@@ -116,16 +116,45 @@ static bool is_at(const struct play_member *m, uint32_t seq)
         return m->reached >= seq || (m->entered >= seq && !call_at(m, seq) /* not among its last calls */);
 }
 
+/* The least number from @seq on under which any member's last calls have one. */
+static uint32_t next_known(const struct play *p, uint32_t comm, uint32_t seq)
+{
+        uint32_t next = UINT32_MAX;
+
+        for (uint32_t i = 0; i < p->job->comms[comm].n_members; i++) {
+                const struct play_member *m = &p->comms[comm].members[i];
+                uint32_t k = seq > m->first ? seq - m->first : 0;
+
+                while (k < m->n && m->first + k < next && !m->of[k])
+                        k++;
+                if (k < m->n && m->first + k < next)
+                        next = m->first + k;
+        }
+        return next;
+}
+
 static bool retire(struct play *p, uint32_t comm)
 {
         struct play_comm *c = &p->comms[comm];
-        bool ended;
+        uint32_t all = c->newest;
+        bool ended, known = false;
 
         if (c->retired >= c->newest)
                 return false;
         for (uint32_t i = 0; i < p->job->comms[comm].n_members; i++) {
-                if (!is_at(&c->members[i], c->retired + 1))
+                const struct play_member *m = &c->members[i];
+                uint32_t at = m->reached > m->entered ? m->reached : m->entered;
+
+                if (!is_at(m, c->retired + 1))
                         return false;
+                known |= call_at(m, c->retired + 1) != NULL;
+                all = at < all ? at : all;
+        }
+        if (!known) { /* counted and no more: all of these at once, however many a log says there were */
+                uint32_t next = next_known(p, comm, c->retired + 1);
+
+                c->retired = next - 1 < all ? next - 1 : all;
+                return true;
         }
         if (capo_play_mismatch(p, comm, c->retired + 1, &ended)) {
                 if (!ended)

@@ -554,6 +554,22 @@ Test(hang, a_killed_rank_is_missing_though_calls_were_captured_before)
         cr_assert_eq(v.sure, CAPO_HANG_CERTAIN);
 }
 
+/* Counted by the cells, and none but the first kept: as many as a forged log likes. Rank 1 lacks the last. */
+Test(hang, four_billion_calls_take_no_time, .timeout = 60)
+{
+        struct capo_hang_waits waits;
+
+        ranks(2);
+        everybody(0, 900);
+        job.comms[0].members[0].issued = UINT32_MAX - 9;
+        job.comms[0].members[1].issued = UINT32_MAX - 10;
+        cr_assert_eq(capo_hang_play(&job, false, &waits), 0);
+        cr_expect_eq(waits.fronts[0].seq, UINT32_MAX - 9);
+        cr_expect_eq(waits.fronts[0].stand[0], CAPO_STAND_IN);
+        cr_expect_eq(waits.fronts[0].stand[1], CAPO_STAND_MISSING);
+        capo_hang_waits_finish(&waits);
+}
+
 Test(hang, an_end_by_itself_is_none)
 {
         ranks(2);
