@@ -11,10 +11,9 @@ import ctypes, os, random, re, resource, signal, struct, subprocess, sys, tempfi
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
-from table import FAULTS, PROGRAMS, SURVIVED, DROPPED
+from table import BUILD, FAULTS, PROGRAMS, SURVIVED, DROPPED
 
 SKIP = 77
-BUILD = os.path.realpath(sys.argv[1]) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
 
 
 class Place:

@@ -11,8 +11,9 @@ A row: inside  the fault happens inside, victim.c has it under this name (one pr
        done    called with the run's folder at the very end
        needs   what this machine lacks for it, or None  title, note: docs/reliability.md
 """
-import os, resource, signal, subprocess, time
+import os, resource, signal, subprocess, sys, time
 
+BUILD = os.path.realpath(sys.argv[1]) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
 SURVIVED, DROPPED = "survived", "counted as dropped"
 VICTIM = "BUILD/tests/faults/victim"
 PROGRAMS = {
@@ -61,6 +62,49 @@ fault("memory", before=limit(resource.RLIMIT_AS, 4 << 30), title="`ulimit -v` 4 
 # One arena: with one for each thread (128 MB of addresses while it is aligned) it is luck whether the bare program fits.
 fault("little-memory", before=limit(resource.RLIMIT_AS, 256 << 20), env={"MALLOC_ARENA_MAX": "1"}, kept=False, said="not recording: no memory", title="`ulimit -v` 256 MB",
       note="it says so once, and goes on; its recording memory takes 363 MB of addresses, most of them never used")
+fault("data", before=limit(resource.RLIMIT_DATA, 1 << 30), title="`ulimit -d` 1 GB")
+fault("stacks", before=limit(resource.RLIMIT_STACK, 1 << 20), title="`ulimit -s` 1 MB")
+
+
+def nothing_of(*names):
+    """Limits of 0, where there is such a limit."""
+    def set_them():
+        for name in names:
+            limit(getattr(resource, "RLIMIT_" + name), 0)()
+    return set_them
+
+
+fault("other-limits", before=nothing_of("CORE", "MEMLOCK", "MSGQUEUE", "NICE", "RSS", "RTPRIO", "SIGPENDING"),
+      title="`ulimit -c`, `-e`, `-i`, `-l`, `-m`, `-q`, `-r` 0")
+fault("cpu", inside="cpu", killed=True, title="`ulimit -t` 1 second")
+
+
+def no_more_processes():
+    """A user of whom there is one process: root is not held to this limit. Nobody else has this number."""
+    user = 20000 + os.getpid() % 40000
+    os.setgid(user)
+    os.setuid(user)
+    limit(resource.RLIMIT_NPROC, 1)()
+
+
+def nobody_else_may():
+    pid = os.fork()
+    if pid == 0:
+        try:
+            no_more_processes()
+            os._exit(not os.access(BUILD + "/tests/faults/victim", os.X_OK))
+        except OSError:
+            os._exit(1)
+    return "no other user may run the programs" if os.waitpid(pid, 0)[1] else None
+
+
+def open_to_all(place):
+    for path in os.path.dirname(place.dir), place.dir, place.shm:
+        os.chmod(path, 0o777)
+
+
+fault("processes", before=no_more_processes, place=open_to_all, needs=nobody_else_may, title="`ulimit -u` 1",
+      cells={"threads": "not applicable", "Python": "not applicable"}, note="no thread can be made: neither ours nor the program's; Python may be root's own")
 fault("no-folder", env={"CAPO_DIR": "/proc/nowhere/logs"}, kept=False, said="not kept", title="a log folder that cannot be made", note="it says so once, and goes on")
 fault("no-memory", env={"CAPO_SHM": "@/nowhere"}, said="no recording memory", title="no `/dev/shm`", note="private memory; a kill would lose the last calls")
 fault("many", inside="many", title="70,000 communicators made and destroyed",
@@ -75,6 +119,9 @@ fault("timer", inside="timer", title="the same, at any moment")
 fault("clone", inside="clone", title="a child of a bare `clone()`", note="a log of its own, as after `fork()`; Linux 4.14 and later")
 fault("fork", inside="fork", title="`fork()`, both go on")
 fault("vfork", inside="vfork", title="`vfork()` and exec")
+fault("exec", inside="exec", title="exec, another program that goes on")
+fault("two", inside="two", title="two NCCLs, called by turns")
+fault("dlclose", inside="dlclose", title="an NCCL that is loaded and closed, five times")
 fault("traps", inside="traps", title="floating-point exceptions that trap")
 fault("thread-exit", inside="thread-exit", title="threads that end by `pthread_exit()`")
 fault("stack", inside="stack", title="a thread with a stack of 16 KB")
@@ -107,6 +154,11 @@ def cannot_mount():
     return None
 
 
+def mount_for_reading(place):
+    os.mkdir(place.logs)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", place.logs], check=True)
+
+
 def make_room(place):
     subprocess.run(["mount", "-o", "remount,size=8m", place.logs], check=True)
 
@@ -118,6 +170,8 @@ def unmount(top):
 
 fault("full-disk", place=mount("8k"), after=make_room, done=unmount, needs=cannot_mount, said="no room for the rest", title="a full disk under the log",
       note="`capo recover` finishes the log when there is room")
+fault("read-only", place=mount_for_reading, done=unmount, needs=cannot_mount, kept=False, said="not kept",
+      title="a log folder that is mounted for reading only", note="it says so once, and goes on")
 fault("slow-folder", preload=["libcapo_slow.so"], title="a folder in which each write takes 20 ms more")
 
 

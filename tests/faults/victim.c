@@ -4,6 +4,7 @@
  * (VICTIM_TRUTH): begun before each, ended after it, so that whoever looks knows both, also when this process is killed.
  * A call that a fault leaves, by longjmp or cancellation, is begun and never ended. It knows nothing of capo.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -501,6 +503,101 @@ static void leaves(int n)
         _exit(3);
 }
 
+/* Another program in its place, which makes calls, too; there is no end of this one but what the kernel does. */
+static void execs(int n)
+{
+        ncclComm_t comm = comm_new();
+
+        all_reduce(comm, n / 2);
+        execl("/proc/self/exe", "victim", "plain", "500", NULL);
+        MUST(!"exec");
+}
+
+/* The kernel ends it when it has had its second of a processor. */
+static void second_of_cpu(int n)
+{
+        const struct rlimit limit = {1, 2};
+        ncclComm_t comm = comm_new();
+
+        MUST(setrlimit(RLIMIT_CPU, &limit) == 0);
+        for (;;) {
+                all_reduce(comm, 1);
+                for (volatile int i = 0; i < 20000; i++)
+                        ;
+        }
+}
+
+/* Another NCCL than the one that this program is linked to. */
+struct other {
+        void *handle;
+        __typeof__(ncclGetUniqueId) *id;
+        __typeof__(ncclCommInitRank) *init;
+        __typeof__(ncclAllReduce) *all_reduce;
+        __typeof__(ncclCommDestroy) *destroy;
+        ncclComm_t comm;
+};
+
+static void other_open(struct other *o)
+{
+        char path[PATH_MAX] = "";
+        ncclUniqueId id;
+
+        MUST(readlink("/proc/self/exe", path, sizeof path - 64) > 0);
+        strcpy(strrchr(path, '/'), "/../preload/fake_old/libnccl.so.2");
+        MUST((o->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL)));
+        MUST((*(void **)&o->id = dlsym(o->handle, "ncclGetUniqueId")) &&
+             (*(void **)&o->init = dlsym(o->handle, "ncclCommInitRank")) &&
+             (*(void **)&o->all_reduce = dlsym(o->handle, "ncclAllReduce")) &&
+             (*(void **)&o->destroy = dlsym(o->handle, "ncclCommDestroy")));
+        MUST(o->id(&id) == ncclSuccess);
+        truth->begun++;
+        MUST(o->init(&o->comm, 2, id, 1) == ncclSuccess && o->comm);
+        truth->ended++;
+}
+
+static void other_calls(struct other *o, int n)
+{
+        for (int i = 0; i < n; i++) {
+                truth->begun++;
+                MUST(o->all_reduce(a, b, 50, 7, 0, o->comm, stream) == ncclSuccess);
+                truth->ended++;
+        }
+}
+
+static void other_close(struct other *o)
+{
+        truth->begun++;
+        MUST(o->destroy(o->comm) == ncclSuccess);
+        truth->ended++;
+        MUST(dlclose(o->handle) == 0);
+}
+
+static void two(int n)
+{
+        ncclComm_t comm = comm_new();
+        struct other other;
+
+        other_open(&other);
+        for (int i = 0; i < n; i++) {
+                all_reduce(comm, 1);
+                other_calls(&other, 1);
+        }
+        comm_end(comm);
+        other_close(&other);
+}
+
+static void closes(int n)
+{
+        struct other other;
+
+        for (int i = 0; i < 5; i++) {
+                other_open(&other);
+                other_calls(&other, n / 10);
+                other_close(&other);
+        }
+        plain(n / 4);
+}
+
 static void chroots(int n)
 {
         ncclComm_t comm = comm_new();
@@ -551,6 +648,10 @@ int main(int argc, char **argv)
                 {"abort", aborts},
                 {"segv", segv},
                 {"_exit", leaves},
+                {"exec", execs},
+                {"cpu", second_of_cpu},
+                {"two", two},
+                {"dlclose", closes},
                 {"chroot", chroots},
                 {"setuid", other_user},
         };
