@@ -67,12 +67,26 @@ def watched(job, folder, how):
     return None
 
 
-def standing_still(build, folder):
-    """What capo says of a recorded job that stands still; all of it stays in the folder."""
-    page = subprocess.run([os.path.join(build, "cli", "capo"), "hang", logs_of(folder)], capture_output=True, text=True).stdout
+def standing_still(build, folder, job, recorded):
+    """What capo says of a job that stands still and has recorded; that, and where each thread of its processes waits, stays in the folder."""
+    with open(os.path.join(folder, "threads"), "w") as f:
+        for stat in glob.glob("/proc/[0-9]*/task/[0-9]*/stat"):
+            try:
+                if int(read(stat).rsplit(")", 1)[1].split()[3]) == job.pid:  # of its session
+                    f.write(f"{stat} {' '.join(read(os.path.join(os.path.dirname(stat), name)).strip() for name in ('comm', 'wchan', 'syscall'))}\n")
+            except (OSError, IndexError):
+                pass  # it has ended
+    if not recorded:
+        return ""
+    page = subprocess.run([os.path.join(build, "cli", "capo"), "hang", "--stacks", logs_of(folder)], capture_output=True, text=True).stdout
     with open(os.path.join(folder, "recorded.hang"), "w") as f:
         f.write(page)
     return ", capo hang: " + " ".join(page.split("\n", 3)[1:2]).strip()
+
+
+def read(path):
+    with open(path) as f:
+        return f.read()
 
 
 def stop(job):
@@ -103,7 +117,7 @@ def run(program, ranks, torchrun, build, folder, env, recorded, plugin=None):
         job = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
         status = watched(job, folder, how)
         if status is None:
-            status = "no progress for %d s" % LIMIT_S + (standing_still(build, folder) if recorded else "")
+            status = "no progress for %d s" % LIMIT_S + standing_still(build, folder, job, recorded)
             stop(job)
     with open(place + ".out", errors="replace") as f:
         lines = sorted(SAID.findall(f.read()))
