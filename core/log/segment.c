@@ -232,9 +232,6 @@ void capo_segment_remove(struct capo_segment *seg)
                 return;
         if (lstat(seg->path, &st) == 0 && st.st_dev == seg->dev && st.st_ino == seg->ino)
                 unlink(seg->path);
-        if (still_ours(seg))
-                close(seg->fd);
-        seg->fd = -1;
 }
 
 void capo_segment_forget(struct capo_segment *seg)

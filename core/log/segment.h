@@ -226,7 +226,8 @@ int capo_segment_create(struct capo_segment *seg, const char *dir, const struct 
  */
 int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n);
 
-/** capo_segment_remove() - unlink the file, if it is still ours. The memory stays mapped: threads may be in it. */
+/** capo_segment_remove() - unlink the file, if it is still ours. It stays open and the memory mapped: threads may be in it, and may need
+ * more of it. */
 void capo_segment_remove(struct capo_segment *seg);
 
 /** capo_segment_forget() - in a fork's child: let go of the parent's file without touching it. */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Static analysis of what is shipped (not of the tests): every finding is mended, or stands with its reason in kept.txt.
 
-usage: run.py BUILD [TOOL...]     tools: clang-tidy cppcheck (these by default) clang gcc (not all of their findings have been judged)
+usage: run.py BUILD [TOOL...]     tools: clang-tidy cppcheck (these by default) gcc, and clang (whose findings have not been judged)
 
 Another release of a tool finds other things, so each is asked only in the release that Debian 12 has; elsewhere it is skipped.
 A row of kept.txt that nothing matches any more fails, too.
@@ -78,8 +78,9 @@ def lines_of(path, cache={}):
 
 def function_at(path, line):
     """The function whose body the line is in: its head is at the margin, and so is the brace that ends it."""
-    for text in reversed(lines_of(path)[1:line + 1]):
-        if text == "}":
+    for n in range(line, 0, -1):
+        text = lines_of(path)[n]
+        if text == "}" and n < line:
             return "-"
         head = re.match(r"(?!typedef|struct \w+ \{)[A-Za-z_].*?\b(\w+)\(", text)
         if head and not text.rstrip().endswith(";"):

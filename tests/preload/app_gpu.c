@@ -43,7 +43,7 @@ static void all_reduce(int times, CUstream on)
 
 static void nap(void *ms)
 {
-        nanosleep(&(struct timespec){.tv_nsec = (long)(intptr_t)ms * 1000000}, NULL);
+        nanosleep(&(struct timespec){.tv_sec = (intptr_t)ms / 1000, .tv_nsec = (intptr_t)ms % 1000 * 1000000}, NULL);
 }
 
 static void setup(void)
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
         } else {
                 all_reduce(1, stream);
                 MUST(cuStreamSynchronize(stream));
-                MUST(cuLaunchHostFunc(stream, nap, (void *)400));
+                MUST(cuLaunchHostFunc(stream, nap, (void *)10000));
                 all_reduce(3, stream);
                 usleep(50000);
                 if (!strcmp(what, "kill"))

@@ -264,7 +264,7 @@ static void let_go(struct comm *comm)
 static void *leave(void *arg)
 {
         struct comm *comm = arg;
-        char all[MAX_RANKS];
+        char all[MAX_RANKS] = {0};
 
         comm->linger = true;
         comm->t_linger_ns = std_now_ns() + 5000000000u;
