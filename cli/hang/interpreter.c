@@ -173,7 +173,7 @@ static int threads(struct hang_python *p)
                 whole = list(p, &n) && hang_memory_changed(p->m, 0) == 0;
                 hang_memory_forget(p->m, 0);
                 if (whole) {
-                        struct hang_python_thread turned[HANG_PYTHON_THREADS];
+                        struct hang_python_thread turned[HANG_PYTHON_THREADS] = {0};
 
                         p->n = n < HANG_PYTHON_THREADS ? n : HANG_PYTHON_THREADS;
                         for (unsigned k = 0; k < p->n; k++)

@@ -102,10 +102,14 @@ def known_frames(release, python):
             return good, (said, page)
 
         in_time(release, same)
-        text = subprocess.run([CAPO, "hang", str(p.pid)], capture_output=True, text=True).stdout
-        check(text, re.search(r"^    Python at \d\d:\d\d:\d\d, main thread: %s:\d+ read_line <- %s:\d+ main <- " % (FRAMES, FRAMES), text, re.M) and
-              re.search(r"^    Python at \d\d:\d\d:\d\d, thread 1 \(.+, \d+\): %s:%d asleep <- threading.py:\d+ run <- " % (FRAMES, line_of(FRAMES, "# asleep")), text, re.M) and
-              "and 3 more threads (--json)" in text)
+
+        def on_the_page():
+            text = subprocess.run([CAPO, "hang", str(p.pid)], capture_output=True, text=True).stdout
+            return (re.search(r"^    Python at \d\d:\d\d:\d\d, main thread: %s:\d+ read_line <- %s:\d+ main <- " % (FRAMES, FRAMES), text, re.M) and
+                    re.search(r"^    Python at \d\d:\d\d:\d\d, thread 1 \(.+, \d+\): %s:%d asleep <- threading.py:\d+ run <- " % (FRAMES, line_of(FRAMES, "# asleep")), text, re.M) and
+                    "and 3 more threads (--json)" in text), text
+
+        in_time(release + " page", on_the_page)
         stopped = ask(p.pid, "--stacks")
         if not stopped["no_threads"]:
             def with_stacks():
@@ -114,8 +118,12 @@ def known_frames(release, python):
                 return all(t["python"] == shown.get(t["tid"]) for t in page["threads"]) and len(page["threads"]) == 6, page
 
             in_time(release + " stopped", with_stacks)
-            text = subprocess.run([CAPO, "hang", "--stacks", str(p.pid)], capture_output=True, text=True).stdout
-            check(text, re.search(r"^    thread %d .*\n        Python: %s:\d+ read_line <- " % (p.pid, FRAMES), text, re.M) and "Python at" not in text)
+
+            def stopped_page():
+                text = subprocess.run([CAPO, "hang", "--stacks", str(p.pid)], capture_output=True, text=True).stdout
+                return re.search(r"^    thread %d .*\n        Python: %s:\d+ read_line <- " % (p.pid, FRAMES), text, re.M) and "Python at" not in text, text
+
+            in_time(release + " stopped, page", stopped_page)
         return stopped["no_threads"]
     finally:
         p.kill()
@@ -142,6 +150,9 @@ def can_exist(frames, of, lines):
             continue
         file, line, name = re.fullmatch(r"(.+):(\d+) (\S+)", frame).groups()
         line = int(line)
+        if line == 0:  # of what the compiler adds: nobody's line
+            callee = None
+            continue
         if file.startswith("file_"):
             n = int(file[5:])
             if (name, line) not in {("g_%d" % n, n + 1), ("g_%d" % n, n + 2), ("<module>", n + 1), ("<module>", 0), ("<module>", 1), ("<listcomp>", n + 2)}:
@@ -240,7 +251,7 @@ for (release, prefix), python in found.items():
     no_stacks = known_frames("%s of %s" % (release, prefix), python)
     print("%s of %s: ok%s" % (release, prefix, ", not stopped: " + no_stacks if no_stacks else ""))
 for (release, _), python in found.items():
-    print("%s: of 80 threads %d were caught" % (release, never_wrong(release, python, 40)))
+    print("%s: of 50 threads %d were caught" % (release, never_wrong(release, python, 25)))
 dies(sys.executable)
 not_allowed(sys.executable)
 of_a_job()
