@@ -101,12 +101,10 @@ bool capo_py_text(const struct capo_py *py, uint64_t object, bool its_end, char 
                               raw, kind * n))
                 return false;
         for (size_t i = 0; i < n; i++) {
-                uint16_t two;
-                uint32_t c;
+                uint32_t c = 0;
 
-                memcpy(&two, raw + i * kind, kind > 1 ? 2 : 1);
-                memcpy(&c, raw + i * kind, kind == 4 ? 4 : 1);
-                text += put_utf8(kind == 1 ? (uint8_t)raw[i] : kind == 2 ? two : c, text);
+                memcpy(&c, raw + i * kind, kind); /* the lowest byte comes first */
+                text += put_utf8(c, text);
         }
         *text = 0;
         return true;
@@ -148,8 +146,8 @@ bool capo_py_frame(const struct capo_py *py, uint64_t address, struct capo_py_fr
                 return false;
         *out = (struct capo_py_frame){.back = word(raw, l->back),
                                       .code = word(raw, l->code) & ~(uint64_t)NOT_ADDRESS,
+                                      .at = word(raw, l->at),
                                       .entry = l->owner >= 0 && raw[l->owner] > 2};
-        memcpy(&out->at, raw + l->at, l->code_begin < 0 ? 4 : 8);
         return true;
 }
 

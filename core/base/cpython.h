@@ -73,7 +73,7 @@ bool capo_py_text(const struct capo_py *py, uint64_t object, bool its_end, char 
 struct capo_py_frame {
         uint64_t back; /* the one that called it; 0 none */
         uint64_t code;
-        uint64_t at; /* as it stands there */
+        uint64_t at; /* as it stands there; an index is its low half */
         bool entry;  /* of no function: the interpreter put it there */
 };
 

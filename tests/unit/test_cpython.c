@@ -30,6 +30,21 @@ Test(cpython, which_are_known)
                 cr_assert_eq(capo_py_layout_of(minor)->minor, minor);
 }
 
+/* offsetof() by the headers of a release; since 3.13 the interpreter says it, and the last one is for who does not ask. */
+Test(cpython, where_threads_are)
+{
+        static const unsigned want[][6] = {{32, 0, 8, 176, 0, 16},    {32, 0, 8, 176, 0, 16}, {40, 0, 16, 152, 160, 16},
+                                           {40, 0, 72, 136, 144, 16}, {0, 0, 0, 0, 0, 16},    {0, 0, 0, 0, 0, 16}};
+
+        for (int minor = 9; minor <= 14; minor++) {
+                const struct capo_py_layout *l = capo_py_layout_of(minor);
+                unsigned is[] = {l->interpreters, l->next_interpreter, l->threads,
+                                 l->thread_id,    l->native_id,        l->thread_interpreter};
+
+                cr_assert(!memcmp(is, want[minor - 9], sizeof is), "3.%d", minor);
+        }
+}
+
 Test(cpython, frames_of_every_release)
 {
         for (int minor = 9; minor <= 14; minor++) {
