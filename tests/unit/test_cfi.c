@@ -26,11 +26,14 @@ Test(maps, whose_address_it_is)
 
 #ifdef __x86_64__
 /* Each comes to cfi_seen(stack pointer): of by_sp() the frame hangs on the stack pointer, of by_rbp() on rbp, which nobody has kept; keeper()
- * calls one like that, which calls one that keeps rbp; last() has no caller, as the first function of a thread. */
+ * calls one like that, which calls one that leaves rbp alone, which calls one that keeps it; last() has no caller, as the first function of a
+ * thread; back() is in a state that it has gone back to; tail() ends with its call, and what stands behind it says another thing. */
 void cfi_by_sp(void);
 void cfi_by_rbp(void);
 void cfi_keeper(void);
 void cfi_last(void);
+void cfi_back(void);
+void cfi_tail(void);
 void cfi_seen(uintptr_t sp);
 __asm__(".text\n"
         "cfi_by_sp: .globl cfi_by_sp\n .cfi_startproc\n sub $24, %rsp\n .cfi_adjust_cfa_offset 24\n mov %rsp, %rdi\n call cfi_seen\n"
@@ -39,7 +42,13 @@ __asm__(".text\n"
         " mov %rsp, %rbp\n .cfi_def_cfa_register 6\n sub $32, %rsp\n mov %rsp, %rdi\n call cfi_seen\n"
         " leave\n .cfi_def_cfa 7, 8\n ret\n .cfi_endproc\n"
         "cfi_outer: .cfi_startproc\n push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset 6, -16\n"
-        " mov %rsp, %rbp\n .cfi_def_cfa_register 6\n sub $48, %rsp\n call cfi_inner\n leave\n .cfi_def_cfa 7, 8\n ret\n .cfi_endproc\n"
+        " mov %rsp, %rbp\n .cfi_def_cfa_register 6\n sub $48, %rsp\n call cfi_middle\n leave\n .cfi_def_cfa 7, 8\n ret\n .cfi_endproc\n"
+        "cfi_middle: .cfi_startproc\n sub $8, %rsp\n .cfi_def_cfa_offset 16\n call cfi_inner\n add $8, %rsp\n .cfi_def_cfa_offset 8\n ret\n"
+        " .cfi_endproc\n"
+        "cfi_back: .globl cfi_back\n .cfi_startproc\n sub $24, %rsp\n .cfi_def_cfa_offset 32\n .cfi_remember_state\n nop\n .cfi_def_cfa_offset 8\n nop\n"
+        " .cfi_restore_state\n nop\n mov %rsp, %rdi\n call cfi_seen\n add $24, %rsp\n .cfi_def_cfa_offset 8\n ret\n .cfi_endproc\n"
+        "cfi_tail: .globl cfi_tail\n .cfi_startproc\n sub $8, %rsp\n .cfi_def_cfa_offset 16\n mov %rsp, %rdi\n call cfi_seen\n .cfi_endproc\n"
+        "cfi_behind: .cfi_startproc\n .cfi_def_cfa_offset 64\n add $8, %rsp\n ret\n .cfi_endproc\n"
         "cfi_inner: .cfi_startproc\n push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset 6, -16\n sub $8, %rsp\n .cfi_def_cfa_offset 24\n"
         " .cfi_remember_state\n add $8, %rsp\n .cfi_def_cfa_offset 16\n sub $8, %rsp\n .cfi_restore_state\n\n"
         " xor %ebp, %ebp\n sub $24, %rsp\n .cfi_def_cfa_offset 48\n mov %rsp, %rdi\n call cfi_seen\n add $32, %rsp\n .cfi_def_cfa_offset 16\n"
@@ -94,11 +103,23 @@ Test(cfi, by_the_stack_pointer)
         cr_assert_geq(steps, 1);
         cr_assert(at[0].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256, "who called it");
         calls(cfi_keeper);
-        cr_assert_geq(steps, 3, "%d", steps);
+        cr_assert_geq(steps, 4, "%d", steps);
         cr_assert(at[0].known & 1u << CAPO_CFI_RBP, "kept further in");
-        cr_assert(is_in(at[1].v[CAPO_CFI_PC], cfi_keeper), "over the one whose frame hangs on rbp");
-        cr_assert(at[2].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256);
-        cr_assert_eq(at[2].v[CAPO_CFI_RSP], at[1].v[CAPO_CFI_RSP] + 16);
+        cr_assert(at[1].known & 1u << CAPO_CFI_RBP && at[1].v[CAPO_CFI_RBP] == at[0].v[CAPO_CFI_RBP],
+                  "left alone on the way");
+        cr_assert(is_in(at[2].v[CAPO_CFI_PC], cfi_keeper), "over the one whose frame hangs on rbp");
+        cr_assert(at[3].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256);
+        cr_assert_eq(at[3].v[CAPO_CFI_RSP], at[2].v[CAPO_CFI_RSP] + 16);
+}
+
+Test(cfi, which_row_counts)
+{
+        calls(cfi_back);
+        cr_assert_geq(steps, 1);
+        cr_assert(at[0].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256, "the state that it went back to");
+        calls(cfi_tail);
+        cr_assert_geq(steps, 1);
+        cr_assert(at[0].v[CAPO_CFI_PC] - (uintptr_t)&calls_it < 256, "of the call, not of what stands behind it");
 }
 
 Test(cfi, no_guess)
