@@ -22,7 +22,7 @@ for case in "$@"; do
         CAPO_TEST_UNDER="valgrind -q --leak-check=no --error-exitcode=99 --log-file=$tmp/said.%p" \
                 "$preload" "$case" "$build/shim/libcapo.so" "$build/tests/preload" "$build/cli/capo" >"$tmp/out" 2>&1
         status=$?
-        if [ $status -ne 0 ]; then
+        if [ $status -ne 0 ] && [ $status -ne 77 ]; then # 77: such as that nothing can be mounted here
                 bad=1
                 echo "$case: status $status"
                 cat "$tmp/out" "$tmp"/said.* 2>/dev/null | head -n 60
