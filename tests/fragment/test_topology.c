@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <criterion/criterion.h>
@@ -222,4 +223,29 @@ Test(topology, dgx2_by_hwloc)
         cr_assert_str_eq(t->gpus[0].busid, "0000:34:00.0");
         cr_assert_str_eq(t->gpus[15].busid, "0000:e7:00.0");
         cr_assert_eq(capo_topology_gpu_by_busid(t, "5E:00.0"), 7);
+}
+
+/* libhwloc 2.9 reads a null pointer where the machine has no complete_cpuset: refused, by a process that lives. */
+Test(topology, what_hwloc_does_not_survive)
+{
+        static const char *const complete[] = {" complete_cpuset=\"0x1\"", ""};
+
+        for (size_t i = 0; i < N_ELEMENTS(complete); i++) {
+                struct capo_topology *t = NULL;
+                char text[1024], why[512] = "";
+
+                snprintf(text, sizeof text,
+                         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
+                         "<topology version=\"2.0\">\n<object type=\"Machine\" os_index=\"0\" cpuset=\"0x1\"%s "
+                         "allowed_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\" "
+                         "gp_index=\"1\"><object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x1\" "
+                         "complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"2\" "
+                         "local_memory=\"1000\"/><object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" "
+                         "complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"3\"/>"
+                         "</object></topology>\n",
+                         complete[i]);
+                cr_assert_lt(read_text(text, 0, &t, why, sizeof why), 0);
+                cr_assert(strstr(why, "expected a GPU") || (i && strstr(why, "libhwloc does not survive it")), "%s",
+                          why);
+        }
 }
