@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Static analysis of what is shipped (not of the tests): every finding is mended, or stands with its reason in kept.txt.
 
-usage: run.py BUILD [TOOL...]     tools: clang-tidy cppcheck (these by default) gcc, and clang (whose findings have not been judged)
+usage: run.py BUILD [TOOL...]     tools: clang-tidy cppcheck (these by default) gcc clang (minutes)
 
 Another release of a tool finds other things, so each is asked only in the release that Debian 12 has; elsewhere it is skipped.
 A row of kept.txt that nothing matches any more fails, too.
