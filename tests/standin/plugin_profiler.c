@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
+/* Each rank has a thread of its own that calls us. */
+#define COUNT(n) __atomic_add_fetch(&(n), 1, __ATOMIC_RELAXED)
 
 struct profiler_seen { /* shared with check_plugins.c */
         int mask, inits, ends;
@@ -48,7 +50,7 @@ static int start(void *ctx, void **out, const char *descr)
         __atomic_add_fetch(&profiler_seen.starts[e->bit], 1, __ATOMIC_RELAXED);
         if (type == 64) { /* KernelCh: below a Coll or P2p; its GPU time */
                 if (!parent || (parent->bit != 1 && parent->bit != 2))
-                        profiler_seen.orphans++;
+                        COUNT(profiler_seen.orphans);
 #if ABI >= 4
                 e->begin = *(const uint64_t *)(descr + 32);
 #endif
@@ -58,13 +60,13 @@ static int start(void *ctx, void **out, const char *descr)
                 size_t tail = at + 8 + 8 + 16 + 8 + 8; /* datatype */
 
                 if (!parent || parent->bit != (ABI >= 5 ? 9 : 0))
-                        profiler_seen.orphans++;
+                        COUNT(profiler_seen.orphans);
                 strncpy(profiler_seen.func, func, 15);
                 profiler_seen.channels = *(const uint8_t *)(descr + tail + 8);
                 strncpy(profiler_seen.algo, *(const char *const *)(descr + tail + 16), 15);
                 strncpy(profiler_seen.proto, *(const char *const *)(descr + tail + 24), 15);
         } else if (ABI >= 5 && (type == 512 || type == 1024) && (!parent || parent->bit != 8)) {
-                profiler_seen.orphans++;
+                COUNT(profiler_seen.orphans);
         }
         *out = e;
         return 0;
@@ -86,16 +88,16 @@ static int record(void *event, int state, const uint64_t *args)
                 __atomic_add_fetch(&profiler_seen.states[state], 1, __ATOMIC_RELAXED);
         if (state == 22 && ABI >= 4) {
                 if (e->bit != 6 || *args < e->begin)
-                        profiler_seen.bad++;
+                        COUNT(profiler_seen.bad);
                 else
-                        profiler_seen.kernel_ns += *args - e->begin;
+                        __atomic_add_fetch(&profiler_seen.kernel_ns, *args - e->begin, __ATOMIC_RELAXED);
         }
         return 0;
 }
 
 static int finalize(void *ctx)
 {
-        profiler_seen.ends++;
+        COUNT(profiler_seen.ends);
         return ctx == &profiler_seen ? 0 : 1;
 }
 
@@ -103,7 +105,7 @@ static int begin(void **ctx, int *mask)
 {
         *ctx = &profiler_seen;
         *mask = profiler_seen.mask;
-        profiler_seen.inits++;
+        COUNT(profiler_seen.inits);
         return 0;
 }
 
