@@ -37,10 +37,13 @@ static unsigned candidates(const char *maps, uint64_t *start)
 
         for (const char *line = maps; *line && n < OBJECTS; line += strcspn(line, "\n"), line += *line == '\n') {
                 unsigned long long begin, offset;
+                size_t size = strcspn(line, "\n");
                 char text[512];
                 const char *path, *name;
 
-                snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
+                size = size < sizeof text ? size : sizeof text - 1;
+                memcpy(text, line, size);
+                text[size] = 0;
                 path = strchr(text, '/');
                 name = path ? capo_base_name(path) : "";
                 if (path && sscanf(text, "%llx-%*x %*s %llx", &begin, &offset) == 2 && offset == 0 &&

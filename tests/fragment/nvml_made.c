@@ -130,7 +130,7 @@ NVML nvmlDeviceGetUUID(const struct made *dev, char *text, unsigned room)
 static int pci_info(const char *busid, struct pci_info *pci)
 {
         memset(pci, 0, sizeof *pci);
-        snprintf(pci->busid, sizeof pci->busid, "%s", busid);
+        snprintf(pci->busid, sizeof pci->busid, "%.*s", (int)sizeof pci->busid - 1, busid);
         return sscanf(busid, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device) == 3 ? 0 : INVALID_ARGUMENT;
 }
 
