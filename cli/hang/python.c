@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A thread goes on while it is read. Its frames are read one after the other and then all once more at one go: what has changed in between
- * is not shown. Where a thread is never caught standing still, the outer frames are shown that stand still while it is, by the same test,
- * in them.
+ * is not shown. A loop comes back to where it was, so that proves nothing for a thread that runs; one that the system says has not run
+ * meanwhile stood still. Where a thread is never caught so, the frames are shown that passed the first test, or the outer ones that did,
+ * and it is said that they are not of one moment.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -87,6 +88,37 @@ static unsigned put(FILE *out, const char *before, const char *text, bool more)
         return lines;
 }
 
+static FILE *open_status(int pid, const char *tid)
+{
+        char path[64];
+
+        snprintf(path, sizeof path, "/proc/%d/task/%.16s/status", pid, tid);
+        return fopen(path, "re");
+}
+
+/* Does it not run? Then also how often it has given a processor up: one more for each time that it has run. */
+static bool stands(const struct hang_python *p, const struct hang_python_thread *t, uint64_t *switches)
+{
+        char tid[16], line[256], state = 'R';
+        _cleanup_fclose_ FILE *status = NULL;
+        unsigned n = 0;
+
+        *switches = 0;
+        if (p->m->fetch != hang_memory_fetch) /* memory that nobody runs in */
+                return true;
+        snprintf(tid, sizeof tid, "%d", t->tid);
+        status = t->tid ? open_status(p->m->pid, tid) : NULL;
+        while (status && fgets(line, sizeof line, status)) {
+                const char *number = strstr(line, "voluntary_ctxt_switches:"); /* and "nonvoluntary" */
+
+                if (!strncmp(line, "State:\t", 7))
+                        state = line[7];
+                if (number && ++n)
+                        *switches += strtoull(strchr(number, ':') + 1, NULL, 10);
+        }
+        return state != 'R' && n == 2;
+}
+
 unsigned hang_python_frames(const struct hang_python *p, const struct hang_python_thread *t, const char *before,
                             FILE *out)
 {
@@ -96,16 +128,18 @@ unsigned hang_python_frames(const struct hang_python *p, const struct hang_pytho
         bool more = false;
 
         for (int i = 0; text && best && i < TRIES && !p->m->error; i++) {
+                uint64_t switches, then;
+                bool stood = stands(p, t, &switches);
                 uint32_t changed;
 
                 hang_memory_forget(p->m, 0);
                 walk(p, t, &w);
                 changed = hang_memory_changed(p->m, 0);
-                if (changed == 0)
+                if (changed == 0 && (!w.n || (stood && stands(p, t, &then) && then == switches)))
                         return put(out, before, text, w.more);
                 for (k = 0; k < w.n && w.frames[k].piece < changed; k++)
                         ;
-                if (k < w.n && w.n - k > n_best && stands_in(p, t, &w, k)) {
+                if (k < w.n && w.n - k > n_best && (changed == 0 || stands_in(p, t, &w, k))) {
                         n_best = w.n - k;
                         strcpy(best, text + w.frames[k].text);
                         more = w.more;
@@ -122,11 +156,9 @@ unsigned hang_python_frames(const struct hang_python *p, const struct hang_pytho
 /* The last number of "NSpid:" in /proc/PID/task/TID/status: what the thread calls itself. 0: not known. */
 static uint64_t number_there(int pid, const char *tid)
 {
-        char path[64], line[256];
-        _cleanup_fclose_ FILE *status = NULL;
+        _cleanup_fclose_ FILE *status = open_status(pid, tid);
+        char line[256];
 
-        snprintf(path, sizeof path, "/proc/%d/task/%.16s/status", pid, tid);
-        status = fopen(path, "re");
         while (status && fgets(line, sizeof line, status)) {
                 size_t end = strcspn(line, "\n");
 

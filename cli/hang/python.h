@@ -12,7 +12,7 @@
 #include "core/base/cpython.h"
 
 enum { HANG_PYTHON_THREADS = 64, HANG_PYTHON_FRAMES = 64 };
-/* Stand where frames do: a thread that is not to be caught standing still; more frames than are looked at, or one that is none. */
+/* Stand where frames do: a thread that is not to be caught standing still, so that its lines are not of one moment; more frames than are looked at, or one that is none. */
 #define HANG_PYTHON_CHANGING "(changing)"
 #define HANG_PYTHON_MORE     "..."
 

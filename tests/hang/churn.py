@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two threads that never stand still: functions that come and go, and code that is made and thrown away. churn.py"""
+"""Threads that never stand still for long: functions that come and go, code that is made and thrown away, naps here and there. churn.py"""
 import threading
+import time
 
 
 def made(n):
@@ -47,6 +48,25 @@ def code():
         made(n % 50)
 
 
+def nap():
+    time.sleep(0.0003)
+
+
+def here():
+    nap()
+
+
+def there():
+    return nap()
+
+
+def naps():
+    while True:
+        here()
+        there()
+
+
+threading.Thread(target=naps, daemon=True).start()
 threading.Thread(target=functions, daemon=True).start()
 print("ready", flush=True)
 code()
