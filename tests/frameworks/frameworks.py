@@ -7,9 +7,9 @@ usage: frameworks.py BUILD [--quick] [--markdown] [--cost N] [--keep FOLDER] [NA
   --markdown  print the table of docs/compatibility.md
   --cost N    what capo costs a whole job of the newest release: N turns, alone and recorded
   --keep      leave outputs and logs there
-nccl_tests wants ${NCCL_TESTS}, the folder of a build; NVIDIA's plugins (example_tuner, basic_tuner, example_profiler, inspector) want ${NCCL_SOURCES},
-the folder of NCCL's public sources. Packages are kept below ${CAPO_FRAMEWORKS:-.deps/frameworks} (about 1.1 GB a release). Exit status: 0; 1 a check failed; 77 a package
-could not be had.
+nccl_tests wants ${NCCL_TESTS}, horovod_ops ${HOROVOD}, each the folder of a build; NVIDIA's plugins (example_tuner, basic_tuner, example_profiler, inspector) want
+${NCCL_SOURCES}, the folder of NCCL's public sources. Packages are kept below ${CAPO_FRAMEWORKS:-.deps/frameworks} (about 1.1 GB a release). Exit status: 0; 1 a check failed;
+77 a package could not be had.
 """
 import argparse
 import os
@@ -51,6 +51,7 @@ PROGRAMS = {
     "vllm_pynccl": ((2, 4), False),
     "nccl_tests": ((4, 8), False),
     "deepspeed_zero": ((2, 4), False),
+    "horovod_ops": ((2, 4), False),
     **{name: ((2,), False) for name in plugins.plugins()},
 }
 
@@ -60,12 +61,15 @@ EXTRAS = {
     "deepspeed_zero": [("deepspeed-0.19.8", "deepspeed==0.19.8 hjson==3.1.0 msgpack==1.2.4 psutil==7.2.2 py-cpuinfo==9.0.0 pydantic==2.14.3 "
                         "pydantic_core==2.50.4 annotated_types==0.8.0 typing_inspection==0.4.5 tqdm==4.70.1 einops==0.8.2 ninja==1.13.2", None)],
     "cupy_nccl": [("cupy-14.2.0", "cupy-cuda13x==14.2.0 cuda-pathfinder==1.9.0", None)],
+    "horovod_ops": [("horovod-wants", "cloudpickle==3.1.2 psutil==7.2.2 PyYAML==6.0.3", None)],
     "nccl_bindings": [("nccl4py-0.6.0", "nccl4py==0.6.0 cuda-pathfinder==1.9.0", None)],
     "own_tests": [("expecttest-0.3.0", "expecttest==0.3.0", None)],
     "vllm_pynccl": [("vllm-0.33.0", "vllm==0.33.0", r"vllm.*(\.py|/METADATA)$"),
                     ("vllm-wants", "psutil==7.2.2 regex==2026.11.15 tqdm==4.70.1 pyzmq==27.3.0 requests==2.34.2 urllib3==2.8.0 certifi==2026.10.18 idna==3.20 "
                      "charset_normalizer==3.5.2", None)],
 }
+# What is not fetched but built by whoever wants it: the variable that names its folder.
+BUILT = {"nccl_tests": ("NCCL_TESTS", "a build of nccl-tests"), "horovod_ops": ("HOROVOD", "a build of Horovod")}
 # What the program calls its groups: capo must, too.
 NAMES = {
     "collectives": [],  # made at the first call where no device is named: up to 2.8 the name is nowhere on the stack then
@@ -77,6 +81,7 @@ NAMES = {
     "nccl_bindings": [],
     "vllm_pynccl": [],
     "nccl_tests": [],
+    "horovod_ops": [],
 }
 
 
@@ -118,10 +123,11 @@ class Release:
     def with_extras(self, program, store):
         """The environment of the program; its own packages are fetched. DeepSpeed is built, without operators of its own, by this PyTorch."""
         env = self.env
-        if program == "nccl_tests":
-            if not os.environ.get("NCCL_TESTS"):
-                raise Missing("NCCL_TESTS names no folder of a build of nccl-tests")
-            env = dict(env, NCCL_TESTS=os.environ["NCCL_TESTS"])
+        if program in BUILT:
+            variable, what = BUILT[program]
+            if not os.environ.get(variable):
+                raise Missing(f"{variable} names no folder of {what}")
+            env = dict(env, **{variable: os.environ[variable]})
         for name, packages, only in EXTRAS.get(program, []):
             folder = store.get(name, *packages.split(), options=["--no-build-isolation"], env=dict(self.env, DS_BUILD_OPS="0"), only=only)
             env = dict(env, PYTHONPATH=env["PYTHONPATH"] + ":" + folder)

@@ -15,7 +15,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT_S = 400  # without a call or a line of output: a run as a whole may take as long as a busy machine makes it
 PER_RANK = {"AllGather", "ReduceScatter", "AlltoAll", "Gather", "Scatter"}  # capo counts their bytes over all ranks
-NATIVE = {"nccl_tests"}  # no Python calls NCCL there
+NATIVE = {"nccl_tests", "horovod_ops"}  # no Python calls NCCL there: the second has a thread of its own for it
 SAID = re.compile(r"rank \d+: .*")  # what a program prints (common.say); libraries print beside it, and when they like
 
 
