@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -319,18 +320,24 @@ static void *never_ends(void *arg)
 {
         ncclComm_t comm = comm_new(2, 0);
 
+        all_reduce(comm, 1);
+        sem_post(arg);
         for (;;)
                 all_reduce(comm, 1);
         return NULL;
 }
 
-/* exit() while other threads are inside calls */
+/* exit() while other threads are inside calls; each has made one, so the recorder has begun */
 static void busy_exit(int n)
 {
+        static sem_t called;
         pthread_t t;
 
+        MUST(sem_init(&called, 0, 0) == 0);
         for (int i = 0; i < n; i++)
-                MUST(pthread_create(&t, NULL, never_ends, NULL) == 0);
+                MUST(pthread_create(&t, NULL, never_ends, &called) == 0);
+        for (int i = 0; i < n; i++)
+                MUST(sem_wait(&called) == 0);
         usleep(50000);
         exit(0);
 }
