@@ -2,6 +2,7 @@
 /* The stand-in driver: order of work, events that tell real time, the current context, and what a capture forbids. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -69,6 +70,49 @@ static void streams_and_events(void)
         EXPECT_IS(cuEventDestroy(silent), CUDA_SUCCESS);
         EXPECT_IS(cuStreamDestroy(a), CUDA_SUCCESS);
         EXPECT_IS(cuStreamDestroy(b), CUDA_SUCCESS);
+}
+
+static void held(void *until)
+{
+        while (!__atomic_load_n((bool *)until, __ATOMIC_ACQUIRE))
+                nap((void *)1);
+}
+
+/* An event recorded on a stream that stands still, and again on another: it is the second record, and who waited for the first still does. */
+static void recorded_again(void)
+{
+        CUstream a = stream(CU_STREAM_NON_BLOCKING), b = stream(CU_STREAM_NON_BLOCKING),
+                 c = stream(CU_STREAM_NON_BLOCKING);
+        CUevent begin = event(0), e = event(0);
+        float first = -1, later = -1;
+        bool go = false;
+
+        n_order = 0;
+        cuLaunchHostFunc(a, held, &go);
+        EXPECT_IS(cuEventRecord(begin, b), CUDA_SUCCESS);
+        EXPECT_IS(cuEventRecord(e, a), CUDA_SUCCESS);
+        EXPECT_IS(cuStreamWaitEvent(c, e, 0), CUDA_SUCCESS);
+        cuLaunchHostFunc(c, note, (void *)1);
+        EXPECT_IS(cuEventQuery(e), CUDA_ERROR_NOT_READY);
+        EXPECT_IS(cuEventRecord(e, b), CUDA_SUCCESS);
+        EXPECT_IS(cuEventSynchronize(e), CUDA_SUCCESS);
+        EXPECT_IS(cuEventQuery(e), CUDA_SUCCESS);
+        EXPECT_IS(cuEventElapsedTime(&first, begin, e), CUDA_SUCCESS);
+        nap((void *)20);
+        EXPECT_IS(cuStreamQuery(c), CUDA_ERROR_NOT_READY);
+        EXPECT(n_order == 0);
+        __atomic_store_n(&go, true, __ATOMIC_RELEASE);
+        EXPECT_IS(cuStreamSynchronize(c), CUDA_SUCCESS);
+        EXPECT(n_order == 1);
+        EXPECT_IS(cuStreamSynchronize(a), CUDA_SUCCESS);
+        EXPECT_IS(cuStreamDestroy(a), CUDA_SUCCESS);
+        EXPECT_IS(cuEventQuery(e), CUDA_SUCCESS);
+        EXPECT_IS(cuEventElapsedTime(&later, begin, e), CUDA_SUCCESS);
+        EXPECT(first >= 0 && !(first < later) && !(later < first));
+        EXPECT_IS(cuEventDestroy(begin), CUDA_SUCCESS);
+        EXPECT_IS(cuEventDestroy(e), CUDA_SUCCESS);
+        EXPECT_IS(cuStreamDestroy(b), CUDA_SUCCESS);
+        EXPECT_IS(cuStreamDestroy(c), CUDA_SUCCESS);
 }
 
 /* The default stream waits for blocking streams and they for it; non-blocking ones go their own way. */
@@ -308,6 +352,7 @@ int main(void)
         EXPECT_IS(cuGetErrorName(CUDA_ERROR_CAPTURED_EVENT, &text), CUDA_SUCCESS);
         EXPECT(!strcmp(text, "CUDA_ERROR_CAPTURED_EVENT"));
         streams_and_events();
+        recorded_again();
         default_stream();
         contexts();
         memory();

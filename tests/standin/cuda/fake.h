@@ -56,9 +56,10 @@ struct CUevent_st {
         CUcontext ctx;
         int refs;
         pthread_mutex_t lock;
-        pthread_cond_t happened;
-        uint64_t asked, seen;    /* records queued and executed */
-        uint64_t t_ns;           /* CLOCK_MONOTONIC, taken on the stream's worker at the last executed record */
+        uint64_t asked;  /* records queued; those of a graph, run */
+        CUstream stream; /* the last one is this stream's task of this number; NULL: none, or it has run */
+        uint64_t number;
+        uint64_t t_ns;           /* CLOCK_MONOTONIC, taken on the stream's worker when the last one ran */
         struct capture *capture; /* last recorded inside this capture; not dereferenced after it ended */
         bool captured;
         CUstream captured_stream;

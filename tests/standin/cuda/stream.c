@@ -454,14 +454,20 @@ EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *data)
         return r ? r : fake_submit(s, &t, false);
 }
 
-/* --- events --- */
+/*
+ * --- events ---
+ *
+ * An event is what it was last recorded as: a task of a stream. Whoever waits for it waits for that task, also when the event is
+ * recorded elsewhere meanwhile. Records on two streams may run in either order.
+ */
 
 void fake_event_unref(CUevent e)
 {
         if (__atomic_sub_fetch(&e->refs, 1, __ATOMIC_ACQ_REL))
                 return;
+        if (e->stream)
+                stream_unref(e->stream);
         pthread_mutex_destroy(&e->lock);
-        pthread_cond_destroy(&e->happened);
         free(e);
 }
 
@@ -483,7 +489,6 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned int flags)
         e->ctx = ctx;
         e->refs = 1;
         pthread_mutex_init(&e->lock, NULL);
-        pthread_cond_init(&e->happened, NULL);
         *out = e;
         return CUDA_SUCCESS;
 }
@@ -502,16 +507,40 @@ EXPORT CUresult cuEventDestroy_v2(CUevent e)
         return CUDA_SUCCESS;
 }
 
+/* The event's lock is held. s: NULL where the record has run. */
+static void recorded(CUevent e, CUstream s, uint64_t number)
+{
+        if (s)
+                __atomic_add_fetch(&s->refs, 1, __ATOMIC_RELAXED);
+        if (e->stream)
+                stream_unref(e->stream);
+        e->stream = s;
+        e->number = number;
+}
+
+static bool has_run(CUevent e)
+{
+        bool yes = true;
+
+        if (e->stream) {
+                pthread_mutex_lock(&e->stream->lock);
+                yes = e->stream->done >= e->number;
+                pthread_mutex_unlock(&e->stream->lock);
+        }
+        return yes;
+}
+
 static void run_record(struct task *t)
 {
         CUevent e = t->a;
 
         pthread_mutex_lock(&e->lock);
-        e->t_ns = now_ns();
-        if (!t->n) /* a graph's record node: each launch is one more record */
+        if (!t->n) { /* a graph's record node: each launch is one more record */
                 e->asked++;
-        e->seen = t->n ? t->n : e->asked;
-        pthread_cond_broadcast(&e->happened);
+                recorded(e, NULL, 0);
+        }
+        if (!t->n || t->n == e->asked)
+                e->t_ns = now_ns();
         pthread_mutex_unlock(&e->lock);
 }
 
@@ -540,22 +569,14 @@ EXPORT CUresult cuEventRecordWithFlags(CUevent e, CUstream handle, unsigned int 
         e->captured = false;
         t.n = ++e->asked;
         __atomic_add_fetch(&e->refs, 1, __ATOMIC_RELAXED);
+        recorded(e, s, push(s, &t));
         pthread_mutex_unlock(&e->lock);
-        push(s, &t);
         return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuEventRecord(CUevent e, CUstream handle)
 {
         return cuEventRecordWithFlags(e, handle, CU_EVENT_RECORD_DEFAULT);
-}
-
-static void event_wait(CUevent e, uint64_t n)
-{
-        pthread_mutex_lock(&e->lock);
-        while (e->seen < n)
-                pthread_cond_wait(&e->happened, &e->lock);
-        pthread_mutex_unlock(&e->lock);
 }
 
 EXPORT CUresult cuEventQuery(CUevent e)
@@ -571,22 +592,35 @@ EXPORT CUresult cuEventQuery(CUevent e)
         if (e->captured)
                 r = CUDA_ERROR_CAPTURED_EVENT;
         else
-                r = e->seen >= e->asked ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+                r = has_run(e) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
         pthread_mutex_unlock(&e->lock);
         return r ? r : fake_lost(e->ctx);
 }
 
 EXPORT CUresult cuEventSynchronize(CUevent e)
 {
+        uint64_t number = 0;
+        CUstream s = NULL;
         CUresult r;
 
         if (!is_event(e))
                 return CUDA_ERROR_INVALID_HANDLE;
         r = capture_unsafe();
-        if (!r && e->captured)
+        if (r)
+                return r;
+        pthread_mutex_lock(&e->lock);
+        if (e->captured) {
                 r = CUDA_ERROR_CAPTURED_EVENT;
-        if (!r)
-                event_wait(e, __atomic_load_n(&e->asked, __ATOMIC_ACQUIRE));
+        } else if (e->stream) {
+                s = e->stream;
+                number = e->number;
+                __atomic_add_fetch(&s->refs, 1, __ATOMIC_RELAXED);
+        }
+        pthread_mutex_unlock(&e->lock);
+        if (s) {
+                fake_wait_done(s, number);
+                stream_unref(s);
+        }
         return r ? r : fake_lost(e->ctx);
 }
 
@@ -608,7 +642,7 @@ EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent begin, CUevent end)
                         r = CUDA_ERROR_CAPTURED_EVENT;
                 else if (!e->asked)
                         r = CUDA_ERROR_INVALID_HANDLE;
-                else if (e->seen < e->asked)
+                else if (!has_run(e))
                         r = CUDA_ERROR_NOT_READY;
                 t[i] = e->t_ns;
                 pthread_mutex_unlock(&e->lock);
@@ -624,14 +658,8 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end)
         return cuEventElapsedTime_v2(ms, begin, end);
 }
 
-static void run_wait_event(struct task *t)
-{
-        event_wait(t->a, t->n);
-}
-
 EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent e, unsigned int flags)
 {
-        struct task t = {.run = run_wait_event, .drop = drop_event, .a = e};
         bool taken = false;
         CUstream s;
         CUresult r = fake_stream(handle, &s);
@@ -646,9 +674,8 @@ EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent e, unsigned int flags
                 return r;
         order(s);
         pthread_mutex_lock(&e->lock);
-        t.n = e->asked;
-        __atomic_add_fetch(&e->refs, 1, __ATOMIC_RELAXED);
+        if (e->stream && e->stream != s)
+                push_wait(s, e->stream, e->number);
         pthread_mutex_unlock(&e->lock);
-        push(s, &t);
         return CUDA_SUCCESS;
 }
