@@ -61,11 +61,11 @@ extern __thread struct fi_thread capo_fi_me __attribute__((tls_model("initial-ex
 extern const char __ehdr_start[] __attribute__((visibility("hidden"))); /* of libcapo.so, by the linker */
 extern const char etext[] __attribute__((visibility("hidden")));
 
-#define FI_PROVIDER_CALL(object) unlikely((uintptr_t)__builtin_return_address(0) - (object)->text < (object)->text_size)
+#define FI_PROVIDER_CALL(object, caller) unlikely((uintptr_t)(caller) - (object)->text < (object)->text_size)
 
-#define FI_OWN_CALL(object)                                                                                      \
-        (FI_PROVIDER_CALL(object) || unlikely((uintptr_t)__builtin_return_address(0) - (uintptr_t)__ehdr_start < \
-                                              (uintptr_t)etext - (uintptr_t)__ehdr_start))
+#define FI_OWN_CALL(object, caller)          \
+        (FI_PROVIDER_CALL(object, caller) || \
+         unlikely((uintptr_t)(caller) - (uintptr_t)__ehdr_start < (uintptr_t)etext - (uintptr_t)__ehdr_start))
 
 /* ---- counters ---------------------------------------------------------------------------------------------------- */
 

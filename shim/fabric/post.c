@@ -295,15 +295,20 @@ static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, boo
                 after(s, set, kind, bytes, at, r);                                                            \
                 return r;                                                                                     \
         }                                                                                                     \
+        static inline ssize_t table##_##op##_away(struct fi_ep *s, const void *caller, FI_UNPACK params)      \
+        {                                                                                                     \
+                return FI_OWN_CALL(&s->o, caller) ? s->table.was.op args                                      \
+                                                  : table##_##op##_with_care(s, FI_UNPACK args);              \
+        }                                                                                                     \
         FI_ENTRY(ssize_t, table##_##op, struct fi_ep, FI_T_EP, ep, table, table.ops, op, params, args,        \
-                 table##_##op##_with_care)                                                                    \
+                 table##_##op##_away)                                                                         \
         {                                                                                                     \
                 struct fi_post_set *set = &s->set[0];                                                         \
                 FI_KEEP(struct fi_ep *, kept, s);                                                             \
                 FI_KEEP(size_t, kept_bytes, bytes_of);                                                        \
                 ssize_t r;                                                                                    \
                                                                                                               \
-                if (FI_OWN_CALL(&s->o))                                                                       \
+                if (FI_OWN_CALL(&s->o, caller))                                                               \
                         return s->table.was.op args;                                                          \
                 if (unlikely(!nothing_special(s, set, is_rx(kind))))                                          \
                         return table##_##op##_with_care(s, FI_UNPACK args);                                   \

@@ -79,7 +79,7 @@ static __attribute__((noinline)) ssize_t found(struct fi_cq *c, const char *entr
                 FI_KEEP(void *, kept_buf, buf);                                                            \
                 ssize_t n;                                                                                 \
                                                                                                            \
-                if (not_the_programs(&s->o))                                                               \
+                if (not_the_programs(&s->o, caller))                                                       \
                         return s->ops.was.entry args;                                                      \
                 n = s->ops.was.entry args;                                                                 \
                 s = kept;                                                                                  \
@@ -105,7 +105,7 @@ FI_ENTRY(ssize_t, cq_readerr, struct fi_cq, FI_T_CQ, cq, ops, ops.ops, readerr,
 {
         ssize_t n;
 
-        if (FI_OWN_CALL(&s->o))
+        if (FI_OWN_CALL(&s->o, caller))
                 return s->ops.was.readerr(cq, buf, flags);
         n = s->ops.was.readerr(cq, buf, flags);
         if (n > 0 && buf) {
@@ -165,7 +165,7 @@ FI_ENTRY(uint64_t, cntr_read, struct fi_cntr, FI_T_CNTR, cntr, ops, ops.ops, rea
 {
         uint64_t value;
 
-        if (FI_OWN_CALL(&s->o))
+        if (FI_OWN_CALL(&s->o, caller))
                 return s->ops.was.read(cntr);
         value = s->ops.was.read(cntr);
         atomic_fetch_add_explicit(&s->reads, 1, memory_order_relaxed);
@@ -178,7 +178,7 @@ FI_ENTRY(int, cntr_wait, struct fi_cntr, FI_T_CNTR, cntr, ops, ops.ops, wait,
 {
         int r;
 
-        if (FI_OWN_CALL(&s->o))
+        if (FI_OWN_CALL(&s->o, caller))
                 return s->ops.was.wait(cntr, threshold, timeout);
         r = s->ops.was.wait(cntr, threshold, timeout);
         s->waits++;
@@ -217,7 +217,7 @@ static void event(struct fi_eq *q, ssize_t n, const uint32_t *what, const void *
         {                                                                                                              \
                 ssize_t n;                                                                                             \
                                                                                                                        \
-                if (FI_OWN_CALL(&s->o))                                                                                \
+                if (FI_OWN_CALL(&s->o, caller))                                                                        \
                         return s->ops.was.entry args;                                                                  \
                 n = s->ops.was.entry args;                                                                             \
                 event(s, n, what, buf);                                                                                \
@@ -233,7 +233,7 @@ FI_ENTRY(ssize_t, eq_readerr, struct fi_eq, FI_T_EQ, eq, ops, ops.ops, readerr,
 {
         ssize_t n;
 
-        if (FI_OWN_CALL(&s->o))
+        if (FI_OWN_CALL(&s->o, caller))
                 return s->ops.was.readerr(eq, buf, flags);
         n = s->ops.was.readerr(eq, buf, flags);
         if (n > 0 && buf)

@@ -42,31 +42,35 @@ CAPO_UNSANITIZED static inline bool fi_is_ours(const void *table)
 }
 
 /*
- * An entry: FI_ENTRY(...) { ... } has the shadow @s at hand. For the usual caller the table in the object is ours, as
- * he jumped through it. Where it is not - another thread is changing the object at this moment, or somebody above us
- * has put a table of his own there that has, or goes on to, our entries - the list of all objects says whose call it
- * is, and if it does not know, the call goes where the table says. @elsewhere: what is called then, as the body is.
+ * An entry: FI_ENTRY(...) { ... } has the shadow @s and the @caller's return address at hand. For the usual caller the
+ * table in the object is ours, as he jumped through it. Where it is not - another thread is changing the object at this
+ * moment, or somebody above us has put a table of his own there that has, or goes on to, our entries - the list of all
+ * objects says whose call it is, and if it does not know, the call goes where the table says. @elsewhere: what is called
+ * then, as the body is. The caller is handed on: asked there, it would be he only where the compiler makes a jump of the
+ * call, which it does not with a sanitizer or unoptimised.
  */
 #define FI_ENTRY(result, name, shadow_type, object_type, object, table, field, entry, params, args, elsewhere) \
-        static inline __attribute__((always_inline)) result name##_body(shadow_type *s, FI_UNPACK params);     \
+        static inline __attribute__((always_inline))                                                           \
+        result name##_body(shadow_type *s, const void *caller, FI_UNPACK params);                              \
         static result name params;                                                                             \
-        static __attribute__((noinline, cold)) result name##_elsewhere params                                  \
+        static __attribute__((noinline, cold)) result name##_elsewhere(const void *caller, FI_UNPACK params)   \
         {                                                                                                      \
                 shadow_type *s = (shadow_type *)capo_fi_find(&object->fid, object_type);                       \
                                                                                                                \
                 if (!s && object->table->entry == name)                                                        \
                         return -FI_ENOSYS;                                                                     \
-                return s ? elsewhere(s, FI_UNPACK args) : object->table->entry args;                           \
+                return s ? elsewhere(s, caller, FI_UNPACK args) : object->table->entry args;                   \
         }                                                                                                      \
         static result name params                                                                              \
         {                                                                                                      \
+                const void *caller = __builtin_return_address(0);                                              \
                 __typeof__(object->table) table_ = object->table;                                              \
                                                                                                                \
                 if (unlikely(!fi_is_ours(table_)))                                                             \
-                        return name##_elsewhere args;                                                          \
-                return name##_body(container_of(table_, shadow_type, field), FI_UNPACK args);                  \
+                        return name##_elsewhere(caller, FI_UNPACK args);                                       \
+                return name##_body(container_of(table_, shadow_type, field), caller, FI_UNPACK args);          \
         }                                                                                                      \
-        static inline result name##_body(shadow_type *s, FI_UNPACK params)
+        static inline result name##_body(shadow_type *s, const void *caller, FI_UNPACK params)
 #define FI_UNPACK(...) __VA_ARGS__
 
 /*
