@@ -269,7 +269,7 @@ static inline uint32_t capo_site_here(struct capo_tls *t, const void *caller, co
 {
         struct capo_site_entry *e;
 
-        if (unlikely(atomic_load_explicit(&capo_python_seen, memory_order_relaxed)))
+        if (unlikely(atomic_load_explicit(&capo_python_seen, memory_order_acquire)))
                 frame = (const void *)((uintptr_t)frame ^ capo_python_place());
         if (unlikely(t->config))
                 frame = (const void *)((uintptr_t)frame ^ t->config_hash);

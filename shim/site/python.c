@@ -78,20 +78,21 @@ unsigned capo_python_frames(char *text, unsigned room)
         unsigned n = frames_from(innermost(), text, room);
 
         if (n)
-                atomic_store_explicit(&capo_python_seen, true, memory_order_relaxed);
+                atomic_store_explicit(&capo_python_seen, true, memory_order_release); /* capo_py is filled */
         return n;
 }
 
 unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg), void *arg)
 {
-        const struct capo_py_layout *l = capo_py.it.layout;
+        const struct capo_py_layout *l;
         uint64_t thread[THREADS], next = 0;
         char text[4096];
         unsigned n = 0;
         void *main;
 
-        if (!atomic_load_explicit(&capo_python_seen, memory_order_relaxed) || !capo_py.Py_IsInitialized())
+        if (!atomic_load_explicit(&capo_python_seen, memory_order_acquire) || !capo_py.Py_IsInitialized())
                 return 0;
+        l = capo_py.it.layout;
         main = capo_py.PyInterpreterState_Main();
         if (l->minor >= 11) /* it is never freed and may be asked */
                 next = main ? (uintptr_t)capo_py.PyInterpreterState_ThreadHead(main) : 0;
