@@ -34,7 +34,8 @@ class Place:
 
 def environment(place, preload, extra):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("CAPO_", "LD_", "NCCL_", "VICTIM_"))}
-    env.update({"VICTIM_TRUTH": place.truth, "CAPO_DIR": place.logs, "CAPO_SHM": place.shm, "CAPO_GPU_SAMPLE": "0", **extra})
+    env.update({"VICTIM_TRUTH": place.truth, "CAPO_DIR": place.logs, "CAPO_SHM": place.shm, "CAPO_GPU_SAMPLE": "0",
+                "VICTIM_PROGRAM": BUILD + "/tests/faults/victim", "VICTIM_OTHER_NCCL": BUILD + "/tests/preload/fake_old/libnccl.so.2", **extra})
     if preload:
         env["LD_PRELOAD"] = preload
     return {k: v.replace("@", place.dir) for k, v in env.items()}
@@ -65,7 +66,7 @@ def run(command, place, preload, fault, seed):
 
 def find_library(name):
     """A shared library of this machine, or of .deps, by its file name."""
-    for top in os.environ.get("CAPO_FAULT_LIBRARIES", "").split(":") + [BUILD and BUILD + "/tests/faults", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"]:
+    for top in os.environ.get("FAULT_LIBRARIES", "").split(":") + [BUILD and BUILD + "/tests/faults", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"]:
         if top and os.path.exists(os.path.join(top, name)):
             return os.path.join(top, name)
     return None
@@ -120,25 +121,16 @@ def cell(build, command, name, fault, top, seed=1):
 
 def commands(build, fault):
     """(program, command) for which the row has a cell that runs."""
-    victim = build + "/tests/faults/victim"
-    if fault.get("inside"):
-        return [(fault["inside"], [victim] + fault["inside"].split())]
-    found = []
-    for name, command in PROGRAMS.items():
-        if not isinstance(fault.get("cells", {}).get(name), str):
-            found.append((name, [word.replace("BUILD", build).replace("HERE", HERE).replace("PYTHON", sys.executable)
-                                 for word in command]))
-    return found
+    found = {**PROGRAMS, **dict([fault["own"]] if "own" in fault else []), **dict([fault["also"]] if "also" in fault else [])}
+    return [(name, [word.replace("BUILD", build).replace("HERE", HERE).replace("PYTHON", sys.executable) for word in command])
+            for name, command in found.items() if name not in fault.get("cells", {})]
 
 
 def markdown():
     rows = ["| what happens | " + " | ".join(PROGRAMS) + " | |", "|" + "---|" * (len(PROGRAMS) + 2)]
     for name, fault in FAULTS.items():
         word = DROPPED if fault.get("drops") else SURVIVED
-        if fault.get("inside"):
-            cells = [word] + [""] * (len(PROGRAMS) - 1)
-        else:
-            cells = [fault.get("cells", {}).get(program, word) for program in PROGRAMS]
+        cells = [fault.get("cells", {}).get(program, word) for program in PROGRAMS]
         rows.append(f"| {fault.get('title', name)} | " + " | ".join(cells) + f" | {fault.get('note', '')} |")
     print("\n".join(rows))
 
@@ -160,8 +152,6 @@ def main(args):
     bad = ran = 0
     for name in names or FAULTS:
         fault = FAULTS[name]
-        if all(isinstance(fault.get("cells", {}).get(program), str) for program in PROGRAMS):
-            continue
         lacks = fault.get("needs") and fault["needs"]()
         lacks = lacks or next((f"no {n} here" for n in fault.get("preload", []) if not find_library(n)), None)
         if lacks:

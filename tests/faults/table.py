@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table: what happens (rows) to which programs (columns). faults.py runs it and prints it.
 
-A row: inside  the fault happens inside, victim.c has it under this name (one program)
+A row: own     (program, command): it has a program of its own, in whose column it stands; the other columns are @cells'
+       also    the same, beside the programs of all columns
        before  called in the child before exec          during(process, place, random)  while it runs
        place   called with its folders before it runs   after  when it is over
        env     more of the environment, "@" the run's folder; preload: libraries beside ours
        said    what the recorder must have said         drops  calls must have been counted as dropped
        kept    False: there is nowhere to keep calls    killed it does not end by itself
-       random  the moment is not the same bare          cells  {program: why there is no such cell}
+       random  the moment is not the same bare          cells  {program: what stands there instead of a run}
        done    called with the run's folder at the very end
        needs   what this machine lacks for it, or None  title, note: docs/reliability.md
 """
-import os, resource, signal, subprocess, sys, time
+import os, resource, shutil, signal, subprocess, sys, tempfile, time
 
 BUILD = os.path.realpath(sys.argv[1]) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
-SURVIVED, DROPPED = "survived", "counted as dropped"
+SURVIVED, DROPPED, NOT = "survived", "counted as dropped", "not applicable"
 VICTIM = "BUILD/tests/faults/victim"
 PROGRAMS = {
     "plain": [VICTIM, "plain"],
@@ -22,13 +23,23 @@ PROGRAMS = {
     "groups": [VICTIM, "groups"],
     "communicators": [VICTIM, "comms"],
     "libfabric": ["BUILD/tests/faults/client"],
-    "Python": ["PYTHON", "HERE/client.py", "BUILD/tests/preload/fake/libnccl.so.2"],
+    "Python": ["PYTHON", "HERE/client.py", "BUILD/tests/preload/fake/libnccl.so.2", "BUILD/tests/faults/libmishap.so"],
 }
 FAULTS = {}
 
 
 def fault(name, **row):
     FAULTS[name] = row
+
+
+def happens(name, cells={}, **row):
+    """The program does it to itself: mishap.c."""
+    fault(name, env={"VICTIM_FAULT": name}, cells={program: NOT for program in cells}, **row)
+
+
+def own(name, program, argument="", **row):
+    """A program of victim.c that is this fault."""
+    fault(name, own=(program, [VICTIM, name, *argument.split()]), cells={other: NOT for other in PROGRAMS if other != program}, **row)
 
 
 fault("nothing", title="nothing")
@@ -53,7 +64,6 @@ def limit(what, value):
     return lambda: resource.setrlimit(what, (value, value))
 
 
-
 fault("kill", during=kill_any_time, random=True, killed=True, title="`kill -9` at any moment", note="`capo recover`, or the next report, finishes the log")
 fault("stop", during=stop_and_go, title="stopped and continued")
 fault("file-size", before=limit(resource.RLIMIT_FSIZE, 8 << 20), title="`ulimit -f` 8 MB")
@@ -76,7 +86,7 @@ def nothing_of(*names):
 
 fault("other-limits", before=nothing_of("CORE", "MEMLOCK", "MSGQUEUE", "NICE", "RSS", "RTPRIO", "SIGPENDING"),
       title="`ulimit -c`, `-e`, `-i`, `-l`, `-m`, `-q`, `-r` 0")
-fault("cpu", inside="cpu", killed=True, title="`ulimit -t` 1 second")
+happens("cpu", killed=True, title="`ulimit -t` 1 second")
 
 
 def no_more_processes():
@@ -104,32 +114,31 @@ def open_to_all(place):
 
 
 fault("processes", before=no_more_processes, place=open_to_all, needs=nobody_else_may, title="`ulimit -u` 1",
-      cells={"threads": "not applicable", "Python": "not applicable"}, note="no thread can be made: neither ours nor the program's; Python may be root's own")
+      cells={"threads": NOT, "Python": NOT}, note="no thread can be made: neither ours nor the program's; Python may be root's own")
 fault("no-folder", env={"CAPO_DIR": "/proc/nowhere/logs"}, kept=False, said="not kept", title="a log folder that cannot be made", note="it says so once, and goes on")
 fault("no-memory", env={"CAPO_SHM": "@/nowhere"}, said="no recording memory", title="no `/dev/shm`", note="private memory; a kill would lose the last calls")
-fault("many", inside="many", title="70,000 communicators made and destroyed",
-      note="from the 64,513th on those of one size share a number")
-fault("cancel", inside="cancel", title="a thread cancelled in the first call of all")
-fault("cancel-async", inside="cancel-async 300", title="threads cancelled asynchronously, anywhere")
-fault("jump", inside="jump", drops=True, title="`longjmp` and `siglongjmp` out of calls",
-      note="the call that was left is counted as dropped, those after it are recorded")
-fault("handler", inside="handler", drops=True, title="a signal's handler that calls NCCL, inside a call",
-      note="outside a call it is recorded")
-fault("timer", inside="timer", title="the same, at any moment")
-fault("clone", inside="clone", title="a child of a bare `clone()`", note="a log of its own, as after `fork()`; Linux 4.14 and later")
-fault("fork", inside="fork", title="`fork()`, both go on")
-fault("vfork", inside="vfork", title="`vfork()` and exec")
-fault("exec", inside="exec", title="exec, another program that goes on")
-fault("two", inside="two", title="two NCCLs, called by turns")
-fault("dlclose", inside="dlclose", title="an NCCL that is loaded and closed, five times")
-fault("traps", inside="traps", title="floating-point exceptions that trap")
-fault("thread-exit", inside="thread-exit", title="threads that end by `pthread_exit()`")
-fault("stack", inside="stack", title="a thread with a stack of 16 KB")
-fault("priority", inside="priority", title="a real-time thread on one processor", note="root only; elsewhere the policy is refused")
-fault("comma", inside="comma", env={"VICTIM_LOCALE": "de_DE.UTF-8"}, title="a language whose numbers have a comma")
-fault("abort", inside="abort", killed=True, title="`abort()`")
-fault("segv", inside="segv", killed=True, title="a segmentation fault")
-fault("_exit", inside="_exit", killed=True, title="`_exit()`")
+own("many", "communicators", title="70,000 communicators made and destroyed", note="from the 64,513th on those of one size share a number")
+own("cancel", "threads", title="a thread cancelled in the first call of all", note="of threads")
+own("cancel-async", "threads", "300", title="threads cancelled asynchronously, anywhere", note="of threads")
+happens("jump", drops=True, title="`longjmp` and `siglongjmp` out of calls",
+        note="the call that was left is counted as dropped, those after it are recorded")
+happens("handler", drops=True, title="a signal's handler that calls NCCL, inside a call", note="outside a call it is recorded")
+happens("timer", title="the same, at any moment")
+happens("clone", cells=["threads"], title="a child of a bare `clone()`",
+        note="a log of its own, as after `fork()`; Linux 4.14 and later; of a program with threads such a child may use no lock of theirs, `malloc()`'s neither")
+happens("fork", title="`fork()`, both go on")
+happens("vfork", title="`vfork()` and exec")
+happens("exec", killed=True, title="exec, another program that goes on")
+happens("two", title="two NCCLs, called by turns")
+happens("dlclose", title="an NCCL that is loaded and closed, five times")
+happens("traps", cells=["Python"], title="floating-point exceptions that trap", note="Python's own arithmetic is inexact")
+own("thread-exit", "threads", title="threads that end by `pthread_exit()`", note="of threads")
+own("stack", "threads", title="a thread with a stack of 16 KB", note="of threads")
+happens("priority", title="a real-time thread on one processor", note="root only; elsewhere the policy is refused")
+happens("comma", title="a language whose numbers have a comma")
+happens("abort", killed=True, title="`abort()`")
+happens("segv", killed=True, title="a segmentation fault")
+happens("_exit", killed=True, title="`_exit()`")
 
 
 def not_root():
@@ -144,7 +153,6 @@ def mount(size):
 
 
 def cannot_mount():
-    import tempfile
     if os.geteuid():
         return "only root may mount"
     with tempfile.TemporaryDirectory() as top:
@@ -199,11 +207,37 @@ for name, library in (("jemalloc", "libjemalloc.so.2"), ("tcmalloc", "libtcmallo
             continue
         fault(name + "-" + where, preload=[library], front=where == "front", env={"ASAN_OPTIONS": "detect_leaks=0", "CPUPROFILE": "@/profile"},
               title=f"{'ASan' if name == 'asan' else name} preloaded {'in front' if where == 'front' else 'behind'}")
-NOT_HERE = "not applicable"
-for name, why in (("darshan", "Darshan"), ("mpi", "mpiP, Score-P and other MPI profilers")):
-    fault(name, cells={program: NOT_HERE for program in PROGRAMS}, title=why + " preloaded",
-          note="not in Debian, so not tried; they wrap MPI and files, of which the recorder wraps none")
+
+
+def no_mpi():
+    """An MPI program and a profiler of MPI, made by the distribution's compiler for it, in the folder of the other programs."""
+    here, made = os.path.dirname(os.path.realpath(__file__)), BUILD + "/tests/faults/"
+    root = os.path.dirname(os.path.dirname(here))
+    if not shutil.which("mpicc.openmpi") or not shutil.which("mpirun.openmpi"):
+        return "no package openmpi-bin or libopenmpi-dev"
+    for name, words in (("mpi_client", ["mishap.c", "-I" + root, "-I" + root + "/include", BUILD + "/tests/preload/fake/libnccl.so.2",
+                                        "-Wl,-rpath," + BUILD + "/tests/preload/fake", "-ldl", "-lm"]),
+                        ("libmpi_profiler.so", ["-shared", "-fPIC"])):
+        source = name.replace("lib", "").replace(".so", "") + ".c"
+        with tempfile.TemporaryDirectory(dir=made) as folder:  # another test may be making the same
+            done = subprocess.run(["mpicc.openmpi", "-std=gnu11", "-D_GNU_SOURCE", "-O1", source, *words, "-o", folder + "/" + name], cwd=here,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if done.returncode:
+                return "the MPI program cannot be made: " + done.stdout[:300]
+            os.rename(folder + "/" + name, made + name)
+    return None
+
+
+MPI = ("MPI", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", "2", "BUILD/tests/faults/mpi_client"])
+BESIDE = "beside the programs of the columns one of two MPI ranks, with an `MPI_Allreduce` beside each call"
+for where in "front", "behind":
+    fault("mpi-" + where, preload=["libmpi_profiler.so"], front=where == "front", also=MPI, needs=no_mpi,
+          title=f"a profiler of MPI preloaded {'in front' if where == 'front' else 'behind'}",
+          note=BESIDE + "; the test's own library over `PMPI_`, which counts the same all-reduces")
+    fault("darshan-" + where, preload=["libdarshan.so"], front=where == "front", also=MPI, needs=no_mpi,
+          env={"DARSHAN_ENABLE_NONMPI": "1", "DARSHAN_LOGPATH": "@"}, title=f"Darshan preloaded {'in front' if where == 'front' else 'behind'}",
+          note=BESIDE + "; no package of Debian's has it: built from its sources, and found by `FAULT_LIBRARIES`")
 
 
 for name, title in ("setuid", "another user while it runs"), ("chroot", "another root while it runs"):
-    fault(name, inside=name, killed=True, needs=not_root, title=title, note="`capo recover` finishes the log that the process may not write any more")
+    happens(name, killed=True, needs=not_root, title=title, note="`capo recover` finishes the log that the process may not write any more")
