@@ -90,7 +90,17 @@ exec "$@"
 END
 chmod +x "$work/rank"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000))
+# A port that nobody else is given while this runs: it is bound until descriptor 9 is closed, and rank 0 may bind it, too.
+mkfifo "$work/hold" "$work/port"
+python3 -c 'import socket, sys
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+sys.stdin.read()' <"$work/hold" >"$work/port" &
+exec 9>"$work/hold"
+read -r MASTER_PORT <"$work/port"
+export MASTER_ADDR=127.0.0.1 MASTER_PORT
 unset NCCL_TUNER_PLUGIN CAPO_PROFILE
 for mpirun in mpirun.openmpi mpirun.mpich; do
         command -v $mpirun >/dev/null || { echo "no $mpirun here"; continue; }
