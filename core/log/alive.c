@@ -54,3 +54,10 @@ int capo_alive_lock(int fd)
 
         return fcntl(fd, F_SETLK, &lock) ? -errno : 0;
 }
+
+bool capo_alive_locked(int fd)
+{
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+        return fcntl(fd, F_GETLK, &lock) || lock.l_type != F_UNLCK;
+}

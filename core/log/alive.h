@@ -7,6 +7,7 @@
 #ifndef CAPO_ALIVE_H
 #define CAPO_ALIVE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,5 +23,9 @@ uint64_t capo_alive_namespace(void);
 
 /** capo_alive_lock() - take the lock on the whole file, for as long as it is open. Return: 0; -errno: another has it. */
 int capo_alive_lock(int fd);
+
+/** capo_alive_locked() - has another process the lock? It is not taken for that, not even for a moment in which somebody
+ * else would find it taken. */
+bool capo_alive_locked(int fd);
 
 #endif

@@ -106,24 +106,54 @@ bad:
         return -EBADMSG;
 }
 
+enum life {
+        GONE,
+        LIVES,
+        ELSEWHERE, /* in another pid namespace or before the machine started anew; or it is this process */
+};
+
+static enum life life(const struct capo_segment_header *h)
+{
+        char boot_id[sizeof h->boot_id] = "";
+
+        capo_alive_text("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
+        if (h->pid_ns != capo_alive_namespace() || strcmp(boot_id, h->boot_id) || h->pid == getpid())
+                return ELSEWHERE;
+        return capo_alive_since(h->pid) == h->start_time ? LIVES : GONE;
+}
+
+static bool removed(int fd)
+{
+        struct stat st;
+
+        return fstat(fd, &st) || st.st_nlink == 0;
+}
+
+/* 0 when the process is gone; -EBUSY while it lives; -EALREADY when it is gone, and another is taking it up; -ESTALE as below. */
+static int look(int fd, const struct capo_segment_header *h)
+{
+        bool locked = capo_alive_locked(fd);
+
+        if (!locked && removed(fd))
+                return -ESTALE;
+        switch (life(h)) {
+        case GONE: return locked ? -EALREADY : 0;
+        case LIVES: return -EBUSY;
+        default: return locked ? -EBUSY : 0;
+        }
+}
+
 /*
  * -EBUSY while the process lives; -ESTALE when it ended by itself, or another took it up, since @fd was opened. On
  * success this process holds the lock, so that nobody else recovers it meanwhile.
  */
-static int check_dead(int fd, const struct capo_segment_header *h)
+static int take(int fd, const struct capo_segment_header *h)
 {
-        char boot_id[sizeof h->boot_id] = "";
-        struct stat st;
-
         if (capo_alive_lock(fd))
                 return -EBUSY;
-        if (fstat(fd, &st) || st.st_nlink == 0)
+        if (removed(fd))
                 return -ESTALE;
-        capo_alive_text("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
-        if (h->pid_ns == capo_alive_namespace() && !strcmp(boot_id, h->boot_id) &&
-            capo_alive_since(h->pid) == h->start_time && h->pid != getpid())
-                return -EBUSY;
-        return 0;
+        return life(h) == LIVES ? -EBUSY : 0;
 }
 
 /*
@@ -215,8 +245,9 @@ static int find(const char *shm_dir, const char *log_dir, bool living,
                         continue;
                 r = attach(fd, &seg, false);
                 if (r == 0) {
-                        r = check_dead(fd, seg.header);
-                        if ((r == 0 || (r == -EBUSY && living)) && in_folder(seg.header->log_path, log_dir)) {
+                        r = look(fd, seg.header);
+                        if ((r == 0 || (living && (r == -EBUSY || r == -EALREADY))) &&
+                            in_folder(seg.header->log_path, log_dir)) {
                                 describe(&seg, path, &info);
                                 info.alive = r == -EBUSY;
                                 r = 0;
@@ -289,7 +320,7 @@ static int recover(int fd, const char *path, const char *log, struct capo_segmen
 
         if (r < 0)
                 return r;
-        r = check_dead(fd, seg.header);
+        r = take(fd, seg.header);
         if (r < 0)
                 goto out;
         describe(&seg, path, &info);

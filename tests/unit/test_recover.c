@@ -572,6 +572,58 @@ Test(recover, a_living_process_is_looked_at)
         cr_assert(!info.alive);
 }
 
+/* A look holds no lock: nobody who recovers at that moment takes the dead process for a living one, and leaves it. */
+Test(recover, who_looks_is_in_nobodys_way)
+{
+        struct capo_segment_info info = {.pid = 0};
+        int fd = open(segment, O_RDWR | O_CLOEXEC);
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                for (;;)
+                        capo_segment_find(dir, NULL, first, &info);
+        }
+        cr_assert(fd >= 0 && pid > 0);
+        for (int i = 0; i < 20000; i++) {
+                struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+                cr_assert_eq(fcntl(fd, F_SETLK, &lock), 0, "look %d", i);
+                lock.l_type = F_UNLCK;
+                cr_assert_eq(fcntl(fd, F_SETLK, &lock), 0);
+                if (i % 20 == 0)
+                        sched_yield();
+        }
+        cr_assert(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+}
+
+/* Of one that another is recovering: gone, and its memory can be read; but who looks for the dead has nothing to do. */
+Test(recover, one_that_is_being_recovered_is_dead)
+{
+        struct capo_segment_info info = {.alive = true};
+        char look[160];
+        int pipes[2];
+        pid_t pid;
+
+        cr_assert_eq(pipe(pipes), 0);
+        pid = fork();
+        if (pid == 0) {
+                int fd = open(segment, O_RDWR | O_CLOEXEC);
+
+                if (fd < 0 || capo_alive_lock(fd) || write(pipes[1], "", 1) != 1)
+                        _exit(1);
+                pause();
+        }
+        cr_assert(read(pipes[0], look, 1) == 1);
+        cr_assert_eq(capo_segment_find_dead(dir, NULL, first, &info), 0);
+        cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
+        cr_assert(!info.alive && info.records == CALLS);
+        snprintf(look, sizeof look, "%s/look.capo", dir);
+        cr_assert_eq(capo_segment_peek(&info, look), 0);
+        cr_assert_eq(capo_segment_recover(segment, NULL, NULL), -EBUSY);
+        cr_assert(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+        cr_assert_eq(capo_segment_recover(segment, NULL, NULL), 0);
+}
+
 /* Processes that end by themselves between the look into the folder and the look at their file have left nothing. */
 Test(recover, who_ends_meanwhile_left_nothing)
 {
