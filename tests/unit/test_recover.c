@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <sys/wait.h>
@@ -580,6 +581,7 @@ Test(recover, who_looks_is_in_nobodys_way)
         pid_t pid = fork();
 
         if (pid == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL); /* a check that fails leaves no child that looks for ever */
                 for (;;)
                         capo_segment_find(dir, NULL, first, &info);
         }
@@ -609,6 +611,7 @@ Test(recover, one_that_is_being_recovered_is_dead)
         if (pid == 0) {
                 int fd = open(segment, O_RDWR | O_CLOEXEC);
 
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
                 if (fd < 0 || capo_alive_lock(fd) || write(pipes[1], "", 1) != 1)
                         _exit(1);
                 pause();
