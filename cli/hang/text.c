@@ -100,8 +100,12 @@ static void headline(const struct hang_page *p, FILE *out)
         case CAPO_HANG_TUNED: tell(p, out, "IS", "ARE", "TUNED DIFFERENTLY from the others in"); break;
         case CAPO_HANG_P2P: tell(p, out, "MAKES", "MAKE", "NO OTHER HALF to"); break;
         case CAPO_HANG_BIRTH:
-                tell(p, out, "TAKES", "TAKE", "NOT PART in");
-                fprintf(out, ": %u rank%s wait in it", v->n_waiting, v->n_waiting > 1 ? "s" : "");
+                tell(p, out, "TAKES", "TAKE", "NO PART in");
+                fprintf(out, ": %u rank%s ", v->n_waiting, v->n_waiting > 1 ? "s" : "");
+                if (v->call && v->call->result == CAPO_NCCL_REMOTE_ERROR)
+                        fputs("waited in it until a process was gone (ncclRemoteError)", out);
+                else
+                        fprintf(out, "wait%s in it", v->n_waiting > 1 ? "" : "s");
                 break;
         case CAPO_HANG_INSIDE:
                 tell(p, out, "STANDS", "STAND", "INSIDE NCCL in");

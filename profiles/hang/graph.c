@@ -153,10 +153,29 @@ static bool has_it(const struct capo_hang_job *job, uint32_t i, uint32_t key)
         return false;
 }
 
+/*
+ * The making of a communicator that one of the others left by its death: NCCL has told it, nothing was done since but
+ * to clean up, so this is where the job stood.
+ */
+static const struct capo_hang_call *bereft(const struct capo_hang_process *p)
+{
+        for (uint32_t i = p->n_calls; i-- > 0;) {
+                const struct capo_hang_call *c = &p->calls[i];
+                bool ends = c->call == CAPO_CALL_COMMFINALIZE || c->call == CAPO_CALL_COMMDESTROY ||
+                            c->call == CAPO_CALL_COMMABORT;
+
+                if (!ends)
+                        return capo_hang_is_birth(c) && c->result == CAPO_NCCL_REMOTE_ERROR ? c : NULL;
+        }
+        return NULL;
+}
+
 static const struct capo_hang_call *birth_of(const struct capo_hang_job *job, uint32_t process)
 {
         const struct capo_hang_call *c = capo_hang_inside(&job->processes[process]);
 
+        if (!c && (c = bereft(&job->processes[process])))
+                return c;
         return c && capo_hang_is_birth(c) && !capo_hang_gone(job, process) ? c : NULL;
 }
 

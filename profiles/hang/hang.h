@@ -31,6 +31,9 @@ enum capo_hang_gpu {
         CAPO_HANG_GPU_RUNNING, /* its events were looked at, and the end had not come */
 };
 
+/* ncclResult_t */
+enum { CAPO_NCCL_OK = 0, CAPO_NCCL_REMOTE_ERROR = 6, CAPO_NCCL_IN_PROGRESS = 7 };
+
 struct capo_hang_call {
         uint64_t begin_ns; /* since 1970 */
         uint64_t end_ns;   /* 0: not returned */
@@ -70,6 +73,12 @@ struct capo_hang_process {
         bool clean;     /* it has ended by itself, if it has ended at all */
         bool stale;     /* its log is not final and nothing else is known of it: as if it had none */
 };
+
+/* NCCL took it. */
+static inline bool capo_hang_taken(int result)
+{
+        return result == CAPO_NCCL_OK || result == CAPO_NCCL_IN_PROGRESS;
+}
 
 struct capo_hang_member {
         uint32_t process;

@@ -6,8 +6,6 @@
 #include "core/base/calls.h"
 #include "profiles/hang/hang.h"
 
-enum { CAPO_NCCL_OK = 0, CAPO_NCCL_IN_PROGRESS = 7 }; /* ncclResult_t */
-
 enum play_state {
         IDLE,
         ACTIVE,    /* at the head */
@@ -66,8 +64,7 @@ static inline bool is_collective(const struct capo_hang_call *c)
 /* NCCL took it, or is about to. */
 static inline bool taken(const struct capo_hang_call *c)
 {
-        return c->comm != CAPO_HANG_NONE && c->member != CAPO_HANG_NONE &&
-               (c->result == CAPO_NCCL_OK || c->result == CAPO_NCCL_IN_PROGRESS);
+        return c->comm != CAPO_HANG_NONE && c->member != CAPO_HANG_NONE && capo_hang_taken(c->result);
 }
 
 static inline struct play_member *member_of(const struct play *p, const struct capo_hang_call *c)

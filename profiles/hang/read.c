@@ -21,8 +21,7 @@
 #define TOGETHER_NS  500000000 /* processes that end so close together were ended by one cause */
 #define HEARTBEAT_NS 100000000 /* how old the word on a GPU may be */
 
-enum { OK = 0, IN_PROGRESS = 7 }; /* ncclResult_t */
-#define OPEN_GROUP 0xf0000000u    /* plus the thread: a group without a number yet */
+#define OPEN_GROUP 0xf0000000u /* plus the thread: a group without a number yet */
 
 /* What a process calls a communicator. */
 struct known_comm {
@@ -104,7 +103,7 @@ static void count(struct reader *rd, uint32_t process, struct cell c)
         struct known_comm *k = c.count ? comm_of(rd, process, c.comm) : NULL;
         enum capo_call_kind kind = capo_call_kind(c.call);
 
-        if (!k || (c.result != OK && c.result != IN_PROGRESS))
+        if (!k || !capo_hang_taken(c.result))
                 return;
         if (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA)
                 k->p2p += c.count;
@@ -412,8 +411,7 @@ static void tell_members(struct reader *rd)
                         enum capo_call_kind kind = capo_call_kind(c->call);
 
                         p2p += (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA) && c->comm == k->comm &&
-                               c->member == k->member && c->where == CAPO_HANG_RETURNED &&
-                               (c->result == OK || c->result == IN_PROGRESS);
+                               c->member == k->member && c->where == CAPO_HANG_RETURNED && capo_hang_taken(c->result);
                 }
                 m->whole_p2p = p2p == k->p2p;
                 for (uint32_t n = 0; parent != CAPO_NO_COMM && n < rd->out->comms[parent].n_members; n++) {

@@ -14,8 +14,6 @@
 #include "core/base/util.h"
 #include "profiles/hang/judge.h"
 
-enum { OK = 0, IN_PROGRESS = 7 }; /* ncclResult_t */
-
 /* Of its last calls on @comm the latest that NCCL refused, with nothing taken behind it. */
 static const struct capo_hang_call *refused(const struct capo_hang_process *p, uint32_t comm)
 {
@@ -23,7 +21,7 @@ static const struct capo_hang_call *refused(const struct capo_hang_process *p, u
                 const struct capo_hang_call *c = &p->calls[i];
 
                 if (c->comm == comm)
-                        return c->result != OK && c->result != IN_PROGRESS ? c : NULL;
+                        return capo_hang_taken(c->result) ? NULL : c;
         }
         return NULL;
 }

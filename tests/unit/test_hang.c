@@ -391,6 +391,39 @@ Test(hang, a_split_without_one)
         says(CAPO_HANG_SLOW, "0 1 2", CAPO_HANG_WHY_CALL);
 }
 
+/* One dies, and NCCL tells the others, which clean up and end: where they stood is what the job died of. */
+Test(hang, a_split_that_a_death_ended)
+{
+        ranks(4);
+        for (uint32_t i = 0; i < 3; i++) {
+                struct capo_hang_call *c = birth(i, CAPO_CALL_COMMSPLIT, 950);
+
+                c->where = CAPO_HANG_RETURNED;
+                c->end_ns = 970ull * S;
+                c->result = CAPO_NCCL_REMOTE_ERROR;
+                made(i, 0, CAPO_CALL_COMMDESTROY, 971);
+                job.comms[0].members[i].dead = true;
+                job.processes[i].life = CAPO_HANG_EXITED;
+                job.processes[i].end_ns = 971ull * S;
+                job.processes[i].clean = true;
+        }
+        job.processes[3].life = CAPO_HANG_KILLED;
+        job.processes[3].end_ns = 969ull * S;
+        says(CAPO_HANG_BIRTH, "3", CAPO_HANG_WHY_GONE);
+        cr_assert_eq(v.n_waiting, 3);
+        job.processes[2].calls[0].result = 1; /* one that NCCL refused waited for nobody */
+        says(CAPO_HANG_BIRTH, "3", CAPO_HANG_WHY_GONE);
+        cr_assert_eq(v.n_waiting, 2);
+        job.processes[2].calls[0].result = CAPO_NCCL_REMOTE_ERROR;
+        for (uint32_t i = 0; i < 3; i++)
+                job.processes[i].calls[1].call = CAPO_CALL_COMMFINALIZE; /* that is to clean up, too */
+        says(CAPO_HANG_BIRTH, "3", CAPO_HANG_WHY_GONE);
+        comm_of("shrunk", 0, 3);
+        for (uint32_t i = 0; i < 3; i++)
+                reduce(i, 1, 972); /* they go on without it */
+        says(CAPO_HANG_HEALTHY, "", 0);
+}
+
 Test(hang, a_communicator_of_all_without_one)
 {
         ranks(3);
