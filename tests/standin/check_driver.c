@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cuda.h>
 #include "check.h"
@@ -185,6 +186,98 @@ static void memory(void)
         EXPECT_IS(cuMemFree(p), CUDA_ERROR_INVALID_VALUE);
 }
 
+/* One allocation at two places is the same bytes, also for who got it as a file; nothing is there before access was given or after. */
+static void virtual_memory(void)
+{
+        CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                    .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}},
+                            got, odd = prop;
+        CUmemAccessDesc one = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+                        zero = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READ};
+        CUmemGenericAllocationHandle h = 0, again = 0, imported = 0;
+        CUdeviceptr a = 0, b = 0, base = 0;
+        unsigned long long flags = 9;
+        int fd = -1, device = -1;
+        unsigned seen = 0;
+        CUstream s = stream(CU_STREAM_NON_BLOCKING);
+        size_t g = 0, n = 0;
+
+        EXPECT_IS(cuMemGetAllocationGranularity(&g, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM), CUDA_SUCCESS);
+        EXPECT(g >= 4096 && !(g & (g - 1)));
+        odd.location.id = 99;
+        EXPECT_IS(cuMemCreate(&h, g, &odd, 0), CUDA_ERROR_INVALID_DEVICE);
+        odd.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, 0};
+        EXPECT_IS(cuMemCreate(&h, g, &odd, 0), CUDA_ERROR_NOT_SUPPORTED);
+        odd = prop;
+        odd.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
+        EXPECT_IS(cuMemCreate(&h, g, &odd, 0), CUDA_ERROR_NOT_SUPPORTED);
+        EXPECT_IS(cuMemCreate(&h, g + 1, &prop, 0), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuMemCreate(&h, 2 * g, &prop, 0), CUDA_SUCCESS);
+        EXPECT_IS(cuMemAddressReserve(&a, 4 * g, 3, 0, 0), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuMemAddressReserve(&a, 4 * g, 8 * g, 0, 0), CUDA_SUCCESS);
+        EXPECT(a && a % (8 * g) == 0);
+        EXPECT_IS(cuMemAddressReserve(&b, 2 * g, 0, 0, 0), CUDA_SUCCESS);
+        EXPECT_IS(cuMemMap(a, 4 * g, 0, h, 0), CUDA_ERROR_INVALID_VALUE); /* more than there is */
+        EXPECT_IS(cuMemMap(a + g, 2 * g, 0, h, 0), CUDA_SUCCESS);
+        EXPECT_IS(cuMemMap(a, 2 * g, 0, h, 0), CUDA_ERROR_INVALID_VALUE); /* there is something already */
+        EXPECT_IS(cuMemMap(b + g, 2 * g, 0, h, 0), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuMemSetAccess(a, 3 * g, &one, 1), CUDA_ERROR_INVALID_VALUE); /* not all of it is mapped */
+        EXPECT_IS(cuMemSetAccess(a + g, g, &one, 1), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuMemSetAccess(a + g, 2 * g, &one, 1), CUDA_SUCCESS);
+        EXPECT_IS(cuMemGetAccess(&flags, &one.location, a + g), CUDA_SUCCESS);
+        EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+        EXPECT_IS(cuMemGetAccess(&flags, &zero.location, a + g), CUDA_SUCCESS);
+        EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE);
+        EXPECT_IS(cuMemGetAddressRange(&base, &n, a + g + 5), CUDA_SUCCESS);
+        EXPECT(base == a + g && n == 2 * g);
+        EXPECT_IS(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, a + 2 * g), CUDA_SUCCESS);
+        EXPECT(device == 1);
+        EXPECT_IS(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, a), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuMemFree(a + g), CUDA_ERROR_INVALID_VALUE); /* not what cuMemAlloc() gave */
+
+        EXPECT_IS(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_FABRIC, 0), CUDA_ERROR_NOT_SUPPORTED);
+        EXPECT_IS(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), CUDA_SUCCESS);
+        EXPECT_IS(cuMemImportFromShareableHandle(&imported, NULL, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                  CUDA_ERROR_INVALID_VALUE); /* standard input is no memory of a device's */
+        EXPECT_IS(cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)fd,
+                                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                  CUDA_SUCCESS);
+        EXPECT_IS(close(fd), 0);
+        memset(&got, 0, sizeof got);
+        EXPECT_IS(cuMemGetAllocationPropertiesFromHandle(&got, imported), CUDA_SUCCESS);
+        EXPECT(got.location.id == 1 && got.type == CU_MEM_ALLOCATION_TYPE_PINNED);
+        EXPECT_IS(cuMemMap(b, 2 * g, 0, imported, 0), CUDA_SUCCESS);
+        EXPECT_IS(cuMemRelease(imported), CUDA_SUCCESS); /* its mapping keeps it */
+        EXPECT_IS(cuMemSetAccess(b, 2 * g, &zero, 1), CUDA_SUCCESS);
+        EXPECT_IS(cuStreamWriteValue32(s, a + 2 * g + 2, 7, 0), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuLaunchHostFunc(s, nap, (void *)20), CUDA_SUCCESS);
+        EXPECT_IS(cuStreamWriteValue32(s, a + 2 * g, 77, 0), CUDA_SUCCESS);
+        EXPECT(*(volatile unsigned *)(uintptr_t)(b + g) == 0); /* in the stream's order */
+        EXPECT_IS(cuStreamSynchronize(s), CUDA_SUCCESS);
+        EXPECT_IS(cuMemcpyDtoH(&seen, b + g, sizeof seen), CUDA_SUCCESS);
+        EXPECT(seen == 77);
+
+        EXPECT_IS(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(a + g + 8)), CUDA_SUCCESS);
+        EXPECT(again == h);
+        EXPECT_IS(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)a), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuMemRelease(h), CUDA_SUCCESS);
+        EXPECT_IS(cuMemRelease(h), CUDA_SUCCESS);
+        EXPECT_IS(cuMemRelease(h), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuMemAddressFree(a, 4 * g), CUDA_ERROR_INVALID_VALUE); /* something is mapped there */
+        EXPECT_IS(cuMemUnmap(a + g, g), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuMemUnmap(a + g, 2 * g), CUDA_SUCCESS);
+        EXPECT_IS(cuMemUnmap(a + g, 2 * g), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuMemGetAddressRange(&base, &n, a + g + 5), CUDA_ERROR_NOT_FOUND);
+        EXPECT_IS(cuMemcpyDtoH(&seen, b + g, sizeof seen), CUDA_SUCCESS); /* the other mapping has it still */
+        EXPECT(seen == 77);
+        EXPECT_IS(cuMemAddressFree(a, 2 * g), CUDA_ERROR_INVALID_VALUE);
+        EXPECT_IS(cuMemAddressFree(a, 4 * g), CUDA_SUCCESS);
+        EXPECT_IS(cuMemUnmap(b, 2 * g), CUDA_SUCCESS);
+        EXPECT_IS(cuMemAddressFree(b, 2 * g), CUDA_SUCCESS);
+        EXPECT_IS(cuStreamDestroy(s), CUDA_SUCCESS);
+}
+
 static void addresses(void)
 {
         void *fn = NULL, *v2 = NULL, *v3 = NULL;
@@ -356,6 +449,7 @@ int main(void)
         default_stream();
         contexts();
         memory();
+        virtual_memory();
         addresses();
         capture();
         return DONE("check_driver");

@@ -99,6 +99,10 @@ CUresult fake_submit(CUstream stream, const struct task *proto, bool wait);
 void fake_enqueue(CUstream stream, const struct task *proto);
 void fake_wait_done(CUstream stream, uint64_t upto);
 void fake_streams_close(CUcontext ctx);
+
+/* Ranges that pointer attributes can be asked of; those of cuMemMap() have no context and are not freed by cuMemFree(). */
+CUresult fake_mapped(uintptr_t base, size_t bytes, int device);
+void fake_unmapped(uintptr_t base);
 void fake_event_unref(CUevent event);
 
 /* Capture rules (CUDA driver API, "Stream management"). */

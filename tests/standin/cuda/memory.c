@@ -13,7 +13,8 @@
 struct block {
         uintptr_t base;
         size_t bytes;
-        CUcontext ctx;
+        CUcontext ctx; /* NULL: mapped by cuMemMap() */
+        int device;
         CUmemorytype type;
         bool managed;
 };
@@ -53,11 +54,65 @@ static bool find(uintptr_t p, struct block *out)
         return found;
 }
 
+static CUresult remember(struct block b)
+{
+        size_t i;
+
+        pthread_mutex_lock(&lock);
+        if (n_blocks == room) {
+                size_t wider = room ? 2 * room : 64;
+                struct block *more = realloc(blocks, wider * sizeof *more);
+
+                if (!more) {
+                        pthread_mutex_unlock(&lock);
+                        return CUDA_ERROR_OUT_OF_MEMORY;
+                }
+                blocks = more;
+                room = wider;
+        }
+        i = above(b.base);
+        memmove(blocks + i + 1, blocks + i, (n_blocks - i) * sizeof *blocks);
+        blocks[i] = b;
+        n_blocks++;
+        pthread_mutex_unlock(&lock);
+        return CUDA_SUCCESS;
+}
+
+/* The block that begins there, which is then forgotten; false if there is none of that kind. */
+static bool forget(uintptr_t p, bool host, bool mapped, struct block *out)
+{
+        bool found = false;
+        size_t i;
+
+        pthread_mutex_lock(&lock);
+        i = above(p);
+        if (i && blocks[i - 1].base == p && (blocks[i - 1].type == CU_MEMORYTYPE_HOST) == host &&
+            !blocks[i - 1].ctx == mapped) {
+                *out = blocks[i - 1];
+                memmove(blocks + i - 1, blocks + i, (n_blocks - i) * sizeof *blocks);
+                n_blocks--;
+                found = true;
+        }
+        pthread_mutex_unlock(&lock);
+        return found;
+}
+
+CUresult fake_mapped(uintptr_t base, size_t bytes, int device)
+{
+        return remember((struct block){.base = base, .bytes = bytes, .device = device, .type = CU_MEMORYTYPE_DEVICE});
+}
+
+void fake_unmapped(uintptr_t base)
+{
+        struct block b;
+
+        forget(base, false, true, &b);
+}
+
 static CUresult alloc(uintptr_t *out, size_t bytes, CUmemorytype type, bool managed)
 {
         struct block b = {.type = type, .managed = managed};
         CUresult r = fake_current(&b.ctx);
-        size_t i;
         void *p;
 
         if (r)
@@ -69,42 +124,20 @@ static CUresult alloc(uintptr_t *out, size_t bytes, CUmemorytype type, bool mana
         if (p == MAP_FAILED)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         b.base = (uintptr_t)p;
-        pthread_mutex_lock(&lock);
-        if (n_blocks == room) {
-                size_t wider = room ? 2 * room : 64;
-                struct block *more = realloc(blocks, wider * sizeof *more);
-
-                if (!more) {
-                        pthread_mutex_unlock(&lock);
-                        munmap(p, b.bytes);
-                        return CUDA_ERROR_OUT_OF_MEMORY;
-                }
-                blocks = more;
-                room = wider;
-        }
-        i = above(b.base);
-        memmove(blocks + i + 1, blocks + i, (n_blocks - i) * sizeof *blocks);
-        blocks[i] = b;
-        n_blocks++;
-        pthread_mutex_unlock(&lock);
-        *out = b.base;
-        return CUDA_SUCCESS;
+        b.device = b.ctx->device;
+        r = remember(b);
+        if (r)
+                munmap(p, b.bytes);
+        else
+                *out = b.base;
+        return r;
 }
 
 static CUresult release(uintptr_t p, bool host)
 {
-        struct block b = {0};
-        size_t i;
+        struct block b;
 
-        pthread_mutex_lock(&lock);
-        i = above(p);
-        if (i && blocks[i - 1].base == p && (blocks[i - 1].type == CU_MEMORYTYPE_HOST) == host) {
-                b = blocks[i - 1];
-                memmove(blocks + i - 1, blocks + i, (n_blocks - i) * sizeof *blocks);
-                n_blocks--;
-        }
-        pthread_mutex_unlock(&lock);
-        if (!b.base)
+        if (!forget(p, host, false, &b))
                 return CUDA_ERROR_INVALID_VALUE;
         munmap((void *)b.base, b.bytes);
         return CUDA_SUCCESS;
@@ -225,7 +258,7 @@ EXPORT CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute
         case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr *)value = ptr; break;
         case CU_POINTER_ATTRIBUTE_HOST_POINTER: *(void **)value = (void *)(uintptr_t)ptr; break;
         case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned *)value = b.managed; break;
-        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)value = b.ctx->device; break;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)value = b.device; break;
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)value = b.base; break;
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)value = b.bytes; break;
         default: return CUDA_ERROR_NOT_SUPPORTED;
@@ -342,4 +375,10 @@ EXPORT CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n, 
 EXPORT CUresult cuMemsetD32Async(CUdeviceptr dst, unsigned int value, size_t n, CUstream stream)
 {
         return set(dst, value, n, true, stream, false);
+}
+
+/* A write in the stream's order; whatever was issued before it is done by then, so the flag that allows less says the same. */
+EXPORT CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags)
+{
+        return flags > 1 || addr % sizeof value ? CUDA_ERROR_INVALID_VALUE : set(addr, value, 1, true, stream, false);
 }

@@ -25,6 +25,8 @@ typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+typedef uint32_t cuuint32_t;
+typedef unsigned long long CUmemGenericAllocationHandle;
 typedef void (*CUhostFn)(void *data);
 
 typedef enum cudaError_enum {
@@ -77,6 +79,8 @@ typedef enum CUdevice_attribute_enum {
         CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID = 50,
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+        CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
+        CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
 } CUdevice_attribute;
 
 typedef enum CUpointer_attribute_enum {
@@ -95,6 +99,57 @@ typedef enum CUmemorytype_enum {
         CU_MEMORYTYPE_DEVICE = 2,
         CU_MEMORYTYPE_UNIFIED = 4,
 } CUmemorytype;
+
+typedef enum CUmemLocationType_enum {
+        CU_MEM_LOCATION_TYPE_INVALID = 0,
+        CU_MEM_LOCATION_TYPE_DEVICE = 1,
+        CU_MEM_LOCATION_TYPE_HOST = 2,
+} CUmemLocationType;
+
+typedef struct CUmemLocation_st {
+        CUmemLocationType type;
+        int id;
+} CUmemLocation;
+
+typedef enum CUmemAllocationType_enum {
+        CU_MEM_ALLOCATION_TYPE_INVALID = 0,
+        CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+} CUmemAllocationType;
+
+typedef enum CUmemAllocationHandleType_enum {
+        CU_MEM_HANDLE_TYPE_NONE = 0,
+        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
+        CU_MEM_HANDLE_TYPE_FABRIC = 8,
+} CUmemAllocationHandleType;
+
+typedef struct CUmemAllocationProp_st {
+        CUmemAllocationType type;
+        CUmemAllocationHandleType requestedHandleTypes;
+        CUmemLocation location;
+        void *win32HandleMetaData;
+        struct {
+                unsigned char compressionType;
+                unsigned char gpuDirectRDMACapable;
+                unsigned short usage;
+                unsigned char reserved[4];
+        } allocFlags;
+} CUmemAllocationProp;
+
+typedef enum CUmemAccess_flags_enum {
+        CU_MEM_ACCESS_FLAGS_PROT_NONE = 0,
+        CU_MEM_ACCESS_FLAGS_PROT_READ = 1,
+        CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
+} CUmemAccess_flags;
+
+typedef struct CUmemAccessDesc_st {
+        CUmemLocation location;
+        CUmemAccess_flags flags;
+} CUmemAccessDesc;
+
+typedef enum CUmemAllocationGranularity_flags_enum {
+        CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
+        CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
+} CUmemAllocationGranularity_flags;
 
 typedef enum CUdriverProcAddressQueryResult_enum {
         CU_GET_PROC_ADDRESS_SUCCESS = 0,
@@ -149,6 +204,7 @@ enum {
 #define cuMemcpyDtoHAsync         cuMemcpyDtoHAsync_v2
 #define cuMemcpyDtoDAsync         cuMemcpyDtoDAsync_v2
 #define cuMemsetD8                cuMemsetD8_v2
+#define cuStreamWriteValue32      cuStreamWriteValue32_v2
 #define cuMemsetD32               cuMemsetD32_v2
 #endif
 
