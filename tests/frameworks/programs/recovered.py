@@ -31,7 +31,7 @@ if rank != late:
         if rank == 0:  # the others' clocks end with rank 0's
             say("barrier: " + re.search(r"Ranks? [\d, ]+ failed to pass", str(e))[0])
     try:
-        dist.all_reduce(x, group=stuck)
+        dist.all_reduce(x, group=stuck, async_op=True).wait()  # asynchronous: else 2.14 waits for it in no call that knows of a timeout
         torch.cuda.synchronize()
         say("not reached")
     except dist.DistBackendError as e:
