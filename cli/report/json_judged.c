@@ -12,12 +12,14 @@ static json_t *problem_json(const struct capo_problem *p)
 {
         json_t *ranks = json_array();
 
-        for (uint32_t i = 0; i < p->n_ranks; i++)
-                json_array_append_new(ranks, json_integer(p->ranks[i]));
+        for (uint32_t i = 0; i < p->n_runs; i++) {
+                for (uint32_t k = 0; k < p->runs[i].n; k++)
+                        json_array_append_new(ranks, json_integer(p->runs[i].first + (json_int_t)k));
+        }
         return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:s,s:o,s:o,s:o,s:o}", "at_s",
                          p->at_s >= 0 ? report_json_number(p->at_s) : json_null(), "in_call",
                          p->in_call >= 0 ? json_boolean(p->in_call) : json_null(), "rank",
-                         p->n_ranks == 1 ? json_integer(p->ranks[0]) : json_null(), "call",
+                         p->n_runs == 1 && p->runs->n == 1 ? json_integer(p->runs->first) : json_null(), "call",
                          p->call ? json_string(capo_call_name(p->call)) : json_null(), "seq",
                          p->seq ? json_integer(p->seq) : json_null(), "result",
                          p->result ? json_string(p->result) : json_null(), "kind", capo_problem_name(p->kind),

@@ -21,12 +21,19 @@ struct play_queue {
         uint32_t *call; /* numbers over all processes */
 };
 
+/* Not a table by number: one damaged number would make it as long as the job. */
+struct play_number {
+        uint32_t seq;
+        uint32_t at; /* in call */
+        const struct capo_hang_call *call;
+};
+
 struct play_member {
         uint32_t reached; /* the newest that was at a head */
         uint32_t through; /* the newest that is done */
         uint32_t entered, opened;
-        uint32_t first, n;                /* those among the last calls: their numbers */
-        const struct capo_hang_call **of; /* by number - first */
+        uint32_t n;
+        struct play_number *of; /* those among its last calls, by number; a number once */
 };
 
 struct play_comm {
@@ -72,9 +79,29 @@ static inline struct play_member *member_of(const struct play *p, const struct c
         return &p->comms[c->comm].members[c->member];
 }
 
+/* The place of @seq, or of the next number that is there. */
+static inline uint32_t place_of(const struct play_member *m, uint32_t seq)
+{
+        uint32_t low = 0, high = m->n;
+
+        if (m->n && seq >= m->of->seq && seq - m->of->seq < m->n && m->of[seq - m->of->seq].seq == seq)
+                return seq - m->of->seq; /* none is missing between, as a rule */
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (m->of[middle].seq < seq)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
 static inline const struct capo_hang_call *call_at(const struct play_member *m, uint32_t seq)
 {
-        return seq >= m->first && seq - m->first < m->n ? m->of[seq - m->first] : NULL;
+        uint32_t i = place_of(m, seq);
+
+        return i < m->n && m->of[i].seq == seq ? m->of[i].call : NULL;
 }
 
 static inline bool plays(const struct play *p, const struct capo_hang_call *c)
@@ -86,6 +113,9 @@ static inline bool plays(const struct play *p, const struct capo_hang_call *c)
 
 /** capo_play_mismatch() - do those who have entered call @seq of @comm disagree on what it is? *@ended: on the GPUs of all. */
 bool capo_play_mismatch(const struct play *p, uint32_t comm, uint32_t seq, bool *ended);
+
+/** capo_play_next() - the least number from @seq on under which any member's last calls have one; UINT32_MAX none. */
+uint32_t capo_play_next(const struct play *p, uint32_t comm, uint32_t seq);
 
 /** capo_play_set_up() - @p->job and @p->lenient are set. Return: 0; -ENOMEM. capo_play_tear_down() in any case. */
 int capo_play_set_up(struct play *p);

@@ -34,8 +34,15 @@ static void survey(struct play *p)
                         continue;
                 }
                 m->entered = c->seq > m->entered ? c->seq : m->entered;
-                m->first = m->first && m->first < c->seq ? m->first : c->seq;
+                m->n++;
         }
+}
+
+static int by_number(const void *a, const void *b)
+{
+        const struct play_number *x = a, *y = b;
+
+        return CAPO_ORDER(x->seq, y->seq) ?: CAPO_ORDER(x->at, y->at);
 }
 
 static int number(struct play *p)
@@ -48,17 +55,26 @@ static int number(struct play *p)
                         continue;
                 m = member_of(p, c);
                 if (!m->of) {
-                        uint32_t n = m->entered - m->first + 1;
-
-                        if (n > 1u << 20) /* a number out of nowhere: only the newest ones count */
-                                m->first = m->entered - (n = 1u << 20) + 1;
-                        m->of = calloc(n, sizeof(const struct capo_hang_call *));
+                        m->of = calloc(m->n, sizeof *m->of);
                         if (!m->of)
                                 return -ENOMEM;
+                        m->n = 0;
+                }
+                m->of[m->n++] = (struct play_number){c->seq, i, c};
+        }
+        for (uint32_t i = 0; i < p->job->n_comms; i++) {
+                for (uint32_t k = 0; k < p->job->comms[i].n_members; k++) {
+                        struct play_member *m = &p->comms[i].members[k];
+                        uint32_t n = 0;
+
+                        if (m->n)
+                                qsort(m->of, m->n, sizeof *m->of, by_number);
+                        for (uint32_t of = 0; of < m->n; of++) { /* the last one of a number */
+                                n -= n && m->of[n - 1].seq == m->of[of].seq;
+                                m->of[n++] = m->of[of];
+                        }
                         m->n = n;
                 }
-                if (c->seq >= m->first)
-                        m->of[c->seq - m->first] = c;
         }
         return 0;
 }
@@ -79,14 +95,33 @@ bool capo_play_mismatch(const struct play *p, uint32_t comm, uint32_t seq, bool 
         return differs;
 }
 
+uint32_t capo_play_next(const struct play *p, uint32_t comm, uint32_t seq)
+{
+        uint32_t next = UINT32_MAX;
+
+        for (uint32_t i = 0; i < p->job->comms[comm].n_members; i++) {
+                const struct play_member *m = &p->comms[comm].members[i];
+                uint32_t at = place_of(m, seq);
+
+                if (at < m->n && m->of[at].seq < next)
+                        next = m->of[at].seq;
+        }
+        return next;
+}
+
 /* One rank's GPU has ended @seq, so all have entered it and what is before; but where they disagreed it says nothing. */
 static uint32_t ended_up_to(const struct play *p, uint32_t comm, uint32_t from, uint32_t seq)
 {
         bool ended;
 
-        for (; from < seq; from++) {
-                if (capo_play_mismatch(p, comm, from + 1, &ended))
-                        break;
+        while (from < seq) { /* nobody disagrees on those of which nothing is known */
+                uint32_t next = capo_play_next(p, comm, from + 1);
+
+                if (next > seq)
+                        return seq;
+                if (capo_play_mismatch(p, comm, next, &ended))
+                        return next - 1;
+                from = next;
         }
         return from;
 }
@@ -96,26 +131,30 @@ static void begin_at(struct play *p, uint32_t comm)
 {
         const struct capo_hang_comm *jc = &p->job->comms[comm];
         struct play_comm *c = &p->comms[comm];
-        uint32_t all = UINT32_MAX, known = 0;
+        uint32_t all = UINT32_MAX, known = 0, ended = 0;
 
         c->whole_p2p = true;
         for (uint32_t i = 0; i < jc->n_members; i++) {
                 struct play_member *m = &c->members[i];
+                uint32_t before;
 
                 m->entered = jc->members[i].issued > m->entered ? jc->members[i].issued : m->entered;
                 all = m->entered < all ? m->entered : all;
                 c->newest = m->entered > c->newest ? m->entered : c->newest;
-                known = m->n ? (m->first - 1 > known ? m->first - 1 : known) : m->entered > known ? m->entered : known;
+                before = m->n ? m->of->seq - 1 : m->entered;
+                known = before > known ? before : known;
                 c->whole_p2p &= jc->members[i].whole_p2p;
         }
         for (uint32_t i = 0; i < jc->n_members; i++) {
                 const struct play_member *m = &c->members[i];
 
                 for (uint32_t k = 0; k < m->n; k++) {
-                        if (m->of[k] && m->of[k]->gpu == CAPO_HANG_GPU_ENDED && binds_all(m->of[k]))
-                                known = ended_up_to(p, comm, known, m->of[k]->seq);
+                        if (m->of[k].call->gpu == CAPO_HANG_GPU_ENDED && binds_all(m->of[k].call) &&
+                            m->of[k].seq > ended)
+                                ended = m->of[k].seq;
                 }
         }
+        known = ended_up_to(p, comm, known, ended);
         c->retired = all == UINT32_MAX ? 0 : known < all ? known : all;
 }
 

@@ -116,23 +116,6 @@ static bool is_at(const struct play_member *m, uint32_t seq)
         return m->reached >= seq || (m->entered >= seq && !call_at(m, seq) /* not among its last calls */);
 }
 
-/* The least number from @seq on under which any member's last calls have one. */
-static uint32_t next_known(const struct play *p, uint32_t comm, uint32_t seq)
-{
-        uint32_t next = UINT32_MAX;
-
-        for (uint32_t i = 0; i < p->job->comms[comm].n_members; i++) {
-                const struct play_member *m = &p->comms[comm].members[i];
-                uint32_t k = seq > m->first ? seq - m->first : 0;
-
-                while (k < m->n && m->first + k < next && !m->of[k])
-                        k++;
-                if (k < m->n && m->first + k < next)
-                        next = m->first + k;
-        }
-        return next;
-}
-
 static bool retire(struct play *p, uint32_t comm)
 {
         struct play_comm *c = &p->comms[comm];
@@ -151,7 +134,7 @@ static bool retire(struct play *p, uint32_t comm)
                 all = at < all ? at : all;
         }
         if (!known) { /* counted and no more: all of these at once, however many a log says there were */
-                uint32_t next = next_known(p, comm, c->retired + 1);
+                uint32_t next = capo_play_next(p, comm, c->retired + 1);
 
                 c->retired = next - 1 < all ? next - 1 : all;
                 return true;

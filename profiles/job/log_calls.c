@@ -6,9 +6,11 @@
 #include "core/base/util.h"
 #include "profiles/job/log_calls.h"
 
+enum { SHARE = 256 };
+
+/* By id, in shares: ids are given one after another, but a damaged one would cost a table of all. */
 struct capo_log_calls {
-        struct capo_log_shape *shapes; /* by id */
-        uint32_t room;
+        struct capo_log_shape *shapes[65536 / SHARE];
 };
 
 struct capo_log_calls *capo_log_calls_new(void)
@@ -18,8 +20,8 @@ struct capo_log_calls *capo_log_calls_new(void)
 
 void capo_log_calls_free(struct capo_log_calls *c)
 {
-        if (c)
-                free(c->shapes);
+        for (unsigned i = 0; c && i < N_ELEMENTS(c->shapes); i++)
+                free(c->shapes[i]);
         free(c);
 }
 
@@ -29,17 +31,11 @@ static int take_shapes(struct capo_log_calls *c, const struct capo_log_frame *f)
         unsigned n = capo_log_shapes(f, &s);
 
         for (; n--; s++) {
-                if (s->id >= c->room) {
-                        uint32_t room = (s->id | 1023u) + 1;
-                        struct capo_log_shape *more = realloc(c->shapes, room * sizeof *more);
+                struct capo_log_shape **share = &c->shapes[s->id / SHARE];
 
-                        if (!more)
-                                return -ENOMEM;
-                        memset(more + c->room, 0, (room - c->room) * sizeof *more);
-                        c->shapes = more;
-                        c->room = room;
-                }
-                c->shapes[s->id] = *s;
+                if (!*share && !(*share = calloc(SHARE, sizeof **share)))
+                        return -ENOMEM;
+                (*share)[s->id % SHARE] = *s;
         }
         return 0;
 }
@@ -54,9 +50,10 @@ static int take_block(const struct capo_log_calls *c, const struct capo_log_fram
                 return 0;
         for (uint32_t i = 0; i < columns.n && r == 0; i++) {
                 uint16_t id = columns.shape[i];
+                const struct capo_log_shape *share = c->shapes[id / SHARE];
                 struct capo_record record;
 
-                capo_log_record(&columns, i, id < c->room ? &c->shapes[id] : &unknown, &record);
+                capo_log_record(&columns, i, share ? &share[id % SHARE] : &unknown, &record);
                 r = each(&record, columns.thread, arg);
         }
         return r;

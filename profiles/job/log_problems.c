@@ -87,12 +87,9 @@ static void unfinished(struct capo_page *r, bool alive)
 {
         const struct capo_job *job = r->job;
         uint32_t n_ranks = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? (uint32_t)job->n_ranks : 0, n = 0;
-        _cleanup_free_ bool *ended = malloc(n_ranks + 1);
+        _cleanup_free_ bool *ended = NULL; /* most have */
         _cleanup_free_ char *text = NULL;
 
-        if (!ended)
-                return;
-        memset(ended, true, n_ranks + 1);
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_job_process *p = &job->processes[i];
                 const char *name = capo_base_name(p->path);
@@ -100,6 +97,10 @@ static void unfinished(struct capo_page *r, bool alive)
                 if (capo_process_ended(job, p) || capo_process_alive(p) != alive)
                         continue;
                 if (p->rank >= 0 && (uint32_t)p->rank < n_ranks) {
+                        if (!ended && !(ended = malloc(n_ranks)))
+                                return;
+                        if (!n)
+                                memset(ended, true, n_ranks);
                         ended[p->rank] = false;
                         n++;
                 } else {
@@ -109,7 +110,7 @@ static void unfinished(struct capo_page *r, bool alive)
                                 PROBLEM_OF(r, KILLED_LOG, name, name);
                 }
         }
-        text = capo_ranks_text(ended, n_ranks);
+        text = ended ? capo_ranks_text(ended, n_ranks) : NULL;
         if (!text)
                 return;
         if (alive)

@@ -26,7 +26,7 @@ void capo_page_finish(struct capo_page *r)
                 free(r->waits[i].text);
         for (uint32_t i = 0; i < r->n_problems; i++) {
                 free(r->problems[i].text);
-                free(r->problems[i].ranks);
+                free(r->problems[i].runs);
         }
         for (uint32_t i = 0; i < r->n_next; i++)
                 free(r->next[i].text);

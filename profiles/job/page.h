@@ -86,9 +86,12 @@ enum capo_problem_kind {
 struct capo_problem {
         enum capo_problem_kind kind;
         char *text;
-        uint32_t comm;      /* CAPO_NO_COMM: it is of none */
-        int32_t *ranks;     /* of the job, or of comm; owned */
-        uint32_t n_ranks;   /* 0: not of certain ranks */
+        uint32_t comm; /* CAPO_NO_COMM: it is of none */
+        struct capo_rank_run {
+                int32_t first;
+                uint32_t n;
+        } * runs;           /* ranks of the job, or of comm: one after another, ascending; owned */
+        uint32_t n_runs;    /* 0: not of certain ranks */
         const char *log;    /* name of the one log that it is about, or NULL */
         uint8_t call;       /* 0 none */
         uint32_t seq;       /* number of that call, 0 not known */

@@ -38,14 +38,31 @@ void capo_problem_comm(struct capo_page *r, uint32_t comm)
                 r->problems[r->n_problems - 1].comm = comm;
 }
 
+static void add_run(struct capo_problem *p, int32_t first, uint32_t n)
+{
+        if (capo_array_room(&p->runs, p->n_runs, sizeof *p->runs) == 0)
+                p->runs[p->n_runs++] = (struct capo_rank_run){first, n};
+}
+
+/* The next run from *@from on for which @is is false; *@from becomes its end. */
+static bool next_run(const bool *is, uint32_t n, uint32_t *first, uint32_t *from)
+{
+        const bool *begin = *from < n ? memchr(is + *from, false, n - *from) : NULL, *end;
+
+        if (!begin)
+                return false;
+        *first = (uint32_t)(begin - is);
+        end = memchr(begin, true, n - *first);
+        *from = end ? (uint32_t)(end - is) : n;
+        return true;
+}
+
 void capo_problem_ranks(struct capo_page *r, const bool *is, uint32_t n)
 {
         struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
 
-        for (uint32_t i = 0; p && i < n; i++) {
-                if (!is[i] && capo_array_room(&p->ranks, p->n_ranks, sizeof *p->ranks) == 0)
-                        p->ranks[p->n_ranks++] = (int32_t)i;
-        }
+        for (uint32_t first, end = 0; p && next_run(is, n, &first, &end);)
+                add_run(p, (int32_t)first, end - first);
 }
 
 char *capo_ranks_text(const bool *is, uint32_t n_ranks)
@@ -54,12 +71,7 @@ char *capo_ranks_text(const bool *is, uint32_t n_ranks)
         size_t size;
         FILE *out = NULL;
 
-        for (uint32_t from = 0, to; from < n_ranks; from = to) {
-                to = from + 1;
-                if (is[from])
-                        continue;
-                while (to < n_ranks && !is[to])
-                        to++;
+        for (uint32_t from, to = 0; next_run(is, n_ranks, &from, &to);) {
                 if (!out && !(out = open_memstream(&text, &size)))
                         return NULL;
                 fprintf(out,
@@ -273,8 +285,8 @@ void capo_problem_rank(struct capo_page *r, int rank)
 {
         struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
 
-        if (p && capo_array_room(&p->ranks, p->n_ranks, sizeof *p->ranks) == 0)
-                p->ranks[p->n_ranks++] = rank;
+        if (p)
+                add_run(p, rank, 1);
 }
 
 /* What a call is about; of the last problem. */

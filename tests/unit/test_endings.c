@@ -46,7 +46,7 @@ static const struct capo_problem *says(const char *text)
         capo_judge_endings(&page);
         cr_assert_eq(page.n_problems, 1);
         cr_assert_str_eq(page.problems[0].text, text);
-        cr_assert(page.problems[0].kind == CAPO_PROBLEM_ENDED && page.problems[0].ranks[0] == 2);
+        cr_assert(page.problems[0].kind == CAPO_PROBLEM_ENDED && page.problems[0].runs->first == 2);
         return page.problems;
 }
 
@@ -70,7 +70,7 @@ Test(endings, the_first_rank_is_one_like_others)
         p->last_ns = 4200000000;
         capo_judge_endings(&page);
         cr_assert_eq(page.n_problems, 1);
-        cr_assert(page.problems[0].n_ranks == 1 && page.problems[0].ranks[0] == 0);
+        cr_assert(page.problems[0].n_runs == 1 && page.problems[0].runs->n == 1 && page.problems[0].runs->first == 0);
         cr_assert(strstr(page.problems[0].text, "rank 0: last sign of life"));
         cr_assert_null(page.problems[0].log);
 }
@@ -178,8 +178,8 @@ static uint32_t all_killed(bool all)
 Test(endings, the_first_to_end_come_first)
 {
         cr_assert_eq(all_killed(false), 5);
-        cr_assert_eq(page.problems[0].ranks[0], 7);
-        cr_assert_eq(page.problems[3].ranks[0], 4);
+        cr_assert_eq(page.problems[0].runs->first, 7);
+        cr_assert_eq(page.problems[3].runs->first, 4);
         cr_assert_str_eq(page.problems[4].text,
                          "4 more gave their last sign of life later: capo report --all has when, and in which calls");
 }

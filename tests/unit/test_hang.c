@@ -603,6 +603,44 @@ Test(hang, four_billion_calls_take_no_time, .timeout = 60)
         capo_hang_waits_finish(&waits);
 }
 
+Test(hang, numbers_far_apart)
+{
+        struct capo_hang_waits waits;
+
+        ranks(2);
+        everybody(0, 100);
+        job.processes[1].calls[0].bytes = 8;
+        job.comms[0].members[0].issued = job.comms[0].members[1].issued = 4000000000;
+        everybody(0, 900);
+        cr_assert_eq(capo_hang_play(&job, false, &waits), 0);
+        cr_expect(waits.fronts[0].seq == 1 && waits.fronts[0].mismatch);
+        capo_hang_waits_finish(&waits);
+
+        job.processes[1].calls[0].bytes = 4096;
+        job.processes[0].calls[1].gpu = CAPO_HANG_GPU_ENDED;
+        reduce(0, 0, 950);
+        reduce(1, 0, 950)->bytes = 8;
+        job.processes[0].calls[2].gpu = CAPO_HANG_GPU_ENDED; /* they differed: nothing is known of it by that */
+        cr_assert_eq(capo_hang_play(&job, false, &waits), 0);
+        cr_expect(waits.fronts[0].seq == 4000000002 && waits.fronts[0].mismatch);
+        cr_expect_eq(waits.fronts[0].call[1]->bytes, 8);
+        capo_hang_waits_finish(&waits);
+}
+
+Test(hang, of_a_number_twice_the_last_one)
+{
+        struct capo_hang_waits waits;
+
+        ranks(2);
+        everybody(0, 900);
+        reduce(1, 0, 910)->seq = 1;
+        job.processes[1].calls[1].bytes = 8;
+        cr_assert_eq(capo_hang_play(&job, false, &waits), 0);
+        cr_expect(waits.fronts[0].seq == 1 && waits.fronts[0].mismatch);
+        cr_expect_eq(waits.fronts[0].call[1]->bytes, 8);
+        capo_hang_waits_finish(&waits);
+}
+
 Test(hang, an_end_by_itself_is_none)
 {
         ranks(2);

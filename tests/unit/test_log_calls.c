@@ -84,3 +84,26 @@ Test(log_calls, blocks_too)
         cr_assert_eq(s.bytes[1], 1320);
         cr_assert_eq(s.begin[1], 2163998824);
 }
+
+Test(log_calls, each_of_its_own_shape)
+{
+        /* the first, both sides of a border of what is kept together, the last; and two that the log does not say */
+        static const uint16_t ids[] = {0, 255, 256, 65534}, of[] = {256, 65534, 0, 255, 254, 4096};
+        static const uint32_t begin[6] = {1, 2, 3, 4, 5, 6}, host[6], seq[6];
+        struct capo_log_shape shapes[4] = {{0}};
+        struct seen s = {0};
+        struct gen_log g;
+
+        close(mkstemp(path));
+        gen_log_open(&g, path, 1);
+        for (unsigned i = 0; i < 4; i++)
+                shapes[i] = (struct capo_log_shape){.id = ids[i], .bytes = ids[i] + 10};
+        gen_log_shapes(&g, shapes, 4);
+        gen_log_block(&g, 0, 1, 6, begin, host, seq, of, NULL, NULL);
+        gen_log_close(&g);
+        cr_assert_eq(read_log(&s), 0);
+        cr_assert_eq(s.n, 6);
+        for (unsigned i = 0; i < 6; i++)
+                cr_expect_eq(s.bytes[i], i < 4 ? of[i] + 10 : 0, "%u: %llu", i, (unsigned long long)s.bytes[i]);
+        unlink(path);
+}

@@ -50,7 +50,7 @@ Test(problems, ranks_without_a_log)
         launched();
         page.job->n_ranks = 9;
         p = only(CAPO_PROBLEM_NO_LOG, "ranks 4-8 of 9 left no log");
-        cr_assert(p->n_ranks == 5 && p->ranks[0] == 4 && p->ranks[4] == 8 && p->comm == CAPO_NO_COMM && !p->log);
+        cr_assert(p->n_runs == 1 && p->runs->first == 4 && p->runs->n == 5 && p->comm == CAPO_NO_COMM && !p->log);
         cr_assert_str_eq(capo_problem_name(p->kind), "no_log");
         cr_assert_eq(capo_problem_severity(p->kind), CAPO_SEVERITY_ERROR);
 }
@@ -68,7 +68,7 @@ Test(problems, ranks_of_a_communicator_without_a_log)
 
         page.job->comms[0].n_ranks = 6;
         p = only(CAPO_PROBLEM_NO_LOG_OF, "ranks 4, 5 of 6 of communicator dp left no log");
-        cr_assert(p->comm == 0 && p->n_ranks == 2 && p->ranks[1] == 5);
+        cr_assert(p->comm == 0 && p->n_runs == 1 && p->runs->first == 4 && p->runs->n == 2);
 }
 
 Test(problems, one_rank_of_a_communicator_without_a_log)
@@ -257,7 +257,7 @@ Test(problems, the_rest_of_calls_that_failed)
         cr_assert_eq(capo_judge_problems(&page), 0);
         cr_assert_eq(page.n_problems, 2);
         cr_assert(page.problems[0].kind == CAPO_PROBLEM_FAILED_CALL && page.problems[0].call == CAPO_CALL_ALLREDUCE &&
-                  page.problems[0].comm == 0 && page.problems[0].ranks[0] == 1);
+                  page.problems[0].comm == 0 && page.problems[0].runs->first == 1);
         cr_assert_str_eq(page.problems[0].result, "system error");
         cr_assert_eq(page.problems[1].kind, CAPO_PROBLEM_FAILED);
         cr_assert_str_eq(page.problems[1].text, "7 calls returned an error");
@@ -297,7 +297,7 @@ Test(problems, killed_ranks)
                          "ranks 1, 2: killed, or ended without an exit that capo sees; all written before is used");
         cr_assert(!strncmp(p[1].text, "rank 1", 6) && !strcmp(p[1].text + 6, unknown), "%s", p[1].text);
         cr_assert(!strncmp(p[2].text, "rank 2", 6) && !strcmp(p[2].text + 6, unknown), "%s", p[2].text);
-        cr_assert(p->n_ranks == 2 && p->ranks[0] == 1 && p->ranks[1] == 2);
+        cr_assert(p->n_runs == 1 && p->runs->first == 1 && p->runs->n == 2);
         cr_assert_str_eq(capo_problem_name(p->kind), "killed");
 }
 
@@ -326,7 +326,7 @@ Test(problems, a_killed_process_of_a_rank_too_many)
         cr_expect_str_eq(page.problems[0].log, "n0.103.capo");
         cr_expect_str_eq(page.problems[1].text,
                          "rank 0: killed, or ended without an exit that capo sees; all written before is used");
-        cr_expect(page.problems[1].n_ranks == 1 && page.problems[1].ranks[0] == 0);
+        cr_expect(page.problems[1].n_runs == 1 && page.problems[1].runs->n == 1 && page.problems[1].runs->first == 0);
 }
 
 Test(problems, a_process_that_still_runs)
@@ -439,7 +439,9 @@ Test(problems, ranks_in_words)
         capo_problem_add(&page, CAPO_PROBLEM_NETWORK, NULL, "%s", "x");
         capo_problem_comm(&page, 0);
         capo_problem_ranks(&page, table[3].is, 6);
-        cr_assert(page.problems[0].n_ranks == 4 && page.problems[0].ranks[3] == 4 && page.problems[0].comm == 0);
+        cr_assert(page.problems[0].n_runs == 2 && page.problems[0].comm == 0);
+        cr_assert(page.problems[0].runs[0].first == 0 && page.problems[0].runs[0].n == 1);
+        cr_assert(page.problems[0].runs[1].first == 2 && page.problems[0].runs[1].n == 3);
         capo_judge_logs(&page);
         cr_assert_eq(page.n_problems, 1);
 }
@@ -452,7 +454,7 @@ Test(problems, a_rank_that_was_taken_over_did_not_end)
         cr_assert_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED);
         cr_assert_str_eq(page.problems[0].text,
                          "rank 2: killed, or ended without an exit that capo sees; all written before is used");
-        cr_assert(page.problems[0].n_ranks == 1 && page.problems[0].ranks[0] == 2);
+        cr_assert(page.problems[0].n_runs == 1 && page.problems[0].runs->n == 1 && page.problems[0].runs->first == 2);
 }
 
 Test(problems, but_one_that_had_destroyed_all_its_communicators_did)
@@ -472,5 +474,5 @@ Test(problems, others_that_wait_for_a_second)
         k->ranks[2] = (struct capo_skew_rank){.hole_ns = 1e9, .hole_seq = 7, .hole_call = CAPO_CALL_ALLREDUCE};
         only(CAPO_PROBLEM_STOOD_STILL,
              "rank 2 stood still, or did something else: it came to AllReduce number 7 of dp 1.0 s after the others");
-        cr_assert(page.problems[0].seq == 7 && page.problems[0].comm == 0 && page.problems[0].ranks[0] == 2);
+        cr_assert(page.problems[0].seq == 7 && page.problems[0].comm == 0 && page.problems[0].runs->first == 2);
 }
