@@ -26,9 +26,11 @@ static sqlite3 *
 
 /*
  * SQLite asks for some 2,500 small pieces of memory per input, which AddressSanitizer takes most of the time for: they come from
- * lists of our own. What is larger, a text above all, stays with it. What the product asked for is counted: all is given back.
+ * lists of our own. What is larger, a text above all, stays with it where the product asked for it; not where the store is made
+ * that the product then reads, whose tables, which stay, libFuzzer would take for a leak and ask the input once more.
+ * What the product asked for is counted: all is given back.
  */
-enum { STEP = 64, SMALL = 1024, ARENA = 16 << 20 };
+enum { STEP = 64, SMALL = 1024, LARGE = 1 << 17, ARENA = 32 << 20 };
 #if defined(__clang__)
 #define BARE __attribute__((no_sanitize("address", "undefined", "coverage")))
 #else
@@ -40,16 +42,21 @@ struct piece {
 };
 static _Alignas(8) char arena[ARENA], pages[256 * (4096 + 256)];
 static size_t arena_used;
-static struct piece *lists[SMALL / STEP + 1];
+static struct piece *lists[LARGE / STEP + 1];
 static uint32_t owner; /* 1: the product */
 static size_t held[2];
+
+BARE static bool listed(uint32_t size, uint32_t whose)
+{
+        return size <= (whose ? SMALL : LARGE);
+}
 
 BARE static void *piece_new(int size)
 {
         unsigned list = ((unsigned)size + STEP - 1) / STEP;
         struct piece *p;
 
-        if (size > SMALL) {
+        if (!listed((uint32_t)size, owner)) {
                 p = malloc(sizeof *p + (size_t)size);
                 must(p);
         } else if (lists[list]) {
@@ -73,7 +80,7 @@ BARE static void piece_free(void *at)
                 return;
         p--;
         held[p->owner]--;
-        if (p->size > SMALL) {
+        if (!listed(p->size, p->owner)) {
                 free(p);
                 return;
         }
@@ -176,7 +183,8 @@ static void change(unsigned where, unsigned what, const char *value)
         static const char *const heads[] = {"PRAGMA user_version = %d", "PRAGMA application_id = %d",
                                             "DROP TABLE trial -- %d",   "ALTER TABLE trial DROP COLUMN gpu -- %d",
                                             "DROP VIEW samples -- %d",  "DELETE FROM sample -- %d"};
-        sqlite3_stmt *q = NULL;
+        static sqlite3_stmt *made[N_ELEMENTS(columns)]; /* SQLite brings them up to date when a table has changed */
+        sqlite3_stmt *q;
         char sql[160];
 
         if (where >= N_ELEMENTS(columns)) {
@@ -184,18 +192,27 @@ static void change(unsigned where, unsigned what, const char *value)
                 sqlite3_exec(right, sql, NULL, NULL, NULL);
                 return;
         }
-        snprintf(sql, sizeof sql, "UPDATE %.*s SET %s = ? WHERE rowid %% 4 = %u", (int)strcspn(columns[where], "."),
-                 columns[where], strchr(columns[where], '.') + 1, what >> 2 & 3);
-        if (sqlite3_prepare_v2(right, sql, -1, &q, NULL) != SQLITE_OK)
+        snprintf(sql, sizeof sql, "UPDATE %.*s SET %s = ? WHERE rowid %% 4 = ?", (int)strcspn(columns[where], "."),
+                 columns[where], strchr(columns[where], '.') + 1);
+        if (!made[where] && sqlite3_prepare_v2(right, sql, -1, &made[where], NULL) != SQLITE_OK)
                 return;
+        q = made[where];
         switch (what & 3) {
         case 0: sqlite3_bind_int64(q, 1, atoll(value)); break;
         case 1: sqlite3_bind_double(q, 1, atof(value)); break;
         case 2: sqlite3_bind_text(q, 1, value, -1, SQLITE_STATIC); break;
         default: sqlite3_bind_blob(q, 1, value, (int)strlen(value), SQLITE_STATIC);
         }
+        sqlite3_bind_int(q, 2, (int)(what >> 2 & 3));
         sqlite3_step(q);
-        sqlite3_finalize(q);
+        sqlite3_reset(q);
+        sqlite3_clear_bindings(q); /* the value is not kept */
+}
+
+static void run(sqlite3_stmt **q, const char *sql)
+{
+        must(*q || sqlite3_prepare_v2(right, sql, -1, q, NULL) == SQLITE_OK);
+        must(sqlite3_step(*q) == SQLITE_DONE && sqlite3_reset(*q) == SQLITE_OK);
 }
 
 static void put(const void *bytes, size_t size)
@@ -207,6 +224,7 @@ static void put(const void *bytes, size_t size)
 
 static void write_store(unsigned flags, struct fuzz_bytes *b)
 {
+        static sqlite3_stmt *begins, *undoes;
         unsigned char *bytes;
         sqlite3_int64 size;
 
@@ -214,7 +232,7 @@ static void write_store(unsigned flags, struct fuzz_bytes *b)
                 put(b->at, b->left);
                 return;
         }
-        must(sqlite3_exec(right, "BEGIN", NULL, NULL, NULL) == SQLITE_OK);
+        run(&begins, "BEGIN");
         for (unsigned i = 0; i < 16 && b->left; i++) {
                 unsigned where = (unsigned)fuzz_number(b, 1), what = (unsigned)fuzz_number(b, 1);
                 char *value = fuzz_word(b, 0);
@@ -226,7 +244,7 @@ static void write_store(unsigned flags, struct fuzz_bytes *b)
         must(bytes);
         put(bytes, (size_t)size);
         sqlite3_free(bytes);
-        must(sqlite3_exec(right, "ROLLBACK", NULL, NULL, NULL) == SQLITE_OK);
+        run(&undoes, "ROLLBACK");
 }
 
 static void each(const struct capo_store_import *import, void *user)
