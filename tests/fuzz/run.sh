@@ -15,9 +15,9 @@ export build here finds
 runs() {
         case $1 in
         store) echo $((4000 * ${RUNS:-1})) ;;
-        cpython | hang | hung | import | page | segment) echo $((5000 * ${RUNS:-1})) ;;
+        cpython | hung | import | page | segment) echo $((5000 * ${RUNS:-1})) ;;
         topology) echo $((10000 * ${RUNS:-1})) ;;
-        env | graph | log | profile) echo $((20000 * ${RUNS:-1})) ;;
+        env | graph | hang | log | profile) echo $((20000 * ${RUNS:-1})) ;;
         *) echo $((100000 * ${RUNS:-1})) ;;
         esac
 }
