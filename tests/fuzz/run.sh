@@ -16,8 +16,8 @@ runs() {
         case $1 in
         store) echo $((4000 * ${RUNS:-1})) ;;
         cpython | hung | import | page | segment) echo $((5000 * ${RUNS:-1})) ;;
-        topology) echo $((10000 * ${RUNS:-1})) ;;
-        env | graph | hang | log | profile) echo $((20000 * ${RUNS:-1})) ;;
+        hang | topology) echo $((10000 * ${RUNS:-1})) ;;
+        env | graph | log | profile) echo $((20000 * ${RUNS:-1})) ;;
         *) echo $((100000 * ${RUNS:-1})) ;;
         esac
 }
