@@ -21,6 +21,8 @@ WANTED = ("test_get_", "test_Backend", "test_new_subgroups", "test_coalescing_ma
           "test_nccl_", "test_reduce_", "test_all_reduce", "test_scatter", "test_gather", "test_all_gather", "test_all_to_all", "test_barrier",
           "test_ddp_device", "test_ddp_bucket_cap")
 UNWANTED = ("profiler", "object", "complex", "bool", "sparse", "timeout", "any_source", "high_priority", "test_get_rank", "gloo")
+if [int(part) for part in torch.__version__.split(".")[:2]] < [2, 15]:
+    UNWANTED += ("mixed_backend",)  # ranks outside a group of gloo's split the default group there, those inside do not, and the next split never ends
 
 
 class Own(distributed_test.DistributedTest._DistTestBase, TestCase):
