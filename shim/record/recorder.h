@@ -330,10 +330,20 @@ static inline __attribute__((always_inline)) bool capo_call_usual(struct capo_tl
 {
         struct capo_site_entry *e = capo_site_entry(t, caller, frame);
 
-        return likely(t->head < t->limit /* no thread without a ring passes here */) && likely(!t->inside) &&
-               likely(handle && __atomic_load_n(&t->comm->handle, __ATOMIC_RELAXED) == handle) &&
-               likely(e->caller == caller) && likely(e->frame == frame) &&
-               likely(atomic_load_explicit(&capo_life.short_way, memory_order_relaxed));
+        if (unlikely(t->inside))
+                return false;
+        t->inside = frame;
+        /* From here on a signal's handler finds the thread in a call. What was looked at before, one that makes a call
+         * of its own would have changed: the room that is left, the last communicator. */
+        atomic_signal_fence(memory_order_seq_cst);
+        if (likely(t->head < t->limit /* no thread without a ring passes here */) &&
+            likely(handle && __atomic_load_n(&t->comm->handle, __ATOMIC_RELAXED) == handle) &&
+            likely(e->caller == caller) && likely(e->frame == frame) &&
+            likely(atomic_load_explicit(&capo_life.short_way, memory_order_relaxed)))
+                return true;
+        atomic_signal_fence(memory_order_seq_cst);
+        t->inside = NULL;
+        return false;
 }
 
 /*
@@ -357,17 +367,14 @@ static inline __attribute__((always_inline)) void capo_call_compose(struct capo_
         CAPO_RECORD_STORE(r, gpu_ns, .gpu_ns = 0);
 }
 
-/* The short way. */
+/* The short way, after capo_call_usual(). */
 static inline __attribute__((always_inline)) struct capo_record *capo_call_begin(struct capo_tls *t,
                                                                                  struct capo_comm *comm, void *stream,
                                                                                  unsigned id, const struct capo_what *w,
                                                                                  const void *caller, const void *frame)
 {
-        struct capo_record *r;
+        struct capo_record *r = &t->ring->records[t->head & t->mask];
 
-        t->inside = frame;
-        atomic_signal_fence(memory_order_seq_cst); /* from here on a signal's handler finds the thread in a call */
-        r = &t->ring->records[t->head & t->mask];
         __asm__("" : "+r"(r)); /* compute it once, keep it in one register */
         capo_call_compose(t, r, comm, stream, id, w, capo_site_entry(t, caller, frame)->site);
         r->t_begin = capo_clock_read();

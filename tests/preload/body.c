@@ -7,10 +7,12 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/ucontext.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -342,6 +344,62 @@ static void busy_exit(int n)
         exit(0);
 }
 
+/*
+ * A signal's handler that calls NCCL, at each instruction of a call: the first time before the first, the next before the
+ * second, and so on until the call is over before that. The processor raises the signals (its trap flag).
+ */
+static struct {
+        ncclComm_t comm; /* the handler's */
+        unsigned at, when;
+} step;
+
+#ifdef __x86_64__
+enum { TRAP_FLAG = 0x100 };
+
+static void step_taken(int signal_number, siginfo_t *info, void *context)
+{
+        ucontext_t *u = context;
+
+        if (step.at++ != step.when)
+                return;
+        u->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+        MUST(ncclAllReduce(a, b, 3, 7, 0, step.comm, stream) == ncclSuccess);
+}
+
+static void step_by_step(bool on)
+{
+        unsigned long flags = __builtin_ia32_readeflags_u64();
+
+        __builtin_ia32_writeeflags_u64(on ? flags | TRAP_FLAG : flags & ~(unsigned long)TRAP_FLAG);
+}
+
+static void stepped(int arg)
+{
+        struct sigaction act = {.sa_sigaction = step_taken, .sa_flags = SA_SIGINFO};
+        ncclComm_t comm = comm_new(2, 0);
+
+        step.comm = comm_new(2, 0);
+        MUST(sigaction(SIGTRAP, &act, NULL) == 0);
+        do {
+                step.at = 0;
+                /* the short way is for the second call of a communicator from the same place */
+                for (int i = 0; i < 2; i++) {
+                        if (i == arg)
+                                step_by_step(true);
+                        MUST(ncclAllReduce(a, b, 5, 7, 0, comm, stream) == ncclSuccess);
+                        step_by_step(false);
+                }
+        } while (step.at > step.when++);
+        MUST(ncclCommDestroy(step.comm) == ncclSuccess && ncclCommDestroy(comm) == ncclSuccess);
+        fprintf(stderr, "%u\n", step.when);
+}
+#else
+static void stepped(int arg)
+{
+        fprintf(stderr, "0\n");
+}
+#endif
+
 static void exec_again(int arg)
 {
         ncclComm_t comm = comm_new(2, 0);
@@ -368,7 +426,7 @@ void body(const char *what, int arg)
                 {"threads", threads},   {"churn", thread_churn},  {"fork", forks},      {"kill", killed},
                 {"unclean", unclean},   {"burst", burst},         {"full", full_disk},  {"vanish", vanish},
                 {"close", close_all},   {"busy-exit", busy_exit}, {"exec", exec_again}, {"nothing", nothing},
-                {"kill-in", killed_in},
+                {"kill-in", killed_in}, {"stepped", stepped},
         };
 
         for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {

@@ -184,6 +184,24 @@ groups)
         want 0 '^site [0-9]+ [1-9].*comm_new' # nothing is moved from there
         want 1 '^end calls=3019 dropped=0'
         ;;
+stepped) # a signal's handler that calls NCCL at each instruction of a call: each call is counted, as what it is, or as dropped
+        unsanitized
+        for way in 0 1; do # as any call, and as one like the one before it
+                rm -rf "$CAPO_DIR"
+                both "$bin/app" stepped $way
+                steps=$(cat "$tmp/err")
+                [ "$steps" -gt 0 ] || exit 77
+                outer=$(sed -n 's/^cell AllReduce comm=1 bytes=20 count=\([0-9]*\) .*/\1/p' "$tmp/log")
+                inner=$(sed -n 's/^cell AllReduce comm=2 bytes=12 count=\([0-9]*\) .*/\1/p' "$tmp/log")
+                dropped=$(sed -n 's/^end .* dropped=\([0-9]*\) .*/\1/p' "$tmp/log")
+                [ "$outer" -eq $((2 * steps)) ] || fail "$outer of $((2 * steps)) calls"
+                # the last time the call is over before the step
+                [ $((inner + dropped)) -eq $((steps - 1)) ] || fail "of $((steps - 1)) calls in the handler $inner and $dropped dropped"
+                [ "$inner" -gt 0 ] && [ "$dropped" -gt 0 ] || fail "in no call, or in none outside: $inner, $dropped"
+                want 1 "^cell AllReduce comm=1 "
+                want 1 "^cell AllReduce comm=2 "
+        done
+        ;;
 comms)
         printf '# names\n7 pipeline\n' >"$tmp/names"
         CAPO_COMM_NAMES=$tmp/names both "$bin/app" comms

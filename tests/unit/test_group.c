@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups in a thread's ring (shim/record/record.c) and what plugins say of their members (shim/nccl/seam.c). */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/ucontext.h>
 
 #include "capo/seam.h"
 #include "shim/nccl/tag.h"
@@ -35,6 +37,78 @@ static void setup(void)
 }
 
 TestSuite(group, .init = setup);
+
+/* ---- a signal's handler ---- */
+
+#ifdef __x86_64__
+enum { TRAP_FLAG = 0x100 };
+static unsigned steps, when, made, left_out;
+
+/* As a wrapper does it, on either way. */
+static __attribute__((noinline)) void wrapped(void)
+{
+        const struct capo_what what = {.count = 1, .type = 7, .op = 0, .peer = -1};
+        struct capo_record *r;
+
+        made++;
+        if (capo_call_usual(t, &comm, &memory, &comm)) {
+                r = capo_call_begin(t, &comm, NULL, CAPO_CALL_ALLREDUCE, &what, &memory, &comm);
+        } else if (t->inside) {
+                left_out++;
+                return;
+        } else {
+                t->inside = &comm;
+                atomic_signal_fence(memory_order_seq_cst);
+                r = capo_call_begin_long(t, NULL, CAPO_CALL_ALLREDUCE, &what, &memory, &comm);
+        }
+        capo_call_end(t, r, capo_clock_ticks(), ncclSuccess, false, NULL);
+}
+
+static void step_taken(int signal_number, siginfo_t *info, void *context)
+{
+        ucontext_t *u = context;
+
+        (void)signal_number;
+        (void)info;
+        if (steps++ != when)
+                return;
+        u->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+        wrapped();
+}
+
+static void step_by_step(bool on)
+{
+        unsigned long flags = __builtin_ia32_readeflags_u64();
+
+        __builtin_ia32_writeeflags_u64(on ? flags | TRAP_FLAG : flags & ~(unsigned long)TRAP_FLAG);
+}
+
+/* One that calls NCCL, at each instruction of a call, where the ring has room for one more: it is not filled beyond its end. */
+Test(group, a_handler_at_each_instruction)
+{
+        struct sigaction act = {.sa_sigaction = step_taken, .sa_flags = SA_SIGINFO};
+
+        cr_assert_eq(sigaction(SIGTRAP, &act, NULL), 0);
+        atomic_store(&capo_life.short_way, true);
+        do {
+                setup();
+                t->head = memory.ring.head = RECORDS - 1;
+                t->limit = RECORDS;
+                memory.ring.dropped = 0;
+                steps = made = left_out = 0;
+                step_by_step(true);
+                wrapped();
+                step_by_step(false);
+                cr_assert_leq(t->head, RECORDS, "a handler before instruction %u", when);
+                cr_assert_eq(memory.ring.head, t->head);
+                cr_assert_eq(t->head - (RECORDS - 1) + memory.ring.dropped + left_out, made, "%u", when);
+                cr_assert_null(t->inside);
+        } while (steps > when++);
+        cr_assert_gt(when, 20);
+        atomic_store(&capo_life.short_way, false);
+        setup();
+}
+#endif
 
 /* An AllReduce of @count floats on @c. */
 static void call(struct capo_comm *c, uint64_t count, ncclResult_t result)
