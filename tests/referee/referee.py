@@ -161,11 +161,12 @@ def check_times(job):
     on_gpus = sum(r["mean_us"] * r["calls"] * (gpus if r["call"] == "Group" and r["comm"] is None else 1) for r in job.json["rows"] if r["share"] is not None)
     there_was = job.json["duration_s"] * job.truth.ranks * 1e6
     share, pm = job.json["gpu_share"], job.json["gpu_share_pm"]
-    # of more than 16 sizes the heading puts those of one power of two together, so it rests on sizes that were not timed as well
+    # Of more than 16 sizes the heading puts those of one power of two together, so it is another estimate than the sum of the rows, which do not
+    # say how far theirs is to be trusted: one stall among the three calls of a size is a third of its row. What it is held to is the truth, below.
     sizes = max(collections.Counter((r["comm"], r["call"]) for r in job.json["rows"]).values())
     # an estimate of what one stream did ends at all the time that there was
     said = min(1, on_gpus / there_was) if pm and gpus == 1 and "world/7" not in job.truth.calls else on_gpus / there_was
-    assert abs(share - said) < (1e-3 * share + 1e-6 if sizes <= 16 else pm), f"{share:.4f} of the job on the GPU, rows say {on_gpus / there_was:.4f}"
+    assert sizes > 16 or abs(share - said) < 1e-3 * share + 1e-6, f"{share:.4f} of the job on the GPU, rows say {on_gpus / there_was:.4f}"
     first, last = min(c.begin for c in job.truth.all()), max(c.end for c in job.truth.all())
     assert job.json["duration_s"] >= (last - first) / 1e9, "duration"
     least = exposed(job.truth) / (there_was / 1e6)
