@@ -51,7 +51,7 @@ static __attribute__((noinline)) void wrapped(void)
         struct capo_record *r;
 
         made++;
-        if (capo_call_usual(t, &comm, &memory, &comm)) {
+        if (capo_call_usual(t, comm.handle, &memory, &comm)) {
                 r = capo_call_begin(t, &comm, NULL, CAPO_CALL_ALLREDUCE, &what, &memory, &comm);
         } else if (t->inside) {
                 left_out++;
@@ -92,7 +92,8 @@ Test(group, a_handler_at_each_instruction)
         atomic_store(&capo_life.short_way, true);
         do {
                 setup();
-                t->head = memory.ring.head = RECORDS - 1;
+                t->head = RECORDS - 1;
+                memory.ring.head = t->head;
                 t->limit = RECORDS;
                 memory.ring.dropped = 0;
                 steps = made = left_out = 0;
