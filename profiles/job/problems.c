@@ -47,12 +47,12 @@ static void add_run(struct capo_problem *p, int32_t first, uint32_t n)
 /* The next run from *@from on for which @is is false; *@from becomes its end. */
 static bool next_run(const bool *is, uint32_t n, uint32_t *first, uint32_t *from)
 {
-        const bool *begin = *from < n ? memchr(is + *from, false, n - *from) : NULL, *end;
+        const bool *begin = *from < n ? memchr(is + *from, 0, n - *from) : NULL, *end;
 
         if (!begin)
                 return false;
         *first = (uint32_t)(begin - is);
-        end = memchr(begin, true, n - *first);
+        end = memchr(begin, 1, n - *first);
         *from = end ? (uint32_t)(end - is) : n;
         return true;
 }

@@ -366,11 +366,13 @@ static void step_taken(int signal_number, siginfo_t *info, void *context)
         MUST(ncclAllReduce(a, b, 3, 7, 0, step.comm, stream) == ncclSuccess);
 }
 
-static void step_by_step(bool on)
+/* What the compiler keeps in the other flags must not live across this. */
+static __attribute__((noinline)) void step_by_step(bool on)
 {
         unsigned long flags = __builtin_ia32_readeflags_u64();
 
         __builtin_ia32_writeeflags_u64(on ? flags | TRAP_FLAG : flags & ~(unsigned long)TRAP_FLAG);
+        __asm__ volatile("" : : : "cc", "memory");
 }
 
 static void stepped(int arg)
