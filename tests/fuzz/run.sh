@@ -11,13 +11,14 @@ mkdir -p "$finds"
 finds=$(realpath "$finds")
 export build here finds
 
-# About three seconds of a core each.
+# About three seconds of a core each. hang is 10,000 a second, or 150 where an input says that its job has a million ranks, and is asked on.
 runs() {
         case $1 in
+        hang) echo $((2000 * ${RUNS:-1})) ;;
+        topology) echo $((3000 * ${RUNS:-1})) ;;
         store) echo $((4000 * ${RUNS:-1})) ;;
         cpython | hung | import | page | segment) echo $((5000 * ${RUNS:-1})) ;;
-        hang | topology) echo $((10000 * ${RUNS:-1})) ;;
-        env | graph | log | profile) echo $((20000 * ${RUNS:-1})) ;;
+        env | grammar | graph | log | profile) echo $((20000 * ${RUNS:-1})) ;;
         *) echo $((100000 * ${RUNS:-1})) ;;
         esac
 }
