@@ -34,7 +34,8 @@ double capo_sampled_quantile(const struct capo_sampled *s, double q);
  * call nothing is known but that. */
 double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count);
 
-/* The longest silences of a process: from a call that was not timed on the GPU to the next of its thread. */
+/* The longest silences of a process: from one call to the next of its thread, where a call since the silence before was not
+ * timed on the GPU. */
 #define CAPO_SILENCES 32
 struct capo_silences {
         uint64_t ns[CAPO_SILENCES]; /* longest first */

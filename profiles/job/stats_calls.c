@@ -103,13 +103,24 @@ void job_seen_until(struct reading *rd, uint64_t t)
                 rd->job->processes[rd->process].last_ns = t;
 }
 
-/* The first collective from call @i on came after a silence, which began with a call of shape @behind. If that can have been on the
- * GPU all the time, and it was not timed, the silence is one of the process (sampled.h). */
-static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint32_t i, uint16_t behind, uint64_t ns)
+/* Was one of the calls @from .. @to - 1 on the GPU without being timed? */
+static bool any_untimed(const struct reading *rd, const struct capo_log_columns *c, uint32_t from, uint32_t to)
 {
-        const struct capo_log_shape *s = &rd->shapes[behind];
+        while (to-- > from) {
+                const struct capo_log_shape *s = &rd->shapes[c->shape[to]];
 
-        if (!rd->again && s->clock == CAPO_CLOCK_HOST && s->bytes && capo_call_kind(s->call) != CAPO_KIND_OTHER)
+                if (s->clock == CAPO_CLOCK_HOST && s->bytes && capo_call_kind(s->call) != CAPO_KIND_OTHER)
+                        return true;
+        }
+        return false;
+}
+
+/* The first collective from call @i on came after a silence of @ns. If a call between the silence before and this one was
+ * not timed, and so can have been on the GPU all the time, the silence is one of the process (sampled.h): the program waits
+ * for all that it enqueued, whichever call came last. */
+static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint32_t i, bool untimed, uint64_t ns)
+{
+        if (!rd->again && untimed)
                 capo_silences_add(&rd->silent[c->thread % JOB_GAP_THREADS], ns);
         for (uint32_t k = i; k < c->n && k < i + GAP_AHEAD; k++) {
                 const struct wanted *w = &rd->wanted[c->shape[k]];
@@ -121,21 +132,28 @@ static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint3
         }
 }
 
+/* Calls that are timed stand in the log when they are done, so behind later ones: a silence begins with the latest call yet. */
 static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
 {
-        uint64_t *from = &rd->silent_from[c->thread % JOB_GAP_THREADS], begin = c->base + c->t_begin[0];
-        uint16_t *behind = &rd->silent_behind[c->thread % JOB_GAP_THREADS];
+        uint64_t *last = &rd->silent_from[c->thread % JOB_GAP_THREADS];
+        bool *untimed = &rd->silent_untimed[c->thread % JOB_GAP_THREADS];
         uint64_t least = (c->base + c->t_begin[c->n - 1]) / GAP_PARTS;
+        uint32_t since = 0; /* calls from it on came behind the last silence; @untimed has those of earlier blocks */
 
         least = least < GAP_LEAST_NS ? GAP_LEAST_NS : least;
-        if (*from && begin > *from && begin - *from >= least)
-                note_gap(rd, c, 0, *behind, begin - *from);
-        for (uint32_t i = 1; i < c->n; i++) {
-                if (unlikely(c->t_begin[i] > c->t_begin[i - 1] + least))
-                        note_gap(rd, c, i, c->shape[i - 1], c->t_begin[i] - c->t_begin[i - 1]);
+        if (!*last)
+                *last = c->base + c->t_begin[0];
+        for (uint32_t i = 0; i < c->n; i++) {
+                uint64_t begin = c->base + c->t_begin[i];
+
+                if (unlikely(begin > *last + least)) {
+                        note_gap(rd, c, i, *untimed || any_untimed(rd, c, since, i), begin - *last);
+                        *untimed = false;
+                        since = i;
+                }
+                *last = begin > *last ? begin : *last;
         }
-        *from = c->base + c->t_begin[c->n - 1];
-        *behind = c->shape[c->n - 1];
+        *untimed = *untimed || any_untimed(rd, c, since, c->n);
         rd->n_calls[c->thread % JOB_GAP_THREADS] += c->n;
 }
 
@@ -258,6 +276,7 @@ int job_read_again(struct reading *rd, const char *path)
         rd->again = true;
         rd->n_pending = 0;
         memset(rd->silent_from, 0, sizeof rd->silent_from);
+        memset(rd->silent_untimed, 0, sizeof rd->silent_untimed);
         while (r == 0 && capo_log_next(log, &f) > 0) {
                 if (f.type == CAPO_FRAME_SHAPE)
                         job_read_shapes(rd, &f);
