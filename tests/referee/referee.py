@@ -66,6 +66,8 @@ SCENARIOS = {
     "sizes": shipped([], "coll_perf allreduce -b 1K -e 64K -i 2K -n 4 -w 1"),
 }
 
+trusted = {}  # by scenario that was sampled: is the truth in twice the interval of the page?
+
 PENDING = set("""
 """.strip().split("\n"))
 
@@ -126,9 +128,17 @@ def exposed(truth):
     return total / 1e9
 
 
+def drawn_from(spans, drawn, ends):
+    """The least (ends: min) or the most (max) that an estimate can say all calls took, whichever @drawn of them it was made of: calls
+    not timed are taken for the mean of those, or for what is known of them."""
+    mean = sum(sorted(spans, reverse=ends is max)[:drawn]) / drawn
+    return sum(ends(span, mean) for span in spans)
+
+
 def check_times(job):
-    """Times on the GPU are inside those that the program saw around them, and not much shorter."""
-    page, seen = 0, []
+    """Times on the GPU are inside those that the program saw around them, and not much shorter. What is an estimate is held to what a
+    draw of these very calls can give; how often its interval has the truth is asked of all jobs together, in main()."""
+    page, seen, least, most = 0, [], 0, 0
     for comm in job.truth.calls:
         for row in moving(job, comm):
             if row["clock"] != "event":
@@ -150,9 +160,11 @@ def check_times(job):
             assert abs(row["busbw_gbs"] - factor * row["algbw_gbs"]) < 2e-5 * row["algbw_gbs"], f"{what}: busbw"
             page += row["mean_us"] * row["calls"]
             seen += spans
+            # the first two of a kind are timed for what they are, by each rank
+            drawn = len(spans) if job.all_timed else min(len(spans), max(1, row["timed"] - 2 * ranks))
+            least += drawn_from(spans, drawn, min)
+            most += drawn_from(spans, drawn, max)
     truth = sum(seen)
-    # of a sample it cannot be asked that it has the few stalls of a busy machine
-    usual = truth if job.all_timed else sum(sorted(seen)[:int(0.95 * len(seen))])
     shares = [(r["share"], r["mean_us"] * r["calls"]) for r in job.json["rows"] if r["share"] is not None]
     in_all = sum(total for _, total in shares)
     gpus = job.truth.ranks / len(job.json["processes"])
@@ -169,18 +181,18 @@ def check_times(job):
     assert sizes > 16 or abs(share - said) < 1e-3 * share + 1e-6, f"{share:.4f} of the job on the GPU, rows say {on_gpus / there_was:.4f}"
     first, last = min(c.begin for c in job.truth.all()), max(c.end for c in job.truth.all())
     assert job.json["duration_s"] >= (last - first) / 1e9, "duration"
-    least = exposed(job.truth) / (there_was / 1e6)
-    most = job.json["exposed_most"]
+    there, there_most = exposed(job.truth) / (there_was / 1e6), job.json["exposed_most"]
     # where streams overlap, by how much is as good as the begins are placed
-    above = 1.15 if gpus > 1 else 1.005 if share > most * 1.0001 else 1.0001
-    assert 0.7 * least * usual / max(truth, 1) - 2 * pm <= most <= least * above + 2 * pm + 1e-6, f"exposed at most {most:.2%} +- {pm:.2%}, the program saw {least:.2%}"
+    above = 1.15 if gpus > 1 else 1.005 if share > there_most * 1.0001 else 1.0001
+    low, high = (least / truth, most / truth) if truth else (1, 1)  # groups are timed as such
+    assert 0.7 * low * there <= there_most <= high * above * there + 1e-6, f"exposed at most {there_most:.2%}, the program saw {there:.2%}, a draw {low:.2f} to {high:.2f} times that"
     if any(r["in_group"] for r in job.json["rows"]):
-        return f"{share:.2%} of the job on the GPU, in groups; exposed at most {most:.2%}, the program saw {least:.2%}"
-    if job.all_timed:
-        assert pm == 0 and 0.7 * truth <= page <= truth * 1.0001 + 1, f"{page / 1e3:.3f} ms on the GPU, the program saw {truth / 1e3:.3f}"
-    low, high = (share - 2 * pm) * there_was, (share + 2 * pm) * there_was
-    assert low <= truth * 1.0001 and 0.7 * usual <= high, f"{share:.2%} +- {pm:.2%} on the GPU, the program saw {truth / there_was:.2%}"
-    return f"{share:.2%} +- {pm:.2%} of the job on the GPU, the program saw {truth / there_was:.2%}; exposed at most {most:.2%}, it saw {least:.2%}"
+        return f"{share:.2%} of the job on the GPU, in groups; exposed at most {there_most:.2%}, the program saw {there:.2%}"
+    assert pm == 0 or not job.all_timed, f"+- {pm:.2%}"
+    assert 0.7 * least <= page <= most * 1.0001 + 1, f"{page / 1e3:.3f} ms on the GPU, the program saw {truth / 1e3:.3f}, a draw {least / 1e3:.3f} to {most / 1e3:.3f}"
+    if pm:
+        trusted[job.name] = 0.7 * truth / there_was <= share + 2 * pm and share - 2 * pm <= 1.0001 * truth / there_was
+    return f"{share:.2%} +- {pm:.2%} of the job on the GPU, the program saw {truth / there_was:.2%}; exposed at most {there_most:.2%}, it saw {there:.2%}"
 
 
 def check_stood(job):
@@ -399,6 +411,10 @@ def main():
                     print(f"{'ok   ' if error is None else 'known'} {key}{': ' + (error or said) if error or said else ''}", flush=True)
         finally:
             shutil.rmtree(work)
+    wrong = [name for name, right in trusted.items() if not right]
+    if len(trusted) >= 6:  # two in a hundred are, by luck
+        bad += 3 * len(wrong) > len(trusted)
+        print(f"{'FAIL ' if 3 * len(wrong) > len(trusted) else 'ok   '} intervals: {len(trusted)} jobs, outside of twice theirs {', '.join(wrong) or 'none'}", flush=True)
     return bad != 0
 
 
