@@ -6,7 +6,7 @@
  *      how       the same, half of the calls with a config that says how
  *      devices   64 groups of one call on each of two ranks, by one thread
  *      pending   ends while the GPU is still busy
- *      kill      is killed then
+ *      kill MS   is killed then, so many milliseconds later
  */
 #include <pthread.h>
 #include <signal.h>
@@ -187,7 +187,7 @@ int main(int argc, char **argv)
                 MUST(cuStreamSynchronize(stream));
                 MUST(cuLaunchHostFunc(stream, nap, (void *)10000));
                 all_reduce(3, stream);
-                usleep(50000);
+                usleep(1000 * (argc > 2 ? (useconds_t)atoi(argv[2]) : 50));
                 if (!strcmp(what, "kill"))
                         kill(getpid(), SIGKILL);
         }
