@@ -352,7 +352,7 @@ def check_placement(job):
             early = p.own.gpu_begin + to_trace - p.event["ts"] * 1e3
             assert early <= p.early, f"rank {pid}: {p.event} begins {early / 1e3:.0f} us before the program saw it begin, {p.early / 1e3:.0f} at most can be"
             late = (p.event["ts"] + p.event["dur"]) * 1e3 - to_trace - p.own.gpu_end
-            assert late < 1e5, f"rank {pid}: {p.event} ends {late / 1e3:.0f} us after the program saw it end"
+            assert late < 1e5, f"rank {pid}: {p.event} ends {late / 1e3:.0f} us after the program saw it end, and begins {early / 1e3:.0f} us before that saw it begin; the program's took {(p.own.gpu_end - p.own.gpu_begin) / 1e3:.0f} us, the clock to the trace {to_trace:.0f} ns"
             most = max(most, p.early)
     return f"begins are early by {most / 1e3:,.0f} us at most"
 
