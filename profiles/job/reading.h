@@ -37,9 +37,9 @@ struct reading {
         bool missed; /* calls of a communicator came before it was described, and were not sampled */
         bool again;  /* the log is read once more for those */
         bool longs;  /* it is read once more for calls behind long silences */
-        uint64_t silent_from[JOB_GAP_THREADS];   /* by thread: when its latest call began; 0: none yet */
-        bool silent_untimed[JOB_GAP_THREADS];    /* a call behind its last silence was on the GPU and not timed */
-        uint64_t n_calls[JOB_GAP_THREADS];       /* by thread */
+        uint64_t silent_from[JOB_GAP_THREADS]; /* by thread: when its latest call began; 0: none yet */
+        bool silent_untimed[JOB_GAP_THREADS];  /* a call behind its last silence was on the GPU and not timed */
+        uint64_t n_calls[JOB_GAP_THREADS];     /* by thread */
         struct capo_silences silent[JOB_GAP_THREADS];
 };
 
