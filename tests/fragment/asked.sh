@@ -47,7 +47,7 @@ for alloc in 8 4 8+8; do
         "$capo" topo --platform hgxh100 --alloc $alloc --nccl >"$tmp/page" 2>&1 || fail "H100 $alloc: $(cat "$tmp/page")"
         [ $alloc = 4 ] || grep -q "all-reduce  .* NVLS" "$tmp/page" || fail "H100 $alloc: not NVLS: $(cat "$tmp/page")"
         grep -q 'in the switch' "$tmp/page" || fail "H100 $alloc: no ceiling of the switch: $(cat "$tmp/page")"
-        grep -E ' [1-9][0-9][1-9] %| 1[1-9][0-9] %' "$tmp/page" && fail "H100 $alloc: more than all"
+        grep -E ' [1-9][0-9]{2,} %' "$tmp/page" | grep -v ' 100 %' && fail "H100 $alloc: more than all"
 done
 "$capo" explain allreduce 1G --platform hgxh100 >"$tmp/page" || fail "explain"
 grep -q 'the switches adding, this is expected to reach 82 % of it' "$tmp/page" || fail "explain: $(cat "$tmp/page")"
