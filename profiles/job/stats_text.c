@@ -72,7 +72,8 @@ int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *
                 char *now = p->fabric ? p->fabric + p->fabric_last_ : NULL;
 
                 line = capo_log_next_line(f, &at, &n);
-                if (line && now && (strncmp(now, line, n) != 0 || now[n] != '\n')) {
+                /* a line may have a 0 in it, and be longer than all that is kept */
+                if (line && now && (strlen(now) <= n || memcmp(now, line, n) != 0 || now[n] != '\n')) {
                         memmove(p->fabric, now, strlen(now) + 1);
                         p->fabric_last_ = strlen(p->fabric);
                 }
