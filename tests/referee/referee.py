@@ -412,9 +412,10 @@ def main():
         finally:
             shutil.rmtree(work)
     wrong = [name for name, right in trusted.items() if not right]
-    if len(trusted) >= 6:  # two in a hundred are, by luck
-        bad += 3 * len(wrong) > len(trusted)
-        print(f"{'FAIL ' if 3 * len(wrong) > len(trusted) else 'ok   '} intervals: {len(trusted)} jobs, outside of twice theirs {', '.join(wrong) or 'none'}", flush=True)
+    if len(trusted) >= 6:  # one in a hundred is by luck: of ten no more than two may be
+        many = 4 * len(wrong) > len(trusted)
+        bad += many
+        print(f"{'FAIL ' if many else 'ok   '} intervals: {len(trusted)} jobs, outside of twice theirs {', '.join(wrong) or 'none'}", flush=True)
     return bad != 0
 
 
