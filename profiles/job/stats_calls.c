@@ -146,7 +146,7 @@ static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
         for (uint32_t i = 0; i < c->n; i++) {
                 uint64_t begin = c->base + c->t_begin[i];
 
-                if (unlikely(begin > *last + least)) {
+                if (unlikely(begin > *last && begin - *last > least)) {
                         note_gap(rd, c, i, *untimed || any_untimed(rd, c, since, i), begin - *last);
                         *untimed = false;
                         since = i;
