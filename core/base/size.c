@@ -30,8 +30,12 @@ int capo_size_parse(const char *text, uint64_t *out)
         if (*end == '.') { /* by hand: strtod() wants the comma of the job's locale */
                 double fraction = 0;
 
-                for (end++; isdigit((unsigned char)*end); end++, part *= 10)
+                for (end++; isdigit((unsigned char)*end); end++) {
+                        if (part >= 1e17) /* more than a double holds; 309 of them would be infinity over infinity */
+                                continue;
                         fraction = fraction * 10 + (*end - '0');
+                        part *= 10;
+                }
                 value += fraction / part;
         }
         if (*end == ' ' && isalpha((unsigned char)end[1])) /* as capo_size_print() writes it */

@@ -40,7 +40,7 @@ one() {
                         <<<"$took"
                 rm -rf "$new" "$new.log"
         else
-                tail -n 50 "$new.log"
+                grep -avE '^#[0-9]+[[:space:]]+(NEW|REDUCE|pulse|RELOAD)' "$new.log" | tail -n 40 # why, and not what went before it
                 rm -rf "$new" "$new.log"
                 echo "$t: an input that fails is in $finds"
                 return 1

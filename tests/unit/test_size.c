@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <string.h>
 #include <criterion/criterion.h>
 
 #include "core/base/size.h"
@@ -55,6 +56,26 @@ Test(size, parse)
 
                 cr_assert_eq(capo_size_parse(rows[i].text, &v), rows[i].r, "\"%s\"", rows[i].text);
                 cr_assert_eq(v, rows[i].bytes, "\"%s\" gave %lu", rows[i].text, v);
+        }
+}
+
+Test(size, digits_without_end)
+{
+        static const struct {
+                const char *begin;
+                char digit;
+                uint64_t bytes;
+        } rows[] = {{"2.", '4', 2503}, {"0.", '9', 1024}, {"3.", '0', 3072}};
+        char text[512];
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                uint64_t v = 0;
+
+                memset(text, rows[i].digit, sizeof text); /* a power of ten of more than 308 of them is infinity */
+                memcpy(text, rows[i].begin, 2);
+                memcpy(text + sizeof text - 2, "K", 2);
+                cr_assert_eq(capo_size_parse(text, &v), 0);
+                cr_assert_eq(v, rows[i].bytes, "%s%c... gave %lu", rows[i].begin, rows[i].digit, v);
         }
 }
 
