@@ -131,7 +131,7 @@ int capo_lstat64(const char *path, void *out)
 }
 
 /*
- * New in 2.35, and what the unwinder of a gcc built there finds unwind tables with; it asks nothing else. The real one
+ * New in 2.35, and what unwind tables are found with (shim/find/object.c, and the unwinder of a gcc built there); nothing else is asked. The real one
  * where there is one (it takes no lock), else what libgcc did before: the walk over all objects.
  */
 #ifdef DLFO_STRUCT_HAS_EH_DBASE

@@ -4,6 +4,7 @@
  * the file's own tables rather than the loaded ones: programs are seldom linked with -rdynamic, so the functions that
  * matter most are only in .symtab.
  */
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -55,6 +56,48 @@ bool capo_object_of(const void *address, struct capo_object *out)
         *out = (struct capo_object){0};
         return dl_iterate_phdr(look, &s) == 1;
 }
+
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* 2.35: no lock, no walk; core/base/old_glibc.c has it for processes with an older one */
+bool capo_object_tables(uintptr_t address, uintptr_t *tables)
+{
+        struct dl_find_object o;
+        bool found = _dl_find_object((void *)address, &o) == 0; /* NOLINT(performance-no-int-to-ptr) */
+
+        *tables = found ? (uintptr_t)o.dlfo_eh_frame : 0;
+        return found;
+}
+#else
+struct tables {
+        uintptr_t address, *out;
+};
+
+static int look_tables(struct dl_phdr_info *info, size_t size, void *cookie)
+{
+        struct tables *s = cookie;
+        uintptr_t tables = 0;
+        bool in = false;
+
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+                uintptr_t begin = info->dlpi_addr + p->p_vaddr;
+
+                in |= p->p_type == PT_LOAD && s->address - begin < p->p_memsz;
+                if (p->p_type == PT_GNU_EH_FRAME)
+                        tables = begin;
+        }
+        if (in)
+                *s->out = tables;
+        return in;
+}
+
+bool capo_object_tables(uintptr_t address, uintptr_t *tables)
+{
+        struct tables s = {address, tables};
+
+        *tables = 0;
+        return dl_iterate_phdr(look_tables, &s) == 1;
+}
+#endif
 
 struct map {
         const char *p;

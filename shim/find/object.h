@@ -20,6 +20,9 @@ bool capo_own(const void *address);
  */
 bool capo_object_of(const void *address, struct capo_object *out);
 
+/** capo_object_tables() - does @address lie in an object? @tables: its table of unwind tables (.eh_frame_hdr), 0 where it has none. */
+bool capo_object_tables(uintptr_t address, uintptr_t *tables);
+
 /**
  * capo_object_symbol() - the function of the ELF file @path that @offset (from the load address) lies in
  * Looks into .symtab, then .dynsym, on disk. For the drain thread. Return: 0 with @name and @into (bytes from its

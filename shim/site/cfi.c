@@ -4,23 +4,27 @@
  * x86-64 is read (a sorted table of 4-byte offsets from the header, 4-byte offsets in the entries), anything else is refused.
  */
 #include <errno.h>
+#include <linux/futex.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "core/base/util.h"
 #include "shim/find/maps.h"
 #include "shim/site/cfi.h"
 
-enum { ENTRY = 1024, STATES = 4, STEPS = 2000 };
+enum { ENTRY = 1024, STATES = 4, STEPS = 2000, PAGE = 4096 };
 
-enum rule { SAME, UNKNOWN, UNDEFINED, SAVED };
+enum rule { SAME, UNKNOWN, UNDEFINED, SAVED, SAVED_BY };
 
 struct row {
         struct {
-                uint8_t rule; /* enum rule */
-                int64_t at;   /* of SAVED: from the CFA */
+                uint8_t rule, by; /* enum rule; of SAVED_BY: register */
+                int64_t at;       /* of SAVED: from the CFA, of SAVED_BY from that register */
         } reg[CAPO_CFI_REGISTERS];
         uint64_t cfa_reg;
         int64_t cfa_at;
-        bool cfa_known;
+        bool cfa_known, cfa_there; /* there: it stands at that place in memory */
 };
 
 /* Bytes of an entry that were read. */
@@ -33,6 +37,15 @@ struct entry {
         uint8_t raw[ENTRY];
         struct bytes program;
 };
+
+/* What the tables of an object are read with. */
+typedef bool reader(uintptr_t from, void *to, size_t size);
+
+static bool in_place(uintptr_t from, void *to, size_t size)
+{
+        memcpy(to, (const void *)from, size); /* NOLINT(performance-no-int-to-ptr) */
+        return true;
+}
 
 struct cie {
         struct entry e;
@@ -92,12 +105,11 @@ static void skip(struct bytes *b)
 }
 
 /* The entry at @at without its length. */
-static bool read_entry(uintptr_t at, struct entry *e)
+static bool read_entry(reader *get, uintptr_t at, struct entry *e)
 {
         uint32_t length;
 
-        if (!capo_read_self(at, &length, sizeof length) || length < 8 || length > ENTRY ||
-            !capo_read_self(at + 4, e->raw, length))
+        if (!get(at, &length, sizeof length) || length < 8 || length > ENTRY || !get(at + 4, e->raw, length))
                 return false;
         e->program = (struct bytes){e->raw, e->raw + length, false};
         return true;
@@ -115,13 +127,15 @@ static unsigned size_of(uint8_t encoding)
         }
 }
 
-static bool read_cie(uintptr_t at, struct cie *c)
+static bool read_cie(reader *get, uintptr_t at, struct cie *c)
 {
         struct bytes *b = &c->e.program, data;
         const char *letters;
         uint64_t version, size;
 
-        if (!read_entry(at, &c->e) || fixed(b, 4) != 0)
+        c->encoding = 0;
+        c->signal = false;
+        if (!read_entry(get, at, &c->e) || fixed(b, 4) != 0)
                 return false;
         version = fixed(b, 1);
         letters = (const char *)b->p;
@@ -153,7 +167,7 @@ static bool read_cie(uintptr_t at, struct cie *c)
 }
 
 /* The entry of the function that @pc lies in. */
-static bool find(uintptr_t hdr, uint64_t pc, uint64_t *begin, struct cie *c, struct entry *fde)
+static bool find(reader *get, uintptr_t hdr, uint64_t pc, uint64_t *begin, struct cie *c, struct entry *fde)
 {
         struct {
                 uint8_t version, frame, count, table;
@@ -166,13 +180,13 @@ static bool find(uintptr_t hdr, uint64_t pc, uint64_t *begin, struct cie *c, str
         uint64_t range, cie_at;
         uint32_t low = 0, high;
 
-        if (!capo_read_self(hdr, &head, sizeof head) || head.version != 1 || head.frame != 0x1b || head.count != 0x03 ||
+        if (!get(hdr, &head, sizeof head) || head.version != 1 || head.frame != 0x1b || head.count != 0x03 ||
             head.table != 0x3b)
                 return false;
         for (high = head.n; low < high;) { /* the last one that does not begin behind it */
                 uint32_t i = low + (high - low) / 2;
 
-                if (!capo_read_self(hdr + sizeof head + i * sizeof middle, &middle, sizeof middle))
+                if (!get(hdr + sizeof head + i * sizeof middle, &middle, sizeof middle))
                         return false;
                 if (hdr + (uint64_t)(int64_t)middle.begin <= pc) {
                         row = middle;
@@ -184,10 +198,10 @@ static bool find(uintptr_t hdr, uint64_t pc, uint64_t *begin, struct cie *c, str
         if (!low)
                 return false;
         *begin = hdr + (uint64_t)(int64_t)row.begin;
-        if (!read_entry(hdr + (uint64_t)(int64_t)row.entry, fde))
+        if (!read_entry(get, hdr + (uint64_t)(int64_t)row.entry, fde))
                 return false;
         cie_at = fixed(&fde->program, 4);
-        if (!cie_at || !read_cie(hdr + (uint64_t)(int64_t)row.entry + 4 - cie_at, c))
+        if (!cie_at || !read_cie(get, hdr + (uint64_t)(int64_t)row.entry + 4 - cie_at, c))
                 return false;
         fixed(&fde->program, size_of(c->encoding)); /* where it begins: the table says so, too */
         range = fixed(&fde->program, size_of(c->encoding));
@@ -211,6 +225,47 @@ static void rule(struct machine *m, uint64_t reg, enum rule what, int64_t at)
                 return;
         m->now.reg[reg].rule = (uint8_t)what;
         m->now.reg[reg].at = at;
+}
+
+/* A block that says "register plus number" or "what stands there", as gcc writes for a frame that it has aligned. */
+static bool simple(struct bytes *b, uint8_t *reg, int64_t *at, bool *there)
+{
+        uint64_t n = uleb(b);
+        struct bytes block;
+        uint8_t op;
+
+        if (b->bad || n > (uint64_t)(b->end - b->p)) {
+                b->bad = true;
+                return false;
+        }
+        block = (struct bytes){b->p, b->p + n, false};
+        b->p += n;
+        op = (uint8_t)fixed(&block, 1);
+        *reg = (uint8_t)(op - 0x70); /* DW_OP_breg0 */
+        *at = sleb(&block);
+        *there = block.p < block.end;
+        if (*there && fixed(&block, 1) != 0x06) /* DW_OP_deref */
+                return false;
+        return !block.bad && block.p == block.end && *reg < CAPO_CFI_PC;
+}
+
+static void by(struct machine *m, uint64_t reg, struct bytes *b)
+{
+        uint8_t from = 0;
+        int64_t at = 0;
+        bool there, known = simple(b, &from, &at, &there) && !there;
+
+        rule(m, reg, known ? SAVED_BY : UNKNOWN, at);
+        if (reg < CAPO_CFI_REGISTERS)
+                m->now.reg[reg].by = from;
+}
+
+static void cfa_by(struct machine *m, struct bytes *b)
+{
+        uint8_t from = 0;
+
+        m->now.cfa_known = simple(b, &from, &m->now.cfa_at, &m->now.cfa_there);
+        m->now.cfa_reg = from;
 }
 
 static void restore(struct machine *m, uint64_t reg)
@@ -252,12 +307,13 @@ static void extended(struct machine *m, uint8_t op, struct bytes *b)
                 m->now.cfa_reg = uleb(b);
                 m->now.cfa_at = op == 0x0c ? (int64_t)uleb(b) : sleb(b) * data;
                 m->now.cfa_known = true;
+                m->now.cfa_there = false;
                 break;
         case 0x0d: m->now.cfa_reg = uleb(b); break;                           /* def_cfa_register */
         case 0x0e: m->now.cfa_at = (int64_t)uleb(b); break;                   /* def_cfa_offset */
         case 0x13: m->now.cfa_at = sleb(b) * data; break;                     /* def_cfa_offset_sf */
-        case 0x0f: m->now.cfa_known = false, skip(b); break;                  /* def_cfa_expression */
-        case 0x10:                                                            /* expression */
+        case 0x0f: cfa_by(m, b); break;                                       /* def_cfa_expression */
+        case 0x10: reg = uleb(b), by(m, reg, b); break;                       /* expression */
         case 0x16: reg = uleb(b), skip(b), rule(m, reg, UNKNOWN, 0); break;   /* val_expression */
         case 0x11: reg = uleb(b), rule(m, reg, SAVED, sleb(b) * data); break; /* offset_extended_sf */
         case 0x14:                                                            /* val_offset */
@@ -285,19 +341,52 @@ static bool run(struct machine *m, struct bytes b)
         return !b.bad && !m->bad;
 }
 
+#ifdef __x86_64__
+/* Can it be read? Of a futex that is looked at for nobody (0 to wake, 0 to move) the kernel reads the word and says EFAULT where it cannot; no
+ * container forbids that one, as some do process_vm_readv(). */
+static bool readable(uint64_t at)
+{
+        return syscall(SYS_futex, at & ~UINT64_C(3), FUTEX_CMP_REQUEUE_PRIVATE, 0, 0L, at & ~UINT64_C(3), 0) >= 0 ||
+               errno != EFAULT;
+}
+
+/* A word of the stack. */
+static CAPO_UNSANITIZED bool load(struct capo_cfi *c, uint64_t at, uint64_t *v)
+{
+        if (!c->high)
+                return capo_read_self(at, v, sizeof *v);
+        if (at % sizeof *v) /* none is */
+                return false;
+        if (at < c->low || at >= c->high) { /* of a page that is not known */
+                uint64_t page = at & -(uint64_t)PAGE;
+
+                if (!readable(at))
+                        return false;
+                if (page != c->high)
+                        c->low = page;
+                c->high = page + PAGE;
+        }
+        *v = *(const volatile uint64_t *)at; /* NOLINT(performance-no-int-to-ptr) */
+        return true;
+}
+
 int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
 {
-#ifdef __x86_64__
         enum { KEPT = 1 << 3 | 1 << 6 | 0xf << 12 }; /* what a function leaves as it was: rbx, rbp, r12 to r15 */
         uint64_t pc = c->v[CAPO_CFI_PC] - after_call, begin, cfa;
         struct capo_cfi up = {.known = 1u << CAPO_CFI_RSP};
-        struct cie cie = {0};
+        struct machine m; /* what is big is not set to 0 first: that would be half of the time */
         struct entry fde;
-        struct machine m = {.pc = pc, .cie = &cie};
+        struct cie cie;
 
-        if (!find(eh_frame_hdr, pc, &begin, &cie, &fde) || cie.signal)
+        if (!find(c->high ? in_place : capo_read_self, eh_frame_hdr, pc, &begin, &cie, &fde) || cie.signal)
                 return -ENODATA;
+        m.now = (struct row){0};
+        m.n_kept = 0;
         m.at = begin;
+        m.pc = pc;
+        m.cie = &cie;
+        m.bad = false;
         if (!run(&m, cie.e.program))
                 return -ENODATA;
         m.first = m.now;
@@ -309,25 +398,32 @@ int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
         if (m.now.reg[CAPO_CFI_PC].rule != SAVED)
                 return -ENODATA;
         cfa = c->v[m.now.cfa_reg] + (uint64_t)m.now.cfa_at;
+        if (m.now.cfa_there && !load(c, cfa, &cfa))
+                return -ENODATA;
         if (cfa <= c->v[CAPO_CFI_RSP]) /* a stack grows down: else this would never end */
                 return -ENODATA;
         for (unsigned i = 0; i < CAPO_CFI_REGISTERS; i++) {
-                bool same = m.now.reg[i].rule == SAME && c->known & KEPT & 1u << i;
+                uint8_t rule = m.now.reg[i].rule, by = m.now.reg[i].by;
+                uint64_t from = rule == SAVED_BY ? c->v[by] : cfa;
+                bool same = rule == SAME && c->known & KEPT & 1u << i,
+                     saved = rule == SAVED || (rule == SAVED_BY && c->known & 1u << by);
 
-                if (m.now.reg[i].rule == SAVED) {
-                        if (!capo_read_self(cfa + (uint64_t)m.now.reg[i].at, &up.v[i], sizeof up.v[i]))
-                                return -ENODATA;
-                } else if (same) {
+                if (saved && !load(c, from + (uint64_t)m.now.reg[i].at, &up.v[i]))
+                        return -ENODATA;
+                if (same)
                         up.v[i] = c->v[i];
-                }
-                if (same || m.now.reg[i].rule == SAVED)
+                if (same || saved)
                         up.known |= 1u << i;
         }
         up.v[CAPO_CFI_RSP] = cfa;
+        up.low = c->low, up.high = c->high;
         *c = up;
         return up.v[CAPO_CFI_PC] ? 1 : 0;
+}
 #else
+int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
+{
         (void)c, (void)eh_frame_hdr, (void)after_call;
         return -ENOTSUP;
-#endif
 }
+#endif

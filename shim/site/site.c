@@ -5,22 +5,23 @@
  * return address and the same depth pass for one site; ways that differ mostly differ in depth. In a process with Python
  * the depth is mixed with where Python is (python.h).
  *
- * The walk is libgcc's own unwinder (_Unwind_Backtrace, linked statically and hidden), because Debian's and Ubuntu's
- * static libunwind is not position-independent and a preload library should bring no shared library along. It follows
- * DWARF unwind tables, which everything NCCL is called from has.
+ * The walk reads DWARF's unwind tables, which everything NCCL is called from has (cfi.h). It is our own since libgcc's unwinder believes
+ * them: where they are wrong - assembly by hand, code that a signal interrupted between two instructions - it reads wherever they lead, or
+ * calls abort(), and the job is dead. Debian's and Ubuntu's static libunwind is not position-independent, and a preload library should bring
+ * no shared library along. On other machines than x86-64 libgcc's is what there is, linked statically and hidden.
  *
  * Names are found later, on the drain thread (object.c). Python frames are read here, at the time of the call.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unwind.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "core/base/demangle.h"
 #include "shim/find/object.h"
+#include "shim/site/cfi.h"
 #include "shim/site/native.h"
 #include "shim/site/python.h"
 #include "shim/record/recorder.h"
@@ -35,6 +36,30 @@ static struct {
         uint64_t hash;
         uint32_t site;
 } table[TABLE];
+
+#ifdef __x86_64__
+/* The return addresses of who called us, the innermost first. What called us may lie in no object (code made when it runs); what is further
+ * out and in none may be no code at all. */
+static uint32_t walk(uint64_t *pc)
+{
+        struct capo_cfi c = {0};
+        uint32_t n = 0;
+        int r = 1;
+
+        capo_cfi_here(&c);
+        for (bool after_call = false; r == 1 && n < CAPO_SITE_FRAMES; after_call = true) {
+                uint64_t at = c.v[CAPO_CFI_PC];
+                uintptr_t tables;
+                bool in = capo_object_tables(at - after_call, &tables);
+
+                if ((in || n == 0) && !capo_own((const void *)at)) /* NOLINT(performance-no-int-to-ptr) */
+                        pc[n++] = at;
+                r = tables ? capo_cfi_step(&c, tables, after_call) : -ENODATA;
+        }
+        return n;
+}
+#else
+#include <unwind.h>
 
 struct walk {
         uint64_t *pc;
@@ -52,6 +77,15 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *cookie)
                 w->pc[w->n++] = pc;
         return _URC_NO_REASON;
 }
+
+static uint32_t walk(uint64_t *pc)
+{
+        struct walk w = {pc, 0};
+
+        _Unwind_Backtrace(step, &w);
+        return w.n;
+}
+#endif
 
 static uint32_t add(uint64_t hash, const uint64_t *pc, uint32_t n, const char *py, unsigned py_size)
 {
@@ -87,12 +121,11 @@ uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *fram
 {
         struct capo_site_entry *e = capo_site_entry(t, caller, frame);
         uint64_t pc[CAPO_SITE_FRAMES];
-        struct walk w = {pc, 0};
         char py[sizeof((struct capo_seg_site *)0)->py];
         unsigned py_size = 0;
         uint64_t began = capo_clock_ticks();
         int saved = errno;
-        uint32_t site = 0;
+        uint32_t site = 0, n;
 
         if (t->site_misses == UINT32_MAX) { /* measuring ourselves (cost.c) */
                 *e = (struct capo_site_entry){caller, frame, 0};
@@ -100,11 +133,11 @@ uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *fram
         }
         if (t->site_misses++ > MISSES_FREE && t->site_misses % MISSES_RATE)
                 return e->caller == caller ? e->site : 0;
-        _Unwind_Backtrace(step, &w);
+        n = walk(pc);
         py_size = capo_config_text(t->config, py, sizeof py);
         py_size += capo_python_frames(py + py_size, (unsigned)sizeof py - py_size);
-        if (w.n)
-                site = add(XXH3_64bits_withSeed(pc, w.n * sizeof *pc, XXH3_64bits(py, py_size)), pc, w.n, py, py_size);
+        if (n)
+                site = add(XXH3_64bits_withSeed(pc, n * sizeof *pc, XXH3_64bits(py, py_size)), pc, n, py, py_size);
         *e = (struct capo_site_entry){caller, frame, site};
         if (t->group_depth) /* this time is ours, not the open group's */
                 t->group_begin += capo_clock_ticks() - began;

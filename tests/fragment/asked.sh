@@ -10,7 +10,12 @@ trap 'rm -rf "$tmp"' EXIT
 bad=0
 fail() { echo "$*"; bad=1; }
 
-"$capo" plan --topo dgx1v.xml --gpus 0,1 --sizes 1M >"$tmp/plan" 2>&1 || { cat "$tmp/plan"; echo "no NCCL to ask: skipped"; exit 77; }
+"$capo" plan --topo dgx1v.xml --gpus 0,1 --sizes 1M >"$tmp/plan" 2>&1 || {
+        cat "$tmp/plan"
+        grep -q libnccl "$tmp/plan" || exit 1
+        echo "no NCCL to ask: skipped"
+        exit 77
+}
 
 "$capo" topo --topo dgx1v.xml --gpus 0,3,4 --nccl >"$tmp/page" 2>&1 || fail "topo --nccl"
 grep -q 'all-reduce .* 75 %' "$tmp/page" || fail "topo --nccl: $(cat "$tmp/page")"

@@ -3,7 +3,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unwind.h>
 
 #include "shim/find/maps.h"
 #include "shim/site/cfi.h"
@@ -128,6 +131,132 @@ Test(cfi, no_guess)
         cr_assert(steps == 0 && ended == -ENODATA, "nobody knows rbp: %d steps, %d", steps, ended);
         calls(cfi_last);
         cr_assert(steps == 0 && ended == 0, "there is no caller: %d steps, %d", steps, ended);
+}
+
+/* ---- our own stack, as far as it goes: libgcc's unwinder is the judge where tables are right ---- */
+
+struct way {
+        uint64_t pc[64];
+        unsigned n;
+};
+
+static struct way ours, theirs;
+
+static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *cookie)
+{
+        if (theirs.n < 64 && _Unwind_GetIP(context))
+                theirs.pc[theirs.n++] = _Unwind_GetIP(context);
+        return _URC_NO_REASON;
+}
+
+/* Both begin in this function, so all but the first are the same. */
+static __attribute__((noinline)) void both_ways(void)
+{
+        struct capo_cfi c = {0};
+        struct capo_map m;
+
+        theirs.n = 0;
+        _Unwind_Backtrace(note, NULL);
+        capo_cfi_here(&c);
+        for (ours.n = 0, ended = 1; ended == 1 && ours.n < 64;) {
+                ours.pc[ours.n++] = c.v[CAPO_CFI_PC];
+                ended = capo_map_of(c.v[CAPO_CFI_PC] - (ours.n > 1), &m)
+                                ?: capo_cfi_step(&c, m.eh_frame_hdr, ours.n > 1);
+        }
+}
+
+static void same_way(void)
+{
+        cr_assert_geq(theirs.n, 5);
+        cr_assert_eq(ours.n, theirs.n, "%u frames, and %u by libgcc", ours.n, theirs.n);
+        for (unsigned i = 1; i < ours.n; i++)
+                cr_assert_eq(ours.pc[i], theirs.pc[i], "frame %u: %lx, and %lx by libgcc", i, ours.pc[i], theirs.pc[i]);
+}
+
+static int compare(const void *a, const void *b)
+{
+        both_ways();
+        return (a > b) - (a < b);
+}
+
+/* A frame whose size is known when it runs, of more than a page. */
+static __attribute__((noinline)) void of_a_size(size_t size)
+{
+        char *room = __builtin_alloca(size);
+
+        __asm__ volatile("" : : "r"(room) : "memory");
+        both_ways();
+        __asm__ volatile("" : : "r"(room) : "memory");
+}
+
+/* One that is aligned to more than a stack is: its table has a block. */
+static __attribute__((noinline)) void aligned(size_t size)
+{
+        char room[64] __attribute__((aligned(256))), *more = __builtin_alloca(size);
+
+        __asm__ volatile("" : : "r"(room), "r"(more) : "memory", "rbx", "r12", "r13", "r14", "r15");
+        both_ways();
+        __asm__ volatile("" : : "r"(room), "r"(more) : "memory");
+}
+
+Test(cfi, as_libgcc)
+{
+        int two[2] = {0};
+
+        both_ways();
+        same_way();
+        qsort(two, 2, sizeof *two, compare);
+        same_way();
+        of_a_size(100);
+        same_way();
+        of_a_size(300000);
+        same_way();
+        aligned(100);
+        same_way();
+}
+
+/* Tables that are wrong: cfi_flags() has more on the stack than its table says, so that the flags pass for who called it; of cfi_wild() the
+ * frame hangs on an rbp that is a number, of cfi_fence() on one that points to a page that must not be read. */
+void cfi_flags(void);
+void cfi_wild(void);
+void cfi_fence(void);
+void cfi_wrong(void);
+extern char *cfi_fenced;
+char *cfi_fenced;
+__asm__(".text\n"
+        "cfi_flags: .globl cfi_flags\n .cfi_startproc\n pushfq\n sub $16, %rsp\n .cfi_adjust_cfa_offset 16\n call cfi_wrong\n"
+        " add $24, %rsp\n .cfi_adjust_cfa_offset -16\n ret\n .cfi_endproc\n"
+        "cfi_wild: .globl cfi_wild\n .cfi_startproc\n push %rbp\n .cfi_def_cfa 6, 16\n movabs $0x7f1234567890, %rbp\n call cfi_wrong\n"
+        " pop %rbp\n .cfi_def_cfa 7, 8\n ret\n .cfi_endproc\n"
+        "cfi_fence: .globl cfi_fence\n .cfi_startproc\n push %rbp\n .cfi_def_cfa 6, 16\n mov cfi_fenced@GOTPCREL(%rip), %rbp\n"
+        " mov (%rbp), %rbp\n call cfi_wrong\n pop %rbp\n .cfi_def_cfa 7, 8\n ret\n .cfi_endproc\n");
+
+__attribute__((noinline, used)) void cfi_wrong(void)
+{
+        struct capo_cfi c = {0};
+        struct capo_map m;
+
+        capo_cfi_here(&c);
+        for (steps = 0, ended = 1; ended == 1 && steps < 64; steps++)
+                ended = capo_map_of(c.v[CAPO_CFI_PC] - (steps > 0), &m) ?: capo_cfi_step(&c, m.eh_frame_hdr, steps > 0);
+}
+
+Test(cfi, wrong_tables)
+{
+        char *fence = mmap(NULL, 8 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        cr_assert_neq(fence, MAP_FAILED);
+        called = cfi_flags;
+        calls_it();
+        cr_assert(steps == 3 && ended == -ENOENT, "flags are no code: %d steps, %d", steps, ended);
+        called = cfi_wild;
+        calls_it();
+        cr_assert(steps == 2 && ended == -ENODATA, "nothing is there: %d steps, %d", steps, ended);
+        cfi_fenced = fence + 4096;
+        called = cfi_fence;
+        calls_it();
+        cr_assert(steps == 2 && ended == -ENODATA, "it must not be read: %d steps, %d", steps, ended);
+        munmap(fence, 8 * 4096);
 }
 
 /* What is no table is none. */
