@@ -91,7 +91,9 @@ def check(name, factor):
 
 with tempfile.TemporaryDirectory() as tmp:
     os.chdir(tmp)
-    if subprocess.run([CAPO, "plan", *MACHINE, "--sizes", "1M"], capture_output=True, timeout=100).returncode:
+    asked = subprocess.run([CAPO, "plan", *MACHINE, "--sizes", "1M"], capture_output=True, text=True, timeout=100)
+    if asked.returncode:
+        assert "no libnccl" in asked.stderr, asked
         print("SKIPPED: no libnccl here that capo plan can ask (CAPO_NCCL names one)")
         sys.exit(77)
     check("the model is right", lambda pair: 1)

@@ -200,6 +200,8 @@ try:
     try:
         run("plan", "--platform", "dgx1v", "--gpus", "0,1", "--sizes", "1M")
     except AssertionError as why:
+        if "no libnccl" not in str(why):
+            raise
         print(f"{why}\nno NCCL to ask: skipped")
         sys.exit(77)
     spied = json.loads(run("plan", "--platform", "dgx1v", "--gpus", "0,1", "--sizes", "1M", "--spy", "--json"))["told"]["constants"]

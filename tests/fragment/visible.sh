@@ -14,7 +14,19 @@ fail() { echo "FAIL: $*"; bad=1; }
 
 # hwloc 2 refuses the file of hwloc 3 by its number only
 sed 's/<topology version="3.0"/<topology version="2.0"/' "$source/tests/fragment/data/dgx2-lstopo.xml" >"$tmp/machine.xml"
-HWLOC_XMLFILE=$tmp/machine.xml "$capo" topo --json >"$tmp/out" 2>&1 || { cat "$tmp/out"; echo "this hwloc does not read it"; exit 77; }
+HWLOC_XMLFILE=$tmp/machine.xml "$capo" topo --json >"$tmp/out" 2>&1
+case $? in
+0) ;;
+1)
+        cat "$tmp/out"
+        echo "this hwloc does not read it"
+        exit 77
+        ;;
+*)
+        cat "$tmp/out"
+        exit 1
+        ;;
+esac
 
 cat >"$tmp/all" <<'EOF'
 gpu 00000000:34:00.0 GPU-d3977428-7a30-086b-2e20-5c1eeed647c6
