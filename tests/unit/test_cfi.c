@@ -150,7 +150,8 @@ static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *cookie)
 }
 
 /* Both begin in this function, so all but the first are the same. */
-static __attribute__((noinline)) void both_ways(void)
+void cfi_both_ways(void);
+__attribute__((noinline, used)) void cfi_both_ways(void)
 {
         struct capo_cfi c = {0};
         struct capo_map m;
@@ -175,7 +176,7 @@ static void same_way(void)
 
 static int compare(const void *a, const void *b)
 {
-        both_ways();
+        cfi_both_ways();
         return (a > b) - (a < b);
 }
 
@@ -185,7 +186,7 @@ static __attribute__((noinline)) void of_a_size(size_t size)
         char *room = __builtin_alloca(size);
 
         __asm__ volatile("" : : "r"(room) : "memory");
-        both_ways();
+        cfi_both_ways();
         __asm__ volatile("" : : "r"(room) : "memory");
 }
 
@@ -195,15 +196,20 @@ static __attribute__((noinline)) void aligned(size_t size)
         char room[64] __attribute__((aligned(256))), *more = __builtin_alloca(size);
 
         __asm__ volatile("" : : "r"(room), "r"(more) : "memory", "rbx", "r12", "r13", "r14", "r15");
-        both_ways();
+        cfi_both_ways();
         __asm__ volatile("" : : "r"(room), "r"(more) : "memory");
 }
+
+/* A table of 2 KB. */
+void cfi_long(void);
+__asm__(".text\ncfi_long: .globl cfi_long\n .cfi_startproc\n sub $8, %rsp\n .rept 700\n nop\n .cfi_def_cfa_offset 16\n .endr\n"
+        " call cfi_both_ways\n add $8, %rsp\n .cfi_def_cfa_offset 8\n ret\n .cfi_endproc\n");
 
 Test(cfi, as_libgcc)
 {
         int two[2] = {0};
 
-        both_ways();
+        cfi_both_ways();
         same_way();
         qsort(two, 2, sizeof *two, compare);
         same_way();
@@ -212,6 +218,8 @@ Test(cfi, as_libgcc)
         of_a_size(300000);
         same_way();
         aligned(100);
+        same_way();
+        calls(cfi_long);
         same_way();
 }
 
