@@ -58,43 +58,50 @@ bool capo_object_of(const void *address, struct capo_object *out)
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE /* 2.35: no lock, no walk; core/base/old_glibc.c has it for processes with an older one */
-bool capo_object_tables(uintptr_t address, uintptr_t *tables)
+bool capo_object_tables(uintptr_t address, struct capo_tables *out)
 {
         struct dl_find_object o;
-        bool found = _dl_find_object((void *)address, &o) == 0; /* NOLINT(performance-no-int-to-ptr) */
 
-        *tables = found ? (uintptr_t)o.dlfo_eh_frame : 0;
-        return found;
+        *out = (struct capo_tables){0};
+        if (_dl_find_object((void *)address, &o) != 0) /* NOLINT(performance-no-int-to-ptr) */
+                return false;
+        *out = (struct capo_tables){(uintptr_t)o.dlfo_map_start, (uintptr_t)o.dlfo_map_end, (uintptr_t)o.dlfo_eh_frame};
+        return true;
 }
 #else
-struct tables {
-        uintptr_t address, *out;
+struct in_object {
+        uintptr_t address;
+        struct capo_tables *out;
 };
 
 static int look_tables(struct dl_phdr_info *info, size_t size, void *cookie)
 {
-        struct tables *s = cookie;
-        uintptr_t tables = 0;
+        struct capo_tables t = {UINTPTR_MAX, 0, 0};
+        struct in_object *s = cookie;
         bool in = false;
 
         for (int i = 0; i < info->dlpi_phnum; i++) {
                 const ElfW(Phdr) *p = &info->dlpi_phdr[i];
                 uintptr_t begin = info->dlpi_addr + p->p_vaddr;
 
-                in |= p->p_type == PT_LOAD && s->address - begin < p->p_memsz;
                 if (p->p_type == PT_GNU_EH_FRAME)
-                        tables = begin;
+                        t.eh_frame_hdr = begin;
+                if (p->p_type != PT_LOAD)
+                        continue;
+                t.begin = begin < t.begin ? begin : t.begin;
+                t.end = begin + p->p_memsz > t.end ? begin + p->p_memsz : t.end;
+                in |= s->address - begin < p->p_memsz;
         }
         if (in)
-                *s->out = tables;
+                *s->out = t;
         return in;
 }
 
-bool capo_object_tables(uintptr_t address, uintptr_t *tables)
+bool capo_object_tables(uintptr_t address, struct capo_tables *out)
 {
-        struct tables s = {address, tables};
+        struct in_object s = {address, out};
 
-        *tables = 0;
+        *out = (struct capo_tables){0};
         return dl_iterate_phdr(look_tables, &s) == 1;
 }
 #endif

@@ -20,8 +20,13 @@ bool capo_own(const void *address);
  */
 bool capo_object_of(const void *address, struct capo_object *out);
 
-/** capo_object_tables() - does @address lie in an object? @tables: its table of unwind tables (.eh_frame_hdr), 0 where it has none. */
-bool capo_object_tables(uintptr_t address, uintptr_t *tables);
+struct capo_tables {
+        uintptr_t begin, end;   /* of the object */
+        uintptr_t eh_frame_hdr; /* its table of unwind tables; 0 none */
+};
+
+/** capo_object_tables() - does @address lie in an object? @out: 0 where it does not. */
+bool capo_object_tables(uintptr_t address, struct capo_tables *out);
 
 /**
  * capo_object_symbol() - the function of the ELF file @path that @offset (from the load address) lies in

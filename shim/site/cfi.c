@@ -38,20 +38,21 @@ struct entry {
         struct bytes program;
 };
 
-/* What the tables of an object are read with. */
-typedef bool reader(uintptr_t from, void *to, size_t size);
-
-static bool in_place(uintptr_t from, void *to, size_t size)
+/* Bytes of the object that @c is in. */
+static bool get(const struct capo_cfi *c, uintptr_t from, void *to, size_t size)
 {
+        if (!c->end)
+                return capo_read_self(from, to, size);
+        if (from < c->begin || from > c->end || c->end - from < size)
+                return false;
         memcpy(to, (const void *)from, size); /* NOLINT(performance-no-int-to-ptr) */
         return true;
 }
 
 struct cie {
         struct entry e;
-        uint64_t code_align;
-        int64_t data_align;
-        uint8_t encoding; /* of addresses */
+        uint64_t code_align, data_align; /* may be less than 0; but products of a stranger's numbers overflow */
+        uint8_t encoding;                /* of addresses */
         bool signal;
 };
 
@@ -105,17 +106,21 @@ static void skip(struct bytes *b)
 }
 
 /* The entry at @at without its length. In place it may be a long one: PyTorch 2.15's libtorch_cuda.so has 145 of more than ENTRY, up to 20 KB. */
-static bool read_entry(reader *get, uintptr_t at, struct entry *e)
+static bool read_entry(const struct capo_cfi *c, uintptr_t at, struct entry *e)
 {
         const uint8_t *p = e->raw;
         uint32_t length;
 
-        if (!get(at, &length, sizeof length) || length < 8 || length > INT32_MAX)
+        if (!get(c, at, &length, sizeof length) || length < 8)
                 return false;
-        if (get == in_place)
+        if (!c->end) {
+                if (length > ENTRY || !get(c, at + 4, e->raw, length))
+                        return false;
+        } else if (length > c->end - at - 4) {
+                return false;
+        } else {
                 p = (const uint8_t *)at + 4; /* NOLINT(performance-no-int-to-ptr) */
-        else if (length > ENTRY || !get(at + 4, e->raw, length))
-                return false;
+        }
         e->program = (struct bytes){p, p + length, false};
         return true;
 }
@@ -132,7 +137,7 @@ static unsigned size_of(uint8_t encoding)
         }
 }
 
-static bool read_cie(reader *get, uintptr_t at, struct cie *c)
+static bool read_cie(const struct capo_cfi *own, uintptr_t at, struct cie *c)
 {
         struct bytes *b = &c->e.program, data;
         const char *letters;
@@ -140,7 +145,7 @@ static bool read_cie(reader *get, uintptr_t at, struct cie *c)
 
         c->encoding = 0;
         c->signal = false;
-        if (!read_entry(get, at, &c->e) || fixed(b, 4) != 0)
+        if (!read_entry(own, at, &c->e) || fixed(b, 4) != 0)
                 return false;
         version = fixed(b, 1);
         letters = (const char *)b->p;
@@ -148,7 +153,7 @@ static bool read_cie(reader *get, uintptr_t at, struct cie *c)
                 return false;
         b->p += strlen(letters) + 1;
         c->code_align = uleb(b);
-        c->data_align = sleb(b);
+        c->data_align = (uint64_t)sleb(b);
         if ((version == 1 ? fixed(b, 1) : uleb(b)) != CAPO_CFI_PC)
                 return false;
         size = uleb(b);
@@ -172,7 +177,8 @@ static bool read_cie(reader *get, uintptr_t at, struct cie *c)
 }
 
 /* The entry of the function that @pc lies in. */
-static bool find(reader *get, uintptr_t hdr, uint64_t pc, uint64_t *begin, struct cie *c, struct entry *fde)
+static bool find(const struct capo_cfi *own, uintptr_t hdr, uint64_t pc, uint64_t *begin, struct cie *c,
+                 struct entry *fde)
 {
         struct {
                 uint8_t version, frame, count, table;
@@ -185,13 +191,13 @@ static bool find(reader *get, uintptr_t hdr, uint64_t pc, uint64_t *begin, struc
         uint64_t range, cie_at;
         uint32_t low = 0, high;
 
-        if (!get(hdr, &head, sizeof head) || head.version != 1 || head.frame != 0x1b || head.count != 0x03 ||
+        if (!get(own, hdr, &head, sizeof head) || head.version != 1 || head.frame != 0x1b || head.count != 0x03 ||
             head.table != 0x3b)
                 return false;
         for (high = head.n; low < high;) { /* the last one that does not begin behind it */
                 uint32_t i = low + (high - low) / 2;
 
-                if (!get(hdr + sizeof head + i * sizeof middle, &middle, sizeof middle))
+                if (!get(own, hdr + sizeof head + i * sizeof middle, &middle, sizeof middle))
                         return false;
                 if (hdr + (uint64_t)(int64_t)middle.begin <= pc) {
                         row = middle;
@@ -203,10 +209,10 @@ static bool find(reader *get, uintptr_t hdr, uint64_t pc, uint64_t *begin, struc
         if (!low)
                 return false;
         *begin = hdr + (uint64_t)(int64_t)row.begin;
-        if (!read_entry(get, hdr + (uint64_t)(int64_t)row.entry, fde))
+        if (!read_entry(own, hdr + (uint64_t)(int64_t)row.entry, fde))
                 return false;
         cie_at = fixed(&fde->program, 4);
-        if (!cie_at || !read_cie(get, hdr + (uint64_t)(int64_t)row.entry + 4 - cie_at, c))
+        if (!cie_at || !read_cie(own, hdr + (uint64_t)(int64_t)row.entry + 4 - cie_at, c))
                 return false;
         fixed(&fde->program, size_of(c->encoding)); /* where it begins: the table says so, too */
         range = fixed(&fde->program, size_of(c->encoding));
@@ -282,16 +288,16 @@ static void restore(struct machine *m, uint64_t reg)
 /* DWARF 5, 7.24, table 7.29, but those of the upper two bits. */
 static void extended(struct machine *m, uint8_t op, struct bytes *b)
 {
-        int64_t data = m->cie->data_align;
+        uint64_t data = m->cie->data_align;
         uint64_t reg;
 
         switch (op) {
-        case 0x00: break;                                                              /* nop */
-        case 0x02: m->at += fixed(b, 1) * m->cie->code_align; break;                   /* advance_loc1 */
-        case 0x03: m->at += fixed(b, 2) * m->cie->code_align; break;                   /* advance_loc2 */
-        case 0x04: m->at += fixed(b, 4) * m->cie->code_align; break;                   /* advance_loc4 */
-        case 0x05: reg = uleb(b), rule(m, reg, SAVED, (int64_t)uleb(b) * data); break; /* offset_extended */
-        case 0x06: restore(m, uleb(b)); break;                                         /* restore_extended */
+        case 0x00: break;                                                                /* nop */
+        case 0x02: m->at += fixed(b, 1) * m->cie->code_align; break;                     /* advance_loc1 */
+        case 0x03: m->at += fixed(b, 2) * m->cie->code_align; break;                     /* advance_loc2 */
+        case 0x04: m->at += fixed(b, 4) * m->cie->code_align; break;                     /* advance_loc4 */
+        case 0x05: reg = uleb(b), rule(m, reg, SAVED, (int64_t)(uleb(b) * data)); break; /* offset_extended */
+        case 0x06: restore(m, uleb(b)); break;                                           /* restore_extended */
         case 0x07: rule(m, uleb(b), UNDEFINED, 0); break;
         case 0x08: rule(m, uleb(b), SAME, 0); break;
         case 0x09: reg = uleb(b), uleb(b), rule(m, reg, UNKNOWN, 0); break; /* in another register */
@@ -310,20 +316,22 @@ static void extended(struct machine *m, uint8_t op, struct bytes *b)
         case 0x0c: /* def_cfa */
         case 0x12: /* def_cfa_sf */
                 m->now.cfa_reg = uleb(b);
-                m->now.cfa_at = op == 0x0c ? (int64_t)uleb(b) : sleb(b) * data;
+                m->now.cfa_at = op == 0x0c ? (int64_t)uleb(b) : (int64_t)((uint64_t)sleb(b) * data);
                 m->now.cfa_known = true;
                 m->now.cfa_there = false;
                 break;
-        case 0x0d: m->now.cfa_reg = uleb(b); break;                           /* def_cfa_register */
-        case 0x0e: m->now.cfa_at = (int64_t)uleb(b); break;                   /* def_cfa_offset */
-        case 0x13: m->now.cfa_at = sleb(b) * data; break;                     /* def_cfa_offset_sf */
-        case 0x0f: cfa_by(m, b); break;                                       /* def_cfa_expression */
-        case 0x10: reg = uleb(b), by(m, reg, b); break;                       /* expression */
-        case 0x16: reg = uleb(b), skip(b), rule(m, reg, UNKNOWN, 0); break;   /* val_expression */
-        case 0x11: reg = uleb(b), rule(m, reg, SAVED, sleb(b) * data); break; /* offset_extended_sf */
-        case 0x14:                                                            /* val_offset */
-        case 0x15: reg = uleb(b), uleb(b), rule(m, reg, UNKNOWN, 0); break;   /* val_offset_sf */
-        case 0x2e: uleb(b); break;                                            /* GNU_args_size */
+        case 0x0d: m->now.cfa_reg = uleb(b); break;                            /* def_cfa_register */
+        case 0x0e: m->now.cfa_at = (int64_t)uleb(b); break;                    /* def_cfa_offset */
+        case 0x13: m->now.cfa_at = (int64_t)((uint64_t)sleb(b) * data); break; /* def_cfa_offset_sf */
+        case 0x0f: cfa_by(m, b); break;                                        /* def_cfa_expression */
+        case 0x10: reg = uleb(b), by(m, reg, b); break;                        /* expression */
+        case 0x16: reg = uleb(b), skip(b), rule(m, reg, UNKNOWN, 0); break;    /* val_expression */
+        case 0x11:
+                reg = uleb(b), rule(m, reg, SAVED, (int64_t)((uint64_t)sleb(b) * data));
+                break;                                                      /* offset_extended_sf */
+        case 0x14:                                                          /* val_offset */
+        case 0x15: reg = uleb(b), uleb(b), rule(m, reg, UNKNOWN, 0); break; /* val_offset_sf */
+        case 0x2e: uleb(b); break;                                          /* GNU_args_size */
         default: m->bad = true;
         }
 }
@@ -336,7 +344,7 @@ static bool run(struct machine *m, struct bytes b)
 
                 switch (op >> 6) {
                 case 1: m->at += low * m->cie->code_align; break;
-                case 2: rule(m, low, SAVED, (int64_t)uleb(&b) * m->cie->data_align); break;
+                case 2: rule(m, low, SAVED, (int64_t)(uleb(&b) * m->cie->data_align)); break;
                 case 3: restore(m, low); break;
                 default: extended(m, op, &b);
                 }
@@ -384,7 +392,7 @@ int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
         struct entry fde;
         struct cie cie;
 
-        if (!find(c->high ? in_place : capo_read_self, eh_frame_hdr, pc, &begin, &cie, &fde) || cie.signal)
+        if (!find(c, eh_frame_hdr, pc, &begin, &cie, &fde) || cie.signal)
                 return -ENODATA;
         m.now = (struct row){0};
         m.n_kept = 0;
@@ -421,7 +429,7 @@ int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
                         up.known |= 1u << i;
         }
         up.v[CAPO_CFI_RSP] = cfa;
-        up.low = c->low, up.high = c->high;
+        up.begin = c->begin, up.end = c->end, up.low = c->low, up.high = c->high;
         *c = up;
         return up.v[CAPO_CFI_PC] ? 1 : 0;
 }

@@ -18,8 +18,9 @@ enum { CAPO_CFI_RBP = 6, CAPO_CFI_RSP = 7, CAPO_CFI_PC = 16, CAPO_CFI_REGISTERS 
 struct capo_cfi {
         uint64_t v[CAPO_CFI_REGISTERS];
         uint32_t known; /* by bit */
-        /* Our own stack: the objects that it leads through cannot go, so that their tables are read where they are, and so are the pages
-         * from @low to @high, which can be read. 0, 0: the kernel is asked for each word. */
+        /* Our own stack: the objects that it leads through cannot go. What lies in the object at hand, from @begin to @end, is read in place; so is
+         * the stack from @low to @high, pages that can be read, and more of them when they have been tried. 0: the kernel is asked for each word. */
+        uint64_t begin, end;
         uint64_t low, high;
 };
 

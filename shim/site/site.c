@@ -49,12 +49,14 @@ static uint32_t walk(uint64_t *pc)
         capo_cfi_here(&c);
         for (bool after_call = false; r == 1 && n < CAPO_SITE_FRAMES; after_call = true) {
                 uint64_t at = c.v[CAPO_CFI_PC];
-                uintptr_t tables;
+                struct capo_tables tables;
                 bool in = capo_object_tables(at - after_call, &tables);
 
                 if ((in || n == 0) && !capo_own((const void *)at)) /* NOLINT(performance-no-int-to-ptr) */
                         pc[n++] = at;
-                r = tables ? capo_cfi_step(&c, tables, after_call) : -ENODATA;
+                c.begin = tables.begin;
+                c.end = tables.end;
+                r = tables.eh_frame_hdr ? capo_cfi_step(&c, tables.eh_frame_hdr, after_call) : -ENODATA;
         }
         return n;
 }

@@ -9,6 +9,7 @@
 #include <unwind.h>
 
 #include "shim/find/maps.h"
+#include "shim/find/object.h"
 #include "shim/site/cfi.h"
 
 Test(maps, whose_address_it_is)
@@ -142,6 +143,17 @@ struct way {
 
 static struct way ours, theirs;
 
+static int up(struct capo_cfi *c, bool after_call)
+{
+        struct capo_tables tables;
+
+        if (!capo_object_tables(c->v[CAPO_CFI_PC] - after_call, &tables))
+                return -ENOENT;
+        c->begin = tables.begin;
+        c->end = tables.end;
+        return capo_cfi_step(c, tables.eh_frame_hdr, after_call);
+}
+
 static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *cookie)
 {
         if (theirs.n < 64 && _Unwind_GetIP(context))
@@ -154,15 +166,13 @@ void cfi_both_ways(void);
 __attribute__((noinline, used)) void cfi_both_ways(void)
 {
         struct capo_cfi c = {0};
-        struct capo_map m;
 
         theirs.n = 0;
         _Unwind_Backtrace(note, NULL);
         capo_cfi_here(&c);
         for (ours.n = 0, ended = 1; ended == 1 && ours.n < 64;) {
                 ours.pc[ours.n++] = c.v[CAPO_CFI_PC];
-                ended = capo_map_of(c.v[CAPO_CFI_PC] - (ours.n > 1), &m)
-                                ?: capo_cfi_step(&c, m.eh_frame_hdr, ours.n > 1);
+                ended = up(&c, ours.n > 1);
         }
 }
 
@@ -242,11 +252,10 @@ __asm__(".text\n"
 __attribute__((noinline, used)) void cfi_wrong(void)
 {
         struct capo_cfi c = {0};
-        struct capo_map m;
 
         capo_cfi_here(&c);
         for (steps = 0, ended = 1; ended == 1 && steps < 64; steps++)
-                ended = capo_map_of(c.v[CAPO_CFI_PC] - (steps > 0), &m) ?: capo_cfi_step(&c, m.eh_frame_hdr, steps > 0);
+                ended = up(&c, steps > 0);
 }
 
 Test(cfi, wrong_tables)
