@@ -131,8 +131,8 @@ int capo_lstat64(const char *path, void *out)
 }
 
 /*
- * New in 2.35, and what unwind tables are found with (shim/find/object.c, and the unwinder of a gcc built there); nothing else is asked. The real one
- * where there is one (it takes no lock), else what libgcc did before: the walk over all objects.
+ * New in 2.35, and what unwind tables are found with (shim/find/object.c, and the unwinder of a gcc built there); nothing
+ * else is asked. The real one where there is one (it takes no lock), else what libgcc did before: the walk over all objects.
  */
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 void *old_dlvsym(void *handle, const char *name, const char *version) __asm__("capo_old_dlvsym") DEFAULT;

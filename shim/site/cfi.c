@@ -51,7 +51,7 @@ static bool get(const struct capo_cfi *c, uintptr_t from, void *to, size_t size)
 
 struct cie {
         struct entry e;
-        uint64_t code_align, data_align; /* may be less than 0; but products of a stranger's numbers overflow */
+        uint64_t code_align, data_align; /* the latter stands for one below 0, mostly (scaled()) */
         uint8_t encoding;                /* of addresses */
         bool signal;
 };
@@ -93,6 +93,12 @@ static int64_t sleb(struct bytes *b)
         if (!b->bad && bits < 64 && v >> (bits - 1) & 1)
                 v |= ~UINT64_C(0) << bits;
         return (int64_t)v;
+}
+
+/* Unsigned, since the product of a stranger's numbers may overflow. */
+static int64_t scaled(uint64_t n, uint64_t align)
+{
+        return (int64_t)(n * align);
 }
 
 static void skip(struct bytes *b)
@@ -292,12 +298,12 @@ static void extended(struct machine *m, uint8_t op, struct bytes *b)
         uint64_t reg;
 
         switch (op) {
-        case 0x00: break;                                                                /* nop */
-        case 0x02: m->at += fixed(b, 1) * m->cie->code_align; break;                     /* advance_loc1 */
-        case 0x03: m->at += fixed(b, 2) * m->cie->code_align; break;                     /* advance_loc2 */
-        case 0x04: m->at += fixed(b, 4) * m->cie->code_align; break;                     /* advance_loc4 */
-        case 0x05: reg = uleb(b), rule(m, reg, SAVED, (int64_t)(uleb(b) * data)); break; /* offset_extended */
-        case 0x06: restore(m, uleb(b)); break;                                           /* restore_extended */
+        case 0x00: break;                                                            /* nop */
+        case 0x02: m->at += fixed(b, 1) * m->cie->code_align; break;                 /* advance_loc1 */
+        case 0x03: m->at += fixed(b, 2) * m->cie->code_align; break;                 /* advance_loc2 */
+        case 0x04: m->at += fixed(b, 4) * m->cie->code_align; break;                 /* advance_loc4 */
+        case 0x05: reg = uleb(b), rule(m, reg, SAVED, scaled(uleb(b), data)); break; /* offset_extended */
+        case 0x06: restore(m, uleb(b)); break;                                       /* restore_extended */
         case 0x07: rule(m, uleb(b), UNDEFINED, 0); break;
         case 0x08: rule(m, uleb(b), SAME, 0); break;
         case 0x09: reg = uleb(b), uleb(b), rule(m, reg, UNKNOWN, 0); break; /* in another register */
@@ -316,22 +322,20 @@ static void extended(struct machine *m, uint8_t op, struct bytes *b)
         case 0x0c: /* def_cfa */
         case 0x12: /* def_cfa_sf */
                 m->now.cfa_reg = uleb(b);
-                m->now.cfa_at = op == 0x0c ? (int64_t)uleb(b) : (int64_t)((uint64_t)sleb(b) * data);
+                m->now.cfa_at = op == 0x0c ? (int64_t)uleb(b) : scaled((uint64_t)sleb(b), data);
                 m->now.cfa_known = true;
                 m->now.cfa_there = false;
                 break;
-        case 0x0d: m->now.cfa_reg = uleb(b); break;                            /* def_cfa_register */
-        case 0x0e: m->now.cfa_at = (int64_t)uleb(b); break;                    /* def_cfa_offset */
-        case 0x13: m->now.cfa_at = (int64_t)((uint64_t)sleb(b) * data); break; /* def_cfa_offset_sf */
-        case 0x0f: cfa_by(m, b); break;                                        /* def_cfa_expression */
-        case 0x10: reg = uleb(b), by(m, reg, b); break;                        /* expression */
-        case 0x16: reg = uleb(b), skip(b), rule(m, reg, UNKNOWN, 0); break;    /* val_expression */
-        case 0x11:
-                reg = uleb(b), rule(m, reg, SAVED, (int64_t)((uint64_t)sleb(b) * data));
-                break;                                                      /* offset_extended_sf */
-        case 0x14:                                                          /* val_offset */
-        case 0x15: reg = uleb(b), uleb(b), rule(m, reg, UNKNOWN, 0); break; /* val_offset_sf */
-        case 0x2e: uleb(b); break;                                          /* GNU_args_size */
+        case 0x0d: m->now.cfa_reg = uleb(b); break;                                            /* def_cfa_register */
+        case 0x0e: m->now.cfa_at = (int64_t)uleb(b); break;                                    /* def_cfa_offset */
+        case 0x13: m->now.cfa_at = scaled((uint64_t)sleb(b), data); break;                     /* def_cfa_offset_sf */
+        case 0x0f: cfa_by(m, b); break;                                                        /* def_cfa_expression */
+        case 0x10: reg = uleb(b), by(m, reg, b); break;                                        /* expression */
+        case 0x16: reg = uleb(b), skip(b), rule(m, reg, UNKNOWN, 0); break;                    /* val_expression */
+        case 0x11: reg = uleb(b), rule(m, reg, SAVED, scaled((uint64_t)sleb(b), data)); break; /* offset_extended_sf */
+        case 0x14:                                                                             /* val_offset */
+        case 0x15: reg = uleb(b), uleb(b), rule(m, reg, UNKNOWN, 0); break;                    /* val_offset_sf */
+        case 0x2e: uleb(b); break;                                                             /* GNU_args_size */
         default: m->bad = true;
         }
 }
@@ -344,7 +348,7 @@ static bool run(struct machine *m, struct bytes b)
 
                 switch (op >> 6) {
                 case 1: m->at += low * m->cie->code_align; break;
-                case 2: rule(m, low, SAVED, (int64_t)(uleb(&b) * m->cie->data_align)); break;
+                case 2: rule(m, low, SAVED, scaled(uleb(&b), m->cie->data_align)); break;
                 case 3: restore(m, low); break;
                 default: extended(m, op, &b);
                 }
