@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nobody waits for another, as far as the calls say: what processes and GPUs say beside them. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "core/base/array.h"
+#include "core/base/util.h"
 #include "profiles/hang/judge.h"
 
 int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
                 const struct capo_hang_call *call)
 {
-        for (uint32_t i = 0; i < v->n_culprits; i++) {
-                if (v->culprits[i].process == process)
-                        return 0;
-        }
+        if (v->accused[process])
+                return 0;
         if (capo_array_room(&v->culprits, v->n_culprits, sizeof *v->culprits) < 0)
                 return -ENOMEM;
         v->culprits[v->n_culprits++] = (struct capo_hang_culprit){.process = process, .why = why, .call = call};
+        v->accused[process] = true;
         return 0;
+}
+
+void hang_acquit(struct capo_hang_verdict *v)
+{
+        for (uint32_t i = 0; i < v->n_culprits; i++)
+                v->accused[v->culprits[i].process] = false;
+        v->n_culprits = 0;
+        free(steal(&v->culprits));
 }
 
 const struct capo_hang_call *hang_last(const struct capo_hang_process *p)
@@ -112,7 +121,7 @@ int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict 
                 v->unseen = (uint32_t)job->comms[v->comm].n_ranks - v->n_ranks; /* one of these may not have entered */
                 v->kind = CAPO_HANG_UNDECIDED;
                 v->sure = CAPO_HANG_UNSURE;
-                v->n_culprits = 0;
+                hang_acquit(v);
         }
         return r;
 }

@@ -4,6 +4,7 @@
 
 #include "core/base/array.h"
 #include "core/base/calls.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/hang/graph.h"
 
@@ -62,13 +63,11 @@ static int node_in(struct hang_node *n, uint32_t process, const struct capo_hang
         return 0;
 }
 
-static int node_on(struct hang_node *n, uint32_t process, enum capo_hang_stand stand)
+static int node_on(struct hang_node *n, uint32_t process, enum capo_hang_stand stand, bool left)
 {
-        if (capo_array_room(&n->on, n->n_on, sizeof *n->on) < 0 ||
-            capo_array_room(&n->stand, n->n_on, sizeof *n->stand) < 0)
+        if (capo_array_room(&n->on, n->n_on, sizeof *n->on) < 0)
                 return -ENOMEM;
-        n->stand[n->n_on] = stand;
-        n->on[n->n_on++] = process;
+        n->on[n->n_on++] = (struct hang_missed){process, stand, left};
         return 0;
 }
 
@@ -95,9 +94,18 @@ static int add_front(struct hang_graph *g, uint32_t comm)
                 if (f->stand[i] == CAPO_STAND_IN && !capo_hang_gone(g->job, process))
                         r = node_in(n, process, f->call[i]);
                 else if (f->stand[i] < CAPO_STAND_IN)
-                        r = node_on(n, process, f->stand[i]);
+                        r = node_on(n, process, f->stand[i], c->members[i].dead);
         }
         return r;
+}
+
+static bool has_left(const struct capo_hang_comm *c, uint32_t process)
+{
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                if (c->members[i].process == process)
+                        return c->members[i].dead;
+        }
+        return false;
 }
 
 static int add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
@@ -115,7 +123,9 @@ static int add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
         n->seq = pair->call->seq;
         n->unseen = pair->peer == CAPO_HANG_NONE;
         r = node_in(n, pair->process, pair->call);
-        return r < 0 || pair->peer == CAPO_HANG_NONE ? r : node_on(n, pair->peer, pair->stand);
+        if (r < 0 || pair->peer == CAPO_HANG_NONE)
+                return r;
+        return node_on(n, pair->peer, pair->stand, has_left(&g->job->comms[n->comm], pair->peer));
 }
 
 /* Which thing is made or ended: the same call on the same communicator, or by the same id. */
@@ -139,18 +149,18 @@ bool capo_hang_is_birth(const struct capo_hang_call *c)
         }
 }
 
-/* Is process @i part of the making of what has the folded id @key, and through with it? */
-static bool has_it(const struct capo_hang_job *job, uint32_t i, uint32_t key)
+/* By process: is it through with the making of what has the folded id @key? Return: owned by the caller; NULL no memory. */
+static bool *who_has(const struct capo_hang_job *job, uint32_t key)
 {
-        for (uint32_t c = 0; c < job->n_comms; c++) {
+        bool *has = calloc(job->n_processes + 1, sizeof *has);
+
+        for (uint32_t c = 0; has && c < job->n_comms; c++) {
                 if ((uint32_t)(job->comms[c].uid ^ job->comms[c].uid >> 32) != key)
                         continue;
-                for (uint32_t k = 0; k < job->comms[c].n_members; k++) {
-                        if (job->comms[c].members[k].process == i)
-                                return true;
-                }
+                for (uint32_t k = 0; k < job->comms[c].n_members; k++)
+                        has[job->comms[c].members[k].process] = true;
         }
-        return false;
+        return has;
 }
 
 /*
@@ -179,19 +189,23 @@ static const struct capo_hang_call *birth_of(const struct capo_hang_job *job, ui
         return c && capo_hang_is_birth(c) && !capo_hang_gone(job, process) ? c : NULL;
 }
 
-static bool in_node(const struct hang_node *n, uint32_t process)
+static int by_process(const void *a, const void *b)
 {
-        for (uint32_t i = 0; i < n->n_in; i++) {
-                if (n->in[i] == process)
-                        return true;
-        }
-        return false;
+        const uint32_t *x = a, *y = b;
+
+        return CAPO_ORDER(*x, *y);
+}
+
+static bool in_birth(const struct hang_node *n, uint32_t process)
+{
+        return bsearch(&process, n->in, n->n_in, sizeof *n->in, by_process) != NULL;
 }
 
 /* Everybody who ought to be there and is not. */
 static int birth_on(struct hang_graph *g, struct hang_node *n, const struct capo_hang_call *c)
 {
         const struct capo_hang_job *job = g->job;
+        _cleanup_free_ bool *has = NULL;
         const struct capo_hang_comm *comm = c->comm != CAPO_HANG_NONE ? &job->comms[c->comm] : NULL;
         bool ends = c->call == CAPO_CALL_COMMFINALIZE || c->call == CAPO_CALL_COMMDESTROY;
         int r = 0;
@@ -200,17 +214,19 @@ static int birth_on(struct hang_graph *g, struct hang_node *n, const struct capo
                 n->unseen = c->bytes > n->n_in ? (uint32_t)c->bytes - n->n_in : 0;
                 return 0;
         }
+        if (!comm && !(has = who_has(job, c->stream)))
+                return -ENOMEM;
         for (uint32_t i = 0; !comm && i < job->n_processes && r == 0; i++) {
                 if (job->processes[i].stale)
                         n->unseen++;
-                else if (!in_node(n, i) && !has_it(job, i, c->stream))
-                        r = node_on(n, i, CAPO_STAND_MISSING);
+                else if (!in_birth(n, i) && !has[i])
+                        r = node_on(n, i, CAPO_STAND_MISSING, false);
         }
         for (uint32_t i = 0; comm && i < comm->n_members && r == 0; i++) {
                 const struct capo_hang_member *m = &comm->members[i];
 
-                if (!in_node(n, m->process) && !m->dead && (ends || m->splits <= comm->members[c->member].splits))
-                        r = node_on(n, m->process, CAPO_STAND_MISSING);
+                if (!in_birth(n, m->process) && !m->dead && (ends || m->splits <= comm->members[c->member].splits))
+                        r = node_on(n, m->process, CAPO_STAND_MISSING, false);
         }
         if (comm && comm->n_ranks > 0 && (uint32_t)comm->n_ranks > comm->n_members)
                 n->unseen = (uint32_t)comm->n_ranks - comm->n_members;
@@ -253,7 +269,7 @@ static void follow(struct hang_graph *g)
                 for (uint32_t i = 0; i < g->nodes[k].n_in && g->nodes[k].n_on; i++)
                         g->waits_for[g->nodes[k].in[i]] = true;
                 for (uint32_t i = 0; i < g->nodes[k].n_on && g->nodes[k].n_in; i++)
-                        g->wanted[g->nodes[k].on[i]] = true;
+                        g->wanted[g->nodes[k].on[i].process] = true;
         }
         while (changed) {
                 changed = false;
@@ -262,7 +278,7 @@ static void follow(struct hang_graph *g)
                         bool out = false;
 
                         for (uint32_t i = 0; i < n->n_on && !out; i++)
-                                out = !g->waits_for[n->on[i]] || g->leads_out[n->on[i]];
+                                out = !g->waits_for[n->on[i].process] || g->leads_out[n->on[i].process];
                         for (uint32_t i = 0; i < n->n_in && out; i++) {
                                 changed |= !g->leads_out[n->in[i]];
                                 g->leads_out[n->in[i]] = true;
@@ -298,7 +314,6 @@ void capo_hang_graph_finish(struct hang_graph *g)
         for (uint32_t k = 0; k < g->n_nodes; k++) {
                 free(g->nodes[k].in);
                 free(g->nodes[k].on);
-                free(g->nodes[k].stand);
         }
         free(g->nodes);
         free(g->waits_for);

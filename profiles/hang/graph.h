@@ -5,17 +5,24 @@
 
 #include "profiles/hang/hang.h"
 
-/* All of @in wait for all of @on. Processes. */
+/* Who does not come. */
+struct hang_missed {
+        uint32_t process;
+        enum capo_hang_stand stand;
+        bool left; /* it has destroyed or aborted the communicator */
+};
+
+/* All of @in, which are processes, wait for all of @on. */
 struct hang_node {
         enum capo_hang_kind kind; /* MISSING, P2P, BIRTH: what it is when one of @on has no reason to stay away */
         uint32_t comm, seq;
         const struct capo_hang_call *call; /* of one that waits; NULL not known */
         bool mismatch;
         uint32_t unseen; /* ranks without a log that may be meant */
-        uint32_t *in, *on;
+        uint32_t *in;    /* of a birth they ascend */
+        struct hang_missed *on;
         uint32_t n_in, n_on;
-        enum capo_hang_stand *stand; /* by place in @on */
-        uint64_t last_ns;            /* when the last of @in began to wait */
+        uint64_t last_ns; /* when the last of @in began to wait */
 };
 
 struct hang_graph {

@@ -206,6 +206,7 @@ struct capo_hang_verdict {
         uint32_t n_waiting, n_ranks; /* of that communicator */
         struct capo_hang_culprit *culprits;
         uint32_t n_culprits;
+        bool *accused; /* by process: it is one of these */
         struct capo_hang_step *steps;
         uint32_t n_steps;
         uint32_t most;     /* of TUNED: a process of the others' side */

@@ -10,9 +10,12 @@
 #define HANG_SHORT 10
 #define HANG_LONG  4
 
-/** hang_accuse() - one more culprit, if it is none yet. Return: 0; -ENOMEM. */
+/** hang_accuse() - one more culprit, if it is none yet; @v->accused has room for @process. Return: 0; -ENOMEM. */
 int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
                 const struct capo_hang_call *call);
+
+/** hang_acquit() - nobody is a culprit any more. */
+void hang_acquit(struct capo_hang_verdict *v);
 
 /** hang_last(), hang_running() - its last call; its first that its GPU was seen to be in. NULL none. */
 const struct capo_hang_call *hang_last(const struct capo_hang_process *p);

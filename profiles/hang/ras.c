@@ -76,8 +76,9 @@ static int32_t int_of(const json_t *o, const char *key, int32_t otherwise)
 {
         const json_t *v = json_object_get(o, key);
 
-        return json_is_integer(v) && llabs(json_integer_value(v)) < INT32_MAX ? (int32_t)json_integer_value(v)
-                                                                              : otherwise;
+        json_int_t n = json_integer_value(v);
+
+        return json_is_integer(v) && n > INT32_MIN && n < INT32_MAX ? (int32_t)n : otherwise;
 }
 
 static int read_rank(struct ras_comm *comm, const json_t *o, bool absent)

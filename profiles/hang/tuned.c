@@ -68,7 +68,7 @@ static int accuse_few(const struct choices *c, struct capo_hang_verdict *v)
         }
         if (best == known)
                 return 0;
-        v->n_culprits = 0;
+        hang_acquit(v);
         v->kind = CAPO_HANG_TUNED;
         v->most = c->comm->members[most].process;
         for (uint32_t i = 0; i < n && r == 0; i++) {

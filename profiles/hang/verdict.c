@@ -26,21 +26,10 @@ static const struct capo_hang_call *refused(const struct capo_hang_process *p, u
         return NULL;
 }
 
-static bool left(const struct capo_hang_job *job, uint32_t process, uint32_t comm)
-{
-        const struct capo_hang_comm *c = comm != CAPO_HANG_NONE ? &job->comms[comm] : NULL;
-
-        for (uint32_t i = 0; c && i < c->n_members; i++) {
-                if (c->members[i].process == process)
-                        return c->members[i].dead;
-        }
-        return false;
-}
-
 static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job *job, const struct hang_node *n,
                          uint32_t place)
 {
-        uint32_t process = n->on[place];
+        uint32_t process = n->on[place].process;
         const struct capo_hang_process *p = &job->processes[process];
         const struct capo_hang_call *last = hang_last(p), *in = capo_hang_inside(p), *error = refused(p, n->comm);
 
@@ -50,13 +39,13 @@ static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job
                 return hang_accuse(v, process, CAPO_HANG_WHY_GONE, in ? in : last);
         if (p->life == CAPO_HANG_STOPPED)
                 return hang_accuse(v, process, CAPO_HANG_WHY_STOPPED, in ? in : last);
-        if (left(job, process, n->comm))
+        if (n->on[place].left)
                 return hang_accuse(v, process, CAPO_HANG_WHY_ABORTED, last);
         if (error)
                 return hang_accuse(v, process, CAPO_HANG_WHY_ERROR, error);
         if (in)
                 return hang_accuse(v, process, CAPO_HANG_WHY_CALL, in);
-        if (n->stand[place] == CAPO_STAND_OPENED)
+        if (n->on[place].stand == CAPO_STAND_OPENED)
                 return hang_accuse(v, process, CAPO_HANG_WHY_GROUP, last);
         if (hang_running(p))
                 return hang_accuse(v, process, CAPO_HANG_WHY_GPU, hang_running(p));
@@ -95,7 +84,7 @@ static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
 {
         const struct capo_hang_front *f = &g->waits.fronts[n->comm];
         const struct capo_hang_comm *c = &g->job->comms[n->comm];
-        const struct capo_hang_call *most = NULL;
+        const struct capo_hang_call *most = NULL, *next = NULL;
         uint32_t best = 0, others = 0;
         int r = 0;
 
@@ -119,20 +108,18 @@ static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
         v->sure = CAPO_HANG_CERTAIN;
         v->call = most;
         v->n_waiting = best;
+        for (uint32_t i = 0; i < c->n_members && !next; i++) {
+                if (f->call[i] && !capo_hang_differs(most, f->call[i]))
+                        next = hang_made_as(&g->job->processes[c->members[i].process], n->comm, n->seq + 1);
+        }
         for (uint32_t i = 0; i < c->n_members && r == 0; i++) {
                 if (!f->call[i] || (best > others && !capo_hang_differs(most, f->call[i])))
                         continue;
                 r = hang_accuse(v, c->members[i].process, CAPO_HANG_WHY_DIFFERS, f->call[i]);
                 if (r == 0) {
                         struct capo_hang_culprit *who = &v->culprits[v->n_culprits - 1];
-                        const struct capo_hang_call *next = NULL;
 
                         who->differs = capo_hang_differs(most, f->call[i]);
-                        for (uint32_t k = 0; k < c->n_members && !next; k++) {
-                                if (f->call[k] && !capo_hang_differs(most, f->call[k]))
-                                        next = hang_made_as(&g->job->processes[c->members[k].process], n->comm,
-                                                            n->seq + 1);
-                        }
                         who->skipped = who->differs && next && !capo_hang_differs(next, f->call[i]);
                 }
         }
@@ -150,8 +137,8 @@ static const struct hang_node *next_of(const struct hang_graph *g, uint32_t proc
                 for (uint32_t i = 0; i < n->n_in && !is_in; i++)
                         is_in = n->in[i] == process;
                 for (uint32_t i = 0; i < n->n_on && is_in; i++) {
-                        if (g->waits_for[n->on[i]] && !g->leads_out[n->on[i]]) {
-                                *on = n->on[i];
+                        if (g->waits_for[n->on[i].process] && !g->leads_out[n->on[i].process]) {
+                                *on = n->on[i].process;
                                 return n;
                         }
                 }
@@ -169,15 +156,14 @@ static int owed(const struct hang_graph *g, struct capo_hang_verdict *v)
                 uint32_t on;
                 const struct hang_node *node = next_of(g, v->steps[i].process, &on);
 
-                if (node && node->kind == CAPO_HANG_P2P && node->stand[0] == CAPO_STAND_MISSING) {
+                if (node && node->kind == CAPO_HANG_P2P && node->on[0].stand == CAPO_STAND_MISSING) {
                         owing = node;
                         n++;
                 }
         }
         if (n != 1)
                 return 0;
-        v->n_culprits = 0;
-        free(steal(&v->culprits));
+        hang_acquit(v);
         about(v, g->job, owing);
         v->kind = CAPO_HANG_P2P;
         return accuse_absent(v, g->job, owing, 0);
@@ -224,7 +210,7 @@ static const struct hang_node *node_about(const struct hang_graph *g)
                 const struct hang_node *n = &g->nodes[k];
 
                 for (uint32_t i = 0; i < n->n_on; i++) {
-                        if (capo_hang_ends(g, n->on[i]) && n->n_in && (!best || n->n_in > best->n_in))
+                        if (capo_hang_ends(g, n->on[i].process) && n->n_in && (!best || n->n_in > best->n_in))
                                 best = n;
                 }
         }
@@ -240,12 +226,12 @@ static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
         v->kind = n->kind;
         v->sure = n->unseen || n->kind != CAPO_HANG_MISSING ? CAPO_HANG_LIKELY : CAPO_HANG_CERTAIN;
         for (uint32_t i = 0; i < n->n_on && r == 0; i++) {
-                if (capo_hang_ends(g, n->on[i]))
+                if (capo_hang_ends(g, n->on[i].process))
                         r = accuse_absent(v, g->job, n, i);
         }
         for (uint32_t k = 0; k < g->n_nodes && r == 0; k++) { /* who keeps the others away from it */
                 for (uint32_t i = 0; i < g->nodes[k].n_on && r == 0; i++) {
-                        if (&g->nodes[k] != n && g->nodes[k].n_in && capo_hang_ends(g, g->nodes[k].on[i]))
+                        if (&g->nodes[k] != n && g->nodes[k].n_in && capo_hang_ends(g, g->nodes[k].on[i].process))
                                 r = accuse_absent(v, g->job, &g->nodes[k], i);
                 }
         }
@@ -302,9 +288,11 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo
         bool absent = false;
         int r = capo_hang_graph(job, lenient, &g);
 
-        *v = (struct capo_hang_verdict){.kind = CAPO_HANG_HEALTHY, .comm = CAPO_HANG_NONE};
-        if (r < 0)
-                return r;
+        *v = (struct capo_hang_verdict){.kind = CAPO_HANG_HEALTHY,
+                                        .comm = CAPO_HANG_NONE,
+                                        .accused = calloc(job->n_processes + 1, sizeof(bool))};
+        if (r < 0 || !v->accused)
+                return -ENOMEM;
         *stands = g.n_nodes > 0;
         v->p2p_unknown = g.waits.p2p_unknown;
         for (uint32_t i = 0; i < job->n_comms; i++) {
@@ -339,22 +327,13 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo
         return r;
 }
 
-static bool is_culprit(const struct capo_hang_verdict *v, uint32_t process)
-{
-        for (uint32_t i = 0; i < v->n_culprits; i++) {
-                if (v->culprits[i].process == process)
-                        return true;
-        }
-        return false;
-}
-
 /* The strict reading stands when the lenient one says no other thing. */
 static void compare(struct capo_hang_verdict *strict, const struct capo_hang_verdict *lenient)
 {
         bool within = strict->kind == lenient->kind;
 
         for (uint32_t i = 0; i < strict->n_culprits && within; i++)
-                within = is_culprit(lenient, strict->culprits[i].process);
+                within = lenient->accused[strict->culprits[i].process];
         if (within && strict->n_culprits == lenient->n_culprits)
                 return;
         if (within || lenient->kind == CAPO_HANG_HEALTHY) {
@@ -385,7 +364,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
 
                 alive |= job->processes[i].life <= CAPO_HANG_STOPPED && !job->processes[i].clean;
                 active = t > active ? t : active;
-                if (is_culprit(v, i) && t > v->since_ns)
+                if (v->accused[i] && t > v->since_ns)
                         v->since_ns = t;
         }
         if (!v->since_ns)
@@ -409,6 +388,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
 void capo_hang_verdict_finish(struct capo_hang_verdict *v)
 {
         free(v->culprits);
+        free(v->accused);
         free(v->steps);
         *v = (struct capo_hang_verdict){0};
 }

@@ -118,6 +118,48 @@ Test(hang_ras, what_is_no_answer)
         cr_assert(look.partial);
 }
 
+/* All but one of a million ranks have not come: found in a second or so, not after half a million million comparisons. */
+Test(hang_ras, a_million_ranks_that_have_not_come)
+{
+        _cleanup_(capo_job_freep) struct capo_job *names = capo_job_new();
+        struct capo_hang_job job = {0};
+        struct capo_hang_verdict v = {0};
+
+        cr_assert_eq(read_text(HEAD
+                               "    0         1         1   1000000   1000000   1000000   RUNNING  MISMATCH\n"
+                               "#0-0 (1) MISMATCH\n  Communicator ranks have different operation counts\n"
+                               "  999999 ranks have launched up to operation 1\n"
+                               "  Rank 7 has launched up to operation 2 -- GPU 0 managed by process 5 on node a\n"),
+                     0);
+        cr_assert_eq(ras_job(&look, &look, names, &job), 0);
+        cr_assert_eq(capo_hang_judge(&job, &v), 0);
+        cr_assert_eq(v.kind, CAPO_HANG_MISSING);
+        cr_assert_eq(v.n_waiting, 1);
+        cr_assert_eq(v.n_culprits, 999999);
+        for (uint32_t i = 0; i < v.n_culprits; i++) /* each of them once */
+                cr_assert_eq(v.culprits[i].process, i + (i >= 7));
+        capo_hang_verdict_finish(&v);
+        capo_hang_job_finish(&job);
+}
+
+/* The same of a communicator that is being made. */
+Test(hang_ras, a_million_ranks_and_one_that_makes_it)
+{
+        _cleanup_(capo_job_freep) struct capo_job *names = capo_job_new();
+        struct capo_hang_job job = {0};
+        struct capo_hang_verdict v = {0};
+
+        cr_assert_eq(read_text(HEAD "    0         1         1   1000000   1000000   1000000      INIT  MISMATCH\n"
+                                    "#0-0 (1) MISMATCH\n  Communicator ranks have different status\n"
+                                    "  Rank 7 has status INIT -- GPU 0 managed by process 5 on node a\n"),
+                     0);
+        cr_assert_eq(ras_job(&look, &look, names, &job), 0);
+        cr_assert_eq(capo_hang_judge(&job, &v), 0);
+        cr_assert_eq(v.kind, CAPO_HANG_INSIDE);
+        capo_hang_verdict_finish(&v);
+        capo_hang_job_finish(&job);
+}
+
 /* Bytes changed at random in real answers: whatever is read of them, nothing is read or written that is not there. */
 Test(hang_ras, damaged)
 {
