@@ -57,6 +57,11 @@ void capo_drain_resolve(struct capo_drain *d, capo_site_text_fn site_text)
         d->describe.site_text = site_text;
 }
 
+bool capo_drain_waits(const struct capo_drain *d)
+{
+        return d->h->trace_all && d->out.log.fd < 0 && d->h->flight_head - d->out.done.flight_tail >= CAPO_BLOCK_MOST;
+}
+
 double capo_drain_fullest(const struct capo_drain *d)
 {
         return d->fullest;
@@ -75,9 +80,12 @@ static void take(struct capo_drain *d, const struct capo_record *r)
 
 static void blocks_when_full(struct capo_drain *d)
 {
-        uint64_t head = d->h->flight_head;
+        uint64_t head = d->h->flight_head, waiting = head - d->out.done.flight_tail;
 
-        if (!d->h->trace_all || head - d->out.done.flight_tail < CAPO_BLOCK_MOST)
+        if (!d->h->trace_all || waiting < CAPO_BLOCK_MOST)
+                return;
+        if (d->out.log.fd < 0 &&
+            waiting < d->h->flight_records) /* no log yet: they are kept for it while there is room */
                 return;
         if (d->out.resync)
                 capo_flight_restart(&d->flight);
@@ -180,7 +188,7 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
         if (r == 0)
                 r = end < 0 ? end : d->out.log.lost_bytes > lost ? -ENOSPC : 0; /* only the last of it found room */
         if (r < 0)
-                capo_output_roll_back(&d->out, &before);
+                capo_output_roll_back(&d->out, &before, lost);
         return r;
 }
 

@@ -31,6 +31,9 @@ int capo_drain_take_over(struct capo_drain *d);
  */
 unsigned capo_drain_round(struct capo_drain *d);
 
+/** capo_drain_waits() - a block is full, and there is no log to write it to. */
+bool capo_drain_waits(const struct capo_drain *d);
+
 /** capo_drain_fullest() - after a round: how full the fullest ring was before it, 0 .. 1. */
 double capo_drain_fullest(const struct capo_drain *d);
 

@@ -28,8 +28,9 @@ static void commit(struct capo_output *o)
         make_true(o->h, &o->done);
 }
 
-void capo_output_roll_back(struct capo_output *o, const struct capo_commit *before)
+void capo_output_roll_back(struct capo_output *o, const struct capo_commit *before, uint64_t lost_bytes)
 {
+        o->h->bytes_lost = lost_bytes;
         make_true(o->h, before);
 }
 
@@ -91,8 +92,15 @@ int capo_output_take_over(struct capo_output *o)
         struct capo_log_header header = log_header(o->h);
         int r = -ENOENT;
 
-        if (o->done.log_bytes >= sizeof header)
+        if (o->done.log_bytes >= sizeof header) {
                 r = capo_log_append(&o->log, &header, o->done.log_bytes);
+                if (r == 0)
+                        o->log.lost_bytes = o->h->bytes_lost;
+        } else if (capo_log_append(&o->log, &header, sizeof header) == 0) { /* killed between making it and saying so */
+                o->done = (struct capo_commit){.text_tail = o->done.text_tail};
+                commit(o);
+                r = 0;
+        }
         if (r == -ENOENT) { /* text before text_tail may be overwritten by now: it stays */
                 o->done = (struct capo_commit){.text_tail = o->done.text_tail};
                 r = capo_output_create(o);

@@ -29,8 +29,9 @@ int capo_output_take_over(struct capo_output *o);
 /** capo_output_frame() - a frame of two parts. Return: 0; -errno, and then resync is set. */
 int capo_output_frame(struct capo_output *o, unsigned type, const void *a, size_t n_a, const void *b, size_t n_b);
 
-/** capo_output_roll_back() - what is true of the file is @before again, for who takes over. Not to be written on. */
-void capo_output_roll_back(struct capo_output *o, const struct capo_commit *before);
+/** capo_output_roll_back() - what is true of the file is @before again, with so many bytes lost, for who takes over. Not to be written
+ * on. */
+void capo_output_roll_back(struct capo_output *o, const struct capo_commit *before, uint64_t lost_bytes);
 
 /** capo_output_flush() - what waits goes to the file, and what is in the file becomes true. Return: 0; -errno. */
 int capo_output_flush(struct capo_output *o);

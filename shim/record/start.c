@@ -205,7 +205,8 @@ static void *drain_main(void *unused)
                 }
                 round_once();
                 full = capo_drain_fullest(drain);
-                if (!log_tried && capo_seg.header->clock.now_mono_ns - capo_seg.header->clock.t0_mono_ns > 20000000) {
+                if (!log_tried && (capo_drain_waits(drain) ||
+                                   capo_seg.header->clock.now_mono_ns - capo_seg.header->clock.t0_mono_ns > 20000000)) {
                         make_log();
                 } else if (early && log_made) { /* soon after the start, say which NCCL, and which communicators */
                         early = false;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <sys/wait.h>
@@ -294,18 +295,18 @@ static void only_kept(struct capo_segment *seg)
         half_taken(seg, false);
 }
 
-/* What the log holds: calls in blocks, the cells' sum, END's number; -EBADMSG for a frame that is none. */
-static void read_log(uint64_t *calls, uint64_t *counted, uint64_t *end_calls)
+/* What the log holds: calls in blocks, the cells' sum, and the last END. */
+static void read_log_end(uint64_t *calls, uint64_t *counted, struct capo_log_end *last)
 {
         struct capo_log_hist_view host, gpu;
         struct capo_log_columns columns;
         struct capo_log_frame f;
         struct capo_log_cell cell;
-        struct capo_log_end end = {0};
         struct capo_log *log;
         char why[200];
 
         *calls = *counted = 0;
+        *last = (struct capo_log_end){0};
         cr_assert_eq(capo_log_open(log_path, &log, why, sizeof why), 0, "%s", why);
         while (capo_log_next(log, &f) > 0) {
                 if (f.type == CAPO_FRAME_BLOCK && capo_log_block(&f, &columns) == 0)
@@ -313,10 +314,17 @@ static void read_log(uint64_t *calls, uint64_t *counted, uint64_t *end_calls)
                 else if (f.type == CAPO_FRAME_CELL && capo_log_cell(&f, &cell, &host, &gpu) == 0)
                         *counted += cell.count;
                 else if (f.type == CAPO_FRAME_END)
-                        capo_log_end(&f, &end);
+                        capo_log_end(&f, last);
         }
-        *end_calls = end.calls;
         capo_log_close(log);
+}
+
+static void read_log(uint64_t *calls, uint64_t *counted, uint64_t *end_calls)
+{
+        struct capo_log_end end;
+
+        read_log_end(calls, counted, &end);
+        *end_calls = end.calls;
 }
 
 Test(recover, a_call_on_its_way_is_counted_once)
@@ -333,6 +341,67 @@ Test(recover, a_call_on_its_way_is_counted_once)
                 cr_expect_eq(calls, i & 2 ? CALLS : 64, "%u: %llu written", i, (unsigned long long)calls);
                 unlink(log_path);
         }
+}
+
+/* Half of the calls are taken while the log cannot grow, and the other half when it can; then it is killed. */
+static void no_room_for_a_while(struct capo_segment *seg)
+{
+        struct capo_ring *ring = capo_area_at(seg, CAPO_AREA_RINGS, 0);
+        struct rlimit limit;
+        struct capo_drain *drain;
+
+        getrlimit(RLIMIT_FSIZE, &limit);
+        ring->head = CALLS / 2;
+        if (capo_drain_new(seg, &drain) || capo_drain_create_log(drain) || capo_drain_round(drain) != CALLS / 2)
+                _exit(1);
+        limit.rlim_cur = sizeof(struct capo_log_header);
+        setrlimit(RLIMIT_FSIZE, &limit);
+        if (capo_drain_checkpoint(drain) != -EFBIG)
+                _exit(1);
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_FSIZE, &limit);
+        ring->head = CALLS;
+        if (capo_drain_round(drain) != CALLS / 2 || capo_drain_checkpoint(drain))
+                _exit(1);
+}
+
+Test(recover, what_the_dead_could_not_write_stays_counted)
+{
+        struct capo_log_end end;
+        uint64_t calls, counted;
+
+        leave(true, no_room_for_a_while);
+        cr_assert_eq(capo_segment_recover(segment, NULL, NULL), 0);
+        read_log_end(&calls, &counted, &end);
+        cr_expect_eq(calls, CALLS / 2, "%llu written", (unsigned long long)calls);
+        cr_expect_eq(end.calls, CALLS);
+        cr_expect_geq(end.bytes_lost, CALLS / 2 * 14, "%llu", (unsigned long long)end.bytes_lost);
+        unlink(log_path);
+}
+
+/* Killed when the log was there and nothing said so yet. */
+static void just_made(struct capo_segment *seg)
+{
+        struct capo_drain *drain;
+
+        if (capo_drain_new(seg, &drain) || capo_drain_create_log(drain))
+                _exit(1);
+        memset(seg->header->commit, 0, sizeof seg->header->commit);
+}
+
+Test(recover, a_log_that_was_just_made_is_gone_on_with)
+{
+        char second[sizeof log_path + 2];
+        struct capo_log_end end;
+        uint64_t calls, counted;
+
+        leave(true, just_made);
+        cr_assert_eq(capo_segment_recover(segment, NULL, NULL), 0);
+        read_log_end(&calls, &counted, &end);
+        cr_expect(calls == CALLS && counted == CALLS && end.calls == CALLS && end.clean == 2);
+        snprintf(second, sizeof second, "%.*s.1.capo", (int)(strlen(log_path) - strlen(".capo")), log_path);
+        cr_expect_neq(access(second, F_OK), 0, "a second one beside it");
+        unlink(log_path);
 }
 
 /* Calls on their way through the GPU: one in each state. */
