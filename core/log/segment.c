@@ -154,19 +154,33 @@ int capo_segment_create(struct capo_segment *seg, const char *dir, const struct 
         return 0;
 }
 
-/* Is the descriptor still our file? A program may have closed all it knew, and opened others since. */
-static bool still_ours(const struct capo_segment *seg)
+static bool is_ours(const struct capo_segment *seg, int fd)
 {
         struct stat st;
 
-        return fstat(seg->fd, &st) == 0 && st.st_dev == seg->dev && st.st_ino == seg->ino;
+        return fstat(fd, &st) == 0 && st.st_dev == seg->dev && st.st_ino == seg->ino;
+}
+
+/* Is the descriptor still our file? A program may have closed all it knew, and opened others since: then by its name again. */
+static bool have_file(struct capo_segment *seg)
+{
+        _cleanup_close_ int fd = -1;
+
+        if (is_ours(seg, seg->fd))
+                return true;
+        fd = open(seg->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || !is_ours(seg, fd))
+                return false;
+        seg->fd = capo_file_high(&fd);
+        capo_alive_lock(seg->fd); /* that went with the descriptor; another may only have it for a look */
+        return true;
 }
 
 /*
- * The folder is full: this stretch becomes memory of the process alone. Nothing is lost but by a kill, and a reader of the
- * file finds zeros there. A page that is half in use keeps its memory.
+ * The folder is full, or the file gone: this stretch becomes memory of the process alone. Nothing is lost but by a kill, and a
+ * reader of the file finds zeros there. A page that is half in use keeps its memory.
  */
-static bool go_private(struct capo_segment *seg, uint64_t begin, uint64_t end)
+static bool go_private(struct capo_segment *seg, uint64_t begin, uint64_t end, bool file)
 {
         char *at = (char *)seg->header + round_up(begin, PAGE);
         uint64_t size = end - round_up(begin, PAGE);
@@ -177,12 +191,12 @@ static bool go_private(struct capo_segment *seg, uint64_t begin, uint64_t end)
                 return false;
         if (size)
                 madvise(at, size, MADV_DONTDUMP);
-        if (fstat(seg->fd, &st) == 0 && (uint64_t)st.st_size < end && ftruncate(seg->fd, (off_t)end)) {
+        if (file && fstat(seg->fd, &st) == 0 && (uint64_t)st.st_size < end && ftruncate(seg->fd, (off_t)end)) {
                 /* a hole takes no memory, but files may be limited: then who reads this one thinks of zeros behind it */
         }
         if (!atomic_exchange(&seg->header->went_private, 1))
-                capo_warn("%s: no room for more recording memory; going on without it: a kill will lose calls",
-                          seg->path);
+                capo_warn("%s: %s; going on without it: a kill will lose calls", seg->path,
+                          file ? "no room for more recording memory" : "the recording memory's file is gone");
         return true;
 }
 
@@ -193,6 +207,7 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
         CAPO_NO_SIZE_SIGNAL;
         uint64_t begin, end;
         int saved = errno;
+        bool file;
 
         if (n <= have)
                 return 0;
@@ -206,8 +221,9 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
         end = round_up(a->offset + want * a->item, PAGE);
         if (end > round_up(seg->header->size, PAGE)) /* of a dead process's file only what is there is mapped */
                 return -ENOSPC;
-        if (seg->fd >= 0 && (!still_ours(seg) || (posix_fallocate(seg->fd, (off_t)begin, (off_t)(end - begin)) &&
-                                                  !go_private(seg, a->offset + have * a->item, end)))) {
+        file = seg->fd >= 0 && have_file(seg);
+        if (seg->fd >= 0 && (!file || posix_fallocate(seg->fd, (off_t)begin, (off_t)(end - begin))) &&
+            !go_private(seg, a->offset + have * a->item, end, file)) {
                 errno = saved;
                 return -ENOSPC;
         }
@@ -236,7 +252,7 @@ void capo_segment_remove(struct capo_segment *seg)
 
 void capo_segment_forget(struct capo_segment *seg)
 {
-        if (seg->fd >= 0 && still_ours(seg))
+        if (seg->fd >= 0 && is_ours(seg, seg->fd))
                 close(seg->fd);
         *seg = (struct capo_segment){.fd = -1};
 }

@@ -221,8 +221,8 @@ int capo_segment_create(struct capo_segment *seg, const char *dir, const struct 
 
 /**
  * capo_area_commit() - make the first @n items usable
- * Caller holds the lock. Where the folder has no room the items are the process's alone, with one line. Return: 0; -ENOSPC when the capacity is
- * used up, or all memory (nothing changed).
+ * Caller holds the lock. A descriptor that the program has closed is opened again. Where the folder has no room, or the file is gone, the items
+ * are the process's alone, with one line. Return: 0; -ENOSPC when the capacity is used up, or all memory (nothing changed).
  */
 int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n);
 

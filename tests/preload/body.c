@@ -302,14 +302,14 @@ static void vanish(int n)
 }
 
 /* A daemon's habit: close every descriptor, then open files of its own. */
-static void close_all(int n)
+static void close_all_after(int n, unsigned wait_us)
 {
         ncclComm_t comm = comm_new(2, 0);
         char path[256];
         FILE *f;
 
         all_reduce(comm, n);
-        usleep(100000);
+        usleep(wait_us);
         for (int fd = 3; fd < 4096; fd++)
                 close(fd);
         snprintf(path, sizeof path, "%s/mine", getenv("CAPO_DIR"));
@@ -319,6 +319,17 @@ static void close_all(int n)
                         break;
         }
         all_reduce(comm, n);
+}
+
+static void close_all(int n)
+{
+        close_all_after(n, 100000);
+}
+
+/* Before the recorder's thread has taken a call, or made a log. */
+static void close_early(int n)
+{
+        close_all_after(n, 0);
 }
 
 static void *never_ends(void *arg)
@@ -444,11 +455,16 @@ void body(const char *what, int arg)
                 const char *name;
                 void (*run)(int);
         } bodies[] = {
-                {"basic", basic},       {"errors", errors},       {"groups", groups},   {"comms", comms},
-                {"threads", threads},   {"churn", thread_churn},  {"fork", forks},      {"kill", killed},
-                {"unclean", unclean},   {"burst", burst},         {"full", full_disk},  {"vanish", vanish},
-                {"close", close_all},   {"busy-exit", busy_exit}, {"exec", exec_again}, {"nothing", nothing},
-                {"kill-in", killed_in}, {"stepped", stepped},     {"astray", astray},
+                {"basic", basic},         {"errors", errors},
+                {"groups", groups},       {"comms", comms},
+                {"threads", threads},     {"churn", thread_churn},
+                {"fork", forks},          {"kill", killed},
+                {"unclean", unclean},     {"burst", burst},
+                {"full", full_disk},      {"vanish", vanish},
+                {"close", close_all},     {"close-early", close_early},
+                {"busy-exit", busy_exit}, {"exec", exec_again},
+                {"nothing", nothing},     {"kill-in", killed_in},
+                {"stepped", stepped},     {"astray", astray},
         };
 
         for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {

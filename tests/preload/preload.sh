@@ -405,10 +405,13 @@ vanish)
         lines 'cannot be written.*No such file'
         gone
         ;;
-close) # a program that closes every descriptor and opens its own
-        both "$bin/app" close 100
+close | close-early) # a program that closes every descriptor and opens its own
+        both "$bin/app" "$case" 100
+        quiet
         [ ! -s "$CAPO_DIR/mine" ] || fail "written into the program's own file"
         want 1 '^cell AllReduce comm=1 bytes=400 count=200 '
+        want 1 '^end calls=201 dropped=0 gpu_dropped=0 lost=0 clean=1 '
+        gone
         ;;
 unwritable)
         mkdir "$CAPO_DIR"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "capo/msg.h"
@@ -204,13 +205,24 @@ Test(segment, memory_comes_some_ahead)
         cr_assert_eq(rmdir(folder), 0);
 }
 
-/* A program that closed all descriptors it knew and opened a file of its own: that one is not touched. */
+/* As another process sees it. */
+static bool locked_by_us(const char *path)
+{
+        int status = -1;
+        pid_t pid = fork();
+
+        if (pid == 0)
+                _exit(!capo_alive_locked(open(path, O_RDWR)));
+        return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+/* A program that closed all descriptors it knew and opened a file of its own: that one is not touched, and ours is opened again. */
 Test(segment, a_descriptor_that_became_anothers)
 {
         struct capo_segment seg, copy;
-        char own[64];
+        char own[64], away[96];
         struct stat st;
-        int fd;
+        int fd, low;
 
         cr_assert(mkdtemp(folder));
         cr_assert_eq(capo_segment_create(&seg, folder, &small), 0);
@@ -218,9 +230,22 @@ Test(segment, a_descriptor_that_became_anothers)
         fd = open(own, O_CREAT | O_RDWR, 0600);
         cr_assert_eq(dup2(fd, seg.fd), seg.fd);
         errno = 42;
-        cr_expect_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, 1), -ENOSPC);
+        low = seg.fd;
+        cr_expect_eq(capo_area_commit(&seg, CAPO_AREA_CELLS, 1), 0);
         cr_expect_eq(errno, 42);
+        cr_expect_eq(seg.header->went_private, 0);
         cr_expect(fstat(fd, &st) == 0 && st.st_size == 0);
+        cr_expect(seg.fd != low && fstat(seg.fd, &st) == 0 && st.st_ino == seg.ino);
+        cr_expect_geq((uint64_t)st.st_size, seg.header->areas[CAPO_AREA_CELLS].offset + 4096);
+        cr_expect(locked_by_us(seg.path), "others see that it lives");
+        seg.fd = low;
+        capo_msg_set_level(CAPO_ERROR);
+        cr_assert_eq(rename(seg.path, strcat(strcpy(away, seg.path), "-away")), 0);
+        cr_expect_eq(capo_area_commit(&seg, CAPO_AREA_HISTS, 2), 0, "without a file, too");
+        memset(capo_area_at(&seg, CAPO_AREA_HISTS, 0), 3, 2 * sizeof(struct capo_seg_hist));
+        cr_expect_eq(seg.header->went_private, 1);
+        cr_expect(fstat(fd, &st) == 0 && st.st_size == 0);
+        cr_assert_eq(rename(away, seg.path), 0);
         copy = seg;
         capo_segment_forget(&copy);
         cr_expect_eq(copy.fd, -1);
