@@ -6,7 +6,8 @@
  * communicator and by the how-manieth collective it was there. Stamps that come before the call has returned wait in a
  * small list instead.
  *
- * NCCL loses stamps under load: a record that has waited WAIT_NS goes on with its host time.
+ * NCCL loses stamps under load: a record goes on with its host time when it has waited WAIT_NS since a later collective of its
+ * communicator had its stamps, or LOST_NS in all. Not sooner: a host may be far ahead of its GPU.
  *
  * Ranks of one communicator that share a process share its number, and the plugin's stamps do not name the rank: there
  * a rank may get the stamps of its neighbour in the same collective.
@@ -23,18 +24,24 @@
 #define COUNT   1024u
 #define EARLY   64u
 #define WAIT_NS 2000000000u
+#define LOST_NS 60000000000u
+#define NEWEST  16u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct wait {
-        uint64_t comm_hash, since_ns;
+        uint64_t comm_hash, since_ns, passed_ns; /* passed: a later one was found to have its stamps; 0 not yet */
         uint32_t nth;
         bool armed;
 } waits[COUNT];
+static struct newest { /* of the communicators that had stamps last */
+        uint64_t comm_hash;
+        uint32_t nth;
+} newest[NEWEST];
 static struct {
         uint64_t comm_hash, ns;
         uint32_t nth, waited;
 } early[EARLY];
-static uint32_t n_early, n_armed, next;
+static uint32_t n_early, n_armed, n_newest, next;
 static bool ready, refused;
 
 static struct capo_slot *slot_at(uint32_t i)
@@ -82,7 +89,8 @@ bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r)
 
                 if (atomic_load_explicit(&slot->state, memory_order_acquire) != CAPO_SLOT_FREE)
                         continue;
-                waits[i] = (struct wait){comm_hash, capo_clock_mono(), nth, true};
+                waits[i] =
+                        (struct wait){.comm_hash = comm_hash, .since_ns = capo_clock_mono(), .nth = nth, .armed = true};
                 slot->record = *r;
                 atomic_store_explicit(&slot->state, CAPO_SLOT_ARMED, memory_order_release);
                 n_armed++;
@@ -103,6 +111,36 @@ static void let_go(uint32_t i)
         atomic_store_explicit(&slot_at(i)->state, CAPO_SLOT_DONE, memory_order_release);
 }
 
+static struct newest *newest_of(uint64_t comm_hash)
+{
+        for (uint32_t i = 0; i < NEWEST; i++) {
+                if (newest[i].nth && newest[i].comm_hash == comm_hash)
+                        return &newest[i];
+        }
+        return NULL;
+}
+
+static void came(uint64_t comm_hash, uint32_t nth)
+{
+        struct newest *n = newest_of(comm_hash);
+
+        if (!n) {
+                n = &newest[n_newest++ % NEWEST];
+                *n = (struct newest){.comm_hash = comm_hash};
+        }
+        n->nth = nth > n->nth ? nth : n->nth;
+}
+
+/* Will its stamps not come any more? */
+static bool is_lost(struct wait *w, uint64_t now)
+{
+        const struct newest *n = w->passed_ns ? NULL : newest_of(w->comm_hash);
+
+        if (n && n->nth > w->nth)
+                w->passed_ns = now;
+        return (w->passed_ns && now - w->passed_ns > WAIT_NS) || now - w->since_ns > LOST_NS;
+}
+
 /* struct capo_seam: from NCCL's proxy thread. */
 void capo_comm_kernel(const struct capo_seam_kernel *k)
 {
@@ -113,6 +151,7 @@ void capo_comm_kernel(const struct capo_seam_kernel *k)
         if (atomic_load(&capo_life.state) != CAPO_SHIM_ON)
                 return;
         capo_lock(&lock);
+        came(k->comm_hash, k->nth);
         for (uint32_t i = 0; i < COUNT && n_armed && !found; i++) {
                 if (waits[i].armed && waits[i].nth == k->nth && waits[i].comm_hash == k->comm_hash) {
                         stamp(&slot_at(i)->record, ns, kept);
@@ -132,11 +171,12 @@ void capo_comm_kernel(const struct capo_seam_kernel *k)
 
 void capo_kernel_poll(bool all)
 {
-        uint64_t now = capo_clock_mono();
+        uint64_t now;
 
         capo_lock(&lock);
+        now = capo_clock_mono(); /* not before: who came in while the lock was waited for would have waited less than nothing, so for ever */
         for (uint32_t i = 0; i < COUNT && n_armed; i++) {
-                if (waits[i].armed && (all || now - waits[i].since_ns > WAIT_NS))
+                if (waits[i].armed && (all || is_lost(&waits[i], now)))
                         let_go(i); /* its host time stands */
         }
         capo_unlock(&lock);
@@ -147,6 +187,7 @@ void capo_kernel_fork(void)
         pthread_mutex_init(&lock, NULL);
         memset(waits, 0, sizeof waits);
         memset(early, 0, sizeof early);
+        memset(newest, 0, sizeof newest);
         n_armed = 0;
         ready = refused = false;
 }

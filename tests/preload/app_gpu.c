@@ -92,6 +92,7 @@ static void calls(void)
 }
 
 static ncclUniqueId shared_id;
+static int gpu_is_late_ms; /* what the GPUs do first */
 
 static void *one_rank(void *rank)
 {
@@ -106,10 +107,11 @@ static void *one_rank(void *rank)
         MUST(cuMemAlloc(&from, COUNT * 4));
         MUST(cuMemAlloc(&to, COUNT * 4));
         MUST(ncclCommInitRank(&c, 2, shared_id, (int)(intptr_t)rank));
+        if (gpu_is_late_ms)
+                MUST(cuLaunchHostFunc(s, nap, (void *)(intptr_t)gpu_is_late_ms));
         for (int i = 0; i < 64; i++)
                 MUST(ncclAllReduce((void *)from, (void *)to, 1024, ncclFloat, ncclSum, c, (void *)s));
         MUST(cuStreamSynchronize(s));
-        usleep(100000); /* stamps come late */
         MUST(ncclCommDestroy(c));
         return NULL;
 }
@@ -170,6 +172,7 @@ int main(int argc, char **argv)
         const char *what = argc > 1 ? argv[1] : "calls";
 
         if (!strcmp(what, "ranks")) {
+                gpu_is_late_ms = argc > 2 ? atoi(argv[2]) : 0;
                 ranks();
                 puts("done");
                 return 0;
