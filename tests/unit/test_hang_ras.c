@@ -118,6 +118,14 @@ Test(hang_ras, what_is_no_answer)
         cr_assert(look.partial);
 }
 
+/* What @text tells of a job, judged. */
+static void judge_text(const char *text, struct capo_job *names, struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        cr_assert_eq(read_text(text), 0);
+        cr_assert_eq(ras_job(&look, &look, names, job), 0);
+        cr_assert_eq(capo_hang_judge(job, v), 0);
+}
+
 /* All but one of a million ranks have not come: found in a second or so, not after half a million million comparisons. */
 Test(hang_ras, a_million_ranks_that_have_not_come)
 {
@@ -125,14 +133,11 @@ Test(hang_ras, a_million_ranks_that_have_not_come)
         struct capo_hang_job job = {0};
         struct capo_hang_verdict v = {0};
 
-        cr_assert_eq(read_text(HEAD
-                               "    0         1         1   1000000   1000000   1000000   RUNNING  MISMATCH\n"
-                               "#0-0 (1) MISMATCH\n  Communicator ranks have different operation counts\n"
-                               "  999999 ranks have launched up to operation 1\n"
-                               "  Rank 7 has launched up to operation 2 -- GPU 0 managed by process 5 on node a\n"),
-                     0);
-        cr_assert_eq(ras_job(&look, &look, names, &job), 0);
-        cr_assert_eq(capo_hang_judge(&job, &v), 0);
+        judge_text(HEAD "    0         1         1   1000000   1000000   1000000   RUNNING  MISMATCH\n"
+                        "#0-0 (1) MISMATCH\n  Communicator ranks have different operation counts\n"
+                        "  999999 ranks have launched up to operation 1\n"
+                        "  Rank 7 has launched up to operation 2 -- GPU 0 managed by process 5 on node a\n",
+                   names, &job, &v);
         cr_assert_eq(v.kind, CAPO_HANG_MISSING);
         cr_assert_eq(v.n_waiting, 1);
         cr_assert_eq(v.n_culprits, 999999);
@@ -149,12 +154,10 @@ Test(hang_ras, a_million_ranks_and_one_that_makes_it)
         struct capo_hang_job job = {0};
         struct capo_hang_verdict v = {0};
 
-        cr_assert_eq(read_text(HEAD "    0         1         1   1000000   1000000   1000000      INIT  MISMATCH\n"
-                                    "#0-0 (1) MISMATCH\n  Communicator ranks have different status\n"
-                                    "  Rank 7 has status INIT -- GPU 0 managed by process 5 on node a\n"),
-                     0);
-        cr_assert_eq(ras_job(&look, &look, names, &job), 0);
-        cr_assert_eq(capo_hang_judge(&job, &v), 0);
+        judge_text(HEAD "    0         1         1   1000000   1000000   1000000      INIT  MISMATCH\n"
+                        "#0-0 (1) MISMATCH\n  Communicator ranks have different status\n"
+                        "  Rank 7 has status INIT -- GPU 0 managed by process 5 on node a\n",
+                   names, &job, &v);
         cr_assert_eq(v.kind, CAPO_HANG_INSIDE);
         capo_hang_verdict_finish(&v);
         capo_hang_job_finish(&job);
