@@ -479,5 +479,5 @@ int capo_hang_flight(char *const *paths, size_t n, struct capo_job *job, struct 
                                 p->calls[k].gpu = CAPO_HANG_GPU_UNKNOWN;
                 }
         }
-        return r < 0 ? r : capo_hang_foreign_finish(&f.to);
+        return capo_hang_foreign_finish(&f.to, r);
 }

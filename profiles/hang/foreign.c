@@ -25,13 +25,9 @@ int64_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, con
         return job->n_processes++;
 }
 
-static bool is_taken(const struct capo_hang_foreign *f, const char *name)
+static int by_name(const void *a, const void *b)
 {
-        for (uint32_t i = 0; i < f->job->n_comms; i++) {
-                if (!strcmp(f->job->comms[i].name, name))
-                        return true;
-        }
-        return false;
+        return strcmp(a, b);
 }
 
 int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, uint64_t uid, int32_t n_ranks)
@@ -39,17 +35,21 @@ int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, ui
         struct capo_job *job = f->job;
         struct capo_hang_job *hang = f->hang;
         char *copy = NULL;
-        int r = 0;
+        int64_t taken = -1;
 
         if (capo_array_room(&job->comms, job->n_comms, sizeof *job->comms) < 0 ||
             capo_array_room(&hang->comms, hang->n_comms, sizeof *hang->comms) < 0)
                 return -ENOMEM;
-        for (unsigned i = 0; r >= 0 && (!copy || is_taken(f, copy)); i++) {
+        for (unsigned i = 0; taken != job->n_comms; i++) { /* by another, so far */
                 free(steal(&copy));
-                r = i ? asprintf(&copy, "%s/%u", name, i) : asprintf(&copy, "%s", name);
+                if ((i ? asprintf(&copy, "%s/%u", name, i) : asprintf(&copy, "%s", name)) < 0)
+                        return -ENOMEM;
+                taken = capo_index_number(&f->names, copy, by_name, job->n_comms);
+                if (taken < 0) {
+                        free(copy);
+                        return -ENOMEM;
+                }
         }
-        if (r < 0)
-                return -ENOMEM;
         job->comms[job->n_comms] = (struct capo_job_comm){.uid = uid, .name = copy, .n_ranks = n_ranks};
         hang->comms[hang->n_comms++] = (struct capo_hang_comm){.name = copy, .uid = uid, .n_ranks = n_ranks};
         return job->n_comms++;
@@ -94,31 +94,45 @@ uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text)
         return (uint16_t)hang->n_sites;
 }
 
-int capo_hang_foreign_finish(struct capo_hang_foreign *f)
+/* Nodes by the names of their hosts, in the order of the processes. */
+static int find_nodes(struct capo_job *job, struct capo_index *hosts)
+{
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                struct capo_job_process *p = &job->processes[i];
+                int64_t node;
+                char *name;
+
+                if (!p->header.pid) /* what stands for its host is a file */
+                        continue;
+                node = capo_index_number(hosts, p->host, by_name, job->n_nodes);
+                if (node < 0)
+                        return -ENOMEM;
+                p->node = (uint32_t)node;
+                if (node != job->n_nodes)
+                        continue;
+                name = strdup(p->host);
+                if (!name || capo_array_room(&job->nodes, job->n_nodes, sizeof *job->nodes) < 0) {
+                        free(name);
+                        return -ENOMEM;
+                }
+                job->nodes[job->n_nodes++] = (struct capo_job_node){.name = name};
+        }
+        return 0;
+}
+
+int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r)
 {
         struct capo_job *job = f->job;
+        struct capo_index hosts = {0};
         int32_t most = (int32_t)job->n_processes;
 
+        capo_index_finish(&f->names);
+        if (r < 0)
+                return r;
         for (uint32_t i = 0; i < job->n_comms; i++)
                 most = job->comms[i].n_ranks > most ? job->comms[i].n_ranks : most;
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                uint32_t node = 0;
-
-                if (!job->processes[i].header.pid) /* what stands for its host is a file */
-                        continue;
-                while (node < job->n_nodes && strcmp(job->nodes[node].name, job->processes[i].host) != 0)
-                        node++;
-                if (node == job->n_nodes) {
-                        char *name = strdup(job->processes[i].host);
-
-                        if (!name || capo_array_room(&job->nodes, job->n_nodes, sizeof *job->nodes) < 0) {
-                                free(name);
-                                return -ENOMEM;
-                        }
-                        job->nodes[job->n_nodes++] = (struct capo_job_node){.name = name};
-                }
-                job->processes[i].node = node;
-        }
         job->n_ranks = f->hang->n_ranks = most;
-        return 0;
+        r = find_nodes(job, &hosts);
+        capo_index_finish(&hosts);
+        return r;
 }

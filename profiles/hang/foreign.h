@@ -8,12 +8,14 @@
 #define CAPO_HANG_FOREIGN_H
 
 #include "profiles/hang/hang.h"
+#include "profiles/hang/index.h"
 #include "profiles/job/job.h"
 
 /* Where the two are put together; @job is the caller's, made by capo_job_new(). */
 struct capo_hang_foreign {
         struct capo_job *job;
         struct capo_hang_job *hang;
+        struct capo_index names; /* of communicators */
 };
 
 /** capo_hang_foreign_process() - one more, alive. @host is copied. Return: its number; -ENOMEM. */
@@ -33,8 +35,8 @@ struct capo_hang_call *capo_hang_foreign_call(struct capo_hang_foreign *f, uint3
 /** capo_hang_foreign_site() - a call site, taken over. Return: what a call's .site is; 0 no memory or too many. */
 uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text);
 
-/** capo_hang_foreign_finish() - numbers of ranks and nodes. Return: 0; -ENOMEM. */
-int capo_hang_foreign_finish(struct capo_hang_foreign *f);
+/** capo_hang_foreign_finish() - numbers of ranks and nodes, unless @r is negative; in any case @f is done with. Return: @r; -ENOMEM. */
+int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r);
 
 /**
  * capo_hang_flight() - dumps of PyTorch's flight recorder in JSON, one per rank

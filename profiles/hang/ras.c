@@ -217,12 +217,10 @@ static bool same(const struct ras_comm *a, const struct ras_comm *b)
 
 static struct counted compare(const struct ras_look *before, const struct ras_comm *c)
 {
+        const struct ras_comm *comms = before->comms;
         struct counted n = {.most = 0};
-        const struct ras_comm *old = NULL;
 
-        for (uint32_t i = 0; i < before->n_comms && !old; i++)
-                old = strcmp(before->comms[i].id, c->id) ? NULL : &before->comms[i];
-        n.moved = !same(old, c);
+        n.moved = !same(comms ? bsearch(c, comms, before->n_comms, sizeof *comms, by_size) : NULL, c);
         for (int k = 0; k < RAS_CALLS; k++)
                 n.least[k] = UINT64_MAX;
         for (uint32_t i = 0; i < c->n_ranks; i++) {
@@ -248,23 +246,20 @@ static uint8_t last_call(const struct ras_rank *r, const struct counted *n)
 }
 
 /* A rank is a process with a GPU; of the same one in another communicator it is told by these. */
-static int64_t process_of(struct capo_hang_foreign *f, const struct ras_comm *c, const struct ras_rank *r,
-                          uint32_t **device, uint32_t comm)
+static int by_process(const void *a, const void *b)
 {
-        int64_t process;
+        const struct ras_rank *x = a, *y = b;
 
-        for (uint32_t i = 0; i < f->job->n_processes && r->pid; i++) {
-                const struct capo_job_process *p = &f->job->processes[i];
+        return CAPO_ORDER(x->pid, y->pid) ?: CAPO_ORDER(x->device, y->device) ?: strcmp(x->host, y->host);
+}
 
-                if (p->header.pid == r->pid && (*device)[i] == (uint32_t)r->device && !strcmp(p->host, r->host))
-                        return i;
-        }
-        if (capo_array_room(device, f->job->n_processes, sizeof **device) < 0)
-                return -ENOMEM;
-        (*device)[f->job->n_processes] = (uint32_t)r->device;
-        process = capo_hang_foreign_process(f, c->size > 0 && (comm == 0 || r->pid) ? r->rank : -1,
-                                            *r->host ? r->host : "not told", r->pid);
-        return process;
+static int64_t process_of(struct capo_hang_foreign *f, struct capo_index *known, const struct ras_rank *r, int32_t rank)
+{
+        int64_t process = r->pid ? capo_index_number(known, r, by_process, f->job->n_processes) : f->job->n_processes;
+
+        return process != f->job->n_processes
+                       ? process
+                       : capo_hang_foreign_process(f, rank, *r->host ? r->host : "not told", r->pid);
 }
 
 static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const struct ras_rank *r,
@@ -305,31 +300,42 @@ static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const
         return r->absent || !call.seq || capo_hang_foreign_call(f, process, &call) ? 0 : -ENOMEM;
 }
 
-int ras_job(const struct ras_look *first, const struct ras_look *second, struct capo_job *job,
-            struct capo_hang_job *out)
+static int add_comms(struct capo_hang_foreign *f, struct capo_index *known, const struct ras_look *first,
+                     const struct ras_look *second)
 {
-        struct capo_hang_foreign f = {.job = job, .hang = out};
-        _cleanup_free_ uint32_t *device = NULL;
-
-        out->now_ns = second->at_ns;
-        out->counted = true;
-        out->partial = first->partial || second->partial;
         for (uint32_t i = 0; i < second->n_comms; i++) {
                 const struct ras_comm *c = &second->comms[i];
                 struct counted n = compare(first, c);
-                int64_t comm = capo_hang_foreign_comm(&f, c->id, c->hash, c->size);
+                int64_t comm = capo_hang_foreign_comm(f, c->id, c->hash, c->size);
 
                 if (comm < 0)
                         return (int)comm;
                 for (uint32_t k = 0; k < c->n_ranks; k++) {
-                        int64_t process = process_of(&f, c, &c->ranks[k], &device, i);
+                        const struct ras_rank *rank = &c->ranks[k];
+                        bool in_job = c->size > 0 && (i == 0 || rank->pid);
+                        int64_t process = process_of(f, known, rank, in_job ? rank->rank : -1);
                         int r = process < 0 ? (int)process
-                                            : add_rank(&f, c, &c->ranks[k], &n, comm, (uint32_t)process,
+                                            : add_rank(f, c, rank, &n, comm, (uint32_t)process,
                                                        n.moved ? second->at_ns : first->at_ns);
 
                         if (r < 0)
                                 return r;
                 }
         }
-        return capo_hang_foreign_finish(&f);
+        return 0;
+}
+
+int ras_job(const struct ras_look *first, const struct ras_look *second, struct capo_job *job,
+            struct capo_hang_job *out)
+{
+        struct capo_hang_foreign f = {.job = job, .hang = out};
+        struct capo_index known = {0};
+        int r;
+
+        out->now_ns = second->at_ns;
+        out->counted = true;
+        out->partial = first->partial || second->partial;
+        r = add_comms(&f, &known, first, second);
+        capo_index_finish(&known);
+        return capo_hang_foreign_finish(&f, r);
 }

@@ -34,8 +34,8 @@ struct ras_comm {
 };
 
 struct ras_look {
-        uint64_t at_ns; /* since 1970 */
-        struct ras_comm *comms;
+        uint64_t at_ns;         /* since 1970 */
+        struct ras_comm *comms; /* after ras_read() the largest first, of one size by id; their ranks by number */
         uint32_t n_comms;
         bool partial; /* text: there are counts of which it is not told whose they are, or ranks of which nothing is told */
 };

@@ -163,6 +163,45 @@ Test(hang_ras, a_million_ranks_and_one_that_makes_it)
         capo_hang_job_finish(&job);
 }
 
+static void add_rank(struct ras_comm *comm, uint32_t rank, uint32_t process)
+{
+        struct ras_rank *r = ras_rank_new(comm, (int32_t)rank);
+
+        r->device = (int32_t)(process % 8);
+        r->pid = 1000 + process % 8; /* in containers they are the same everywhere */
+        snprintf(r->host, sizeof r->host, "gpu-node-%05u", process / 8);
+}
+
+/* 100,000 processes, each in two communicators, are told apart in a second or so. */
+Test(hang_ras, a_hundred_thousand_processes)
+{
+        enum { MACHINES = 12500, RANKS = MACHINES * 8 };
+        _cleanup_(capo_job_freep) struct capo_job *names = capo_job_new();
+        struct capo_hang_job job = {0};
+        struct ras_comm *comm = ras_comm_new(&look, "all", 1, RANKS);
+
+        for (uint32_t i = 0; i < RANKS; i++)
+                add_rank(comm, i, i);
+        for (uint32_t m = 0; m < MACHINES; m++) {
+                char id[16];
+
+                snprintf(id, sizeof id, "%05u", m);
+                comm = ras_comm_new(&look, id, m, 8);
+                for (uint32_t i = 0; i < 8; i++)
+                        add_rank(comm, i, 8 * m + i);
+        }
+        cr_assert_eq(ras_job(&look, &look, names, &job), 0);
+        cr_assert_eq(job.n_processes, RANKS);
+        cr_assert_eq(names->n_nodes, MACHINES);
+        cr_assert_eq(names->n_comms, MACHINES + 1);
+        for (uint32_t i = 0; i < RANKS; i++) {
+                cr_assert_eq(job.comms[0].members[i].process, i);
+                cr_assert_eq(job.comms[1 + i / 8].members[i % 8].process, i);
+                cr_assert_eq(names->processes[i].node, i / 8);
+        }
+        capo_hang_job_finish(&job);
+}
+
 /* Bytes changed at random in real answers: whatever is read of them, nothing is read or written that is not there. */
 Test(hang_ras, damaged)
 {
