@@ -15,18 +15,12 @@ fail() { echo "FAIL: $*"; bad=1; }
 # hwloc 2 refuses the file of hwloc 3 by its number only
 sed 's/<topology version="3.0"/<topology version="2.0"/' "$source/tests/fragment/data/dgx2-lstopo.xml" >"$tmp/machine.xml"
 HWLOC_XMLFILE=$tmp/machine.xml "$capo" topo --json >"$tmp/out" 2>&1
-case $? in
-0) ;;
-1)
+status=$?
+if [ $status != 0 ]; then
         cat "$tmp/out"
-        echo "this hwloc does not read it"
-        exit 77
-        ;;
-*)
-        cat "$tmp/out"
+        [ $status = 1 ] && grep -q 'hwloc does not read it' "$tmp/out" && exit 77
         exit 1
-        ;;
-esac
+fi
 
 cat >"$tmp/all" <<'EOF'
 gpu 00000000:34:00.0 GPU-d3977428-7a30-086b-2e20-5c1eeed647c6
