@@ -187,6 +187,7 @@ static json_t *share_json(const struct capo_fabric_job *f, const struct capo_fab
         json_object_set_new(j, "looks", count_json(s->looks.n));
         json_object_set_new(j, "looks_late",
                             f->looks_taken ? json_real((double)f->looks_late / (double)f->looks_taken) : json_null());
+        json_object_set_new(j, "looks_unseen", s->looks.n ? json_real(capo_fabric_share_unseen(s)) : json_null());
         json_object_set_new(j, "network", network ? network : json_null());
         json_object_set_new(j, "wait", wait ? wait : json_null());
         return j;

@@ -135,8 +135,8 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
                         capo_text_time((double)f->slit_ns, slit));
         if (f->looks_late > LATE_WORTH_SAYING * (double)f->looks_taken)
                 fprintf(out,
-                        "%s of the looks came late, because the cores were busy: the interval does not cover what that "
-                        "does\n",
+                        "%s of the looks came late, because the cores were busy: the interval covers the time in which "
+                        "none came, not what lateness does besides\n",
                         capo_text_percent((double)f->looks_late / (double)f->looks_taken, text));
         if (f->placed)
                 snprintf(part, sizeof part, "%s of the bytes moved when no other call can have been there",

@@ -113,6 +113,7 @@ struct capo_fabric_window {
 struct capo_fabric_looked {
         uint64_t taken, late; /* ever; of them by more than half a millisecond after their time */
         uint64_t slit_ns;     /* how long an event counts as "moving" */
+        uint64_t since_ns;    /* CLOCK_MONOTONIC: from when on those kept were due; 0: of a log that does not say it */
         uint64_t at_ns;       /* CLOCK_MONOTONIC: the last one */
 };
 

@@ -43,12 +43,13 @@ struct capo_fabric_share {
                 double time, time_sq;   /* what they stand for, s, once for each call under way; and its squares */
                 double busy;            /* of `time`: something was waiting or moving */
                 double waiting, unsure; /* of `time`: something posted had not completed; it is not known */
+                double unseen;          /* s, as `time`: no look came for longer than chance can ask */
         } looks;
 };
 
 /* A part of time, estimated from looks. */
 struct capo_fabric_part {
-        double share, low, high; /* 0..1; the interval holds the truth in 95 of 100 cases */
+        double share, low, high; /* 0..1; of the time looked at; the interval holds the truth in 95 of 100 cases */
 };
 
 struct capo_fabric_job {
@@ -88,7 +89,8 @@ static inline void capo_fabric_job_freep(struct capo_fabric_job **f)
  *
  * Looks are taken at random moments, so of n of them a number is busy that is distributed binomially around the truth;
  * the interval is Wilson's (E. B. Wilson, Probable inference, JASA 22, 1927), with n the effective number
- * (sum w)^2 / sum w^2 where looks stand for different lengths of time.
+ * (sum w)^2 / sum w^2 where looks stand for different lengths of time. Where nobody looked, capo_fabric_share_unseen(), the
+ * network may have been still or busy all the time, and the interval is as much wider at either end.
  *
  * Return: false when there was no look, or (wait) when the logs do not say what was outstanding.
  */
@@ -101,6 +103,10 @@ static inline double capo_fabric_share_ns(const struct capo_fabric_share *s)
 {
         return s->comm == CAPO_NO_COMM && !s->call_ns ? 1e9 * s->looks.time : s->call_ns;
 }
+
+/** capo_fabric_share_unseen() - the part of the time in these calls in which no look was made although one was due: on busy
+ * cores, in a stopped process, before the first look and after the last. 0..1 */
+double capo_fabric_share_unseen(const struct capo_fabric_share *s);
 
 /** capo_fabric_share_sure() - could every look tell what was outstanding? If not, the network may have been busier. */
 bool capo_fabric_share_sure(const struct capo_fabric_share *s);

@@ -131,19 +131,52 @@ static void add_look(struct capo_fabric_share *s, const struct capo_fabric_look 
 }
 
 /*
+ * From @begin to @end there was no look although chance alone would have sent one: the looking thread had no core, or the
+ * whole process had none. What the network did meanwhile nobody knows. Return: how long no call was under way, ns.
+ */
+static double add_unseen(struct capo_fabric_job *f, struct under_way *u, uint64_t begin, uint64_t end)
+{
+        const struct capo_fabric_window gap = {.begin_ns = begin, .end_ns = end};
+        double outside = (double)(end - begin);
+
+        under_way_move(u, begin, end);
+        for (size_t k = 0; k < u->n; k++) {
+                double ns = (double)overlap(u->span[k], &gap);
+
+                if (u->span[k]->measured)
+                        f->shares[u->span[k]->share].looks.unseen += ns / 1e9 * (double)u->span[k]->stands;
+                outside -= ns;
+        }
+        return outside > 0 && u->all->all_measured ? outside : 0;
+}
+
+/* How far apart two looks are at most that came in time: they are drawn from nothing to twice the mean. */
+static uint64_t farthest(const struct capo_fabric_look *a, const struct capo_fabric_look *b)
+{
+        return (uint64_t)fmin(2e9 * (double)fmaxf(a->every_s, b->every_s), 1e18); /* a damaged log may say anything */
+}
+
+/*
  * Each look to the calls under way at its moment. Windows are coarse enough to bear with spans that are a guess; a look
  * is one moment, so it counts only for calls whose time was measured (those drawn stand for all, which is as good), and
  * for what is outside of calls only where no call's time is a guess.
  */
 static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of, struct under_way *u, uint32_t outside)
 {
+        const struct capo_fabric_look *last = of->n_looks ? &of->looks[of->n_looks - 1] : NULL;
+
         if (of->looked.slit_ns > f->slit_ns)
                 f->slit_ns = of->looked.slit_ns;
         f->looks_taken += of->looked.taken;
         f->looks_late += of->looked.late;
         for (size_t i = 0; i < of->n_looks; i++) {
-                const struct capo_fabric_look *look = &of->looks[i];
+                const struct capo_fabric_look *look = &of->looks[i], *before = i ? look - 1 : look;
+                uint64_t due = before->t_ns + farthest(look, before); /* at the latest, had it a core */
 
+                if (!i && of->looked.since_ns)
+                        due = of->looked.since_ns + farthest(look, look);
+                if (look->t_ns > due)
+                        f->shares[outside].looks.unseen += add_unseen(f, u, due, look->t_ns) / 1e9;
                 under_way_move(u, look->t_ns, look->t_ns + 1);
                 if (!u->n && u->all->all_measured)
                         add_look(&f->shares[outside], look, 1);
@@ -161,6 +194,8 @@ static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of
                                 add_look(&f->shares[u->span[k]->share], look, times);
                 }
         }
+        if (last)
+                add_unseen(f, u, last->t_ns + farthest(last, last), UINT64_MAX);
 }
 
 /* What the process did over the network, to its calls. */
@@ -231,13 +266,19 @@ int fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job)
 
 /* ---- parts of time ----------------------------------------------------------------------------------------------- */
 
+double capo_fabric_share_unseen(const struct capo_fabric_share *s)
+{
+        return s->looks.unseen > 0 ? s->looks.unseen / (s->looks.unseen + s->looks.time) : 0;
+}
+
 static bool part_of(const struct capo_fabric_share *s, double part, struct capo_fabric_part *out)
 {
         const double z = 1.96, z2 = z * z;
-        double n, p, middle, half;
+        double n, p, middle, half, seen;
 
         if (s->looks.time <= 0)
                 return false;
+        seen = 1 - capo_fabric_share_unseen(s);
         n = s->looks.time * s->looks.time / s->looks.time_sq;
         p = part / s->looks.time;
         middle = (p + z2 / (2 * n)) / (1 + z2 / n);
@@ -246,6 +287,8 @@ static bool part_of(const struct capo_fabric_share *s, double part, struct capo_
                 .share = p, /* at the ends of the range Wilson's interval ends there, but for rounding */
                 .low = p > 0 ? fmax(0, middle - half) : 0,
                 .high = p < 1 ? fmin(1, middle + half) : 1};
+        out->low *= seen; /* where nobody looked it may have been nothing, or all */
+        out->high = 1 - (1 - out->high) * seen;
         return true;
 }
 

@@ -435,9 +435,10 @@ void capo_fi_look(void);
  * capo_fi_looks() - all looks that are kept, oldest first
  * @taken: how many there ever were
  * @late:  how many of those came so late that the job's threads may have decided when
+ * @since: CLOCK_MONOTONIC from which on those kept were due
  * Return: how many are kept.
  */
-unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late);
+unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late, uint64_t *since);
 
 /** capo_fi_outstanding() - what was posted to leave and had not completed on @c at the last look; @unsure: that is not known, 0. */
 uint64_t capo_fi_outstanding(const struct fi_cq *c, bool *unsure);

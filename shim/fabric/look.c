@@ -46,6 +46,7 @@ static unsigned n_looks;
 static uint64_t n_taken, n_late; /* ever; of them more than LATE_NS after their time */
 static uint64_t every_ns;        /* mean distance at level 0 */
 static uint64_t t_next;          /* CLOCK_MONOTONIC of the next look */
+static uint64_t t_since;         /* from when on those in the table were due */
 static unsigned level;
 static uint64_t reading_ns; /* running mean of what one reading of all counters takes */
 static uint64_t dice;
@@ -296,8 +297,10 @@ void capo_fi_look(void)
                 state |= CAPO_FABRIC_UNSURE;
         if (n_looks == FI_LOOKS)
                 thin_older_half();
-        if (hopeless && !before)
+        if (hopeless && !before) {
                 n_looks = 0; /* by time, not by what they saw: those to come are as good a sample */
+                t_since = now;
+        }
         n_taken++;
         n_late += late;
         looks[n_looks++] = (struct fi_look){.t_us = now / 1000, .level = level, .state = state & 7};
@@ -313,11 +316,12 @@ uint64_t capo_fi_outstanding(const struct fi_cq *c, bool *unsure)
         return noted && !*unsure && look->cq.outstanding > 0 ? (uint64_t)look->cq.outstanding : 0;
 }
 
-unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late)
+unsigned capo_fi_looks(const struct fi_look **out, uint64_t *taken, uint64_t *late, uint64_t *since)
 {
         *out = looks;
         *taken = n_taken;
         *late = n_late;
+        *since = t_since;
         return n_looks;
 }
 
@@ -336,6 +340,7 @@ void capo_fi_look_start(void)
                                                                                    : ms);
         dice = capo_clock_ticks() ^ (uint64_t)getpid() << 32 ^ 0x9e3779b97f4a7c15u;
         t_next = 0;
+        t_since = capo_clock_mono();
 }
 
 void capo_fi_look_forget(void)

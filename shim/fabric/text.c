@@ -201,7 +201,7 @@ static void put_looks(struct capo_fabric_text *t)
 {
         struct capo_fabric_looked looked = {.slit_ns = FI_LOOK_SLIT_NS};
         const struct fi_look *look;
-        unsigned n = capo_fi_looks(&look, &looked.taken, &looked.late), left = 0;
+        unsigned n = capo_fi_looks(&look, &looked.taken, &looked.late, &looked.since_ns), left = 0;
         uint64_t before = 0;
 
         if (!n)

@@ -261,6 +261,55 @@ Test(fabric_job, looks_belong_to_the_calls_under_way)
         cr_assert_eq(s.looks.n, 2);
 }
 
+/* Where a look was due and none came, the network may have done anything: the interval is that much wider. */
+Test(fabric_job, time_that_nobody_looked_at)
+{
+        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
+        struct capo_fabric_part part;
+        struct capo_fabric_share s;
+
+        process(1, "");
+        call(1, CAPO_CALL_ALLREDUCE, 0, 30000000, 0);
+        call(1, CAPO_CALL_BROADCAST, 40000000, 50000000, 0);
+        looks(0, 1, "wwii"); /* and the next 2 ms later at the latest */
+        looks(20000000, 1, "wi");
+        looks(40000000, 5, "ww"); /* up to 10 ms between these are chance */
+        looks(50000000, 5, "ii");
+        process_end();
+        f = joined();
+        s = share(f, "dp", CAPO_CALL_ALLREDUCE);
+        cr_assert_eq(s.looks.n, 6);
+        IS(s.looks.unseen, 0.017997);
+        IS(capo_fabric_share_unseen(&s), 0.017997 / 0.023997);
+        cr_assert(capo_fabric_share_network(&s, &part));
+        IS(part.share, 0.5);
+        /* Wilson's interval of 3 in 6 is 0.187616 to 0.812384 */
+        cr_assert_float_eq(part.low, 0.187616 * 0.006 / 0.023997, 1e-5);
+        cr_assert_float_eq(part.high, 1 - 0.187616 * 0.006 / 0.023997, 1e-5);
+        s = share(f, "dp", CAPO_CALL_BROADCAST);
+        IS(s.looks.unseen, 0);
+        s = share(f, NULL, CAPO_CALL_NONE);
+        IS(s.looks.unseen, 0.009999); /* from 30.001 ms on, 10 ms after the look before */
+}
+
+/* Nor did anybody look before the first look, from when on there should have been some, or after the last. */
+Test(fabric_job, time_before_the_first_look_and_after_the_last)
+{
+        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
+        struct capo_fabric_share s;
+
+        process(1, "");
+        call(1, CAPO_CALL_ALLREDUCE, 0, 30000000, 0);
+        looks(12000000, 1, "ww");
+        n_text += (size_t)sprintf(text + n_text, "looked\tsince=%llu\n", (unsigned long long)(T0 + 4000000));
+        process_end();
+        f = joined();
+        s = share(f, "dp", CAPO_CALL_ALLREDUCE);
+        IS(s.looks.unseen, 0.006 + 0.015999);
+        s = share(f, NULL, CAPO_CALL_NONE);
+        IS(s.looks.unseen, 0);
+}
+
 Test(fabric_job, thinned_looks_weigh_more_and_unsure_ones_say_so)
 {
         _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
