@@ -2,6 +2,7 @@
 /* One process-wide object, found once, and one context per communicator. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "capo/msg.h"
 #include "core/base/lock.h"
@@ -69,11 +70,48 @@ void capo_chain_close(struct capo_other *c)
         free(c);
 }
 
+static bool failed(const struct capo_other *c, capo_nccl_result result)
+{
+        if (result == CAPO_NCCL_SUCCESS)
+                return false;
+        capo_warn_once("the chained tuner %s fails (ncclResult_t %d): where it does NCCL decides; said once",
+                       *(const char *const *)c->plugin, result);
+        return true;
+}
+
+void capo_chain_mark(struct capo_other *c, int func, size_t bytes, int pipe_ops, float *table, int n_algos,
+                     int n_protos, int reg_buff, int *channels)
+{
+        float costs[64]; /* no NCCL has more than 7 algorithms of 3 protocols */
+        size_t size = (size_t)n_algos * (size_t)n_protos * sizeof *costs;
+        int count = *channels;
+
+        if (size > sizeof costs)
+                size = sizeof costs;
+        memcpy(costs, table, size);
+        if (!failed(c, capo_other_mark(c, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels)))
+                return;
+        memcpy(table, costs, size);
+        *channels = count;
+}
+
+void capo_chain_name(struct capo_other *c, int func, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo,
+                     int *proto, int *channels)
+{
+        int a = *algo, p = *proto, n = *channels;
+
+        if (failed(c, capo_other_name(c, func, bytes, collnet, nvls, pipe_ops, &a, &p, &n)))
+                return;
+        *algo = a;
+        *proto = p;
+        *channels = n;
+}
+
 void capo_chain_chunk(struct capo_other *c, int func, size_t bytes, int algo, int proto, int channels, size_t *chunk)
 {
         size_t answer = *chunk;
 
-        if (capo_other_chunk(c, func, bytes, algo, proto, channels, &answer))
+        if (failed(c, capo_other_chunk(c, func, bytes, algo, proto, channels, &answer)))
                 return;
         if ((unsigned)proto < CAPO_NCCL_PROTOS && answer >= grain[proto])
                 *chunk = answer;

@@ -139,7 +139,7 @@ capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size
                 capo_chunks_note(t->chunks, func, bytes,
                                  available(c, table, n_algos, n_protos) ? c : (struct capo_choice){0});
         if (!c.rule && t->chain) { /* a row that says "leave to NCCL" is an opinion */
-                capo_other_mark(t->chain, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
+                capo_chain_mark(t->chain, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
                 return CAPO_NCCL_SUCCESS;
         }
         return apply(t, c, table, n_algos, n_protos, channels);
@@ -176,7 +176,7 @@ capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size
         struct capo_choice c = consider(t, &q, NULL, 0, 0);
 
         if (!c.rule && !c.algo && t->chain) {
-                capo_other_name(t->chain, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+                capo_chain_name(t->chain, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
                 return CAPO_NCCL_SUCCESS;
         }
         return name(t, func, c, nvls, algo, proto, channels);

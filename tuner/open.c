@@ -226,6 +226,9 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
         char comm_name[128];
         const char *name = NULL;
         capo_nccl_result nccl_result = CAPO_NCCL_SUCCESS;
+        /* one rank agrees with itself and is never asked; but where NCCL does not say which communicator asks, nor which it
+         * closes, its tuner may be the one that answers for another */
+        bool answers = info->n_ranks > 1 || info->abi == 1;
         int r = t ? 0 : -ENOMEM;
 
         if (r < 0)
@@ -240,7 +243,7 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
         capo_process_load();
         if (info->abi == 1)
                 t->n_nodes = -1;
-        if (info->n_ranks > 1) { /* one rank agrees with itself and is never asked */
+        if (answers) {
                 if (info->comm_id && capo_comm_name_find(info->comm_id, comm_name, sizeof comm_name))
                         name = comm_name;
                 if (!capo_process.failed && capo_process.profile)
@@ -255,7 +258,7 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                 nccl_result =
                         refuse(info, r == -E2BIG ? "the CSV has more than 64 values of pipe_ops for this communicator"
                                                  : strerror(-r));
-        else if (info->n_ranks > 1 && strcmp(capo_tuner_env()->tuner, "off") && strcmp(capo_tuner_env()->tuner, "only"))
+        else if (answers && strcmp(capo_tuner_env()->tuner, "off") && strcmp(capo_tuner_env()->tuner, "only"))
                 nccl_result = capo_chain_open(info, &t->chain);
         if (!nccl_result && info->n_ranks > 1) {
                 const char *why = capo_steer_open(t);

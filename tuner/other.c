@@ -30,7 +30,7 @@ enum capo_plugin_found capo_other_look(void *library, int abi, struct capo_other
                 object = dlsym(library, symbol);
                 if (!object)
                         continue;
-                if (object == capo_tuner_abis[v - 1]->own || !strcmp(*(const char *const *)object, capo_plugin_name)) {
+                if (object == capo_tuner_abis[v - 1]->own || capo_plugin_is_ours(*(const char *const *)object)) {
                         found = CAPO_PLUGIN_OURSELVES;
                         continue;
                 }

@@ -7,10 +7,19 @@
 #ifndef CAPO_PLUGIN_H
 #define CAPO_PLUGIN_H
 
+#include <stdbool.h>
+#include <string.h>
+
 #include "tuner/nccl_plugin.h"
 
 /* First member of each of our objects, and how we know another copy of ourselves. */
 extern const char capo_plugin_name[];
+
+/** capo_plugin_is_ours() - has somebody's plugin our name? @name: as it has it; NULL, which NCCL takes, is nobody's. */
+static inline bool capo_plugin_is_ours(const char *name)
+{
+        return name && !strcmp(name, capo_plugin_name);
+}
 
 /* What a library that was loaded has. */
 enum capo_plugin_found { CAPO_PLUGIN_NONE, CAPO_PLUGIN_OURSELVES, CAPO_PLUGIN_FOUND };

@@ -126,6 +126,9 @@ void capo_process_load(void)
         } else if (!strcmp(wanted, "auto") && !*digest) {
                 capo_warn_once("CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file: no "
                                "profile used");
+        } else if (!strcmp(wanted, "-")) { /* reading a job's input would wait for it, or take it away */
+                snprintf(capo_process.why, sizeof capo_process.why,
+                         "CAPO_PROFILE=- is no file, which every rank could read");
         } else if (capo_profile_find(wanted, NULL, path, sizeof path, &fault) < 0 ||
                    capo_profile_load(path, &capo_process.profile, &fault) < 0) {
                 snprintf(capo_process.why, sizeof capo_process.why, "%s%s%s%s", fault.text,

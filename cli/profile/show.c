@@ -136,21 +136,40 @@ void profile_show(const struct capo_profile *p)
 
 /* ---- match ---- */
 
-static void show_choice(const struct capo_profile *p, const struct profile_ask *ask, struct capo_choice c)
+/* Rows behind the last number that a choice has for one share it. */
+static const struct capo_row *row_of(const struct capo_profile *p, uint16_t rule)
 {
-        char bytes[24], size[16];
+        return rule && rule < UINT16_MAX ? &p->rows[rule - 1] : NULL;
+}
 
+static void show_choice(const struct capo_profile *p, const struct profile_ask *ask, struct capo_choice c,
+                        const struct capo_turn *turn)
+{
+        const struct capo_row *row = row_of(p, turn ? turn->rule : c.rule);
+        char bytes[24], size[16], where[40], turned[CAPO_TURNED_TEXT];
+        bool new = capo_nccl_has(ask->shape.nccl, CAPO_NCCL_CALL_CONFIG);
+
+        if (row)
+                snprintf(where, sizeof where, "%u", row->line);
+        else
+                snprintf(where, sizeof where, "a row behind the %uth", UINT16_MAX - 1u);
         printf("\n%s of %s: ", capo_coll_word(ask->coll), capo_size_print(ask->question.bytes, bytes, sizeof bytes));
         if (!c.rule)
                 puts("no opinion, NCCL chooses");
         else if (!c.algo)
-                printf("left to NCCL (%s:%u)\n", p->file, p->rows[c.rule - 1].line);
+                printf("left to NCCL (%s:%s)\n", p->file, where);
         else
-                printf(c.channels ? "%s, %s, at most %u channels (%s:%u)\n"
-                                  : "%s, %s, NCCL's own channels%.0u (%s:%u)\n",
-                       capo_algo_name(c.algo), capo_proto_name(c.proto), c.channels, p->file, p->rows[c.rule - 1].line);
+                printf(c.channels ? "%s, %s, at most %u channels (%s:%s)\n"
+                                  : "%s, %s, NCCL's own channels%.0u (%s:%s)\n",
+                       capo_algo_name(c.algo), capo_proto_name(c.proto), c.channels, p->file, where);
         if (c.chunk)
                 printf("    chunks of %s (NCCL 2.30 on)\n", capo_size_print(c.chunk, size, sizeof size));
+        if (row && capo_row_turned(row))
+                printf("    calls %sturned: %s%s\n", turn || !new ? "" : "not ",
+                       capo_row_turned_text(row, turned, sizeof turned),
+                       turn  ? ""
+                       : new ? "; a condition on single calls is known too late for that"
+                             : " (NCCL 2.31 on)");
 }
 
 int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
@@ -216,7 +235,8 @@ int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
         }
         if (ask->one) {
                 ask->question.coll = (uint8_t)ask->coll;
-                show_choice(p, ask, capo_tables_chunk(tables->chunks, capo_tables_find(tables, &ask->question)));
+                show_choice(p, ask, capo_tables_chunk(tables->chunks, capo_tables_find(tables, &ask->question)),
+                            capo_tables_turn(tables, ask->question.coll, ask->question.bytes));
         }
         if (!n)
                 puts("\nno rule holds: NCCL's own choices stand");

@@ -4,24 +4,55 @@
 /* Initial-exec: the first look at it must not allocate. */
 static __thread struct {
         unsigned held;
-        int cancel; /* the thread's own setting, to go back to with the last */
+        int state, type; /* the thread's own settings, to go back to with the last */
 } mine __attribute__((tls_model("initial-exec")));
+
+/*
+ * Both settings: who cancels a thread looks at them, and then sends it a signal. By the time that this comes the thread may have a
+ * lock, and the handler of some releases of glibc (2.36 is one) asks for the type alone.
+ */
+static void enter(void)
+{
+        int state, type;
+
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+        if (mine.held++ == 0) {
+                mine.state = state;
+                mine.type = type;
+        }
+}
+
+/* The type last: going back to an asynchronous one is what ends a thread that was cancelled meanwhile. */
+static void leave(void)
+{
+        int state = mine.state, type = mine.type; /* a signal's handler behind the next line has its own */
+
+        if (--mine.held == 0) {
+                pthread_setcancelstate(state, NULL);
+                pthread_setcanceltype(type, NULL);
+        }
+}
 
 void capo_lock(pthread_mutex_t *lock)
 {
-        int before;
-
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-        if (mine.held++ == 0)
-                mine.cancel = before;
+        enter();
         pthread_mutex_lock(lock);
+}
+
+bool capo_trylock(pthread_mutex_t *lock)
+{
+        enter();
+        if (pthread_mutex_trylock(lock) == 0)
+                return true;
+        leave();
+        return false;
 }
 
 void capo_unlock(pthread_mutex_t *lock)
 {
         pthread_mutex_unlock(lock);
-        if (--mine.held == 0)
-                pthread_setcancelstate(mine.cancel, NULL);
+        leave();
 }
 
 unsigned capo_locked(void)

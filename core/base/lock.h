@@ -8,9 +8,12 @@
 #define CAPO_LOCK_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
-/** capo_lock(), capo_unlock() - on the same thread, as often the one as the other; different locks may nest. */
+/** capo_lock(), capo_unlock() - on the same thread, as often the one as the other; different locks may nest. capo_trylock(): false where
+ * somebody has it; else it is held, as by capo_lock(). One taken in another way must not be given back by capo_unlock(). */
 void capo_lock(pthread_mutex_t *lock);
+bool capo_trylock(pthread_mutex_t *lock);
 void capo_unlock(pthread_mutex_t *lock);
 
 /** capo_locked() - how many this thread holds, or is about to. What a signal's handler asks before it waits for one. */

@@ -19,7 +19,7 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 
-#define ROWS_COMPARED 20000 /* each row is compared with the rows before it */
+#define ROWS_COMPARED 20000 /* each row is compared with the rows before it, each layout with all */
 
 struct check {
         const struct capo_profile *p;
@@ -236,73 +236,93 @@ static void check_lists(struct check *c, const uint32_t *order, int n)
         }
 }
 
-/*
- * CSV: what of a line is left after the earlier lines whose conditions are as wide or wider; the first line that holds
- * wins, so a line of which nothing is left never does.
- *
- * `free_from` is the smallest size of the line that no earlier line is known to take. An earlier line that holds that
- * size takes everything up to its own end, so free_from moves behind it; if that is beyond the line's end, nothing is
- * left. The earlier lines are not sorted by size, so one that did not reach free_from may do so after it has moved:
- * they are gone through until a whole round moves nothing. Each move leaves at least one of them behind for good, so
- * there are no more rounds than lines.
- */
-static void check_lines(struct check *c)
-{
-        const struct capo_profile *p = c->p;
-
-        if (p->n_rows > ROWS_COMPARED) {
-                found(c, CAPO_FINDING_NOTE, 0, "more than %d lines: not looked for lines that cannot win",
-                      ROWS_COMPARED);
-                return;
-        }
-        for (uint32_t j = 0; j < p->n_rules; j++) {
-                for (int k = 0; k < CAPO_COLLS; k++) {
-                        for (uint32_t n = 0; n < p->rules[j].count[k]; n++) {
-                                const struct capo_row *row = &p->rows[p->rules[j].first[k] + n];
-                                uint64_t free_from = row->from;
-                                uint32_t by = 0, overlap = 0;
-                                bool taken = false, moved = true;
-
-                                while (moved && !taken) { /* push the first free size upwards past earlier lines */
-                                        moved = false;
-                                        for (uint32_t i = 0; i <= j && !taken; i++) {
-                                                const struct capo_rule *early = &p->rules[i];
-
-                                                if (!implies(&p->rules[j].when, &early->when))
-                                                        continue;
-                                                for (uint32_t m = 0; m < (i == j ? n : early->count[k]); m++) {
-                                                        const struct capo_row *e = &p->rows[early->first[k] + m];
-
-                                                        if (e->from <= row->upto && e->upto >= row->from && !overlap)
-                                                                overlap = e->line;
-                                                        if (e->from > free_from || e->upto < free_from)
-                                                                continue;
-                                                        by = e->line;
-                                                        taken = e->upto >= row->upto;
-                                                        if (taken)
-                                                                break;
-                                                        free_from = e->upto + 1;
-                                                        moved = true;
-                                                }
-                                        }
-                                }
-                                if (taken)
-                                        found(c, CAPO_FINDING_ERROR, row->line,
-                                              "the line cannot win: line %u and those before it cover all its sizes",
-                                              by);
-                                else if (overlap)
-                                        found(c, CAPO_FINDING_WARNING, row->line, "overlaps line %u, which comes first",
-                                              overlap);
-                        }
-                }
-        }
-}
+/* A line of a CSV; its rule has its conditions. */
+struct line {
+        const struct capo_row *row;
+        const struct capo_rule *rule;
+};
 
 static int by_from(const void *a, const void *b)
 {
         const struct capo_row *x = *(const struct capo_row *const *)a, *y = *(const struct capo_row *const *)b;
 
         return CAPO_ORDER(x->from, y->from);
+}
+
+static int by_coll(const void *a, const void *b)
+{
+        const struct line *x = a, *y = b;
+
+        return x->row->coll != y->row->coll   ? CAPO_ORDER(x->row->coll, y->row->coll)
+               : x->row->from != y->row->from ? CAPO_ORDER(x->row->from, y->row->from)
+                                              : CAPO_ORDER(x->row, y->row);
+}
+
+/*
+ * CSV: what of a line is left after the earlier lines whose conditions are as wide or wider; the first line that holds
+ * wins, so a line of which nothing is left never does. @of: where the lines of its collective begin, by rising size.
+ *
+ * `free_from` is the smallest size of the line that no earlier line is known to take. An earlier line that holds that
+ * size takes everything up to its own end, so free_from moves behind it; if that is beyond the line's end, nothing is
+ * left. One that begins beyond free_from leaves a size free, and so do all behind it.
+ */
+static void check_line(struct check *c, const struct line *l, const struct line *of, const struct line *end)
+{
+        const struct capo_row *row = l->row, *e;
+        uint64_t free_from = row->from;
+        uint32_t by = 0, overlap = 0;
+
+        for (; of < end && of->row->coll == row->coll && of->row->from <= row->upto; of++) {
+                e = of->row;
+                if (e >= row || e->upto < row->from || !implies(&l->rule->when, &of->rule->when))
+                        continue;
+                if (!overlap || e->line < overlap)
+                        overlap = e->line;
+                if (e->from > free_from || e->upto < free_from)
+                        continue;
+                by = e->line > by ? e->line : by;
+                if (e->upto >= row->upto) {
+                        found(c, CAPO_FINDING_ERROR, row->line,
+                              "the line cannot win: line %u and those before it cover all its sizes", by);
+                        return;
+                }
+                free_from = e->upto + 1;
+        }
+        if (overlap)
+                found(c, CAPO_FINDING_WARNING, row->line, "overlaps line %u, which comes first", overlap);
+}
+
+static int check_lines(struct check *c)
+{
+        const struct capo_profile *p = c->p;
+        _cleanup_free_ struct line *lines = NULL, *sorted = NULL;
+        const struct line *of[CAPO_COLLS] = {NULL};
+
+        if (p->n_rows > ROWS_COMPARED) {
+                found(c, CAPO_FINDING_NOTE, 0, "more than %d lines: not looked for lines that cannot win",
+                      ROWS_COMPARED);
+                return 0;
+        }
+        lines = calloc(p->n_rows + 1, sizeof *lines);
+        sorted = calloc(p->n_rows + 1, sizeof *sorted);
+        if (!lines || !sorted)
+                return -ENOMEM;
+        for (uint32_t j = 0; j < p->n_rules; j++) {
+                for (int k = 0; k < CAPO_COLLS; k++) {
+                        for (uint32_t n = 0; n < p->rules[j].count[k]; n++) {
+                                uint32_t at = p->rules[j].first[k] + n;
+
+                                lines[at] = (struct line){&p->rows[at], &p->rules[j]};
+                        }
+                }
+        }
+        memcpy(sorted, lines, p->n_rows * sizeof *lines);
+        qsort(sorted, p->n_rows, sizeof *sorted, by_coll);
+        for (uint32_t i = p->n_rows; i-- > 0;)
+                of[sorted[i].row->coll] = &sorted[i];
+        for (uint32_t i = 0; i < p->n_rows; i++)
+                check_line(c, &lines[i], of[lines[i].row->coll], sorted + p->n_rows);
+        return 0;
 }
 
 /* CSV: sizes between the smallest and the largest line of one condition that no line of that condition has. */
@@ -357,7 +377,10 @@ int capo_profile_check(const struct capo_profile *p, capo_finding_say say, void 
         check_neighbours(&c);
         for (uint32_t i = 0; i < p->n_rules; i++)
                 check_rule(&c, &p->rules[i]);
-        for (uint32_t i = 0; i < p->n_layouts; i++) {
+        if (p->n_layouts > ROWS_COMPARED)
+                found(&c, CAPO_FINDING_NOTE, 0, "more than %d layouts: not looked for those that lists lack",
+                      ROWS_COMPARED);
+        for (uint32_t i = 0; i < p->n_layouts && p->n_layouts <= ROWS_COMPARED; i++) {
                 char missing[CAPO_LAYOUT_TEXT];
 
                 if (capo_seen_gap(p, i, missing, sizeof missing))
@@ -372,8 +395,7 @@ int capo_profile_check(const struct capo_profile *p, capo_finding_say say, void 
                 if (!p->n_notes[CAPO_PROVENANCE])
                         found(&c, CAPO_FINDING_WARNING, 0, "no provenance: who measured this, when, with what?");
         } else {
-                check_lines(&c);
-                if (check_gaps(&c) < 0)
+                if (check_lines(&c) < 0 || check_gaps(&c) < 0)
                         return -ENOMEM;
         }
         if (!p->n_rules)

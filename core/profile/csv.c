@@ -11,9 +11,11 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/base/plain.h"
 #include "core/profile/json.h"
 #include "core/profile/match.h"
 #include "core/profile/file.h"
@@ -243,6 +245,39 @@ static bool expressible(const struct capo_when *w)
                !w->comm && !w->link;
 }
 
+/* One thing that is left out, said once. What it is called is somebody's text, and @to a terminal, perhaps. */
+static int __attribute__((format(printf, 4, 5)))
+lose(FILE *to, const struct capo_profile *p, uint32_t line, const char *format, ...)
+{
+        char text[1024], what[600];
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(what, sizeof what, format, args);
+        va_end(args);
+        if (to) {
+                snprintf(text, sizeof text, "%s:%u: CSV cannot say %s", p->file, line, what);
+                capo_plain(text, strlen(text), false, true);
+                fprintf(to, "%s\n", text);
+        }
+        return 1;
+}
+
+/* What of @row has no field. */
+static int lose_of_row(FILE *to, const struct capo_profile *p, const struct capo_row *row)
+{
+        char turned[CAPO_TURNED_TEXT];
+        int lost = 0;
+
+        if (capo_row_turned(row))
+                lost += lose(to, p, row->line, "\"%s\"", capo_row_turned_text(row, turned, sizeof turned));
+        else if (!row->algo)
+                lost += lose(to, p, row->line, "\"leave to NCCL\"; lines with wider conditions may apply there");
+        if (row->chunk)
+                lost += lose(to, p, row->line, "chunk");
+        return lost;
+}
+
 int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_out)
 {
         _cleanup_free_ uint32_t *order = NULL;
@@ -256,29 +291,22 @@ int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_o
         for (int i = 0; i < n_rules; i++) {
                 const struct capo_rule *rule = &p->rules[order[i]];
 
-                if (!expressible(&rule->when) || rule->n_constants) {
-                        lost++;
-                        if (left_out)
-                                fprintf(left_out, "%s:%u: CSV cannot say %s\n", p->file, rule->line,
-                                        rule->n_constants ? "constants"
-                                                          : capo_when_print(&rule->when, text, sizeof text));
-                        if (!expressible(&rule->when))
-                                continue;
-                }
+                if (rule->n_constants)
+                        lost += lose(left_out, p, rule->line, "constants");
+                else if (!expressible(&rule->when))
+                        lost += lose(left_out, p, rule->line, "%s", capo_when_print(&rule->when, text, sizeof text));
+                else if (rule->basis == CAPO_BASIS_MODELLED)
+                        lost += lose(left_out, p, rule->line,
+                                     "\"modelled\": its lines would hold without being allowed");
+                if (!expressible(&rule->when) || rule->basis == CAPO_BASIS_MODELLED)
+                        continue;
                 for (int c = 0; c < CAPO_COLLS; c++) {
                         for (uint32_t n = 0; n < rule->count[c]; n++) {
                                 const struct capo_row *row = &p->rows[rule->first[c] + n];
 
-                                if (!row->algo) {
-                                        lost++;
-                                        if (left_out)
-                                                fprintf(left_out,
-                                                        "%s:%u: CSV cannot say \"leave to NCCL\"; lines with wider "
-                                                        "conditions may "
-                                                        "apply there\n",
-                                                        p->file, row->line);
+                                lost += lose_of_row(left_out, p, row);
+                                if (!row->algo)
                                         continue;
-                                }
                                 fprintf(out, "%s,%llu,%llu,%s,%s,%d,%d,%d,%d,%d\n", capo_coll_word(c),
                                         (unsigned long long)row->from, (unsigned long long)row->upto,
                                         capo_algo_word(row->algo), capo_proto_word(row->proto),

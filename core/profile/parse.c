@@ -418,15 +418,15 @@ static bool read_notes(struct capo_json *r, struct capo_profile *p, enum capo_se
                 _cleanup_free_ char *json = NULL;
 
                 if (key.size >= sizeof text || memchr(key.at, 0, key.size))
-                        return capo_json_fail(r, r->at, "a key of at most %zu bytes", sizeof text - 1);
+                        return capo_json_fail(r, r->key, "a key of at most %zu bytes", sizeof text - 1);
                 memcpy(text, key.at, key.size);
                 text[key.size] = 0;
                 for (uint32_t i = 0; i < p->n_notes[section]; i++) {
                         if (!strcmp(p->notes[section][i].key, text))
-                                return capo_json_fail(r, r->at, "the key %s only once", text);
+                                return capo_json_fail(r, r->key, "the key %s only once", text);
                 }
                 if (p->n_notes[section] >= 256)
-                        return capo_json_fail(r, r->at, "at most 256 keys here");
+                        return capo_json_fail(r, r->key, "at most 256 keys here");
                 if (!capo_json_any(r, &value))
                         return false;
                 json = strndup(value.at, value.size);

@@ -161,24 +161,31 @@ struct gap {
         size_t room;
 };
 
-/* All layouts with rising nodes; true at the first that is not listed. @at nodes are in @l, the last with @least. */
-static bool find_gap(struct gap *g, struct capo_layout l, uint32_t at, uint32_t least)
+/*
+ * All layouts with rising nodes; true at the first that is not listed. @nodes nodes with @left ranks are not in @l yet, none has
+ * fewer than @least. They can be filled: @nodes * @least <= @left <= @nodes * largest. A step is all nodes of one size, so there
+ * are no more steps than sizes, however many nodes.
+ */
+static bool find_gap(struct gap *g, struct capo_layout l, uint64_t nodes, uint64_t left, uint64_t least)
 {
-        uint32_t left = g->of->n_ranks - l.n_ranks, nodes = g->of->n_nodes - at;
+        uint64_t room = nodes * g->largest - left; /* ranks that could be added */
         bool listed = false;
 
-        if (nodes) {
-                for (uint32_t s = least; s <= g->largest && s * nodes <= left; s++) {
+        for (uint64_t s = least + room > g->largest ? least : g->largest - room; nodes && s * nodes <= left; s++) {
+                /* as many of them that the others, which are larger, can have the rest */
+                uint64_t fewest = (s + 1) * nodes > left ? (s + 1) * nodes - left : 1;
+
+                for (uint64_t n = s < g->largest ? room / (g->largest - s) : nodes; n >= fewest; n--) {
                         struct capo_layout next = l;
 
-                        if (left - s > g->largest * (nodes - 1))
-                                continue;
-
-                        if (capo_layout_add(&next, s, 1) == 0 && find_gap(g, next, at + 1, s))
+                        if (capo_layout_add(&next, (uint32_t)s, (uint32_t)n) < 0)
+                                return false; /* of more sizes than a layout can have */
+                        if (find_gap(g, next, nodes - n, left - n * s, s + 1))
                                 return true;
                 }
-                return false;
         }
+        if (nodes)
+                return false;
         *g->text = 0;
         if (g->tried++ > CAPO_SEEN_LAYOUTS)
                 return true; /* more than a tuner would look at: it is not asked, whole or not */
@@ -202,7 +209,7 @@ bool capo_seen_gap(const struct capo_profile *p, uint32_t i, char *text, size_t 
                 if (capo_layout_parse(p->layouts[k].layout, &l, NULL) == 0 && capo_layout_largest(&l) > g.largest)
                         g.largest = capo_layout_largest(&l);
         }
-        return find_gap(&g, (struct capo_layout){0}, 0, 1) && *text;
+        return find_gap(&g, (struct capo_layout){0}, g.of->n_nodes, g.of->n_ranks, 1) && *text;
 }
 
 void capo_seen_settle(const struct capo_profile *p, struct capo_shape *shape, const char *launcher, char *text,

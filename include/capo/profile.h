@@ -233,8 +233,8 @@ int capo_profile_layout(struct capo_profile *profile, const struct capo_layout_c
 int capo_profile_write(const struct capo_profile *profile, FILE *out);
 
 /** capo_profile_write_csv() - as NVIDIA's example-tuner CSV (10 fields). What the format cannot say (conditions other
- * than nodes, ranks, pipe_ops, reg_buff; "leave to NCCL" rows; constants) is left out, each named once through
- * @left_out (may be NULL). Return: number of things left out, or -errno. */
+ * than nodes, ranks, pipe_ops, reg_buff; modelled rules; "leave to NCCL"; constants; chunks; what calls are turned for) is left
+ * out, each named once through @left_out (may be NULL). Return: number of things left out, or -errno. */
 int capo_profile_write_csv(const struct capo_profile *profile, FILE *out, FILE *left_out);
 
 /** capo_profile_modelled() - number of its modelled rules. */

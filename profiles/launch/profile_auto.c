@@ -12,16 +12,39 @@
 #include "core/base/util.h"
 #include "profiles/launch/profile_auto.h"
 
-/* Letters and digits in lower case: "NVIDIA H100 80GB HBM3" and "h100-80gb" then share "h10080gb". */
-static void squeeze(const char *from, char *to, size_t room)
-{
-        size_t n = 0;
+/* Letters and digits in lower case, and where words begin: "NVIDIA H100 80GB HBM3" and "h100-80gb" then share "h10080gb". */
+struct squeezed {
+        char text[256];
+        bool begins[256]; /* the end, too */
+        size_t n;
+};
 
-        for (; *from && n + 1 < room; from++) {
-                if (isalnum((unsigned char)*from))
-                        to[n++] = (char)tolower((unsigned char)*from);
+static struct squeezed squeeze(const char *from)
+{
+        struct squeezed s = {0};
+        bool begins = true;
+
+        for (; *from && s.n + 1 < sizeof s.text; from++) {
+                if (!isalnum((unsigned char)*from)) {
+                        begins = true;
+                        continue;
+                }
+                s.begins[s.n] = begins;
+                s.text[s.n++] = (char)tolower((unsigned char)*from);
+                begins = false;
         }
-        to[n] = 0;
+        s.begins[s.n] = true;
+        return s;
+}
+
+/* Does @model have @gpu, in whole words? An A10 is no A100, and a B200 no GB200. */
+static bool has_words(const struct squeezed *model, const struct squeezed *gpu)
+{
+        for (const char *at = model->text; gpu->n && (at = strstr(at, gpu->text)); at++) {
+                if (model->begins[at - model->text] && model->begins[(size_t)(at - model->text) + gpu->n])
+                        return true;
+        }
+        return false;
 }
 
 /* The driver's name of the first GPU, and how many there are. */
@@ -68,19 +91,20 @@ static const char *note(const struct capo_profile *p, const char *key, char *tex
         return NULL;
 }
 
-static bool fits(const char *path, const char *model, int n_gpus)
+static bool fits(const char *path, const struct squeezed *model, int n_gpus)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
-        char text[256], gpu[256];
+        struct squeezed gpu;
         const char *value;
+        char text[256];
 
         if (capo_profile_load(path, &p, NULL))
                 return false; /* `capo profile list` shows why; a broken file must not stop another's job */
         value = note(p, "gpu", text, sizeof text);
         if (!value)
                 return false;
-        squeeze(value, gpu, sizeof gpu);
-        if (!*gpu || !strstr(model, gpu))
+        gpu = squeeze(value);
+        if (!has_words(model, &gpu))
                 return false;
         value = note(p, "gpus_per_node", text, sizeof text);
         return !value || atoi(value) == n_gpus;
@@ -95,15 +119,16 @@ static int is_profile(const struct dirent *e)
 
 int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t room, struct capo_fault *fault)
 {
-        char model[256], plain[256], folder[PATH_MAX];
+        char model[256], folder[PATH_MAX];
         int n_gpus = gpus_here(gpus ? gpus : "/proc/driver/nvidia/gpus", model, sizeof model);
+        struct squeezed plain;
         bool found = false;
         const char *what;
 
         if (n_gpus == 0)
                 return capo_why(-ENODEV, fault->text, sizeof fault->text,
                                 "profile auto: no NVIDIA GPU on this machine; name a profile (capo profile list)");
-        squeeze(model, plain, sizeof plain);
+        plain = squeeze(model);
         for (unsigned i = 0; !found && capo_profile_folder(i, shipped, folder, sizeof folder, &what); i++) {
                 struct dirent **names;
                 int n = *folder ? scandir(folder, &names, is_profile, alphasort) : -1;
@@ -113,7 +138,7 @@ int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t 
 
                         if (!found &&
                             snprintf(file, sizeof file, "%s/%s", folder, names[k]->d_name) < (int)sizeof file &&
-                            strlen(file) < room && fits(file, plain, n_gpus)) {
+                            strlen(file) < room && fits(file, &plain, n_gpus)) {
                                 strcpy(path, file);
                                 found = true;
                         }

@@ -3,6 +3,7 @@
  * Somebody else's plugin, built once per version of the interface (OTHER_VERSION), to be chained to: the version's own adapter
  * (tuner/abi/vN.c) with these bodies behind it.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,11 +75,13 @@ capo_nccl_result capo_tuner_close(void *t)
 capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
                                       int pipe_ops, int *algo, int *proto, int *channels)
 {
+        if (getenv("OTHER_TUNER_CAN_BE_CANCELLED"))
+                pthread_testcancel();
         if (func == REDUCE && t == &tuner && nvls && !collnet) {
                 *algo = *proto = 0;
                 *channels = OTHER_VERSION;
         }
-        return 0;
+        return getenv("OTHER_TUNER_FAILS") ? CAPO_NCCL_SYSTEM_ERROR : 0;
 }
 
 capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
@@ -89,7 +92,7 @@ capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size
                         table[0] = 0;
                 *channels = OTHER_VERSION;
         }
-        return 0;
+        return getenv("OTHER_TUNER_FAILS") ? CAPO_NCCL_SYSTEM_ERROR : 0;
 }
 
 void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int algo, int proto, int channels,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tuner and the profiler that the user had already: asked where capo has no opinion, through every version. */
+#include <pthread.h>
+
 #include "plugin.h"
 #include "tuner/nccl_profiler.h"
 
@@ -101,6 +103,20 @@ Test(chain, another_version_later)
         try(6, 6, true);
 }
 
+/* NCCL takes a plugin without a name, and prints none. */
+Test(chain, one_without_a_name)
+{
+        char *object = dlsym(dlopen(other(3), RTLD_NOW), "ncclTunerPlugin_v3");
+        char *page = object - (uintptr_t)object % (uintptr_t)getpagesize();
+
+        cr_assert_not_null(object);
+        cr_assert_eq(mprotect(page, (size_t)getpagesize(), PROT_READ | PROT_WRITE), 0);
+        *(const char **)object = NULL;
+        setenv("CAPO_CHAIN_TUNER", other(3), 1);
+        use_profile(OURS);
+        try(6, 3, true);
+}
+
 /* aws-ofi-nccl brings its tuner (v2, v3, v6) inside the net plugin, which NCCL has loaded by then. */
 Test(chain, the_net_plugin_brings_one)
 {
@@ -184,6 +200,77 @@ Test(chain, its_refusal_is_handed_on)
         setenv("CAPO_CHAIN_TUNER", other(6), 1);
         setenv("OTHER_TUNER_REFUSES", "1", 1);
         cr_expect_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SYSTEM_ERROR);
+}
+
+/* NCCL would fail the collective for its error: nothing of such an answer is taken, and it is said, once. */
+static void fails(int abi)
+{
+        struct plugin p = plugin_open(abi);
+        int said = memfd_create("said", 0), err = dup(2);
+        char text[4096] = "";
+        const char *first;
+        struct answer a;
+        void *context;
+
+        setenv("CAPO_CHAIN_TUNER", other(abi), 1);
+        setenv("OTHER_TUNER_FAILS", "1", 1);
+        cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
+        cr_assert_eq(dup2(said, 2), 2);
+        for (int i = 0; i < 3; i++) {
+                table_fill(a.table);
+                plugin_ask(&p, context, REDUCE, 8, 1, 0, &a);
+                cr_expect(!a.touched && a.channels == 0, "v%d", abi);
+        }
+        cr_assert_eq(dup2(err, 2), 2);
+        plugin_finish(&p, context);
+        cr_assert_gt(pread(said, text, sizeof text - 1, 0), 0);
+        first = strstr(text, "the chained tuner other fails (ncclResult_t 2)");
+        cr_assert_not_null(first, "v%d: %s", abi, text);
+        cr_expect_null(strstr(first + 1, "the chained"), "v%d: %s", abi, text);
+}
+
+Test(chain, abi_1_an_answer_with_an_error_is_none)
+{
+        fails(1);
+}
+
+Test(chain, abi_2_an_answer_with_an_error_is_none)
+{
+        fails(2);
+}
+
+Test(chain, abi_6_an_answer_with_an_error_is_none)
+{
+        fails(6);
+}
+
+static void *is_cancelled(void *plugin)
+{
+        int algo = -1, proto = -1, channels = 0;
+
+        pthread_cancel(pthread_self());
+        capo_tuner_abi_v1.name(((struct plugin *)plugin)->object, NULL, REDUCE, 8, 0, 1, 1, &algo, &proto, &channels);
+        pthread_testcancel();
+        return NULL;
+}
+
+/* Version 1 has one lock for all communicators, and a tuner that logs comes to where a thread may be cancelled. */
+Test(chain, a_thread_that_is_cancelled_in_it_leaves_no_lock)
+{
+        struct plugin p = plugin_open(1);
+        pthread_t t;
+        void *context, *end;
+
+#ifdef __SANITIZE_ADDRESS__
+        cr_skip_test("ASan does not learn that a cancelled thread's frames have ended");
+#endif
+        setenv("CAPO_CHAIN_TUNER", other(1), 1);
+        setenv("OTHER_TUNER_CAN_BE_CANCELLED", "1", 1);
+        cr_assert_eq(plugin_init(&p, 8, 2, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
+        cr_assert_eq(pthread_create(&t, NULL, is_cancelled, &p), 0);
+        cr_assert_eq(pthread_join(t, &end), 0);
+        cr_assert_eq(end, PTHREAD_CANCELED);
+        plugin_finish(&p, context);
 }
 
 Test(chain, chunks_pass_but_never_below_a_grain)

@@ -95,6 +95,41 @@ Test(plugin, version_1_answers_only_what_holds_everywhere)
         plugin_finish(&p, NULL);
 }
 
+/*
+ * NCCL opens the tuner for communicators of one rank too, which some ranks of a job have and others have not, and closes it
+ * without saying which. What the others are told must not depend on that.
+ */
+static void expect_version_1_beside_one_rank(const char *profile)
+{
+        struct plugin p;
+        struct answer a;
+
+        use_profile(profile);
+        p = plugin_open(1);
+        for (int first = 0; first < 2; first++) {
+                void *context;
+
+                for (int i = 0; i < 2; i++)
+                        cr_assert_eq(plugin_init(&p, i == first ? 1 : 8, 1, 4, 4, NULL, &context), CAPO_NCCL_SUCCESS);
+                plugin_ask(&p, NULL, BROADCAST, 8, 1, 0, &a);
+                cr_expect(a.algo == RING && a.proto == LL && a.channels == 3, "both are open");
+                plugin_finish(&p, NULL);
+                plugin_ask(&p, NULL, BROADCAST, 8, 1, 0, &a);
+                cr_expect(a.algo == RING && a.proto == LL && a.channels == 3, "either is open");
+                plugin_finish(&p, NULL);
+        }
+}
+
+Test(plugin, version_1_beside_a_communicator_of_one_rank)
+{
+        expect_version_1_beside_one_rank("broadcast,0,max,ring,ll,3,-1,-1\n");
+}
+
+Test(plugin, version_1_beside_a_communicator_of_one_rank_with_conditions)
+{
+        expect_version_1_beside_one_rank("broadcast,0,max,ring,ll,3,-1,-1,1\n");
+}
+
 /* Nothing vouches for LL128 or CollNet where NCCL takes the answer unchecked; the user's variables win there too. */
 Test(plugin, version_2_answers_only_what_is_safe)
 {
@@ -472,6 +507,17 @@ Test(plugin, a_name_that_nobody_knows_stops_the_communicator)
 {
         setenv("CAPO_PROFILE", "no-such-profile", 1);
         refused("no profile \"no-such-profile\"", "/etc/capo/profiles");
+}
+
+/* The job's own input: it may be a terminal, or what its program reads. */
+Test(plugin, standard_input_is_no_profile)
+{
+        int ends[2];
+
+        cr_assert_eq(pipe(ends), 0);
+        cr_assert_eq(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+        setenv("CAPO_PROFILE", "-", 1);
+        refused("CAPO_PROFILE=- is no file", "every rank");
 }
 
 Test(plugin, a_bad_profile_stops_the_communicator)

@@ -53,6 +53,20 @@ says 0 "Ring, Simple, NCCL's own channels" "$capo" profile match "$work/a.json" 
 says 0 "Tree, LL, at most 2 channels" "$capo" profile match "$work/a.json" --layout 4+4 --coll allreduce --bytes 64K
 says 0 "left to NCCL" "$capo" profile match "$work/a.json" --ranks 8 --nodes 2 --coll allreduce --bytes 65537
 says 0 "because of nodes" "$capo" profile match "$work/a.json" --ranks 8
+# what the call is turned for, which NCCL's choice alone is not
+cat >"$work/turns.json" <<END
+{"capo_profile": 1, "provenance": {"who": "me"}, "rules": [{"when": {}, "allreduce": [{"upto": "max", "kernel": "symk AB", "ctas": 4}]},
+ {"when": {"reg_buff": true}, "broadcast": [{"upto": "max", "ctas": 2}]}]}
+END
+says 0 "calls turned: symk AB, 4 CTAs (NCCL 2.31 on)" "$capo" profile match "$work/turns.json" --ranks 8 --nccl 2.28.9 --coll allreduce --bytes 4
+says 0 "calls turned: symk AB, 4 CTAs" "$capo" profile match "$work/turns.json" --ranks 8 --nccl 2.31.2 --coll allreduce --bytes 4
+grep -q "2.31 on" "$work/out" && bad=1
+says 0 "calls not turned: 2 CTAs; a condition" "$capo" profile match "$work/turns.json" --ranks 8 --nccl 2.31.2 --coll broadcast --bytes 4 --reg-buff 1
+awk 'BEGIN { print "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": ["
+             for (i = 1; i < 66000; i++) printf "{\"upto\": %d, \"algo\": \"%s\", \"proto\": \"ll\"},\n", i * 10, i % 2 ? "ring" : "tree"
+             print "{\"upto\": \"max\", \"leave\": true}]}]}" }' >"$work/many.json"
+says 0 "many.json:65535)" "$capo" profile match "$work/many.json" --ranks 8 --coll allreduce --bytes 655335
+says 0 "many.json:a row behind the 65534th)" "$capo" profile match "$work/many.json" --ranks 8 --coll allreduce --bytes 659000
 says 0 "before line 5 because of layout" "$capo" profile match "$work/a.json" --layout 3+5
 says 2 "match needs --ranks" "$capo" profile match "$work/a.json"
 says 2 "--bytes needs --coll" "$capo" profile match "$work/a.json" --ranks 8 --bytes 8

@@ -261,6 +261,44 @@ Test(check, every_condition_tells_two_rules_apart)
         }
 }
 
+static void count(void *user, enum capo_finding_level level, uint32_t line, const char *text)
+{
+        ++*(unsigned *)user;
+}
+
+/* Lines that make each other known one at a time, from the last to the first; and many lists of layouts. */
+Test(check, many_lines, .timeout = 60)
+{
+        enum { STEPS = 6000, WIDE = 6000, LISTS = 200000 };
+        struct capo_profile *p = NULL;
+        unsigned n = 0;
+        char *text;
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+
+        for (int i = STEPS; i > 0; i--)
+                fprintf(f, "allreduce,%d,%d,ring,ll,-1,-1,-1\n", i, i);
+        for (int i = 0; i < WIDE; i++)
+                fprintf(f, "allreduce,1,%d,ring,ll,-1,-1,%d\n", STEPS, i + 2);
+        fclose(f);
+        cr_assert_eq(capo_profile_parse(text, size, "f", &p, NULL), 0);
+        cr_expect_eq(capo_profile_check(p, count, &n), WIDE);
+        capo_profile_free(p);
+        free(text);
+        f = open_memstream(&text, &size);
+        fputs("{\"capo_profile\": 1, \"rules\": [], \"layouts\": [", f);
+        for (int i = 0; i < LISTS; i++)
+                fprintf(f, "%s{\"layout\": \"%d\", \"allreduce\": [1, 1]}", i ? ",\n" : "", i + 1);
+        fputs("]}", f);
+        fclose(f);
+        cr_assert_eq(capo_profile_parse(text, size, "f", &p, NULL), 0);
+        n = 0;
+        cr_expect_eq(capo_profile_check(p, count, &n), 0);
+        cr_expect_eq(n, 3, "no rules, no provenance, not looked for gaps");
+        capo_profile_free(p);
+        free(text);
+}
+
 #define LINE(from, upto, rest) "allreduce," from "," upto ",ring,ll,1," rest "\n"
 
 Test(check, lines_of_csv)
@@ -274,7 +312,9 @@ Test(check, lines_of_csv)
                 {LINE("0", "10", "-1,-1") LINE("10", "20", "-1,-1"), "W2 overlaps line 1"},
                 {LINE("5", "10", "-1,-1") LINE("0", "5", "-1,-1"), "W2 overlaps line 1"},
                 {LINE("5", "10", "-1,-1") LINE("0", "4", "-1,-1"), ""},
-                {LINE("11", "20", "-1,-1") LINE("0", "10", "-1,-1") LINE("5", "15", "-1,-1"), "E3 line 1 and"},
+                {LINE("11", "20", "-1,-1") LINE("0", "10", "-1,-1") LINE("5", "15", "-1,-1"), "E3 line 2 and"},
+                {LINE("11", "20", "-1,-1") LINE("0", "10", "-1,-1") LINE("0", "max", "-1,-1") LINE("5", "15", "-1,-1"),
+                 "W3 overlaps line 1;E4 line 3 and"},
                 {LINE("12", "20", "-1,-1") LINE("0", "10", "-1,-1") LINE("5", "15", "-1,-1"), "W3 overlaps line 1"},
                 {LINE("0", "10", "-1,-1") "reduce,0,10,ring,ll,1,-1,-1\n", ""},
                 /* gaps */

@@ -189,6 +189,13 @@ Test(csv, written)
                 {JSON("", "\"constants\": [{\"table\": \"base_latency\", \"algo\": \"ring\", \"proto\": \"ll\", "
                           "\"value\": 1}], \"reduce\": [{\"upto\": \"max\", \"algo\": \"ring\", \"proto\": \"ll\"}]"),
                  "reduce,0,18446744073709551615,ring,ll,-1,-1,-1,-1,-1\n", "f:2: CSV cannot say constants\n", 1},
+                {JSON("", "\"basis\": \"modelled\", " ROWS), "",
+                 "f:2: CSV cannot say \"modelled\": its lines would hold without being allowed\n", 1},
+                {JSON("", "\"reduce\": [{\"upto\": 9, \"ctas\": 4},\n{\"upto\": \"max\", \"algo\": \"ring\", "
+                          "\"proto\": \"ll\", \"chunk\": 1024, \"kernel\": \"symk AB\"}]"),
+                 "reduce,10,18446744073709551615,ring,ll,-1,-1,-1,-1,-1\n",
+                 "f:2: CSV cannot say \"4 CTAs\"\nf:3: CSV cannot say \"symk AB\"\nf:3: CSV cannot say chunk\n", 3},
+                {JSON("\"comm\": \"\\u001b[31m\"", ROWS), "", "f:2: CSV cannot say comm=?[31m\n", 1},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++)

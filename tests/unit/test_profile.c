@@ -47,7 +47,7 @@ static const struct bad {
         {"\xef\xbb\xbf{\"capo_profile\": 1, \"rules\": []}", "1:1", ""},
         {"{\"capo_profile\": 01, \"rules\": []}", "1:18", "version"},
         {"{\"capo_profile\": 1, \"provenance\": {\"a\": nul}, \"rules\": []}", "1:41", "a value"},
-        {"{\"capo_profile\": 1, \"provenance\": {\"a\": 1, \"a\": 2}, \"rules\": []}", "1:49", "only once"},
+        {"{\"capo_profile\": 1, \"provenance\": {\"a\": 1, \"a\": 2}, \"rules\": []}", "1:44", "only once"},
         {RULE(""), "1:57", "at least one row"},
         {RULE("{\"upto\": 5, \"leave\": true}"), "1:67", "\"max\" in the last row"},
         {RULE("{\"upto\": 5, \"leave\": true}, {\"upto\": 5, \"leave\": true}, " LAST), "1:95", "above the row before"},

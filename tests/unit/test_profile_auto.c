@@ -114,3 +114,33 @@ Test(profile_auto, what_fits)
         cr_assert_eq(ask(path, sizeof path, &fault), 0, "%s", fault.text);
         cr_assert(strstr(path, "/shipped/z.json"), "%s", path);
 }
+
+/* A profile of an A10 has no word for an A100, nor one of an L40 for an L40S, of a B200 for a GB200. */
+Test(profile_auto, a_gpu_is_meant_by_whole_words)
+{
+        static const struct {
+                const char *model, *gpu;
+                bool fits;
+        } rows[] = {{"NVIDIA A100-SXM4-80GB", "A10", false},
+                    {"NVIDIA A100-SXM4-80GB", "A100", true},
+                    {"NVIDIA A100-SXM4-80GB", "a100 sxm4", true},
+                    {"NVIDIA A100-SXM4-80GB", "A100-SXM4-8", false},
+                    {"NVIDIA L40S", "L40", false},
+                    {"NVIDIA GB200", "B200", false},
+                    {"NVIDIA GH200 480GB", "H200", false},
+                    {"NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3", true},
+                    {"NVIDIA H100 80GB HBM3", "h10080gb", true},
+                    {"NVIDIA H100 80GB HBM3", "-", false}};
+
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                struct capo_fault fault;
+                char path[4096], text[128];
+
+                snprintf(text, sizeof text, "Model: \t\t %s\n", rows[i].model);
+                put("gpus/0000:01:00.0/information", text);
+                put("gpus/0000:02:00.0/information", text);
+                profile("shipped/a.json", rows[i].gpu, 2);
+                cr_expect_eq(ask(path, sizeof path, &fault), rows[i].fits ? 0 : -ENOENT, "%s of %s", rows[i].gpu,
+                             rows[i].model);
+        }
+}

@@ -202,6 +202,27 @@ Test(seen, gaps_are_found)
         }
 }
 
+/* However many nodes: one step is all of a size. */
+Test(seen, gaps_of_many_nodes)
+{
+        static const struct {
+                const char *layout, *lacks;
+        } rows[] = {{"16777216x1", ""}, {"2+1000000x1", ""}, {"2x2+500000x1", ""}, {"3+500000x1", "499999x1+2+2"}};
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                struct capo_profile *p = capo_profile_new("many");
+                struct capo_layout_cost cost = {.layout = rows[i].layout, .nccl = CAPO_ANY, .us = {1}, .gbs = {1}};
+                char text[CAPO_LAYOUT_TEXT] = "";
+
+                cr_assert_eq(capo_profile_layout(p, &cost), 0);
+                cr_expect_eq(capo_seen_gap(p, 0, text, sizeof text), *rows[i].lacks != 0, "%s: %s", rows[i].layout,
+                             text);
+                if (*rows[i].lacks)
+                        cr_expect_str_eq(text, rows[i].lacks);
+                capo_profile_free(p);
+        }
+}
+
 /* The table is asked only where the answer could matter and the list is whole. */
 Test(seen, is_not_asked_for_nothing)
 {

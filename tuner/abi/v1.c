@@ -3,11 +3,10 @@
  * NCCL 2.19 and 2.20. There is no context: a question does not say which communicator it is about, and which ones a
  * process has open differs from rank to rank. So only what holds for every communicator can be answered alike by all
  * ranks: capo_tuner_open gives this version a shape in which nothing is known, and only rules without conditions on the
- * communicator hold in it. All open tuners are therefore equal, and any of them may answer: where nobody is chained, a
- * copy that is never taken away, so that no lock is needed.
+ * communicator hold in it. All open tuners are therefore equal, those of communicators of one rank too, and any of them
+ * may answer: where nobody is chained, a copy that is never taken away, so that no lock is needed.
  */
-#include <pthread.h>
-
+#include "core/base/lock.h"
 #include "tuner/choose.h"
 
 static struct open_tuner {
@@ -15,7 +14,7 @@ static struct open_tuner {
         struct capo_tuner *tuner;
         bool counted; /* in copy_answers */
 } * opened;
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct capo_tuner copy;   /* of the first that was opened, with tables that stay when it is closed */
 static _Atomic int copy_answers; /* communicators open, while the copy is good */
 
@@ -29,40 +28,42 @@ static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log)
                 free(o);
                 return result;
         }
-        pthread_rwlock_wrlock(&lock);
+        capo_lock(&lock);
         o->next = opened;
         opened = o;
-        if (n_ranks > 1 && !copy.n_ranks && o->tuner->plain && !o->tuner->own_tables)
+        if (!copy.n_ranks && o->tuner->plain && !o->tuner->own_tables)
                 copy = *o->tuner;
         o->counted = copy.n_ranks > 0;
         copy_answers += o->counted;
-        pthread_rwlock_unlock(&lock);
+        capo_unlock(&lock);
         return CAPO_NCCL_SUCCESS;
 }
 
 static capo_nccl_result get_coll_info(int func, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo,
                                       int *proto, int *channels)
 {
+        capo_nccl_result result = CAPO_NCCL_SUCCESS;
+
         if (copy_answers)
                 return capo_name_quick(&copy, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
-        pthread_rwlock_rdlock(&lock);
+        capo_lock(&lock);
         if (opened)
-                capo_name_quick(opened->tuner, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
-        pthread_rwlock_unlock(&lock);
-        return CAPO_NCCL_SUCCESS;
+                result = capo_name_quick(opened->tuner, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
+        capo_unlock(&lock);
+        return result;
 }
 
 static capo_nccl_result destroy(void)
 {
         struct open_tuner *o;
 
-        pthread_rwlock_wrlock(&lock);
+        capo_lock(&lock);
         o = opened;
         if (o) {
                 opened = o->next;
                 copy_answers -= o->counted;
         }
-        pthread_rwlock_unlock(&lock);
+        capo_unlock(&lock);
         if (o)
                 capo_tuner_close(o->tuner);
         free(o);

@@ -51,7 +51,7 @@ static enum capo_plugin_found look(void *library, void *user)
                 if (!plugin)
                         continue;
                 found = CAPO_PLUGIN_OURSELVES;
-                if (plugin == capo_profiler_abis[v - 1]->own || !strcmp(plugin->name, capo_plugin_name))
+                if (plugin == capo_profiler_abis[v - 1]->own || capo_plugin_is_ours(plugin->name))
                         continue;
                 other.plugin = plugin;
                 other.abi = capo_profiler_abis[v - 1];
