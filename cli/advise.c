@@ -83,13 +83,16 @@ struct options {
 static int fit_of(const struct options *o, struct capo_samples *set, struct capo_fit **fit)
 {
         static const struct capo_fit_options options = {.min_gain = 0.01};
-        static const struct capo_label label;
+        struct cli_inputs with = {0};
         struct capo_fault fault;
+        int r = 0;
 
-        for (size_t i = 0; i < o->n_with; i++) {
-                if (cli_input_read(o->with[i], &label, set) < 0)
-                        return -1;
-        }
+        for (size_t i = 0; i < o->n_with && r == 0; i++)
+                r = cli_inputs_add(&with, o->with[i]);
+        r = r < 0 ? r : cli_inputs_read(&with, set);
+        cli_inputs_free(&with);
+        if (r < 0)
+                return -1;
         cli_inputs_notes(set);
         if (o->n_with && capo_fit_make(set, &options, fit, &fault) < 0)
                 return capo_fail(-1, "advise: --with: %s", fault.text);

@@ -75,9 +75,9 @@ static void text_site(const struct capo_log_frame *f)
                        capo_log_site_chosen(f).gpu_count);
         putchar('\n');
         for (size_t at = 0; at < s.text_size;) {
-                size_t n = strcspn(text + at, "\n");
+                const char *end = memchr(text + at, '\n', s.text_size - at); /* the frame may end right behind it */
+                size_t n = end ? (size_t)(end - text) - at : s.text_size - at;
 
-                n = n < s.text_size - at ? n : s.text_size - at;
                 printf("        %.*s\n", (int)n, text + at);
                 at += n + 1;
         }
@@ -317,7 +317,7 @@ const struct cli_command dump_command = {
                 "The second writes the calls that the logs keep one by one - all with `capo run --trace all`, else the "
                 "last ones of each process - for https://ui.perfetto.dev or chrome://tracing: a process per rank, a "
                 "line per thread with the time in the call, a line per stream with the time on the GPU where it was "
-                "taken, in the order of the stream. Hosts keep their own clocks there; capo report says how far they are apart.",
+                "taken, in the order of the stream. Hosts keep their own clocks there; capo report says which are more than a minute apart.",
         .options = options,
         .after = "  capo dump capo-logs/48213/node3.4711.capo | less\n"
                  "  capo dump --chrome -o trace.json capo-logs/48213",

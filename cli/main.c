@@ -82,7 +82,9 @@ static int finish(int status)
 
         errno = 0;
         if ((fflush(stdout) != 0 || ferror(stdout)) && !(poll(&reader, 1, 0) == 1 && reader.revents & POLLERR)) {
-                capo_error("standard output: %s", errno ? strerror(errno) : "not all could be written");
+                int why = errno ? errno : cli_plain_why_not();
+
+                capo_error("standard output: %s", why ? strerror(why) : "not all could be written");
                 return status == CAPO_EXIT_OK ? CAPO_EXIT_FAIL : status;
         }
         return status;

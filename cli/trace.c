@@ -129,8 +129,12 @@ static void take_info(struct process *p, const struct capo_log_frame *f)
         while (capo_info_next(f, &at, &line)) {
                 if (capo_info_is(&line, CAPO_INFO_HOST))
                         snprintf(p->host, sizeof p->host, "%.*s", (int)line.n_value, line.value);
-                if (capo_info_is(&line, CAPO_INFO_RANK))
-                        p->rank = atoi(line.value);
+                if (capo_info_is(&line, CAPO_INFO_RANK)) {
+                        char number[24]; /* the frame may end right behind it */
+
+                        snprintf(number, sizeof number, "%.*s", (int)line.n_value, line.value);
+                        p->rank = atoi(number);
+                }
         }
 }
 

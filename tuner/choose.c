@@ -82,7 +82,7 @@ static struct capo_choice consider(const struct capo_tuner *t, struct capo_quest
                                              .n_ranks = t->n_ranks,
                                              .n_nodes = t->n_nodes};
 
-                if (capo_seam->current(&ask.call)) {
+                if (capo_seam->current(t->comm_id, &ask.call)) {
                         struct capo_choice c = capo_sweep_choose(&ask);
 
                         if (c.algo)

@@ -137,18 +137,6 @@ void cli_inputs_free(struct cli_inputs *inputs)
         inputs->v = NULL;
 }
 
-int cli_inputs_read(const struct cli_inputs *inputs, struct capo_samples *set)
-{
-        int first = 0;
-
-        for (size_t i = 0; i < inputs->n; i++) {
-                int r = cli_input_read(inputs->v[i].path, &inputs->v[i].label, set);
-
-                first = first < 0 || r >= 0 ? first : r;
-        }
-        return first;
-}
-
 static const struct capo_store_filter *filter_in_force;
 
 void cli_inputs_filter(const struct capo_store_filter *filter)
@@ -277,16 +265,9 @@ int cli_inputs_csv(FILE *out, const struct capo_samples *set)
         return 0;
 }
 
-int cli_input_read(const char *path, const struct capo_label *label, struct capo_samples *set)
+/* @r of reading something, whose notes begin at @before: its error said. */
+static int told(int r, const char *error, size_t before, struct capo_samples *set)
 {
-        char error[768], what[96];
-        size_t before = set->n_notes;
-        int r;
-
-        snprintf(what, sizeof what, "reading %.80s", path);
-        cli_progress(what, set->n_files, 0);
-        r = !strncmp(path, "store:", 6) ? read_store(path + 6, set, error, sizeof error)
-                                        : capo_import(path, label, set, error, sizeof error);
         cli_progress_end();
         if (r < 0) {
                 for (size_t i = before; r == -ENODATA && i < set->n_notes; i++) { /* why there is nothing, said once */
@@ -298,6 +279,47 @@ int cli_input_read(const char *path, const struct capo_label *label, struct capo
                 capo_error("%s", error);
         }
         return r;
+}
+
+static int read_one(const char *path, const struct capo_label *label, struct capo_samples *set)
+{
+        char error[768], what[96];
+        size_t before = set->n_notes;
+        int r;
+
+        snprintf(what, sizeof what, "reading %.80s", path);
+        cli_progress(what, set->n_files, 0);
+        r = !strncmp(path, "store:", 6) ? read_store(path + 6, set, error, sizeof error)
+                                        : capo_import_more(path, label, set, error, sizeof error);
+        return told(r, error, before, set);
+}
+
+static int read_end(struct capo_samples *set)
+{
+        char error[768];
+        size_t before = set->n_notes;
+        int r = capo_import_end(set, error, sizeof error);
+
+        return told(r, error, before, set);
+}
+
+int cli_inputs_read(const struct cli_inputs *inputs, struct capo_samples *set)
+{
+        int first = 0;
+
+        for (size_t i = 0; i <= inputs->n; i++) { /* after the last what has to be read together */
+                int r = i == inputs->n ? read_end(set) : read_one(inputs->v[i].path, &inputs->v[i].label, set);
+
+                first = first < 0 || r >= 0 ? first : r;
+        }
+        return first;
+}
+
+int cli_input_read(const char *path, const struct capo_label *label, struct capo_samples *set)
+{
+        int r = read_one(path, label, set), e = read_end(set);
+
+        return r < 0 ? r : e;
 }
 
 void cli_inputs_notes(const struct capo_samples *set)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,57 @@
 #include "capo/msg.h"
 #include "cli/base/output.h"
 #include "cli/base/plain.h"
+#include "core/base/util.h"
+
+/* ---- a death meanwhile leaves nothing ---- */
+
+static const int deaths[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ};
+static struct sigaction before[N_ELEMENTS(deaths)];
+static char *volatile pending; /* what is there only because it is being written */
+
+static void die(int number)
+{
+        if (pending)
+                unlink(pending);
+        raise(number); /* by SA_RESETHAND what it does by itself */
+}
+
+/* Put @path in the place of what is pending, which is none at the beginning or at the end. */
+static void set_pending(char *path)
+{
+        struct sigaction action = {.sa_handler = die, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+
+        if (path && pending)
+                return;
+        if (path)
+                pending = path;
+        for (size_t i = 0; i < N_ELEMENTS(deaths); i++) {
+                if (!path && before[i].sa_handler == SIG_DFL)
+                        sigaction(deaths[i], &before[i], NULL);
+                else if (path && sigaction(deaths[i], NULL, &before[i]) == 0 && before[i].sa_handler == SIG_DFL)
+                        sigaction(deaths[i], &action, NULL); /* who ignores or catches it goes on to the end */
+        }
+        if (!path)
+                pending = NULL;
+}
+
+/* A new file beside @o->target. Return: its descriptor; -1 with errno. */
+static int open_beside(struct cli_output *o)
+{
+        sigset_t all, old;
+        int fd = -1;
+
+        sigfillset(&all);
+        sigprocmask(SIG_BLOCK, &all, &old);
+        if (asprintf(&o->beside, "%s.XXXXXX", o->target) < 0)
+                o->beside = NULL;
+        else
+                fd = mkostemp(o->beside, O_CLOEXEC);
+        if (fd >= 0)
+                set_pending(o->beside);
+        sigprocmask(SIG_SETMASK, &old, NULL);
+        return fd;
+}
 
 static int said(const char *path, int error)
 {
@@ -53,8 +105,8 @@ int cli_output_open(struct cli_output *o, const char *path)
         o->target = regular(path, &mode, &error);
         if (error)
                 return said(path, error);
-        if (o->target && asprintf(&o->beside, "%s.XXXXXX", o->target) > 0)
-                fd = mkostemp(o->beside, O_CLOEXEC);
+        if (o->target)
+                fd = open_beside(o);
         if (fd < 0) { /* also where the folder takes no new file but this one may be written */
                 free(o->beside);
                 free(o->target);
@@ -64,7 +116,14 @@ int cli_output_open(struct cli_output *o, const char *path)
                 (void)fchmod(fd, mode);
         }
         o->file = fd < 0 ? NULL : cli_plain_file(fd);
-        return o->file ? 0 : said(path, -errno);
+        if (o->file)
+                return 0;
+        error = -errno;
+        if (o->beside)
+                unlink(o->beside);
+        if (o->beside && o->beside == pending)
+                set_pending(NULL);
+        return said(path, error);
 }
 
 int cli_output_close(struct cli_output *o, int error)
@@ -74,10 +133,14 @@ int cli_output_close(struct cli_output *o, int error)
                 error = errno ? -errno : -EIO;
         if (o->path && fclose(o->file) != 0 && error == 0)
                 error = -errno;
+        if (error == -EIO && cli_plain_why_not()) /* a stream knows only that something failed */
+                error = -cli_plain_why_not();
         if (o->target && error == 0 && rename(o->beside, o->target) < 0)
                 error = -errno;
         if (o->beside && error < 0)
                 unlink(o->beside);
+        if (o->beside && o->beside == pending)
+                set_pending(NULL);
         free(o->beside);
         free(o->target);
         return error < 0 && error != -ECANCELED ? said(o->path, error) : error;

@@ -15,6 +15,13 @@ struct way {
         size_t held;
 };
 
+static int why_not; /* errno of the last write that failed: a stream keeps only that one did */
+
+int cli_plain_why_not(void)
+{
+        return why_not;
+}
+
 static bool put(const struct way *w, const char *text, size_t n)
 {
         while (n > 0) {
@@ -22,8 +29,10 @@ static bool put(const struct way *w, const char *text, size_t n)
 
                 if (written < 0 && errno == EINTR)
                         continue;
-                if (written <= 0)
+                if (written <= 0) {
+                        why_not = written < 0 ? errno : EIO;
                         return false;
+                }
                 text += written;
                 n -= (size_t)written;
         }

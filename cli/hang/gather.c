@@ -41,7 +41,8 @@ static int keep(const struct capo_segment_info *info, void *arg)
         return 0;
 }
 
-static int add(struct hang_logs *logs, const char *path, const char *own, int pid, uint8_t known)
+static int add(struct hang_logs *logs, const char *path, const char *own, const struct capo_segment_info *s,
+               uint8_t known)
 {
         char *copy = strdup(path), *own_copy = own ? strdup(own) : NULL;
 
@@ -50,7 +51,8 @@ static int add(struct hang_logs *logs, const char *path, const char *own, int pi
                 free(own_copy);
                 return -ENOMEM;
         }
-        logs->v[logs->n++] = (struct hang_log){.path = copy, .own = own_copy, .pid = pid, .known = known};
+        logs->v[logs->n++] = (struct hang_log){
+                .path = copy, .own = own_copy, .pid = s ? s->pid : 0, .here = s && s->here, .known = known};
         return 0;
 }
 
@@ -163,20 +165,21 @@ static int make_folder(struct hang_logs *logs)
 static int look(struct hang_logs *logs, const struct capo_segment_info *s)
 {
         uint8_t known = CAPO_HANG_IS_DEAD;
-        char path[64];
+        char path[sizeof logs->folder + sizeof s->path + sizeof ".capo"];
         int r = *logs->folder ? 0 : make_folder(logs);
 
         if (r < 0)
                 return r;
-        snprintf(path, sizeof path, "%s/%d.capo", logs->folder, s->pid);
+        /* two processes may have one number, each in a namespace of its own */
+        snprintf(path, sizeof path, "%s/%s.capo", logs->folder, capo_base_name(s->path));
         r = capo_segment_peek(s, path);
         if (r < 0) { /* gone meanwhile, or damaged: its log has to do */
                 capo_warn("pid %d cannot be looked at: %s", s->pid, strerror(-r));
                 return 0;
         }
         if (s->alive)
-                known = capo_hang_node_stopped(s->pid) ? CAPO_HANG_IS_STOPPED : CAPO_HANG_IS_ALIVE;
-        return add(logs, path, s->log_path, s->pid, known);
+                known = s->here && capo_hang_node_stopped(s->pid) ? CAPO_HANG_IS_STOPPED : CAPO_HANG_IS_ALIVE;
+        return add(logs, path, s->log_path, s, known);
 }
 
 static bool looked_at(const struct segments *all, const struct hang_logs *logs, const char *path)
@@ -246,7 +249,7 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         }
         for (size_t i = 0; i < paths.n && r >= 0; i++) {
                 if (!looked_at(&all, out, paths.path[i]))
-                        r = add(out, paths.path[i], NULL, 0, CAPO_HANG_BY_LOG);
+                        r = add(out, paths.path[i], NULL, NULL, CAPO_HANG_BY_LOG);
         }
         free(all.v);
         if (r >= 0)

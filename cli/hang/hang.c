@@ -42,7 +42,7 @@ char *hang_who(const struct hang_page *page, uint32_t process, char *text)
 
 bool hang_lives_here(const struct hang_page *page, uint32_t process)
 {
-        return page->known &&
+        return page->known && page->here && page->here[process] &&
                (page->known[process] == CAPO_HANG_IS_ALIVE || page->known[process] == CAPO_HANG_IS_STOPPED);
 }
 
@@ -220,24 +220,29 @@ static int read_job(struct hang_page *page)
         page->job = capo_job_new();
         if (!page->job)
                 return -ENOMEM;
+        page->known = calloc(page->logs->n + 1, sizeof *page->known);
+        page->own = calloc(page->logs->n + 1, sizeof(const char *));
+        page->here = calloc(page->logs->n + 1, sizeof *page->here);
+        if (!page->known || !page->own || !page->here)
+                return -ENOMEM;
         for (uint32_t i = 0; i < page->logs->n; i++) {
-                if (capo_job_add_log(page->job, page->logs->v[i].path, why, sizeof why, NULL, NULL) < 0)
-                        capo_warn("left out %s: %s", page->logs->v[i].path, why);
+                const struct hang_log *log = &page->logs->v[i];
+                uint32_t process = page->job->n_processes;
+
+                if (capo_job_add_log(page->job, log->path, why, sizeof why, NULL, NULL) < 0)
+                        capo_warn("left out %s: %s", log->path, why);
                 else
                         used++;
+                if (process < page->job->n_processes) {
+                        page->known[process] = log->known;
+                        page->here[process] = log->here;
+                        page->own[process] = log->own ? log->own : log->path;
+                }
         }
         if (!used)
                 return capo_fail(-ENOENT, "no log to read");
-        page->known = calloc(page->job->n_processes + 1, sizeof *page->known);
-        page->own = calloc(page->job->n_processes + 1, sizeof(const char *));
-        if (!page->known || !page->own || capo_job_finish(page->job) < 0)
+        if (capo_job_finish(page->job) < 0)
                 return -ENOMEM;
-        for (uint32_t i = 0, log = 0; i < page->job->n_processes; i++, log++) { /* in the order of the logs */
-                while (strcmp(page->logs->v[log].path, page->job->processes[i].path) != 0)
-                        log++;
-                page->known[i] = page->logs->v[log].known;
-                page->own[i] = page->logs->v[log].own ? page->logs->v[log].own : page->logs->v[log].path;
-        }
         return capo_hang_read(page->job, page->known, page->logs->now_ns, &page->hang, &page->n_stale);
 }
 
@@ -282,6 +287,7 @@ static int run(void *options, int n, char **words)
         capo_page_finish(&page.late); /* with the job */
         free(page.known);
         free(page.own);
+        free(page.here);
         hang_logs_finish(&logs);
         return r < 0 ? HANG_UNDECIDED_EXIT : status;
 }

@@ -14,6 +14,7 @@ struct hang_log {
         char *path;
         char *own;     /* of a look: the log that the process itself writes; NULL */
         int pid;       /* of a look; 0: a file */
+        bool here;     /* and that is its number here: it is in no namespace of its own */
         uint8_t known; /* enum capo_hang_known */
 };
 
@@ -42,6 +43,7 @@ struct hang_page {
         struct capo_hang_job hang;
         struct capo_hang_verdict verdict;
         uint8_t *known;   /* by process */
+        bool *here;       /* by process: its number is its number here; NULL: of none */
         const char **own; /* by process: the log that it writes itself; NULL: there is none */
         uint32_t n_stale; /* processes whose log is not final */
         struct capo_page
@@ -72,7 +74,7 @@ char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_n
 /** hang_native() - the same of C: a line "TID WAIT NAME" of each thread, as a HANG frame has it, then " FRAME" of each frame. */
 char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_ns);
 
-/** hang_lives_here() - is that process one of this machine's, and alive? */
+/** hang_lives_here() - is that process one of this machine's, alive, and its number the one that we know it by? */
 bool hang_lives_here(const struct hang_page *page, uint32_t process);
 
 /** hang_stream() - the oldest call of the @i-th stream on which the GPU was seen not to have ended one; NULL behind the last. */

@@ -182,6 +182,15 @@ static json_t *threads(const struct hang_page *p, uint32_t process, json_t **why
                        : json_array();
 }
 
+/* The call that others wait for it in, where that is not the verdict's. */
+static json_t *missing_from(const struct hang_page *p, const struct capo_hang_culprit *c)
+{
+        if (!c->elsewhere)
+                return json_null();
+        return json_pack("{s:s?, s:i, s:o, s:i}", "call", c->missing ? capo_call_name(c->missing) : NULL, "number",
+                         (int)c->seq, "communicator", comm_or_null(p, c->comm), "waiting", (int)c->n_waiting);
+}
+
 static json_t *culprits(const struct hang_page *p)
 {
         json_t *list = json_array();
@@ -198,13 +207,13 @@ static json_t *culprits(const struct hang_page *p)
                 json_array_append_new(
                         list,
                         json_pack(
-                                "{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                                "{s:o, s:o, s:i, s:s, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
                                 "rank", rank_or_null(p, c->process), "host", cli_json_text(jp->host), "pid",
                                 (int)jp->header.pid, "why", capo_hang_why_name(c->why), "differs", c->differs,
                                 "skipped", c->skipped, "call", call_or_null(p, c->call), "threads", stacks,
                                 "no_threads", none, "python", frames, "python_at", at, "streams",
                                 streams(p, c->process), "network", nics, "network_at", seen, "native", of_c,
-                                "native_at", native_at, "no_python", no_python));
+                                "native_at", native_at, "no_python", no_python, "missing_from", missing_from(p, c)));
         }
         return list;
 }

@@ -13,6 +13,7 @@
 #include "profiles/hang/graph.h"
 #include "profiles/hang/node.h"
 #include "profiles/job/figures.h"
+#include "profiles/job/judge.h"
 
 enum { SHOWN = 4, LATE = 3 };
 
@@ -33,23 +34,34 @@ static void head(const struct hang_page *p, FILE *out)
         fputc('\n', out);
 }
 
+/* Of the verdict's call: those that others wait for elsewhere come behind, and are told of one by one. */
+static uint32_t n_named(const struct capo_hang_verdict *v)
+{
+        uint32_t n = 0;
+
+        while (n < v->n_culprits && !v->culprits[n].elsewhere)
+                n++;
+        return n;
+}
+
 /* "RANK 37 IS", "RANKS 3, 5 AND 2 MORE ARE"; capitals: the line people look for. */
 static void names(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
+        uint32_t n = n_named(v);
         bool ranks = true;
 
-        for (uint32_t i = 0; i < v->n_culprits; i++)
+        for (uint32_t i = 0; i < n; i++)
                 ranks &= p->hang.processes[v->culprits[i].process].rank >= 0;
-        fprintf(out, "%s%s", ranks ? "RANK" : "PROCESS", v->n_culprits > 1 ? ranks ? "S" : "ES" : "");
-        for (uint32_t i = 0; i < v->n_culprits && i < 8; i++) {
+        fprintf(out, "%s%s", ranks ? "RANK" : "PROCESS", n > 1 ? ranks ? "S" : "ES" : "");
+        for (uint32_t i = 0; i < n && i < 8; i++) {
                 uint32_t process = v->culprits[i].process;
 
                 fprintf(out, "%s %d", i ? "," : "",
                         ranks ? p->hang.processes[process].rank : (int)p->job->processes[process].header.pid);
         }
-        if (v->n_culprits > 8)
-                fprintf(out, " AND %u MORE", v->n_culprits - 8);
+        if (n > 8)
+                fprintf(out, " AND %u MORE", n - 8);
 }
 
 /* Where the others are: "AllReduce #12 of dp (25.0 MiB)". */
@@ -70,7 +82,7 @@ static void where(const struct hang_page *p, FILE *out)
 static void tell(const struct hang_page *p, FILE *out, const char *one, const char *many, const char *what)
 {
         names(p, out);
-        fprintf(out, " %s %s ", p->verdict.n_culprits > 1 ? many : one, what);
+        fprintf(out, " %s %s ", n_named(&p->verdict) > 1 ? many : one, what);
         where(p, out);
 }
 
@@ -82,7 +94,7 @@ static void headline(const struct hang_page *p, FILE *out)
         case CAPO_HANG_HEALTHY: fputs("NOTHING HANGS: no rank waits for another", out); break;
         case CAPO_HANG_SLOW:
                 names(p, out);
-                fprintf(out, " %s LATE, not hung (less than %g s)", v->n_culprits > 1 ? "ARE" : "IS", p->after_s);
+                fprintf(out, " %s LATE, not hung (less than %g s)", n_named(v) > 1 ? "ARE" : "IS", p->after_s);
                 if (v->call) {
                         fputs(": waited for in ", out);
                         where(p, out);
@@ -155,14 +167,18 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
         case CAPO_HANG_ALIVE:
                 if (p->known[c->process] != CAPO_HANG_IS_ALIVE)
                         break;
-                capo_hang_node_waits(pid, text, sizeof text);
+                *text = 0;
+                if (hang_lives_here(p, c->process))
+                        capo_hang_node_waits(pid, text, sizeof text);
                 fprintf(out, "    alive%s%s; last in a call at %s, %s ago\n", *text ? ": " : "", text,
                         capo_text_when(capo_hang_active_ns(h), "%H:%M:%S", at),
                         capo_text_time((double)(p->hang.now_ns - capo_hang_active_ns(h)), time));
                 break;
         case CAPO_HANG_KILLED:
                 fprintf(out, "    last sign of life %s%s\n", capo_text_when(h->end_ns, "%H:%M:%S", at),
-                        capo_hang_node_oom(pid) ? ": killed by the kernel for want of memory" : "");
+                        capo_process_of_here(&p->job->processes[c->process]) && capo_hang_node_oom(pid)
+                                ? ": killed by the kernel for want of memory"
+                                : "");
                 break;
         default: break;
         }
@@ -204,6 +220,14 @@ static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c
         if (jp->header.pid)
                 fprintf(out, " pid %u", jp->header.pid);
         fprintf(out, ": %s\n", capo_hang_why_meaning(c->why));
+        if (c->elsewhere) {
+                fprintf(out, "    missing from %s", c->missing ? capo_call_name(c->missing) : "a call");
+                if (c->seq)
+                        fprintf(out, " #%s", capo_text_count(c->seq, at));
+                if (c->comm != CAPO_HANG_NONE)
+                        fprintf(out, " of %s", p->hang.comms[c->comm].name);
+                fprintf(out, ": %u rank%s in it\n", c->n_waiting, c->n_waiting > 1 ? "s wait" : " waits");
+        }
         alive_line(p, c, out);
         hang_text_threads(p, c->process, out);
         hang_text_below(p, c, out);

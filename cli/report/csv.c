@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows, for a spreadsheet: exact sizes, all of them. */
+#include <math.h>
+
 #include "cli/report/faces.h"
 #include "core/base/calls.h"
 #include "core/base/markup.h"
@@ -7,7 +9,7 @@
 static void csv_number(FILE *out, bool known, double v)
 {
         fputc(',', out);
-        if (known)
+        if (known && isfinite(v))
                 fprintf(out, "%.6g", v);
 }
 

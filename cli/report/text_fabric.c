@@ -111,6 +111,7 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
         static const char *const heads[] = {"comm",    "call",    "sent",  "recv", "ops",
                                             "own ops", "network", "looks", "wait"};
         uint64_t calls = 0, guessed = 0;
+        bool exact = true;
         double bytes = 0, by_guess = 0;
         size_t shown = 0, n = 0;
         char text[32], slit[32], part[96] = "what is outside may be theirs";
@@ -124,6 +125,8 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
         }
         if (!n)
                 return;
+        for (size_t i = 0; i < f->n_links; i++)
+                exact &= f->links[i].received_exact || !f->links[i].domain->n.blind;
         fprintf(out,
                 "\nWHAT THE NETWORK CARRIED     over all ranks; by time: traffic is divided among the calls under way, "
                 "to %s; \"own\" was posted inside the call\n",
@@ -157,7 +160,8 @@ static void shares_text(const struct capo_page *r, const struct capo_fabric_job 
                 capo_table_cell(t, "%s", s->comm == CAPO_NO_COMM ? "-" : capo_page_comm(r, s->comm));
                 capo_table_cell(t, "%s", s->call ? capo_call_name(s->call) : "outside recorded calls");
                 capo_table_cell(t, "%s", capo_size_print((uint64_t)round(s->sent), text, sizeof text));
-                capo_table_cell(t, "%s", capo_size_print((uint64_t)round(s->received), text, sizeof text));
+                capo_table_cell(t, "%s%s", exact || s->received < 0.5 ? "" : "<= ",
+                                capo_size_print((uint64_t)round(s->received), text, sizeof text));
                 capo_table_cell(t, "%s", capo_text_count((uint64_t)round(s->ops), text));
                 capo_table_cell(t, "%s", capo_text_count(s->own_ops, text));
                 network_cell(t, s);

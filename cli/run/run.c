@@ -168,12 +168,27 @@ static char **with_forwarding(char **command)
         return line;
 }
 
+/* One of those that the loader sees there: blanks and colons divide them. */
+static bool is_preloaded(const char *list, const char *library)
+{
+        size_t n = strlen(library);
+
+        for (const char *at = list; *at; at += strspn(at, " :")) {
+                size_t length = strcspn(at, " :");
+
+                if (length == n && !memcmp(at, library, n))
+                        return true;
+                at += length;
+        }
+        return false;
+}
+
 static void preload(const char *library)
 {
         const char *before = getenv("LD_PRELOAD");
         _cleanup_free_ char *list = NULL;
 
-        if (before && strstr(before, library)) {
+        if (before && is_preloaded(before, library)) {
                 run_setenv("LD_PRELOAD", before);
                 return;
         }
@@ -230,10 +245,15 @@ static int set_profile(const struct run *run, char **command, const char *librar
 
         if (cli_where(CAPO_BUILD_PROFILES, CAPO_DATADIR "/capo/profiles", shipped, sizeof shipped))
                 *shipped = 0;
-        if ((strcmp(run->profile, "auto")
-                     ? capo_profile_find(run->profile, *shipped ? shipped : NULL, path, sizeof path, &fault)
-                     : capo_profile_auto(*shipped ? shipped : NULL, NULL, path, sizeof path, &fault)) ||
-            !realpath(path, absolute) || capo_profile_load(absolute, &profile, &fault))
+        if (!strcmp(run->profile, "-"))
+                return capo_fail(-EINVAL, "run: --profile - is no file that every rank could read");
+        if (strcmp(run->profile, "auto")
+                    ? capo_profile_find(run->profile, *shipped ? shipped : NULL, path, sizeof path, &fault)
+                    : capo_profile_auto(*shipped ? shipped : NULL, NULL, path, sizeof path, &fault))
+                return capo_fail(-EINVAL, "%s", fault.text);
+        if (!realpath(path, absolute))
+                return capo_fail(-EINVAL, "%s: %s", path, strerror(errno));
+        if (capo_profile_load(absolute, &profile, &fault))
                 return capo_fail(-EINVAL, "%s", fault.text);
         if (capo_layout_from_launcher(capo_getenv, NULL, &launch) == -EINVAL)
                 return capo_fail(-EINVAL, "%s", launch.said);
@@ -267,8 +287,15 @@ static int set_profile(const struct run *run, char **command, const char *librar
 
 int run_library(char *path, size_t room)
 {
-        if (!cli_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", path, room))
-                return 0;
+        if (!cli_where("shim/libcapo.so", CAPO_LIBDIR "/libcapo.so", path, room)) {
+                if (!strpbrk(path, " :"))
+                        return 0;
+                return capo_fail(
+                        -EINVAL,
+                        "%s: the loader takes blanks and colons in LD_PRELOAD for the end of a name; install where the "
+                        "path has none",
+                        path);
+        }
         return capo_fail(-ENOENT, "libcapo.so is neither in the build tree nor in the prefix of this capo; reinstall");
 }
 

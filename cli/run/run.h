@@ -38,7 +38,7 @@ void run_setenv(const char *name, const char *value);
  */
 void run_take_plugin(const char *variable, const char *chain, const char *library);
 
-/** run_library() - where libcapo.so is. Return: 0; -ENOENT, said. */
+/** run_library() - where libcapo.so is. Return: 0; -ENOENT, -EINVAL: the loader cannot be told of it. Said. */
 int run_library(char *path, size_t room);
 
 /**

@@ -7,10 +7,20 @@
 #if defined __x86_64__
 #include <cpuid.h>
 #endif
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 
+#define JUMP_NS 5000000u   /* more than two readings are ever apart by chance */
+#define SURE_NS 100000000u /* a rate over less may be off by more itself */
+#define NEW_NS  1000000000u
+
 bool capo_clock_counter;
+
+static struct {
+        uint64_t ticks, mono_ns;
+} since; /* from when on the rate is measured, after a jump; 0 from the epoch */
 
 static bool counter_is_a_clock(void)
 {
@@ -49,6 +59,7 @@ static void moment(uint64_t *ticks, uint64_t *mono, uint64_t *real)
 void capo_clock_init(struct capo_timebase *clock)
 {
         capo_clock_counter = counter_is_a_clock();
+        since.ticks = since.mono_ns = 0;
         *clock = (struct capo_timebase){.counter = capo_clock_counter};
         moment(&clock->t0_ticks, &clock->t0_mono_ns, &clock->t0_real_ns);
         clock->now_ticks = clock->t0_ticks;
@@ -58,24 +69,62 @@ void capo_clock_init(struct capo_timebase *clock)
                 clock->ns_per_tick = 1;
 }
 
+/*
+ * Has one clock gone on without the other since the last moment? In a virtual machine that was paused, or a computer that was asleep, the
+ * counter may have and CLOCK_MONOTONIC not. NTP makes 0.05 % at most.
+ */
+static bool jumped(const struct capo_timebase *last, uint64_t ticks, uint64_t mono)
+{
+        double passed = (double)(int64_t)(mono - last->now_mono_ns);
+        double counted = (double)(int64_t)(ticks - last->now_ticks) * last->ns_per_tick;
+        double apart = counted > passed ? counted - passed : passed - counted;
+
+        return apart > JUMP_NS + passed / 500;
+}
+
 void capo_clock_update(struct capo_timebase *clock)
 {
-        uint64_t ticks, mono, real;
+        uint64_t from_ticks = since.ticks ? since.ticks : clock->t0_ticks;
+        uint64_t from_mono = since.ticks ? since.mono_ns : clock->t0_mono_ns;
+        uint64_t ticks, mono, real, least = since.ticks ? NEW_NS : 1000000;
 
         moment(&ticks, &mono, &real);
+        if (clock->counter && clock->now_mono_ns - from_mono >= SURE_NS && jumped(clock, ticks, mono)) {
+                from_ticks = since.ticks = ticks;
+                from_mono = since.mono_ns = mono;
+        }
         clock->now_ticks = ticks;
         clock->now_mono_ns = mono;
         clock->now_real_ns = real;
-        if (clock->counter && mono - clock->t0_mono_ns >= 1000000 && ticks > clock->t0_ticks)
-                clock->ns_per_tick = (double)(mono - clock->t0_mono_ns) / (double)(ticks - clock->t0_ticks);
+        if (clock->counter && mono - from_mono >= least && ticks > from_ticks)
+                clock->ns_per_tick = (double)(mono - from_mono) / (double)(ticks - from_ticks);
+}
+
+/* By the kernel's own clock, whatever stands in front of it in this process. Takes a millisecond. */
+static double kernel_rate(void)
+{
+        struct timespec begin = {0}, end = {0}, nap = {0, 1000000};
+        uint64_t ticks = capo_clock_read();
+        int64_t ns;
+
+        syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &begin);
+        syscall(SYS_nanosleep, &nap, NULL);
+        syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &end);
+        ticks = capo_clock_read() - ticks;
+        ns = (int64_t)(end.tv_sec - begin.tv_sec) * 1000000000 + (end.tv_nsec - begin.tv_nsec);
+        return ns > 0 && (int64_t)ticks > 0 ? (double)ns / (double)ticks : 1;
 }
 
 void capo_clock_ready(struct capo_timebase *clock)
 {
-        while (clock->ns_per_tick == 0) {
+        enum { NAPS = 30 };
+
+        for (int i = 0; i < NAPS && clock->ns_per_tick == 0; i++) {
                 struct timespec nap = {0, 300000};
 
                 nanosleep(&nap, NULL);
                 capo_clock_update(clock);
         }
+        if (clock->ns_per_tick == 0) /* the job's clock stands still (libfaketime), or the counter was set back */
+                clock->ns_per_tick = kernel_rate();
 }

@@ -64,11 +64,16 @@ void capo_clock_init(struct capo_timebase *clock);
  * capo_clock_update() - take the latest moment and recompute the rate
  *
  * The rate is the average since the epoch, so its error shrinks as the process runs: two readings bracketed to about
- * 100 ns give 10 ppm after 10 ms and 0.1 ppm after a second. Below 1 ms apart nothing is computed.
+ * 100 ns give 10 ppm after 10 ms and 0.1 ppm after a second. Below 1 ms apart nothing is computed. Where one clock has jumped
+ * (a virtual machine that was paused) the rate stays, and after a second is the average since then: durations stay right, and times go
+ * on by the counter.
  */
 void capo_clock_update(struct capo_timebase *clock);
 
-/** capo_clock_ready() - wait until capo_clock_update() has a rate; at most about a millisecond. */
+/**
+ * capo_clock_ready() - wait until capo_clock_update() has a rate; at most about a millisecond
+ * Where the clock does not move in ten the rate is that of the kernel's own.
+ */
 void capo_clock_ready(struct capo_timebase *clock);
 
 /** capo_clock_span() - ns of so many ticks; UINT64_MAX of more than it can say (what a stranger left). Needs a rate. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing in somebody else's process. Under a limit on the size of files (ulimit -f) what goes beyond it is answered by
- * SIGXFSZ to the thread that wrote, which ends a program that never wrote so much itself. Between these two it is an error
- * code (EFBIG) like any other; one that was pending before stays so.
+ * Writing in somebody else's process. Two errors of a write are answered by a signal to the thread that wrote, which ends a program
+ * that did not write that itself: what goes beyond a limit on the size of files (ulimit -f) by SIGXFSZ, and a message into a
+ * pipe that nobody reads any more by SIGPIPE. Between these two they are error codes (EFBIG, EPIPE) like any other; a signal
+ * that was pending before stays so.
  */
 #ifndef CAPO_SIZE_LIMIT_H
 #define CAPO_SIZE_LIMIT_H
@@ -13,21 +14,25 @@
 #include <time.h>
 
 struct capo_size_limit {
-        sigset_t signal, before;
-        bool pending;
+        sigset_t ours, before; /* signals that are of our own writing when they come; what was blocked */
 };
 
 static inline struct capo_size_limit capo_size_limit_begin(void)
 {
+        static const int signals[] = {SIGXFSZ, SIGPIPE};
         struct capo_size_limit l;
-        sigset_t pending;
+        sigset_t both, pending;
 
         sigemptyset(&pending);
         sigpending(&pending);
-        l.pending = sigismember(&pending, SIGXFSZ) == 1;
-        sigemptyset(&l.signal);
-        sigaddset(&l.signal, SIGXFSZ);
-        pthread_sigmask(SIG_BLOCK, &l.signal, &l.before);
+        sigemptyset(&both);
+        sigemptyset(&l.ours);
+        for (int i = 0; i < 2; i++) {
+                sigaddset(&both, signals[i]);
+                if (sigismember(&pending, signals[i]) != 1)
+                        sigaddset(&l.ours, signals[i]);
+        }
+        pthread_sigmask(SIG_BLOCK, &both, &l.before);
         return l;
 }
 
@@ -36,7 +41,7 @@ static inline void capo_size_limit_end(struct capo_size_limit *l)
         static const struct timespec at_once = {0};
         int saved = errno;
 
-        while (!l->pending && (sigtimedwait(&l->signal, NULL, &at_once) > 0 || errno == EINTR))
+        while (sigtimedwait(&l->ours, NULL, &at_once) > 0 || errno == EINTR)
                 ;
         pthread_sigmask(SIG_SETMASK, &l->before, NULL);
         errno = saved;

@@ -26,19 +26,45 @@ int capo_alive_text(const char *path, char *text, size_t room)
         return (int)n;
 }
 
-/* The command in field 2 may hold anything, so count from the last ')'. */
+/* Field @n of a /proc/.../stat, from field 3 on. The command in field 2 may hold anything, so it is counted from the last ')'. NULL: none. */
+static const char *field(const char *text, int n)
+{
+        const char *p = strrchr(text, ')');
+
+        for (int at = 2; p && at < n; at++)
+                p = strchr(p + 1, ' ');
+        return p && *p == ' ' ? p + 1 : NULL;
+}
+
+/* Of a process whose first thread has ended the state is Z; as long as it has others it lives. 0: it is gone. */
+static long threads_left(const char *text)
+{
+        const char *state = field(text, 3), *threads = field(text, 20);
+        long n = threads ? strtol(threads, NULL, 10) : 0;
+
+        return !state || *state == 'X' ? 0 : *state == 'Z' ? n - 1 : n;
+}
+
 uint64_t capo_alive_since(int pid)
 {
-        char path[48], text[1024], *p;
+        char path[48], text[1024];
+        const char *since;
 
         snprintf(path, sizeof path, "/proc/%d/stat", pid);
-        if (capo_alive_text(path, text, sizeof text) < 0 || !(p = strrchr(text, ')')))
+        if (capo_alive_text(path, text, sizeof text) < 0 || threads_left(text) < 1 || !(since = field(text, 22)))
                 return 0;
-        if (p[1] && (p[2] == 'Z' || p[2] == 'X'))
-                return 0;
-        for (int field = 2; p && field < 22; field++)
-                p = strchr(p + 1, ' ');
-        return p ? strtoull(p + 1, NULL, 10) : 0;
+        return strtoull(since, NULL, 10);
+}
+
+bool capo_alive_last(void)
+{
+        char path[64], text[1024];
+        const char *state;
+
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat",
+                 (int)getpid()); /* the process's own would sum up over all threads */
+        return capo_alive_text(path, text, sizeof text) > 0 && (state = field(text, 3)) && *state == 'Z' &&
+               threads_left(text) == 1;
 }
 
 uint64_t capo_alive_namespace(void)

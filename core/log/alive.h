@@ -15,8 +15,11 @@
 int capo_alive_text(const char *path, char *text, size_t room);
 
 /** capo_alive_since() - field 22 of /proc/@pid/stat. Return: 0: no process, or one that only waits for its parent to
- * notice its end (state Z or X). */
+ * notice its end. One whose first thread has ended, and others not, lives. */
 uint64_t capo_alive_since(int pid);
+
+/** capo_alive_last() - has the process's first thread ended, and every other but the calling one? Then the process waits for this one. */
+bool capo_alive_last(void);
 
 /** capo_alive_namespace() - the inode of our pid namespace; 0 not known. */
 uint64_t capo_alive_namespace(void);

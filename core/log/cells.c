@@ -162,7 +162,7 @@ void capo_cells_count(struct capo_cells *c, const struct capo_record *r)
         }
         if (cell)
                 cell->count++;
-        h->calls++;
+        __atomic_store_n(&h->calls, h->calls + 1, __ATOMIC_RELAXED); /* the end of the process looks at it meanwhile */
 }
 
 uint32_t capo_cells_number(struct capo_cells *c, const struct capo_record *r)

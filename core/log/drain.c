@@ -52,6 +52,13 @@ void capo_drain_free(struct capo_drain *d)
                 munmap(d, sizeof *d);
 }
 
+void capo_drain_forget(struct capo_drain *d)
+{
+        if (d)
+                capo_log_forget(&d->out.log);
+        capo_drain_free(d);
+}
+
 void capo_drain_resolve(struct capo_drain *d, capo_site_text_fn site_text)
 {
         d->describe.site_text = site_text;

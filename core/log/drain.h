@@ -16,6 +16,9 @@ struct capo_drain; /* look-up tables and buffers, private to whoever drains */
 int capo_drain_new(struct capo_segment *seg, struct capo_drain **out);
 void capo_drain_free(struct capo_drain *d);
 
+/** capo_drain_forget() - the same in a fork's child: what the parent writes on is let go of, too. */
+void capo_drain_forget(struct capo_drain *d);
+
 /**
  * capo_drain_create_log() - make the log at header.log_path and put @info (the text of an INFO frame) first
  * Return: 0; -EEXIST: taken, choose another header.log_path; -errno: there will be no log, records are still counted.

@@ -44,9 +44,10 @@ struct capo_fabric_counts {
                 uint64_t count, bytes; /* posted; of receives the bytes are the buffers' */
                 uint64_t sizes[CAPO_FI_SIZES];
         } kind[CAPO_FI_KINDS];
-        uint64_t eagain;                   /* posts refused for the moment */
-        uint64_t empty, reads;             /* queue reads that found nothing, and something */
-        uint64_t completions;              /* entries they returned */
+        uint64_t blind, blind_bytes; /* of these, receives to queues whose entries have no length: their buffers */
+        uint64_t eagain;             /* posts refused for the moment */
+        uint64_t empty, reads;       /* queue reads that found nothing, and something */
+        uint64_t completions;        /* entries they returned */
         uint64_t received, received_bytes; /* completed receives of known length (formats MSG, DATA, TAGGED) */
         struct capo_fabric_error error[CAPO_FABRIC_ERRORS]; /* by code; a row whose count is 0 ends them */
         uint64_t errors_other;                              /* of codes that have no row */
@@ -151,7 +152,8 @@ enum capo_fabric_line {
 struct capo_fabric_text {
         char room[CAPO_FABRIC_PIECE];
         size_t n;
-        size_t line; /* where the line under construction began */
+        size_t line;       /* where the line under construction began */
+        size_t lines_size; /* bytes of all whole lines so far, but for those that begin the pieces */
         uint64_t snapshot;
         void (*out)(unsigned type, const char *text, size_t size); /* of frame CAPO_FRAME_FABRIC */
 };

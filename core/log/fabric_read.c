@@ -189,6 +189,12 @@ static bool pairs_read(enum capo_fabric_line line, char *at, void *what)
         return good;
 }
 
+/*
+ * More than a recorder ever writes of one kind of line, or of looks (a few hundred and a few thousand, docs/log-format.md): a line of
+ * three bytes becomes kilobytes here, and what reads them compares some with each other.
+ */
+enum { MOST_ITEMS = 16384, MOST_LOOKS = 16384 };
+
 static int looks_read(struct capo_fabric *f, const struct capo_fabric_looks *line)
 {
         const char *at = line->seen ? line->seen : "", *letter;
@@ -199,6 +205,8 @@ static int looks_read(struct capo_fabric *f, const struct capo_fabric_looks *lin
                 uint64_t gap_us;
 
                 if (!at[digits] || !(letter = strchr(fabric_letters, at[digits])) || !number(&at, *letter, &gap_us))
+                        return 1;
+                if (f->n_looks == MOST_LOOKS)
                         return 1;
                 if (capo_array_room(&f->looks, f->n_looks, sizeof *f->looks) < 0)
                         return -ENOMEM;
@@ -233,7 +241,7 @@ static void *list_of(struct capo_fabric *f, enum capo_fabric_line line, size_t *
         }
 }
 
-/* Return: 0; 1 when something of the line was not understood; -ENOMEM. */
+/* Return: 0; 1 when something of the line was not understood, or there are too many of them; -ENOMEM. */
 static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at)
 {
         struct capo_fabric_looks looks = {0};
@@ -250,6 +258,8 @@ static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at
         list = list_of(f, line, &n, &size);
         if (!list)
                 return 0;
+        if (*n == MOST_ITEMS)
+                return 1;
         if (capo_array_room(list, *n, size) < 0)
                 return -ENOMEM;
         item = *(char **)list + *n * size;
@@ -335,6 +345,8 @@ static void counts_add(struct capo_fabric_counts *to, const struct capo_fabric_c
                 for (int b = 0; b < CAPO_FI_SIZES; b++)
                         to->kind[k].sizes[b] += from->kind[k].sizes[b];
         }
+        to->blind += from->blind;
+        to->blind_bytes += from->blind_bytes;
         to->eagain += from->eagain;
         to->empty += from->empty;
         to->reads += from->reads;

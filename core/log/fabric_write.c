@@ -56,12 +56,14 @@ void capo_fabric_begin(struct capo_fabric_text *t, uint64_t snapshot,
 {
         t->snapshot = snapshot;
         t->out = out;
+        t->lines_size = 0;
         begin_piece(t);
 }
 
 void capo_fabric_end_line(struct capo_fabric_text *t)
 {
         t->room[t->n++] = '\n';
+        t->lines_size += t->n - t->line;
         t->line = t->n;
         if (t->n > CAPO_FABRIC_PIECE / 2) {
                 flush(t);

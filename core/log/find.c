@@ -287,7 +287,8 @@ static int by_face(const void *a, const void *b)
                CAPO_ORDER(x->at, y->at);
 }
 
-static bool same_content(const char *a, const char *b)
+/* Is @a, or all of it, what @b begins with? */
+static bool begins_with(const char *b, const char *a)
 {
         _cleanup_fclose_ FILE *x = fopen(a, "re"), *y = fopen(b, "re");
         char at_x[16384], at_y[16384];
@@ -295,13 +296,31 @@ static bool same_content(const char *a, const char *b)
 
         while (x && y && n) {
                 n = fread(at_x, 1, sizeof at_x, x);
-                if (fread(at_y, 1, sizeof at_y, y) != n || memcmp(at_x, at_y, n) != 0)
+                if (fread(at_y, 1, n, y) != n || memcmp(at_x, at_y, n) != 0)
                         return false;
         }
         return x && y;
 }
 
-/* A log that is there twice, under two names or as a copy, is counted once. */
+/* Of faces [@first, @end), which are of one process, the longest stays, and what is none of its beginnings. */
+static void drop_copies_of(struct capo_log_paths *out, const struct face *face, size_t first, size_t end)
+{
+        size_t longest = end - 1;
+
+        while (longest > first && face[longest - 1].size == face[end - 1].size)
+                longest--;
+        for (size_t i = first; i < end; i++) {
+                const char *kept = out->path[face[longest].at];
+
+                if (i == longest || !begins_with(kept, out->path[face[i].at]))
+                        continue;
+                capo_warn("%s is %s %s: counted once", out->path[face[i].at],
+                          face[i].size == face[longest].size ? "the same log as" : "an earlier copy of", kept);
+                free(steal(&out->path[face[i].at]));
+        }
+}
+
+/* A log that is there twice, under two names or as a copy, also one that was made while it grew, is counted once. */
 static int drop_copies(struct capo_log_paths *out)
 {
         _cleanup_free_ struct face *face = calloc(out->n + 1, sizeof *face);
@@ -321,15 +340,11 @@ static int drop_copies(struct capo_log_paths *out)
         }
         if (n)
                 qsort(face, n, sizeof *face, by_face);
-        for (size_t i = 1, first = 0; i < n; i++) {
-                if (face[i].size != face[first].size ||
-                    memcmp(&face[i].header, &face[first].header, sizeof face[i].header) != 0) {
-                        first = i;
-                } else if (same_content(out->path[face[first].at], out->path[face[i].at])) {
-                        capo_warn("%s is the same log as %s: counted once", out->path[face[i].at],
-                                  out->path[face[first].at]);
-                        free(steal(&out->path[face[i].at]));
-                }
+        for (size_t first = 0, end; first < n; first = end) {
+                end = first + 1;
+                while (end < n && !memcmp(&face[end].header, &face[first].header, sizeof face[first].header))
+                        end++;
+                drop_copies_of(out, face, first, end);
         }
         for (size_t i = 0; i < out->n; i++) {
                 if (out->path[i])

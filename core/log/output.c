@@ -39,6 +39,7 @@ int capo_output_frame(struct capo_output *o, unsigned type, const void *a, size_
         struct iovec iov[2] = {{(void *)a, n_a}, {(void *)b, n_b}};
         int r = capo_log_frame(&o->log, type, iov, 2);
 
+        capo_segment_step(o->h);
         if (r < 0)
                 o->resync = true;
         return r;
@@ -48,6 +49,7 @@ int capo_output_flush(struct capo_output *o)
 {
         int r = capo_log_flush(&o->log);
 
+        capo_segment_step(o->h);
         if (r < 0)
                 o->resync = true;
         commit(o);

@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -358,7 +359,11 @@ struct capo_log_site_chosen capo_log_site_chosen(const struct capo_log_frame *f)
 
 int capo_log_end(const struct capo_log_frame *f, struct capo_log_end *out)
 {
-        return head_of(f, out, sizeof *out);
+        int r = head_of(f, out, sizeof *out);
+
+        if (r == 0 && !isfinite(out->cost_ns))
+                out->cost_ns = 0;
+        return r;
 }
 
 unsigned capo_log_shapes(const struct capo_log_frame *f, const struct capo_log_shape **out)
@@ -387,6 +392,8 @@ static int hist_view(const struct capo_log_frame *f, size_t *at, struct capo_log
         if (f->size - *at < sizeof out->head)
                 return -EBADMSG;
         memcpy(&out->head, (const char *)f->payload + *at, sizeof out->head);
+        if (!isfinite(out->head.sum_sq)) /* pages of numbers know no such */
+                out->head.sum_sq = 0;
         *at += sizeof out->head;
         if (out->head.n > (f->size - *at) / sizeof *out->pairs)
                 return -EBADMSG;

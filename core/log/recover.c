@@ -112,12 +112,17 @@ enum life {
         ELSEWHERE, /* in another pid namespace or before the machine started anew; or it is this process */
 };
 
-static enum life life(const struct capo_segment_header *h)
+static bool is_here(const struct capo_segment_header *h)
 {
         char boot_id[sizeof h->boot_id] = "";
 
         capo_alive_text("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
-        if (h->pid_ns != capo_alive_namespace() || strcmp(boot_id, h->boot_id) || h->pid == getpid())
+        return h->pid_ns == capo_alive_namespace() && !strcmp(boot_id, h->boot_id);
+}
+
+static enum life life(const struct capo_segment_header *h)
+{
+        if (!is_here(h) || h->pid == getpid())
                 return ELSEWHERE;
         return capo_alive_since(h->pid) == h->start_time ? LIVES : GONE;
 }
@@ -192,7 +197,7 @@ static void describe(const struct capo_segment *seg, const char *path, struct ca
 {
         const struct capo_segment_header *h = seg->header;
 
-        *info = (struct capo_segment_info){.pid = h->pid, .records = count_left(seg)};
+        *info = (struct capo_segment_info){.pid = h->pid, .here = is_here(h), .records = count_left(seg)};
         snprintf(info->path, sizeof info->path, "%s", path);
         memcpy(info->host, h->host, sizeof info->host);
         memcpy(info->log_path, h->log_path, sizeof info->log_path);
@@ -234,7 +239,7 @@ static int find(const char *shm_dir, const char *log_dir, bool living,
         while ((entry = readdir(dir))) {
                 struct capo_segment_info info;
                 struct capo_segment seg;
-                char path[96];
+                char path[sizeof info.path];
                 int fd, r;
 
                 if (strncmp(entry->d_name, prefix, strlen(prefix)) ||

@@ -10,9 +10,10 @@
 
 /* What a process has, or left. */
 struct capo_segment_info {
-        char path[96];
+        char path[512];
         int pid;
         bool alive;
+        bool here; /* pid is its number here, too: it is in no pid namespace but ours, and of this start of the machine */
         char host[72];
         char log_path[1024];
         uint64_t records; /* published and not yet in any log */

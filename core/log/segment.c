@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +18,9 @@
 #include "core/log/segment.h"
 
 #define PAGE 4096u
+/* Of one process number and time of birth: what an image before exec() has left, and processes 1 of containers that share /dev/shm
+ * and one /proc, or were born in one hundredth of a second. */
+#define NAMES 1000
 
 static uint64_t round_up(uint64_t v, uint64_t to)
 {
@@ -50,9 +54,9 @@ void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segme
         h->trace_all = config->trace_all;
         h->ring_records = power_of_two(config->ring_bytes / sizeof(struct capo_record), 64, 1 << 20);
         h->flight_records = power_of_two(config->flight_records, config->trace_all ? 16384 : 64, 1 << 22);
-        h->flight_keep = config->trace_all ? h->flight_records : (uint32_t)config->flight_records;
-        if (h->flight_keep > h->flight_records)
-                h->flight_keep = h->flight_records;
+        h->flight_keep = h->flight_records;
+        if (!config->trace_all && config->flight_records < h->flight_keep)
+                h->flight_keep = (uint32_t)config->flight_records;
         for (int i = 0; i < CAPO_AREAS; i++) {
                 struct capo_area *a = &h->areas[i];
 
@@ -72,21 +76,39 @@ void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segme
         h->size = offset;
 }
 
+/*
+ * posix_fallocate() with signals held back: up to Linux 6.8 a tmpfs gives up, with EINTR, as soon as one is to be delivered, and a
+ * profiler sends many.
+ */
+static int allocate(int fd, uint64_t begin, uint64_t size)
+{
+        sigset_t all, before;
+        int r;
+
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        r = posix_fallocate(fd, (off_t)begin, (off_t)size);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return -r;
+}
+
 /* The file, mapped; or -errno. */
 static int create_file(struct capo_segment *seg, const char *dir, uint64_t size, void **out)
 {
         CAPO_NO_SIZE_SIGNAL;
+        const uint64_t since = capo_alive_since(getpid());
         struct stat st;
         int r, fd = -1;
         void *p;
 
-        for (int n = 0; n < 16 && fd < 0; n++) { /* after exec() the old image's file may still be there */
+        for (int n = 0; n < NAMES && fd < 0; n++) {
                 char suffix[8] = "";
 
                 if (n)
                         snprintf(suffix, sizeof suffix, ".%d", n);
-                snprintf(seg->path, sizeof seg->path, "%s/capo-%u-%d-%" PRIu64 "%s", dir, (unsigned)geteuid(),
-                         (int)getpid(), capo_alive_since(getpid()), suffix);
+                if (snprintf(seg->path, sizeof seg->path, "%s/capo-%u-%d-%" PRIu64 "%s", dir, (unsigned)geteuid(),
+                             (int)getpid(), since, suffix) >= (int)sizeof seg->path)
+                        return -ENAMETOOLONG;
                 fd = open(seg->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
                 if (fd < 0 && errno != EEXIST)
                         return -errno;
@@ -96,7 +118,7 @@ static int create_file(struct capo_segment *seg, const char *dir, uint64_t size,
         fd = capo_file_high(&fd);
         r = capo_alive_lock(fd);
         if (r == 0)
-                r = -posix_fallocate(fd, 0, (off_t)round_up(sizeof(struct capo_segment_header), PAGE));
+                r = allocate(fd, 0, round_up(sizeof(struct capo_segment_header), PAGE));
         if (r == 0 && fstat(fd, &st))
                 r = -errno;
         if (r == 0) {
@@ -222,7 +244,7 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
         if (end > round_up(seg->header->size, PAGE)) /* of a dead process's file only what is there is mapped */
                 return -ENOSPC;
         file = seg->fd >= 0 && have_file(seg);
-        if (seg->fd >= 0 && (!file || posix_fallocate(seg->fd, (off_t)begin, (off_t)(end - begin))) &&
+        if (seg->fd >= 0 && (!file || allocate(seg->fd, begin, end - begin) < 0) &&
             !go_private(seg, a->offset + have * a->item, end, file)) {
                 errno = saved;
                 return -ENOSPC;

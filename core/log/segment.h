@@ -177,7 +177,7 @@ struct capo_segment_header {
         double cost_ns;
         uint64_t last_write_ns;        /* CLOCK_MONOTONIC of the last checkpoint */
         _Atomic uint32_t went_private; /* 1: some of the areas is not in the file: there was no room */
-        uint32_t reserved;
+        _Atomic uint32_t steps;        /* changes as long as whoever drains gets on */
         struct capo_area areas[CAPO_AREAS];
 };
 
@@ -188,7 +188,7 @@ struct capo_segment {
         int fd;               /* -1: anonymous memory, nothing to recover */
         dev_t dev;
         ino_t ino;
-        char path[64];
+        char path[512];
 };
 
 struct capo_segment_config {
@@ -202,6 +202,12 @@ static inline void *capo_area_at(const struct capo_segment *seg, enum capo_area_
         const struct capo_area *area = &seg->header->areas[id];
 
         return (char *)seg->header + area->offset + i * area->item;
+}
+
+/** capo_segment_step() - whoever drains gets on. */
+static inline void capo_segment_step(struct capo_segment_header *h)
+{
+        atomic_fetch_add_explicit(&h->steps, 1, memory_order_relaxed);
 }
 
 /** capo_segment_lay_out() - where everything lies follows from a few numbers: fills areas, size and the counts of

@@ -164,6 +164,13 @@ int capo_log_flush(struct capo_log_writer *w)
         return r;
 }
 
+void capo_log_forget(struct capo_log_writer *w)
+{
+        if (w->fd >= 0 && check_file(w) != -ESTALE)
+                close(w->fd);
+        w->fd = -1;
+}
+
 int capo_log_finish(struct capo_log_writer *w, bool sync)
 {
         int r = capo_log_flush(w);
@@ -171,9 +178,7 @@ int capo_log_finish(struct capo_log_writer *w, bool sync)
         if (w->fd >= 0) {
                 if (r == 0 && sync && fsync(w->fd))
                         r = -errno;
-                if (check_file(w) != -ESTALE)
-                        close(w->fd);
-                w->fd = -1;
+                capo_log_forget(w);
         }
         return r;
 }

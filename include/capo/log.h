@@ -193,7 +193,7 @@ struct capo_log_end {
         uint64_t real_ns;
         uint64_t calls;          /* recorded */
         uint64_t dropped;        /* lost because a ring was full or memory was not to be had */
-        uint64_t gpu_dropped;    /* wanted to be timed on the GPU, but no event was free */
+        uint64_t gpu_dropped;    /* wanted to be timed on the GPU, but no event was free, or the driver took none */
         uint64_t shape_overflow; /* counted in a catch-all cell because a table was full */
         uint64_t bytes_lost;     /* log bytes that could not be written (disk full, folder gone) */
         double cost_ns;          /* capo's own cost per recorded call, measured in this process; 0 when it was not */

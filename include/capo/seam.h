@@ -10,11 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The outermost NCCL call, or open group, that the calling thread is in. */
+/*
+ * The outermost NCCL call, or open group, that the calling thread is in, as one communicator sees it: equal on all its ranks,
+ * whatever else any of them has in its group.
+ */
 struct capo_seam_call {
-        uint64_t comm_uid; /* capo_log_comm.uid; 0 when the group spans communicators */
-        uint32_t seq; /* capo_record.seq of the call; of the group's first member for a group: equal on all ranks */
-        uint32_t n_members; /* collectives in the group so far; 1 for a call by itself */
+        uint64_t comm_uid;  /* capo_log_comm.uid; 0 where its ranks have several, or nobody knows which is meant */
+        uint32_t seq;       /* capo_record.seq of the call; of the communicator's last collective in a group */
+        uint32_t n_members; /* calls in the group so far; 1 for a call by itself */
         uint8_t call;       /* enum capo_call_id of the call or of the group's first member */
 };
 
@@ -51,8 +54,8 @@ struct capo_seam_kernel {
 
 struct capo_seam {
         /* the plugins ask the recorder */
-        bool (*current)(
-                struct capo_seam_call *out); /* false: not inside a wrapped call (another thread, or no recorder) */
+        /* false: not inside a wrapped call (another thread, or no recorder). @comm_hash: who asks; 0 not known */
+        bool (*current)(uint64_t comm_hash, struct capo_seam_call *out);
         /* the plugins tell the recorder */
         void (*comm)(const struct capo_seam_comm
                              *comm);    /* from a plugin's init, on the thread that inits the communicator */

@@ -16,9 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/file.h"
-#include "core/base/util.h"
 #include "core/base/nccl.h"
+#include "core/base/util.h"
 #include "profiles/doctor/doctor.h"
 #include "profiles/doctor/elf_file.h"
 
@@ -30,6 +31,7 @@ enum { ASK_TIMEOUT_MS = 10000 };
  */
 static size_t ask(char *const *argv, const char *extra_env, char *text, size_t room)
 {
+        uint64_t until = capo_clock_mono() + ASK_TIMEOUT_MS * 1000000ull;
         int ends[2];
         size_t got = 0;
         pid_t child;
@@ -53,12 +55,11 @@ static size_t ask(char *const *argv, const char *extra_env, char *text, size_t r
         close(ends[1]);
         while (child > 0 && got + 1 < room) {
                 struct pollfd p = {ends[0], POLLIN, 0};
+                uint64_t now = capo_clock_mono();
                 ssize_t n;
 
-                if (poll(&p, 1, ASK_TIMEOUT_MS) <= 0) {
-                        kill(child, SIGKILL);
+                if (now >= until || poll(&p, 1, (int)((until - now) / 1000000) + 1) <= 0)
                         break;
-                }
                 n = read(ends[0], text + got, room - 1 - got);
                 if (n <= 0)
                         break;
@@ -66,8 +67,10 @@ static size_t ask(char *const *argv, const char *extra_env, char *text, size_t r
         }
         close(ends[0]);
         text[got] = 0;
-        if (child > 0)
+        if (child > 0) { /* what it has to say it has said, or it never ends */
+                kill(child, SIGKILL);
                 waitpid(child, NULL, 0);
+        }
         return got;
 }
 

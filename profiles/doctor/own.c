@@ -132,6 +132,9 @@ static void check_profile(struct capo_findings *f, int version)
         if (!strcmp(name, "auto"))
                 capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
                                  "CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file");
+        else if (!strcmp(name, "-"))
+                capo_finding_add(f, lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL, "settings",
+                                 "CAPO_PROFILE=- is no file, which every rank could read");
         else if (capo_profile_find(name, NULL, path, sizeof path, &fault) < 0 ||
                  capo_profile_load(path, &profile, &fault) < 0)
                 capo_finding_add(f, lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL, "settings", "CAPO_PROFILE=%s: %s; %s",

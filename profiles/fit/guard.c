@@ -90,29 +90,72 @@ static int identical(struct capo_samples *set, const struct seen *seen)
         return 0;
 }
 
-/* NCCL's own choice in @t's place, by the settings most of its samples have; NULL: it was not measured there. */
-static const char *usual_settings(const struct capo_samples *set, const struct seen *seen, const struct capo_trial *t)
+static int by_settings(const void *a, const void *b, void *runs)
+{
+        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+        const struct capo_trial *v = runs;
+
+        return CAPO_ORDER(v[x].n_ranks, v[y].n_ranks) ?: CAPO_ORDER(v[x].n_nodes, v[y].n_nodes) ?:
+               CAPO_ORDER(v[x].nccl, v[y].nccl) ?: strcmp(v[x].layout, v[y].layout) ?: strcmp(v[x].gpu, v[y].gpu) ?:
+               strcmp(v[x].settings, v[y].settings) ?: CAPO_ORDER(x, y);
+}
+
+/* The @n runs of one place, by settings: those that most samples of NCCL's own choice have; none where as many, else the first.
+ * NULL: it was not measured there. */
+static const char *usual_settings(const struct capo_samples *set, const struct seen *seen, const uint32_t *runs,
+                                  size_t n)
 {
         const char *best = NULL;
+        uint32_t best_first = 0;
         size_t most = 0;
 
-        for (size_t i = 0; i < set->n_runs; i++) {
-                const struct capo_trial *a = &set->runs[i];
-                size_t n = 0;
+        for (size_t i = 0, k; i < n; i = k) {
+                const char *these = set->runs[runs[i]].settings;
+                uint32_t first = UINT32_MAX;
+                size_t sum = 0;
 
-                if (a->left_out || !seen[i].n_default || !same_place(a, t) || (best && !strcmp(a->settings, best)))
-                        continue;
-                for (size_t k = 0; k < set->n_runs; k++) {
-                        if (!set->runs[k].left_out && same_place(&set->runs[k], t) &&
-                            !strcmp(set->runs[k].settings, a->settings))
-                                n += seen[k].n_default;
+                for (k = i; k < n && !strcmp(set->runs[runs[k]].settings, these); k++) {
+                        sum += seen[runs[k]].n_default;
+                        if (seen[runs[k]].n_default && runs[k] < first)
+                                first = runs[k];
                 }
-                if (n > most || (n == most && !a->settings[0])) {
-                        most = n;
-                        best = a->settings;
+                if (sum > most || (sum && sum == most && *best && (!*these || first < best_first))) {
+                        best = these;
+                        best_first = first;
+                        most = sum;
                 }
         }
         return best;
+}
+
+/* What was run with other settings than NCCL's own choice mostly was. */
+static int same_settings(struct capo_samples *set, const struct seen *seen)
+{
+        _cleanup_free_ uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
+        size_t n = 0;
+
+        if (!order)
+                return -ENOMEM;
+        for (size_t i = 0; i < set->n_runs; i++) {
+                if (!set->runs[i].left_out)
+                        order[n++] = (uint32_t)i;
+        }
+        qsort_r(order, n, sizeof *order, by_settings, set->runs);
+        for (size_t i = 0, k; i < n; i = k) {
+                const char *usual;
+
+                for (k = i + 1; k < n && same_place(&set->runs[order[k]], &set->runs[order[i]]); k++)
+                        ;
+                usual = usual_settings(set, seen, order + i, k - i);
+                for (size_t x = i; usual && x < k; x++) {
+                        struct capo_trial *t = &set->runs[order[x]];
+
+                        if (strcmp(usual, t->settings))
+                                leave_out(t, "other settings (%.50s) than NCCL's own choice",
+                                          t->settings[0] ? t->settings : "none");
+                }
+        }
+        return 0;
 }
 
 /* Known to differ: what nobody wrote down is not, nor is what CUDA says of a driver and what a person says. */
@@ -158,8 +201,8 @@ static void one_place(struct capo_samples *set, const struct seen *seen, size_t 
         }
 }
 
-/* Only a few sets of files have runs that differ in these; so the loops over all runs are rare. */
-static void compare(struct capo_samples *set, const struct seen *seen)
+/* Only a few sets of files have runs that differ in hosts or drivers; so the loops over all runs are rare. */
+static int compare(struct capo_samples *set, const struct seen *seen)
 {
         bool settings = false, hosts = false, drivers = false;
 
@@ -168,18 +211,13 @@ static void compare(struct capo_samples *set, const struct seen *seen)
                 hosts |= strcmp(set->runs[i].hosts, set->runs[0].hosts) != 0;
                 drivers |= strcmp(set->runs[i].driver, set->runs[0].driver) != 0;
         }
-        for (size_t i = 0; settings && i < set->n_runs; i++) {
-                struct capo_trial *t = &set->runs[i];
-                const char *usual = t->left_out ? NULL : usual_settings(set, seen, t);
-
-                if (usual && strcmp(usual, t->settings))
-                        leave_out(t, "other settings (%.50s) than NCCL's own choice",
-                                  t->settings[0] ? t->settings : "none");
-        }
+        if (settings && same_settings(set, seen) < 0)
+                return -ENOMEM;
         if (hosts)
                 one_place(set, seen, offsetof(struct capo_trial, hosts), "on other hosts");
         if (drivers)
                 one_place(set, seen, offsetof(struct capo_trial, driver), "with another GPU driver");
+        return 0;
 }
 
 int capo_fit_guard(struct capo_samples *set, bool force)
@@ -194,6 +232,6 @@ int capo_fit_guard(struct capo_samples *set, bool force)
         if (e == 0)
                 e = capo_fit_odd_runs(set);
         if (e == 0 && !force)
-                compare(set, seen);
+                e = compare(set, seen);
         return e;
 }

@@ -32,6 +32,12 @@ struct sums {
         int freedom;
 };
 
+/* The same of all points before one; differences of these are taken. */
+struct before {
+        long double squares, within;
+        int64_t freedom;
+};
+
 /* The first block of candidate @c at point @p that is of run @fold or a later one. */
 static int first_block(const struct capo_fit_series *s, int p, int c, int fold)
 {
@@ -136,22 +142,34 @@ static struct sums of_point(struct capo_fit_series *s, int p, struct capo_fit_ru
         return sum;
 }
 
-static void settle(struct capo_fit_series *s, int p, const struct sums *all, int compared)
+/* From which point on, or up to which, are points within the window of @p? */
+static int window(const struct capo_fit_series *s, int p, int from, bool end)
+{
+        double x = log2((double)s->points[p].bytes) + (end ? WINDOW + 1e-9 : -WINDOW - 1e-9);
+
+        while (from < s->n_points &&
+               (end ? log2((double)s->points[from].bytes) <= x : log2((double)s->points[from].bytes) < x))
+                from++;
+        return from;
+}
+
+/* @lo, @hi: as they were for the point before. */
+static void settle(struct capo_fit_series *s, int p, const struct sums *all, const struct before *before, int *lo,
+                   int *hi, int compared)
 {
         struct capo_fit_point *q = &s->points[p];
         double alpha = 0.05 / compared, measured = 0, floor_t = capo_quantile_t(alpha, FLOOR_FREEDOM);
-        struct sums near = {0};
+        long double squares, within;
+        int64_t near;
         int freedom = q->default_runs >= 2 || !s->has_default ? all[p].freedom : 0;
 
-        for (int k = 0; k < s->n_points; k++) {
-                if (fabs(log2((double)s->points[k].bytes / (double)q->bytes)) > WINDOW + 1e-9)
-                        continue;
-                near.squares += all[k].squares;
-                near.within += all[k].within;
-                near.freedom += all[k].freedom;
-        }
-        if (near.freedom)
-                measured = sqrt(fmax(0, near.squares - near.within) / near.freedom);
+        *lo = window(s, p, *lo, false);
+        *hi = window(s, p, *hi, true);
+        squares = before[*hi].squares - before[*lo].squares;
+        within = before[*hi].within - before[*lo].within;
+        near = before[*hi].freedom - before[*lo].freedom;
+        if (near)
+                measured = sqrt(fmax(0, (double)(squares - within)) / (double)near);
         q->noise = fmax(FLOOR, measured);
         q->quantile = floor_t;
         q->repeats = freedom;
@@ -165,10 +183,11 @@ int capo_fit_noise(struct capo_fit_series *s)
 {
         _cleanup_free_ struct capo_fit_run *runs = calloc((size_t)s->n_blocks + 1, sizeof *runs);
         _cleanup_free_ struct sums *all = calloc((size_t)s->n_points + 1, sizeof *all);
+        _cleanup_free_ struct before *before = calloc((size_t)s->n_points + 1, sizeof *before);
         _cleanup_free_ double *v = malloc(((size_t)s->n_points + 1) * sizeof *v);
-        int b = 0, others = s->n_candidates - 1;
+        int b = 0, others = s->n_candidates - 1, lo = 0, hi = 0;
 
-        if (!runs || !all || !v)
+        if (!runs || !all || !before || !v)
                 return -ENOMEM;
         for (int p = 0; p < s->n_points; p++) {
                 s->points[p].first_block = b;
@@ -177,10 +196,13 @@ int capo_fit_noise(struct capo_fit_series *s)
                 s->points[p].end_block = b;
         }
         s->one_run = true;
-        for (int p = 0; p < s->n_points; p++)
-                all[p] = of_point(s, p, runs);
         for (int p = 0; p < s->n_points; p++) {
-                settle(s, p, all, others < 1 ? 1 : others);
+                all[p] = of_point(s, p, runs);
+                before[p + 1] = (struct before){before[p].squares + all[p].squares, before[p].within + all[p].within,
+                                                before[p].freedom + all[p].freedom};
+        }
+        for (int p = 0; p < s->n_points; p++) {
+                settle(s, p, all, before, &lo, &hi, others < 1 ? 1 : others);
                 s->one_run &= s->points[p].repeats == 0;
                 v[p] = s->points[p].noise;
         }

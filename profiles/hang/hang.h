@@ -188,6 +188,10 @@ struct capo_hang_culprit {
         const struct capo_hang_call *call; /* the one it is in, or its different one; else its last; NULL none */
         const char *differs;               /* of a mismatch or TUNED: in what; NULL: of the others' side */
         bool skipped;                      /* of a mismatch: its call is the one that the others made next */
+        bool elsewhere;                    /* it is waited for in another call than the verdict's, which is ... */
+        uint32_t comm, seq;                /* ... that one; comm: CAPO_HANG_NONE where it has no number */
+        uint8_t missing;                   /* enum capo_call_id; 0 not known */
+        uint32_t n_waiting;                /* ranks that wait there */
 };
 
 /* One step of a circle: @process is in call @seq of @comm, which waits for the process of the next step. */

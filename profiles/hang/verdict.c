@@ -217,6 +217,15 @@ static const struct hang_node *node_about(const struct hang_graph *g)
         return best;
 }
 
+static void waited_elsewhere(struct capo_hang_culprit *who, const struct hang_node *n)
+{
+        who->elsewhere = true;
+        who->comm = n->comm;
+        who->seq = n->seq;
+        who->missing = n->call ? n->call->call : 0;
+        who->n_waiting = n->n_in;
+}
+
 static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
 {
         const struct hang_node *n = node_about(g);
@@ -229,10 +238,17 @@ static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
                 if (capo_hang_ends(g, n->on[i].process))
                         r = accuse_absent(v, g->job, n, i);
         }
-        for (uint32_t k = 0; k < g->n_nodes && r == 0; k++) { /* who keeps the others away from it */
-                for (uint32_t i = 0; i < g->nodes[k].n_on && r == 0; i++) {
-                        if (&g->nodes[k] != n && g->nodes[k].n_in && capo_hang_ends(g, g->nodes[k].on[i].process))
-                                r = accuse_absent(v, g->job, &g->nodes[k], i);
+        for (uint32_t k = 0; k < g->n_nodes && r == 0;
+             k++) { /* who keeps the others away from it, or holds up others */
+                const struct hang_node *other = &g->nodes[k];
+
+                for (uint32_t i = 0; i < other->n_on && r == 0; i++) {
+                        uint32_t before = v->n_culprits;
+
+                        if (other != n && other->n_in && capo_hang_ends(g, other->on[i].process))
+                                r = accuse_absent(v, g->job, other, i);
+                        if (v->n_culprits > before)
+                                waited_elsewhere(&v->culprits[before], other);
                 }
         }
         return r;

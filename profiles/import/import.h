@@ -92,6 +92,8 @@ struct capo_samples {
                 uint64_t size, hash;
         } * files; /* that were read: one of the same content is not counted again */
         size_t n_known, n_again;
+        struct capo_late *late; /* what capo_import_more() has put off; by label */
+        size_t n_late;
 };
 
 /* What the user says about the inputs that follow on the command line; 0, "" and UNKNOWN say nothing. */
@@ -118,6 +120,19 @@ struct capo_label {
  * cannot be read. @set may have grown even so.
  */
 int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set, char *error, size_t room);
+
+/**
+ * capo_import_more() - capo_import() of one input of several
+ *
+ * The ranks of a job time the same calls, and their files may be inputs of their own (logs named one by one): capo's logs and Inspector's
+ * records are put off, to be read together by capo_import_end(). Rank by rank they would pass for repeats of each other.
+ */
+int capo_import_more(const char *path, const struct capo_label *label, struct capo_samples *set, char *error,
+                     size_t room);
+
+/** capo_import_end() - samples of what capo_import_more() has put off, inputs of one label together. Return: as capo_import(),
+ * the first error; an input of logs without measurements is noted where another has some. */
+int capo_import_end(struct capo_samples *set, char *error, size_t room);
 
 /** capo_import_format() - the @i-th format capo reads, for people: "nccl-tests output"; NULL after the last. */
 const char *capo_import_format(unsigned i);

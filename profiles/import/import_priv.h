@@ -13,13 +13,27 @@ struct capo_input {
         struct capo_samples *set;
         char *error;
         size_t room;
-        struct capo_paths *logs; /* capo logs met on the way: read together at the end */
+        const char *named; /* by the user: the file, or the folder that it is in; NULL: the file */
 };
 
-struct capo_paths {
-        char **v;
-        size_t n;
+/* What waits for the other inputs of its label, because the ranks of a job are in several files. */
+struct capo_late {
+        bool labelled;
+        struct capo_label label;
+        struct capo_late_log {
+                char *path, *named;
+        } * logs;
+        size_t n_logs;
+        struct inspector *records;
 };
+
+/** capo_late_of() - what waits with the label of @in; NULL: no memory. Another label's may move it. */
+struct capo_late *capo_late_of(struct capo_input *in);
+
+/** capo_late_count() - logs and records that wait, of all labels. */
+size_t capo_late_count(const struct capo_samples *set);
+
+void capo_late_free(struct capo_samples *set);
 
 /* Parts of an input (documents, rows) that are not used. */
 struct capo_input_faults {
@@ -74,11 +88,9 @@ int capo_input_layout(const char *text, struct capo_trial *run);
         int capo_import_##name(struct capo_input *in);
 #include "profiles/import/importers.def"
 
-/**
- * capo_import_logs() - capo's own logs, all of one job together, because a call is timed on every rank
- * @in: the label, and where things go; its path is the folder or the file the user named
- */
-int capo_import_logs(struct capo_input *in, char *const *paths, size_t n_paths);
+/** capo_import_logs() - capo's own logs, all of one job together, because a call is timed on every rank; @in: the label, and
+ * where things go. */
+int capo_import_logs(struct capo_input *in, const struct capo_late_log *logs, size_t n);
 
 /* ---- what NCCL says about itself in its log, profiles/import/nccl_log.c ---- */
 
@@ -113,14 +125,17 @@ struct capo_nccl_log {
         unsigned table_line;
         bool have_table;
         struct capo_decision *decisions;
-        size_t n_decisions;
+        size_t n_decisions, n_settled; /* settled: sorted and each once, from the first on */
 };
 
 /** capo_nccl_log_line() - learn from one line, the part after "NCCL INFO ". */
 void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned line);
 
 /** capo_nccl_log_ran() - what ran for @call at @bytes; NULL when the log does not say. */
-const struct capo_decision *capo_nccl_log_ran(const struct capo_nccl_log *log, unsigned call, uint64_t bytes);
+const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigned call, uint64_t bytes);
+
+/** capo_nccl_log_call() - the only collective that decisions name; CAPO_CALL_NONE: none, or several. */
+unsigned capo_nccl_log_call(struct capo_nccl_log *log);
 
 /**
  * capo_nccl_log_forced() - what the tuning table says was forced for all-reduce
@@ -129,9 +144,10 @@ const struct capo_decision *capo_nccl_log_ran(const struct capo_nccl_log *log, u
  * src/graph/tuning.cc), and Ring and Tree, LL and Simple are never absent by themselves for all-reduce on two ranks or
  * more. So a table without Ring or without Tree tells what NCCL_ALGO was, one without LL or Simple what NCCL_PROTO was.
  *
- * Return: true when there is a table with all-reduce; @forced is then algo << 4 | proto, 0 parts were free.
+ * Return: true when there is a table with all-reduce; @forced is then algo << 4 | proto, 0 parts were free unless @several: NCCL
+ * had a choice of some, but not of all.
  */
-bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced);
+bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced, bool *several);
 
 void capo_nccl_log_free(struct capo_nccl_log *log);
 

@@ -64,6 +64,7 @@ void capo_samples_free(struct capo_samples *set)
                 free(set->notes[i]);
         for (size_t i = 0; i < set->n_known; i++)
                 free(set->files[i].path);
+        capo_late_free(set);
         free(set->files);
         free(set->runs);
         free(set->notes);
@@ -237,14 +238,6 @@ const char *capo_make_name(unsigned make)
         return makes[make < CAPO_MAKES ? make : 0];
 }
 
-/* All of a file, zero-terminated; at most @most bytes of it. */
-static int read_file(const char *path, size_t most, struct capo_input *in)
-{
-        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-        return fd < 0 ? -errno : capo_file_read_fd(fd, most, &in->text, &in->size);
-}
-
 bool capo_import_is_log(const char *head, size_t n)
 {
         return n >= 8 && !memcmp(head, CAPO_LOG_MAGIC, 8);
@@ -253,11 +246,19 @@ bool capo_import_is_log(const char *head, size_t n)
 /* Logs of one job are read together, at the end. */
 int capo_import_log(struct capo_input *in)
 {
-        struct capo_paths *logs = in->logs;
+        struct capo_late *late = capo_late_of(in);
+        struct capo_late_log log = {0};
 
-        if (capo_array_room(&logs->v, logs->n, sizeof *logs->v) < 0 || !(logs->v[logs->n] = strdup(in->path)))
+        if (!late || capo_array_room(&late->logs, late->n_logs, sizeof log) < 0)
                 return -ENOMEM;
-        logs->n++;
+        log.path = strdup(in->path);
+        log.named = strdup(in->named ? in->named : in->path);
+        if (!log.path || !log.named) {
+                free(log.path);
+                free(log.named);
+                return -ENOMEM;
+        }
+        late->logs[late->n_logs++] = log;
         return 0;
 }
 
@@ -328,12 +329,54 @@ static int read_before(struct capo_input *in, uint64_t file_size)
         return 0;
 }
 
+/* All of @fd, whose head was read; of a pipe nothing can be read twice. */
+static int read_whole(struct capo_input *in, int fd)
+{
+        _cleanup_free_ char *rest = NULL;
+        size_t n = 0;
+        char *all;
+        int r;
+
+        if (lseek(fd, 0, SEEK_SET) == 0) {
+                free(in->text);
+                in->text = NULL;
+                return capo_file_read_fd(fd, SIZE_MAX, &in->text, &in->size);
+        }
+        r = capo_file_read_fd(fd, SIZE_MAX - in->size - 1, &rest, &n);
+        if (r < 0)
+                return r;
+        all = realloc(in->text, in->size + n + 1);
+        if (!all)
+                return -ENOMEM;
+        memcpy(all + in->size, rest, n + 1);
+        in->text = all;
+        in->size += n;
+        return 0;
+}
+
+/* Editors and spreadsheets of Windows begin a text with a mark. */
+static void unmark(struct capo_input *in)
+{
+        if (in->size < 3 || memcmp(in->text, "\xef\xbb\xbf", 3) != 0)
+                return;
+        in->size -= 3;
+        memmove(in->text, in->text + 3, in->size + 1);
+}
+
+/* All that was measured by now, read or put off. */
+static size_t measured(const struct capo_input *in)
+{
+        return in->set->n + capo_late_count(in->set);
+}
+
 static int import_file(struct capo_input *in, uint64_t file_size)
 {
         enum { HEAD = 65536 };
         const struct importer *format = importers;
-        size_t before = in->set->n, rejected = in->set->n_rejected;
-        int r = read_file(in->path, HEAD, in);
+        size_t before = measured(in), rejected = in->set->n_rejected;
+        _cleanup_close_ int fd = open(in->path, O_RDONLY | O_CLOEXEC);
+        int r = fd < 0 ? -errno : capo_file_read_fd(fd, HEAD, &in->text, &in->size);
+        bool more;
 
         if (r < 0) {
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
@@ -343,6 +386,8 @@ static int import_file(struct capo_input *in, uint64_t file_size)
                 snprintf(in->error, in->room, "%s: empty file", in->path);
                 return -ENODATA;
         }
+        more = in->size == HEAD;
+        unmark(in);
         in->set->n_files++;
         while (!format->known(in->text, in->size)) /* the last knows everything */
                 format++;
@@ -350,11 +395,8 @@ static int import_file(struct capo_input *in, uint64_t file_size)
                 r = read_before(in, file_size);
                 return r ? (r < 0 ? r : 0) : format->read(in);
         }
-        if (in->size == HEAD) {
-                free(in->text);
-                in->text = NULL;
-                r = read_file(in->path, SIZE_MAX, in);
-        }
+        if (more && (r = read_whole(in, fd)) == 0)
+                unmark(in);
         if (r < 0) {
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
                 return r;
@@ -365,7 +407,7 @@ static int import_file(struct capo_input *in, uint64_t file_size)
         if (r)
                 return r < 0 ? r : 0;
         r = format->read(in);
-        return r == 0 && in->set->n == before ? no_measurement(in, in->set->n_rejected > rejected) : r;
+        return r == 0 && measured(in) == before ? no_measurement(in, in->set->n_rejected > rejected) : r;
 }
 
 static int visible(const struct dirent *d)
@@ -373,13 +415,14 @@ static int visible(const struct dirent *d)
         return d->d_name[0] != '.';
 }
 
+enum { MAX_DEPTH = 8 };
 static int import_path(struct capo_input *in, bool in_folder, unsigned depth);
 
 static int import_folder(struct capo_input *in, unsigned depth)
 {
         struct dirent **names;
         int n = scandir(in->path, &names, visible, alphasort), r = 0;
-        size_t before = in->set->n + in->set->n_again;
+        size_t before = measured(in) + in->set->n_again;
 
         if (n < 0) {
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(errno));
@@ -399,7 +442,7 @@ static int import_folder(struct capo_input *in, unsigned depth)
                 free(names[i]);
         }
         free(names);
-        if (r >= 0 && in->set->n + in->set->n_again == before && depth == 0 && in->logs->n == 0) {
+        if (r >= 0 && measured(in) + in->set->n_again == before && depth == 0) {
                 snprintf(in->error, in->room, "%s: no measurement in this folder", in->path);
                 return -ENODATA;
         }
@@ -415,8 +458,10 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(errno));
                 return -errno;
         }
+        if (S_ISDIR(st.st_mode) && depth == MAX_DEPTH)
+                capo_samples_note(in->set, "left out %s: more than %d folders deep", in->path, MAX_DEPTH);
         if (S_ISDIR(st.st_mode))
-                return depth < 8 ? import_folder(in, depth) : 0;
+                return depth < MAX_DEPTH ? import_folder(in, depth) : 0;
         if (in_folder && !S_ISREG(st.st_mode))
                 return 0;
         r = import_file(in, (uint64_t)st.st_size);
@@ -429,19 +474,21 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
         return r;
 }
 
-int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set, char *error, size_t room)
+int capo_import_more(const char *path, const struct capo_label *label, struct capo_samples *set, char *error,
+                     size_t room)
 {
-        struct capo_paths logs = {0};
-        struct capo_input in = {.path = path, .label = label, .set = set, .error = error, .room = room, .logs = &logs};
-        int r;
+        struct capo_input in = {.path = path, .label = label, .set = set, .error = error, .room = room, .named = path};
 
         error[0] = 0;
-        r = import_path(&in, false, 0);
-        in.path = path;
-        if (r >= 0 && logs.n)
-                r = capo_import_logs(&in, logs.v, logs.n);
-        for (size_t i = 0; i < logs.n; i++)
-                free(logs.v[i]);
-        free(logs.v);
-        return r;
+        return import_path(&in, false, 0);
+}
+
+int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set, char *error, size_t room)
+{
+        char ends[768];
+        int r = capo_import_more(path, label, set, error, room), e = capo_import_end(set, ends, sizeof ends);
+
+        if (r >= 0 && e < 0)
+                snprintf(error, room, "%s", ends);
+        return r < 0 ? r : e;
 }

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL Inspector's records (plugins/profiler/inspector, formats v4.0 to v4.2), one object per collective and rank, back to
- * back or one per line.
+ * back or one per line; every process writes a file of its own.
  *
- * Inspector counts coll_sn per communicator the same on all ranks. A rank that waits for others measures the waiting:
- * all-reduce, all-gather and reduce-scatter cannot end on any rank before the last one has come, so the shortest rank's
- * time is the transfer; where a root may be done early, the longest is.
+ * Inspector tells calls apart by NCCL's seqNumber, which counts each collective of a communicator by itself, the same on all
+ * ranks. A rank that waits for others measures the waiting: all-reduce, all-gather and reduce-scatter cannot end on any
+ * rank before the last one has come, so the shortest rank's time is the transfer; where a root may be done early, the
+ * longest is.
+ *
+ * coll_msg_size_bytes is the count that the program gave times the size of an element: of all-gather and reduce-scatter
+ * one rank's share (inspectorComputeOpBw() there multiplies it by the ranks).
  */
 #include <errno.h>
 #include <limits.h>
@@ -22,15 +26,45 @@
 struct inspector_call {
         uint64_t comm, bytes;
         double us;
-        uint32_t sn, run;
+        uint32_t sn, file, host, line; /* file, host: numbers in struct inspector; host UINT32_MAX: not said */
+        int n_ranks, n_nodes;
         uint8_t call, make, ran, channels;
 };
+
+/* The calls of one communicator: a run. */
+struct inspector_run {
+        size_t first, n; /* in the sorted calls */
+        const struct inspector_call *earliest;
+};
+
+static int same_run(const struct inspector_call *x, const struct inspector_call *y)
+{
+        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->n_ranks, y->n_ranks) ?:
+               CAPO_ORDER(x->n_nodes, y->n_nodes) ?: x->comm ? 0 : CAPO_ORDER(x->file, y->file);
+}
+
+static int same_call(const struct inspector_call *x, const struct inspector_call *y)
+{
+        return CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->sn, y->sn) ?: CAPO_ORDER(x->bytes, y->bytes);
+}
 
 static int by_call(const void *a, const void *b)
 {
         const struct inspector_call *x = a, *y = b;
 
-        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->sn, y->sn) ?: CAPO_ORDER(x->us, y->us);
+        return same_run(x, y) ?: same_call(x, y) ?: CAPO_ORDER(x->us, y->us);
+}
+
+static int by_place(const struct inspector_call *x, const struct inspector_call *y)
+{
+        return CAPO_ORDER(x->file, y->file) ?: CAPO_ORDER(x->line, y->line);
+}
+
+static int by_earliest(const void *a, const void *b)
+{
+        const struct inspector_run *x = a, *y = b;
+
+        return by_place(x->earliest, y->earliest) ?: CAPO_ORDER(x->first, y->first);
 }
 
 static unsigned make_of(const char *source)
@@ -42,41 +76,33 @@ static unsigned make_of(const char *source)
         return strstr(source, "cpu") ? CAPO_MAKE_HOST : CAPO_MAKE_UNKNOWN;
 }
 
-/* The run of this file with the ranks and nodes of @run, or a new one; its place in all->runs, or -ENOMEM. */
-static int run_of(struct capo_input *in, struct inspector *all, const struct capo_trial *run)
+/* The number of @name in @names, which has it from now on; UINT32_MAX: no memory. Most records have the name of the one before. */
+static uint32_t name_of(struct inspector_names *names, const char *name)
 {
-        for (size_t i = all->n_runs; i > 0; i--) {
-                const struct capo_trial *r = &in->set->runs[all->runs[i - 1].run];
-
-                if (r->n_ranks == run->n_ranks && r->n_nodes == run->n_nodes)
-                        return (int)i - 1;
+        if (names->n && !strcmp(names->v[names->last], name))
+                return (uint32_t)names->last;
+        for (size_t i = 0; i < names->n; i++) {
+                if (!strcmp(names->v[i], name))
+                        return (uint32_t)(names->last = i);
         }
-        if (capo_array_room(&all->runs, all->n_runs, sizeof *all->runs) < 0)
-                return -ENOMEM;
-        all->runs[all->n_runs] = (struct inspector_run){.run = capo_samples_run(in->set, run)};
-        return all->runs[all->n_runs].run == UINT32_MAX ? -ENOMEM : (int)all->n_runs++;
+        if (capo_array_room(&names->v, names->n, sizeof *names->v) < 0 || !(names->v[names->n] = strdup(name)))
+                return UINT32_MAX;
+        return (uint32_t)(names->last = names->n++);
 }
 
-static int add_host(struct inspector_run *r, const char *name)
+static void names_finish(struct inspector_names *names)
 {
-        for (size_t i = 0; i < r->n_hosts; i++) {
-                if (!strcmp(r->hosts[i], name))
-                        return 0;
-        }
-        if (!*name || strlen(name) >= sizeof *r->hosts)
-                return 0;
-        if (capo_array_room(&r->hosts, r->n_hosts, sizeof *r->hosts) < 0)
-                return -ENOMEM;
-        strcpy(r->hosts[r->n_hosts++], name);
-        return 0;
+        for (size_t i = 0; i < names->n; i++)
+                free(names->v[i]);
+        free(names->v);
 }
 
 int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o, unsigned line)
 {
         const json_t *header = json_object_get(o, "header"), *perf = json_object_get(o, "coll_perf");
-        struct capo_trial run = {.source = (char *)in->path, .line = line, .iterations = 1};
-        struct inspector_call h = {0};
-        int r;
+        const char *host = json_str(json_object_get(o, "metadata"), "hostname");
+        struct inspector_call h = {.line = line, .host = UINT32_MAX};
+        unsigned kind;
 
         if (!json_is_object(header))
                 return capo_input_error(in, line,
@@ -99,75 +125,93 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
                                 capo_proto_find(json_str(perf, "coll_proto")));
         h.channels = (uint8_t)json_count(perf, "coll_n_channels", 0, UINT8_MAX);
         h.comm = strtoull(json_str(header, "id"), NULL, 16);
-        run.n_ranks = (int)json_count(header, "n_ranks", 0, INT_MAX);
-        run.n_nodes = (int)json_count(header, "nnodes", 0, INT_MAX);
-        if (run.n_ranks < 2)
+        h.n_ranks = (int)json_count(header, "n_ranks", 0, INT_MAX);
+        h.n_nodes = (int)json_count(header, "nnodes", 0, INT_MAX);
+        if (h.n_ranks < 2)
                 return 0;
-        if (run.n_nodes == 1)
-                snprintf(run.layout, sizeof run.layout, "%d", run.n_ranks);
-        else if (run.n_nodes == run.n_ranks) {
-                char text[24];
-
-                snprintf(text, sizeof text, "%dx1", run.n_nodes);
-                capo_input_layout(text, &run);
+        kind = capo_call_kind(h.call);
+        if (kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER) {
+                if (h.bytes > JSON_BYTES_MAX / (unsigned)h.n_ranks)
+                        return capo_input_error(in, line,
+                                                "coll_msg_size_bytes: expected bytes, found more than there are");
+                h.bytes *= (unsigned)h.n_ranks;
         }
-        if (capo_input_label(in, &run) < 0)
-                return -EINVAL;
-        r = run_of(in, all, &run);
-        if (r < 0 || add_host(&all->runs[r], json_str(json_object_get(o, "metadata"), "hostname")) < 0 ||
+        h.file = name_of(&all->files, in->path);
+        if (*host)
+                h.host = name_of(&all->hosts, host);
+        if (h.file == UINT32_MAX || (*host && h.host == UINT32_MAX) ||
             capo_array_room(&all->v, all->n, sizeof *all->v) < 0)
                 return -ENOMEM;
-        h.run = all->runs[r].run;
         all->v[all->n++] = h;
         return 0;
 }
 
 /* Once every node has said its name; some of them tell nothing. */
-static int settle_hosts(struct capo_input *in, const struct inspector *all)
+static int say_hosts(const struct inspector *all, const struct inspector_run *r, struct capo_trial *t)
 {
-        for (size_t i = 0; i < all->n_runs; i++) {
-                const struct inspector_run *r = &all->runs[i];
-                struct capo_trial *t = &in->set->runs[r->run];
-                _cleanup_free_ const char **names = calloc(r->n_hosts + 1, sizeof *names);
+        _cleanup_free_ const char **names = calloc(all->hosts.n + 1, sizeof *names);
+        _cleanup_free_ bool *seen = calloc(all->hosts.n + 1, sizeof *seen);
+        size_t n = 0;
 
-                if (!names)
-                        return -ENOMEM;
-                for (size_t k = 0; k < r->n_hosts; k++)
-                        names[k] = r->hosts[k];
-                if (r->n_hosts && r->n_hosts == (size_t)t->n_nodes)
-                        capo_input_hosts(t, names, r->n_hosts);
+        if (!names || !seen)
+                return -ENOMEM;
+        for (size_t i = r->first; i < r->first + r->n; i++) {
+                uint32_t host = all->v[i].host;
+
+                if (host == UINT32_MAX || seen[host])
+                        continue;
+                seen[host] = true;
+                names[n++] = all->hosts.v[host];
         }
+        if (n && n == (size_t)t->n_nodes)
+                capo_input_hosts(t, names, n);
         return 0;
 }
 
-void inspector_finish(struct inspector *all)
+/* The run of @r into in->set. Return: its number; -EINVAL, said; -ENOMEM. */
+static int64_t add_run(struct capo_input *in, const struct inspector *all, const struct inspector_run *r)
 {
-        for (size_t i = 0; i < all->n_runs; i++)
-                free(all->runs[i].hosts);
-        free(all->runs);
-        free(all->v);
+        const struct inspector_call *h = r->earliest;
+        struct capo_trial run = {.source = all->files.v[h->file],
+                                 .line = h->line,
+                                 .iterations = 1,
+                                 .n_ranks = h->n_ranks,
+                                 .n_nodes = h->n_nodes};
+        uint32_t number;
+        char text[24];
+
+        if (run.n_nodes == 1) {
+                snprintf(run.layout, sizeof run.layout, "%d", run.n_ranks);
+        } else if (run.n_nodes == run.n_ranks) {
+                snprintf(text, sizeof text, "%dx1", run.n_nodes);
+                capo_input_layout(text, &run);
+        }
+        in->path = run.source;
+        if (capo_input_label(in, &run) < 0)
+                return -EINVAL;
+        if (say_hosts(all, r, &run) < 0)
+                return -ENOMEM;
+        number = capo_samples_run(in->set, &run);
+        return number == UINT32_MAX ? -ENOMEM : (int64_t)number;
 }
 
-int inspector_samples(struct capo_input *in, struct inspector *all)
+/* One sample for each call. Return: 0; -EINVAL, said; -ENOMEM. */
+static int add_calls(struct capo_input *in, const struct inspector_call *v, size_t n, uint32_t run)
 {
-        struct inspector_call *v = all->v;
-        size_t n = all->n, before = in->set->n;
         const struct capo_label *user = in->label;
 
-        if (n)
-                qsort(v, n, sizeof *v, by_call);
         for (size_t i = 0, k; i < n; i = k) {
                 const struct inspector_call *h = &v[i];
                 struct capo_sample s;
                 unsigned kind = capo_call_kind(h->call);
 
-                for (k = i + 1; k < n && h->comm && v[k].comm == h->comm && v[k].sn == h->sn; k++)
+                for (k = i + 1; k < n && h->comm && !same_call(&v[k], h); k++)
                         ;
                 if (kind != CAPO_KIND_ALLREDUCE && kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_REDUCESCATTER)
                         h = &v[k - 1];
                 s = (struct capo_sample){.bytes = h->bytes,
                                          .us = h->us,
-                                         .run = h->run,
+                                         .run = run,
                                          .order = h->sn,
                                          .call = h->call,
                                          .make = h->make,
@@ -181,15 +225,69 @@ int inspector_samples(struct capo_input *in, struct inspector *all)
                         s.want_channels = user->channels;
                 if (s.want && s.ran &&
                     ((CAPO_ALGO_OF(s.want) && CAPO_ALGO_OF(s.want) != CAPO_ALGO_OF(s.ran)) ||
-                     (CAPO_PROTO_OF(s.want) && CAPO_PROTO_OF(s.want) != CAPO_PROTO_OF(s.ran)))) {
-                        in->set->n = before;
+                     (CAPO_PROTO_OF(s.want) && CAPO_PROTO_OF(s.want) != CAPO_PROTO_OF(s.ran))))
                         return capo_input_error(in, 0,
                                                 "contradicting labels: the command line says %s %s, the file %s %s",
                                                 capo_ran_algo(s.want), capo_ran_proto(s.want), capo_ran_algo(s.ran),
                                                 capo_ran_proto(s.ran));
-                }
                 if (capo_samples_add(in->set, &s) < 0)
                         return -ENOMEM;
         }
-        return settle_hosts(in, all);
+        return 0;
+}
+
+/* Where one communicator's calls end and the next one's begin. NULL: no memory. */
+static struct inspector_run *runs_of(const struct inspector *all, size_t *n)
+{
+        struct inspector_run *runs = NULL;
+
+        *n = 0;
+        for (size_t i = 0; i < all->n; i++) {
+                const struct inspector_call *c = &all->v[i];
+                struct inspector_run *r;
+
+                if (i == 0 || same_run(c, c - 1)) {
+                        if (capo_array_room(&runs, *n, sizeof *runs) < 0) {
+                                free(runs);
+                                return NULL;
+                        }
+                        runs[(*n)++] = (struct inspector_run){i, 0, c};
+                }
+                r = &runs[*n - 1];
+                r->n++;
+                if (by_place(c, r->earliest) < 0)
+                        r->earliest = c;
+        }
+        return runs;
+}
+
+int inspector_samples(struct capo_input *in, struct inspector *all)
+{
+        _cleanup_free_ struct inspector_run *runs = NULL;
+        size_t n = 0, before = in->set->n;
+
+        if (all->n == 0)
+                return 0;
+        qsort(all->v, all->n, sizeof *all->v, by_call);
+        runs = runs_of(all, &n);
+        if (!runs)
+                return -ENOMEM;
+        qsort(runs, n, sizeof *runs, by_earliest);
+        for (size_t i = 0; i < n; i++) {
+                int64_t run = add_run(in, all, &runs[i]);
+                int e = run < 0 ? (int)run : add_calls(in, all->v + runs[i].first, runs[i].n, (uint32_t)run);
+
+                if (e < 0) {
+                        in->set->n = before;
+                        return e;
+                }
+        }
+        return 0;
+}
+
+void inspector_finish(struct inspector *all)
+{
+        names_finish(&all->files);
+        names_finish(&all->hosts);
+        free(all->v);
 }

@@ -104,7 +104,8 @@ static int choice(struct capo_input *in, const json_t *root, struct capo_trial *
         return 0;
 }
 
-static int devices(struct capo_input *in, const json_t *config, struct capo_trial *run)
+/* @odd: why the run is of no use, if it is. */
+static int devices(struct capo_input *in, const json_t *config, struct capo_trial *run, const char **odd)
 {
         const json_t *list = json_object_get(config, "devices"), *d;
         struct capo_layout layout = {0};
@@ -123,6 +124,8 @@ static int devices(struct capo_input *in, const json_t *config, struct capo_tria
                 host = json_str(d, "hostname");
                 json_object_set_new(hosts, host, json_integer(1 + json_integer_value(json_object_get(hosts, host))));
                 gpu += !strncmp(gpu, "NVIDIA ", 7) ? 7 : 0;
+                if (*run->gpu && *gpu && strncmp(run->gpu, gpu, sizeof run->gpu - 1))
+                        *odd = "two kinds of GPU in one run";
                 snprintf(run->gpu, sizeof run->gpu, "%.47s", gpu);
         }
         run->n_ranks = (int)json_array_size(list);
@@ -150,9 +153,7 @@ static int devices(struct capo_input *in, const json_t *config, struct capo_tria
 static int times(struct capo_input *in, unsigned line, const json_t *row, struct capo_sample *s, const char *key,
                  unsigned place, unsigned n)
 {
-        const json_t *o = json_object_get(row, key), *v, *list;
-        char per_iteration[40];
-        size_t i;
+        const json_t *o = json_object_get(row, key);
         double us;
 
         if (!json_is_object(o))
@@ -165,19 +166,9 @@ static int times(struct capo_input *in, unsigned line, const json_t *row, struct
         if (json_num(o, "nwrong", 0) > 0)
                 return 1;
         s->place = (uint8_t)place;
-        snprintf(per_iteration, sizeof per_iteration, "%s_per_iter", key);
-        list = json_object_get(json_object_get(row, per_iteration), "times_us");
-        if (json_array_size(list) == 0) {
-                s->us = us;
-                return capo_samples_add(in->set, s);
-        }
-        json_array_foreach(list, i, v)
-        {
-                s->us = json_number_value(v);
-                if (s->us > 0 && capo_samples_add(in->set, s) < 0)
-                        return -ENOMEM;
-        }
-        return 0;
+        /* -I adds the time between the events of each call: another clock, which other runs do not have. */
+        s->us = us;
+        return capo_samples_add(in->set, s);
 }
 
 static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
@@ -208,7 +199,7 @@ static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
                         program ? program : "nothing");
         run.nccl = (uint32_t)capo_nccl_code((int)json_count(root, "nccl_version", 0, INT_MAX));
         run.iterations = (uint32_t)json_count(config, "iterations", 1, UINT32_MAX);
-        devices(in, config, &run);
+        devices(in, config, &run, &bad);
         e = capo_input_label(in, &run);
         if (e == 0)
                 e = choice(in, root, &run, &want, &s.want_channels);
@@ -284,11 +275,12 @@ static int document(struct capo_input *in, struct inspector *all, const json_t *
 
 int capo_import_json(struct capo_input *in)
 {
-        struct inspector all = {0};
-        size_t at = 0, before = in->set->n;
+        struct capo_late *late = capo_late_of(in);
+        struct inspector *all = late ? late->records : NULL;
+        size_t at = 0, before = in->set->n, kept = all ? all->n : 0;
         unsigned line = 1;
         struct capo_input_faults faults = {0};
-        int e = 0;
+        int e = all ? 0 : -ENOMEM;
 
         while (e == 0) {
                 json_error_t why;
@@ -302,11 +294,11 @@ int capo_import_json(struct capo_input *in)
                 o = json_loadb(in->text + at, in->size - at, JSON_DISABLE_EOF_CHECK, &why);
                 if (o) {
                         next = at + (size_t)why.position;
-                        e = document(in, &all, o, line);
+                        e = document(in, all, o, line);
                 } else {
                         next = next_document(in, at);
                         if (next == in->size &&
-                            (all.n || in->set->n > before)) { /* a killed job leaves such a last one */
+                            (all->n > kept || in->set->n > before)) { /* a killed job leaves such a last one */
                                 capo_samples_note(in->set, "%s:%u: the last record is cut off and left out", in->path,
                                                   line);
                                 break;
@@ -327,8 +319,5 @@ int capo_import_json(struct capo_input *in)
                 for (; at < next; at++)
                         line += in->text[at] == '\n';
         }
-        if (e == 0)
-                e = inspector_samples(in, &all);
-        inspector_finish(&all);
-        return e < 0 ? e : capo_input_faults_end(in, &faults, "documents", in->set->n > before);
+        return e < 0 ? e : capo_input_faults_end(in, &faults, "documents", in->set->n > before || all->n > kept);
 }

@@ -19,16 +19,14 @@ uint64_t json_count(const json_t *o, const char *key, uint64_t otherwise, uint64
 /** json_str() - text @key of @o; "" where there is none. */
 const char *json_str(const json_t *o, const char *key);
 
-/* The records of one file, until all ranks of a call are there. */
+/* Records, until all ranks of a call are there. */
 struct inspector {
         struct inspector_call *v;
         size_t n;
-        struct inspector_run {
-                uint32_t run;
-                char (*hosts)[64];
-                size_t n_hosts;
-        } * runs;
-        size_t n_runs;
+        struct inspector_names {
+                char **v;
+                size_t n, last; /* last: asked for */
+        } files, hosts;         /* that calls have by number */
 };
 
 /** inspector_add() - keep record @o of @line. Return: 0; -EINVAL, said: it is none; -ENOMEM. */

@@ -26,22 +26,23 @@
 #include "profiles/import/import_priv.h"
 #include "profiles/import/log_said.h"
 
-enum { QUANTILES = 25, MAX_HOSTS = 1024 };
+enum { QUANTILES = 25, MAX_HOSTS = 1024, MAX_RANKS = 65536 };
 
 struct call {
-        uint64_t uid, bytes;
+        uint64_t bytes;
         uint32_t seq, ns, run;
         uint8_t call, type, op, make, ran, channels;
         struct log_want want;
         bool unknown; /* what was forced */
+        bool alone;   /* no other rank's time of it can be found */
 };
 
 struct job_comm {
         uint64_t uid;
         uint32_t run;
         int n_ranks;
-        uint32_t ranks_on[MAX_HOSTS]; /* ranks seen, by host */
-        bool known;                   /* of one call at least, what was forced */
+        uint32_t *ranks_on; /* ranks seen, by host */
+        uint8_t *ranks;     /* seen, a bit each; NULL: too many to tell */
 };
 
 struct job {
@@ -52,14 +53,20 @@ struct job {
         size_t n_comms;
         char hosts[MAX_HOSTS][64]; /* as NCCL tells nodes apart: NCCL_HOSTID, else the host's name */
         unsigned n_hosts;
-        uint64_t skipped_host, skipped_group;
+        uint64_t skipped_host, skipped_group; /* of the input being read */
+        struct job_empty {
+                const char *named;
+                uint64_t host, group;
+        } * empty; /* inputs without a call that is used */
+        size_t n_empty;
 };
 
 static int by_match(const void *a, const void *b)
 {
         const struct call *x = a, *y = b;
 
-        return CAPO_ORDER(x->uid, y->uid) ?: CAPO_ORDER(x->seq, y->seq) ?: CAPO_ORDER(x->ns, y->ns);
+        return CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->alone, y->alone) ?:
+               CAPO_ORDER(x->seq, y->seq) ?: CAPO_ORDER(x->ns, y->ns);
 }
 
 static unsigned host_of(struct job *j, const char *name)
@@ -100,7 +107,23 @@ static void settle_layouts(struct job *j)
         }
 }
 
-static uint32_t run_of(struct job *j, struct log_said *f, const struct capo_log_comm *c)
+/* Has another log this rank of @k? Then @c is of another job, though its communicator has the same number. */
+static bool has_rank(const struct job_comm *k, const struct capo_log_comm *c)
+{
+        return k->ranks && c->rank >= 0 && c->rank < k->n_ranks && k->ranks[c->rank / 8] & 1 << c->rank % 8;
+}
+
+/* Rank @c of @k has a log too, of the host that @f names. */
+static void seen(struct job *j, struct job_comm *k, struct log_said *f, const struct capo_log_comm *c)
+{
+        k->ranks_on[host_of(j, f->host)]++;
+        if (k->ranks && c->rank >= 0 && c->rank < k->n_ranks)
+                k->ranks[c->rank / 8] |= (uint8_t)(1 << c->rank % 8);
+        f->comm_run[c->id] = k->run + 1;
+}
+
+/* A run for @c, the first of its communicator that is met. UINT32_MAX: no memory, or what in->error says. */
+static uint32_t new_run(struct job *j, struct log_said *f, const struct capo_log_comm *c)
 {
         struct capo_trial run = {.source = (char *)j->in->path,
                                  .iterations = 1,
@@ -111,16 +134,8 @@ static uint32_t run_of(struct job *j, struct log_said *f, const struct capo_log_
         struct capo_layout_told told = {c->n_ranks, c->n_nodes, c->min_local, c->max_local};
         char text[CAPO_LAYOUT_TEXT];
         bool have_world = f->layout[0] && capo_layout_parse(f->layout, &world, NULL) == 0;
+        struct job_comm k = {.uid = c->uid, .n_ranks = c->n_ranks};
 
-        for (size_t i = 0; i < j->n_comms; i++) {
-                if (j->comms[i].uid == c->uid) {
-                        if (!f->seen[c->id]) {
-                                f->seen[c->id] = true;
-                                j->comms[i].ranks_on[host_of(j, f->host)]++;
-                        }
-                        return j->comms[i].run;
-                }
-        }
         if (have_world && told.n_nodes <= 0 && (int)world.n_ranks == c->n_ranks)
                 run.n_nodes = told.n_nodes = (int)world.n_nodes;
         if (capo_layout_of_comm(have_world ? &world : NULL, &told, &layout, NULL) == 0) {
@@ -137,11 +152,31 @@ static uint32_t run_of(struct job *j, struct log_said *f, const struct capo_log_
                 return UINT32_MAX;
         if (capo_array_room(&j->comms, j->n_comms, sizeof *j->comms) < 0)
                 return UINT32_MAX;
-        j->comms[j->n_comms] = (struct job_comm){.uid = c->uid, .n_ranks = c->n_ranks};
-        j->comms[j->n_comms].ranks_on[host_of(j, f->host)]++;
-        f->seen[c->id] = true;
-        j->comms[j->n_comms].run = capo_samples_run(j->in->set, &run);
-        return j->comms[j->n_comms++].run;
+        k.ranks_on = calloc(MAX_HOSTS, sizeof *k.ranks_on);
+        k.ranks = c->uid && c->n_ranks > 0 && c->n_ranks <= MAX_RANKS ? calloc((size_t)c->n_ranks / 8 + 1, 1) : NULL;
+        k.run = k.ranks_on ? capo_samples_run(j->in->set, &run) : UINT32_MAX;
+        if (k.run == UINT32_MAX) {
+                free(k.ranks_on);
+                free(k.ranks);
+                return UINT32_MAX;
+        }
+        j->comms[j->n_comms++] = k;
+        return k.run;
+}
+
+static uint32_t run_of(struct job *j, struct log_said *f, const struct capo_log_comm *c)
+{
+        size_t i = 0;
+
+        if (f->comm_run[c->id]) /* as for nearly all calls */
+                return f->comm_run[c->id] - 1;
+        while (i < j->n_comms &&
+               (j->comms[i].uid != c->uid || j->comms[i].n_ranks != c->n_ranks || has_rank(&j->comms[i], c)))
+                i++;
+        if (i == j->n_comms && new_run(j, f, c) == UINT32_MAX)
+                return UINT32_MAX;
+        seen(j, &j->comms[i], f, c);
+        return j->comms[i].run;
 }
 
 static int add(struct job *j, const struct call *c)
@@ -187,7 +222,7 @@ static int take(struct job *j, struct log_said *f, const struct capo_record *r)
         if (known == LOG_UNNAMED)
                 return 0;
         c.unknown = known == LOG_UNKNOWN;
-        c.uid = comm->uid;
+        c.alone = !comm->uid;
         c.run = run_of(j, f, comm);
         if (c.run == UINT32_MAX)
                 return j->in->error[0] ? -EINVAL : -ENOMEM;
@@ -254,6 +289,7 @@ static int take_cells(struct job *j, struct log_said *f, struct capo_log *log)
                                   .op = 255,
                                   .ran = cell.algo_proto,
                                   .channels = cell.channels,
+                                  .alone = true,
                                   .make = cell.clock == CAPO_CLOCK_KERNEL ? CAPO_MAKE_KERNEL : CAPO_MAKE_EVENT};
                 if (!log_said_comm(f, cell.comm))
                         continue;
@@ -311,30 +347,36 @@ static int read_log(struct job *j, const char *path, struct log_said *f)
 }
 
 /* A communicator of which it is not known of any call what was forced takes no part; of others only those calls. */
-static void leave_out_unknown(struct job *j)
+static int leave_out_unknown(struct job *j)
 {
+        struct capo_trial *runs = j->in->set->runs;
+        _cleanup_free_ bool *known = calloc(j->in->set->n_runs + 1, sizeof *known);
         size_t kept = 0;
 
+        if (!known)
+                return -ENOMEM;
+        for (size_t k = 0; k < j->n; k++)
+                known[j->calls[k].run] |= !j->calls[k].unknown;
         for (size_t i = 0; i < j->n_comms; i++) {
-                struct capo_trial *t = &j->in->set->runs[j->comms[i].run];
+                struct capo_trial *t = &runs[j->comms[i].run];
 
-                for (size_t k = 0; k < j->n && !j->comms[i].known; k++)
-                        j->comms[i].known = j->calls[k].run == j->comms[i].run && !j->calls[k].unknown;
-                if (j->comms[i].known)
+                if (known[j->comms[i].run])
                         continue;
                 snprintf(t->why, sizeof t->why, "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
                 t->left_out = true;
         }
         for (size_t k = 0; k < j->n; k++) {
-                if (!j->calls[k].unknown || j->in->set->runs[j->calls[k].run].left_out)
+                if (!j->calls[k].unknown || runs[j->calls[k].run].left_out)
                         j->calls[kept++] = j->calls[k];
         }
         j->n = kept;
+        return 0;
 }
 
 static int make_samples(struct job *j)
 {
-        leave_out_unknown(j);
+        if (leave_out_unknown(j) < 0)
+                return -ENOMEM;
         if (j->n)
                 qsort(j->calls, j->n, sizeof *j->calls, by_match);
         for (size_t i = 0, k; i < j->n; i = k) {
@@ -342,7 +384,9 @@ static int make_samples(struct job *j)
                 struct capo_sample s;
                 unsigned kind = capo_call_kind(c->call);
 
-                for (k = i + 1; k < j->n && c->uid && j->calls[k].uid == c->uid && j->calls[k].seq == c->seq; k++)
+                for (k = i + 1; k < j->n && !c->alone && j->calls[k].run == c->run && !j->calls[k].alone &&
+                                j->calls[k].seq == c->seq;
+                     k++)
                         ;
                 if (kind != CAPO_KIND_ALLREDUCE && kind != CAPO_KIND_ALLGATHER && kind != CAPO_KIND_REDUCESCATTER)
                         c = &j->calls[k - 1];
@@ -365,35 +409,74 @@ static int make_samples(struct job *j)
         return 0;
 }
 
-int capo_import_logs(struct capo_input *in, char *const *paths, size_t n_paths)
+/* An input is over, and nothing of it is used: what there was instead. */
+static int input_empty(struct job *j, const char *named)
 {
-        struct job j = {.in = in};
-        int e = 0;
+        if (capo_array_room(&j->empty, j->n_empty, sizeof *j->empty) < 0)
+                return -ENOMEM;
+        j->empty[j->n_empty++] = (struct job_empty){named, j->skipped_host, j->skipped_group};
+        return 0;
+}
 
-        for (size_t i = 0; i < n_paths && e == 0; i++) {
+/* Said of the first input where nothing of any is used, else noted of each. */
+static int say_empty(struct job *j)
+{
+        static const char said[] = "%s: no collective timed on the GPU in these logs (%llu calls with host times only, "
+                                   "%llu in groups or graphs); CAPO_GPU_SAMPLE=1 times every call";
+        size_t i = j->n == 0 && j->n_empty;
+
+        if (i)
+                snprintf(j->in->error, j->in->room, said, j->empty[0].named, (unsigned long long)j->empty[0].host,
+                         (unsigned long long)j->empty[0].group);
+        for (size_t k = i; k < j->n_empty; k++)
+                capo_samples_note(j->in->set, said, j->empty[k].named, (unsigned long long)j->empty[k].host,
+                                  (unsigned long long)j->empty[k].group);
+        return i ? -ENODATA : 0;
+}
+
+int capo_import_logs(struct capo_input *in, const struct capo_late_log *logs, size_t n)
+{
+        struct capo_input each = *in;
+        char said[512] = "";
+        struct job j = {.in = &each};
+        size_t before = 0;
+        int e = 0, wrong = 0;
+
+        for (size_t i = 0; i < n && e == 0; i++) {
                 struct log_said *f = log_said_new();
 
-                if (!f) {
-                        e = -ENOMEM;
-                        break;
-                }
-                e = read_log(&j, paths[i], f);
+                each.path = logs[i].named;
+                e = f ? read_log(&j, logs[i].path, f) : -ENOMEM;
                 log_said_free(f);
+                if (e == -EINVAL) { /* this log is out, the others are not */
+                        if (!wrong)
+                                snprintf(said, sizeof said, "%s", in->error);
+                        *in->error = 0;
+                        wrong = e;
+                        e = 0;
+                } else if (e == 0 && (i + 1 == n || strcmp(logs[i].named, logs[i + 1].named))) {
+                        e = j.n == before ? input_empty(&j, logs[i].named) : 0;
+                        before = j.n;
+                        j.skipped_host = j.skipped_group = 0;
+                }
         }
         settle_layouts(&j);
         if (e == 0)
                 e = make_samples(&j);
-        if (e == 0 && j.n == 0) {
-                snprintf(in->error, in->room,
-                         "%s: no collective timed on the GPU in these logs (%llu calls with host times only, %llu in "
-                         "groups "
-                         "or graphs); CAPO_GPU_SAMPLE=1 times every call",
-                         in->path, (unsigned long long)j.skipped_host, (unsigned long long)j.skipped_group);
-                e = -ENODATA;
+        if (e == 0)
+                e = say_empty(&j);
+        if (wrong && (e == 0 || e == -ENODATA)) {
+                snprintf(in->error, in->room, "%s", said);
+                e = wrong;
         }
         if (e < 0 && !in->error[0])
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(-e));
+        for (size_t i = 0; i < j.n_comms; i++) {
+                free(j.comms[i].ranks_on);
+                free(j.comms[i].ranks);
+        }
         free(j.calls);
         free(j.comms);
+        free(j.empty);
         return e;
 }

@@ -32,7 +32,7 @@ struct log_said {
         char layout[CAPO_LAYOUT_TEXT], gpu[48], host[64];
         char tuner[256], driver[32];
         struct capo_settings settings;
-        bool seen[MAX_COMMS]; /* counted in job_comm.ranks_on */
+        uint32_t comm_run[MAX_COMMS]; /* 1 + the run of its calls; 0: none yet */
         uint32_t nccl;
         uint8_t env_algo, env_proto; /* NCCL_ALGO, NCCL_PROTO of the process, when they name one */
         bool env_several;

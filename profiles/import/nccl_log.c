@@ -25,34 +25,45 @@ static int compare(unsigned call, uint64_t bytes, const struct capo_decision *d)
         return CAPO_ORDER(call, d->call) ?: CAPO_ORDER(bytes, d->bytes);
 }
 
-/* Kept sorted: a log repeats the same few decisions thousands of times. */
+static int by_question(const void *a, const void *b)
+{
+        const struct capo_decision *x = a, *y = b;
+
+        return compare(x->call, x->bytes, y) ?: CAPO_ORDER(x->line, y->line);
+}
+
+/* Sorted, each question once. */
+static void settle(struct capo_nccl_log *log)
+{
+        struct capo_decision *v = log->decisions;
+        size_t kept = 0;
+
+        if (log->n_decisions == log->n_settled)
+                return;
+        qsort(v, log->n_decisions, sizeof *v, by_question);
+        for (size_t i = 0; i < log->n_decisions; i++) {
+                struct capo_decision *old = kept ? &v[kept - 1] : NULL;
+
+                if (!old || compare(v[i].call, v[i].bytes, old)) {
+                        v[kept++] = v[i];
+                        continue;
+                }
+                old->split |= v[i].split || old->ran != v[i].ran;
+                if (old->channels != v[i].channels)
+                        old->channels = 0;
+        }
+        log->n_decisions = log->n_settled = kept;
+}
+
+/* A log repeats the same few decisions thousands of times: now and then they are put together. */
 static void decided(struct capo_nccl_log *log, struct capo_decision d)
 {
-        size_t lo = 0, hi = log->n_decisions;
+        enum { LEAST = 1024 };
 
-        while (lo < hi) {
-                size_t mid = (lo + hi) / 2;
-                int c = compare(d.call, d.bytes, &log->decisions[mid]);
-
-                if (c == 0) {
-                        struct capo_decision *old = &log->decisions[mid];
-
-                        if (old->ran != d.ran)
-                                old->split = true;
-                        if (old->channels != d.channels)
-                                old->channels = 0;
-                        return;
-                }
-                if (c < 0)
-                        hi = mid;
-                else
-                        lo = mid + 1;
-        }
-        if (capo_array_room(&log->decisions, log->n_decisions, sizeof d) < 0)
-                return;
-        memmove(&log->decisions[lo + 1], &log->decisions[lo], (log->n_decisions - lo) * sizeof d);
-        log->decisions[lo] = d;
-        log->n_decisions++;
+        if (log->n_decisions >= 2 * log->n_settled + LEAST)
+                settle(log);
+        if (capo_array_room(&log->decisions, log->n_decisions, sizeof d) == 0)
+                log->decisions[log->n_decisions++] = d;
 }
 
 /* "AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}", or "1024 Bytes -> Algo 1 proto 0 time 12.3" */
@@ -229,10 +240,11 @@ void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned li
                 log->version = (uint32_t)capo_nccl_named(p + 13);
 }
 
-const struct capo_decision *capo_nccl_log_ran(const struct capo_nccl_log *log, unsigned call, uint64_t bytes)
+const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigned call, uint64_t bytes)
 {
         static const unsigned nameless = 0; /* lines of 2.23 and older do not name the collective */
 
+        settle(log);
         for (int pass = 0; pass < 2; pass++) {
                 unsigned want = pass ? nameless : call;
                 size_t lo = 0, hi = log->n_decisions;
@@ -252,11 +264,19 @@ const struct capo_decision *capo_nccl_log_ran(const struct capo_nccl_log *log, u
         return NULL;
 }
 
-bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced)
+unsigned capo_nccl_log_call(struct capo_nccl_log *log)
+{
+        settle(log);
+        return log->n_decisions && log->decisions[0].call == log->decisions[log->n_decisions - 1].call
+                       ? log->decisions[0].call
+                       : CAPO_CALL_NONE;
+}
+
+bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced, bool *several)
 {
         const float(*bw)[CAPO_PROTOS] = log->bw[CAPO_TABLE_CALLS - 1];
         bool has[CAPO_ALGOS] = {false}, has_proto[CAPO_PROTOS] = {false};
-        unsigned n = 0, last = 0, algo = 0, proto = 0;
+        unsigned n = 0, n_protos = 0, last = 0, algo = 0, proto = 0;
 
         if (!log->have_table)
                 return false;
@@ -276,11 +296,14 @@ bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced)
         if (n == 1)
                 algo = last;
         for (unsigned p = 1; p < CAPO_PROTOS; p++) {
+                n_protos += has_proto[p];
                 if (has_proto[p])
-                        proto = proto ? CAPO_PROTOS : p;
+                        proto = p;
         }
-        if (proto == CAPO_PROTOS)
-                proto = 0; /* several: free */
+        if (n_protos > 1)
+                proto = 0;
+        *several = (n > 1 && !(has[CAPO_ALGO_RING] && has[CAPO_ALGO_TREE])) ||
+                   (n_protos > 1 && !(has_proto[CAPO_PROTO_LL] && has_proto[CAPO_PROTO_SIMPLE]));
         *forced = CAPO_ALGO_PROTO(algo, proto);
         return true;
 }

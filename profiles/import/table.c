@@ -12,6 +12,7 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/import/import_priv.h"
 
@@ -62,7 +63,8 @@ static uint32_t find_run(struct capo_input *in, const struct capo_trial *want, s
         for (size_t i = in->set->n_runs; i > first && in->set->n_runs - i < 256; i--) {
                 const struct capo_trial *r = &in->set->runs[i - 1];
 
-                if (r->n_ranks == want->n_ranks && r->n_nodes == want->n_nodes && !strcmp(r->layout, want->layout))
+                if (r->n_ranks == want->n_ranks && r->n_nodes == want->n_nodes && !strcmp(r->layout, want->layout) &&
+                    !strcmp(r->settings, want->settings))
                         return (uint32_t)(i - 1);
         }
         return capo_samples_run(in->set, want);
@@ -154,12 +156,12 @@ bool capo_import_is_sweep_csv(const char *text, size_t n)
         return !strncmp(text, "collective,", 11) || !strncmp(text, "collective ,", 12);
 }
 
-enum { COLL, SIZE, ALGO, PROTO, CHANNELS, NODES, RANKS, US };
+enum { COLL, SIZE, ALGO, PROTO, CHANNELS, NODES, RANKS, US, NEEDED, PIPE = NEEDED, REG, COLUMNS };
 
 /* A table being read: which column is where, and what was wrong with rows of it. */
 struct table {
         struct capo_input *in;
-        int at[8];
+        int at[COLUMNS]; /* -1: not there */
         unsigned n_heads;
         size_t first_run;
         struct capo_input_faults faults;
@@ -210,7 +212,7 @@ static int sweep_row(struct table *t, char **f, unsigned n)
         struct capo_sample s = {.order = n, .make = CAPO_MAKE_REPORT, .type = 255, .op = 255};
         const char *algo_text = f[t->at[ALGO]], *proto_text = f[t->at[PROTO]];
         unsigned algo = 0, proto = 0;
-        long channels, nodes, ranks;
+        long channels, nodes, ranks, other[2] = {-1, -1};
 
         s.call = (uint8_t)capo_call_find(f[t->at[COLL]]);
         if (!s.call)
@@ -229,6 +231,15 @@ static int sweep_row(struct table *t, char **f, unsigned n)
                                         f[t->at[NODES]], f[t->at[RANKS]]);
         if (!capo_input_number(f[t->at[US]], &s.us) || s.us <= 0)
                 return capo_input_error(t->in, n, "expected a time in us above 0, found \"%s\"", f[t->at[US]]);
+        for (int i = PIPE; i <= REG; i++) {
+                if (t->at[i] >= 0 && !integer(f[t->at[i]], -1, 1000000, &other[i - PIPE]))
+                        return capo_input_error(t->in, n, "expected a number or -1, found \"%s\"", f[t->at[i]]);
+        }
+        /* Another question to NCCL, as optimize_config.py has it too: registered buffers, several operations fused. */
+        if (other[0] > 1)
+                capo_append(run.settings, sizeof run.settings, "pipeOps=%ld", other[0]);
+        if (other[1] > 0)
+                capo_append(run.settings, sizeof run.settings, "%sregBuff=1", *run.settings ? " " : "");
         s.want = CAPO_ALGO_PROTO(algo, proto);
         s.want_channels = (uint8_t)(channels > 0 ? channels : 0);
         run.n_ranks = (int)ranks;
@@ -239,8 +250,8 @@ static int sweep_row(struct table *t, char **f, unsigned n)
 
 int capo_import_sweep_csv(struct capo_input *in)
 {
-        static const char *const names[] = {"collective", "size_bytes", "algorithm", "protocol",
-                                            "channels",   "nodes",      "ranks",     "latency_us"};
+        static const char *const names[] = {"collective", "size_bytes", "algorithm",  "protocol", "channels",
+                                            "nodes",      "ranks",      "latency_us", "pipeOps",  "regBuff"};
         char *f[MAX_FIELDS], *next = strchr(in->text, '\n');
         struct table t = {.in = in, .n_heads = split(in->text, f), .first_run = in->set->n_runs};
         size_t first_sample = in->set->n;
@@ -248,7 +259,7 @@ int capo_import_sweep_csv(struct capo_input *in)
 
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
                 t.at[i] = column(f, t.n_heads, names[i]);
-                if (t.at[i] < 0)
+                if (i < NEEDED && t.at[i] < 0)
                         return capo_input_error(in, 1,
                                                 "expected a column \"%s\", found none (times are read from latency_us)",
                                                 names[i]);

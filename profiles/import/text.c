@@ -25,18 +25,40 @@
 #include "core/base/util.h"
 #include "profiles/import/text.h"
 
-int capo_text_host(struct reader *r, const char *name, size_t size)
+static uint32_t sum_of(const char *name, size_t size)
 {
-        if (size == 0 || size >= HOST_ROOM)
-                return -1;
+        uint32_t sum = 2166136261u; /* FNV-1a */
+
+        for (size_t i = 0; i < size; i++)
+                sum = (sum ^ (unsigned char)name[i]) * 16777619u;
+        return sum;
+}
+
+static int find_host(const struct reader *r, const char *name, size_t size)
+{
+        uint32_t sum = sum_of(name, size);
+
         for (int i = 0; i < r->n_hosts; i++) {
-                if (strlen(r->hosts[i]) == size && !memcmp(r->hosts[i], name, size))
+                if (r->sums[i] == sum && strlen(r->hosts[i]) == size && !memcmp(r->hosts[i], name, size))
                         return i;
         }
+        return -1;
+}
+
+int capo_text_host(struct reader *r, const char *name, size_t size)
+{
+        int i;
+
+        if (size == 0 || size >= HOST_ROOM)
+                return -1;
+        i = find_host(r, name, size);
+        if (i >= 0)
+                return i;
         if (r->n_hosts == MAX_HOSTS || capo_array_room(&r->hosts, (size_t)r->n_hosts, HOST_ROOM) < 0)
                 return -1;
         memcpy(r->hosts[r->n_hosts], name, size);
         r->hosts[r->n_hosts][size] = 0;
+        r->sums[r->n_hosts] = sum_of(name, size);
         return r->n_hosts++;
 }
 
@@ -103,6 +125,8 @@ static size_t glued(const struct reader *r, const char *word)
         const char *colon = strchr(word, ':');
         size_t n = colon ? (size_t)(colon - word) : 0, best = 0;
 
+        if (find_host(r, word, n) >= 0) /* all of it, as in most lines */
+                return 0;
         for (int i = 0; i < r->n_hosts; i++) {
                 size_t h = strlen(r->hosts[i]);
 
@@ -351,7 +375,7 @@ static int read_line(struct reader *r, char *line, unsigned n)
 
         if (cr && !cr[1])
                 *cr = 0;
-        line = capo_text_untag(line);
+        line = capo_text_untag(line, &r->task);
         uncomma(line);
         mark = nccl_mark(line, &said);
         if (mark) {

@@ -42,11 +42,13 @@ struct block {
 struct reader {
         struct capo_input *in;
         char (*hosts)[HOST_ROOM]; /* all host names of the file */
+        uint32_t sums[MAX_HOSTS]; /* of their names: logs of many hosts have a name in every line */
         int on_host[MAX_HOSTS];   /* devices of the run on each; here, for a run is cleared often */
         int n_hosts;
         struct block block;
         char words[MAX_WORDS][40]; /* of the row that is being put together */
         unsigned n_words, row_line;
+        unsigned task;          /* of capo_text_untag() */
         unsigned labelled_line; /* of the last run that a label names a candidate for; 0 none */
 };
 
@@ -63,8 +65,8 @@ int capo_text_host(struct reader *r, const char *name, size_t size);
 bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM]);
 
 /* @line without what was put before it, and without Open MPI's tags inside it, where pieces of a row were flushed; in place
- * (text_prefix.c). */
-char *capo_text_untag(char *line);
+ * (text_prefix.c). @task: 1 + the number that srun -l puts before what nccl-tests prints, as the lines so far show; 0 none. */
+char *capo_text_untag(char *line, unsigned *task);
 
 /* Is it the beginning of a row: size, count and type? */
 bool capo_text_begins_row(const char *text);

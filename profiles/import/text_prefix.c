@@ -2,6 +2,7 @@
 /* What launchers, log drivers and terminals put before a line of nccl-tests' output, or inside it. */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "profiles/import/text.h"
@@ -29,10 +30,17 @@ static int prefix(const char *line)
         int n = 0, stamp = 0, zone;
         unsigned a, b, c;
 
+        if (*line == '[' && isdigit((unsigned char)line[1]) && strnlen(line, 6) == 6 &&
+            line[5] == '-') { /* "[2025-11-20 ...] " */
+                n = prefix(line + 1);
+                return n && line[1 + n] == ']' ? 2 + n : 0;
+        }
         if (*line != '[' && *line != '(' && !(isdigit((unsigned char)*line) && strnlen(line, 5) == 5 && line[4] == '-'))
                 return 0;
-        /* Open MPI --tag-output: "[1,0]<stdout>:" */
+        /* Open MPI --tag-output: "[1,0]<stdout>:", from release 5 on "[prterun-node1-4711@1,0]<stdout>: " */
         if (sscanf(line, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) == 2 && n)
+                return n;
+        if (sscanf(line, "[prterun-%*[^]@]@%u,%u]<std%*[a-z]>:%n", &a, &b, &n) == 2 && n)
                 return n;
         /* ISO time (Kubernetes, Slurm, journals), then for containers the stream: "stdout F" */
         if (sscanf(line, "%4u-%2u-%2u%*1[T ]%*2u:%*2u:%*2u%n", &a, &b, &c, &stamp) == 3 && stamp) {
@@ -44,7 +52,7 @@ static int prefix(const char *line)
                         zone = 1 + (int)strspn(line + stamp + 1, "0123456789:");
                 n = 0;
                 sscanf(line + stamp + zone, " std%*[a-z] %*1[FP]%n", &n);
-                return line[stamp + zone] == ' ' || !line[stamp + zone] ? stamp + zone + n : 0;
+                return strchr(" ]", line[stamp + zone]) ? stamp + zone + n : 0; /* or its end */
         }
         /* kubectl logs --prefix: "[pod/name/container]"; torchrun: "[default0]:"; "[rank0]:" */
         if (sscanf(line, "[pod/%*[^]]]%n", &n) == 0 && n)
@@ -57,9 +65,9 @@ static int prefix(const char *line)
         return sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u)%n", &a, &n) == 1 && n ? n : 0;
 }
 
-char *capo_text_untag(char *line)
+char *capo_text_untag(char *line, unsigned *task)
 {
-        unsigned a, b;
+        unsigned a, b, number;
         int n;
 
         uncolour(line);
@@ -81,6 +89,9 @@ char *capo_text_untag(char *line)
         n += (int)strspn(line + n, "0123456789");
         if (n == 0 || line[n - 1] == ' ' || line[n] != ':') /* srun -l */
                 return line;
+        number = 1 + (unsigned)atoi(line);
         n += 1 + (int)strspn(line + n + 1, " \t");
-        return line[n] == '#' || capo_text_begins_row(line + n) ? line + n : line;
+        if (line[n] == '#' || capo_text_begins_row(line + n))
+                *task = number;
+        return *task == number ? line + n : line; /* pieces of rows too, of the task that prints rows */
 }

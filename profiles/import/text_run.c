@@ -159,11 +159,9 @@ static void settle_call(struct reader *r)
                 b->call = r->in->label->call;
         if (b->call)
                 return;
-        if (b->log.n_decisions && b->log.decisions[0].call &&
-            b->log.decisions[0].call == b->log.decisions[b->log.n_decisions - 1].call) {
-                b->call = b->log.decisions[0].call;
+        b->call = (uint8_t)capo_nccl_log_call(&b->log);
+        if (b->call)
                 return;
-        }
         /* Otherwise the columns tell, as far as they do (nccl-tests doc/PERFORMANCE.md): a root is broadcast or reduce;
          * a reduction without root is an all-reduce or a reduce-scatter, by the factor of its bus bandwidth. All-gather
          * and all-to-all look alike. */
@@ -198,6 +196,7 @@ static int settle_choice(struct reader *r, uint8_t *want)
         struct block *b = &r->block;
         const struct capo_label *user = r->in->label;
         uint8_t table = 0;
+        bool several = false;
         struct {
                 unsigned algo, proto;
                 const char *who;
@@ -210,9 +209,10 @@ static int settle_choice(struct reader *r, uint8_t *want)
         unsigned algo = 0, proto = 0;
         const char *who_algo = "", *who_proto = "";
 
-        if (b->call == CAPO_CALL_ALLREDUCE && capo_nccl_log_forced(&b->log, &table)) {
+        if (b->call == CAPO_CALL_ALLREDUCE && capo_nccl_log_forced(&b->log, &table, &several)) {
                 say[3].algo = CAPO_ALGO_OF(table);
                 say[3].proto = CAPO_PROTO_OF(table);
+                b->log.env_several |= several;
         }
         for (size_t i = 0; i < N_ELEMENTS(say); i++) {
                 if (algo && say[i].algo && algo != say[i].algo)
@@ -244,7 +244,8 @@ static int settle_choice(struct reader *r, uint8_t *want)
         else if (b->auto_said)
                 snprintf(b->run.why, sizeof b->run.why, "its header");
         else if (b->call == CAPO_CALL_ALLREDUCE && b->log.have_table)
-                snprintf(b->run.why, sizeof b->run.why, "NCCL's tuning table: nothing is excluded");
+                snprintf(b->run.why, sizeof b->run.why, "NCCL's tuning table: %s",
+                         several ? "some are excluded" : "nothing is excluded");
         else if (b->command)
                 snprintf(b->run.why, sizeof b->run.why, "its command line forces nothing");
         else if (b->unsure_line)

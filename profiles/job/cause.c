@@ -33,14 +33,6 @@ static bool clocks_of(const struct capo_job *job, const struct capo_job_member *
         return text && capo_gpu_clocks_read(text, out);
 }
 
-static double median(double *v, uint32_t n)
-{
-        if (!n)
-                return 0;
-        qsort(v, n, sizeof *v, capo_order_double);
-        return v[(n - 1) / 2];
-}
-
 /* Mean time from post to completion over all that the process has posted; 0: too few are known. */
 static double sends_of(const struct capo_job_process *p)
 {
@@ -94,7 +86,7 @@ static bool by_clocks(const struct capo_job *job, const struct capo_job_comm *c,
         }
         out->clocks = own;
         out->now = now != NULL;
-        out->others_mhz = median(mhz, n);
+        out->others_mhz = capo_middle(mhz, n);
         return out->throttled = is_throttled(&own, out->others_mhz);
 }
 
@@ -110,7 +102,7 @@ static bool by_network(const struct capo_job *job, const struct capo_job_comm *c
                     (ns[n] = sends_of(&job->processes[c->members[i].process])) > 0)
                         n++;
         }
-        out->others_sends_ns = median(ns, n);
+        out->others_sends_ns = capo_middle(ns, n);
         return n && out->sends_ns > SLOW_SENDS * out->others_sends_ns;
 }
 

@@ -159,7 +159,8 @@ static void say(struct capo_page *r, const struct ending *e)
                 snprintf(who, sizeof who, "%.255s", name);
         when(r, e, at);
         if (e->p->end.clean != 2 || lost_memory(e->p)) {
-                snprintf(text, sizeof text, "%s: when it ended and in which call is not known%s", who,
+                snprintf(text, sizeof text, "%s: when it ended%s and in which call is not known%s", who,
+                         capo_process_away(e->p) ? ", if it did," : "",
                          lost_memory(e->p) ? ": /dev/shm had no room for its recording memory" : "");
                 if (e->p->last_ns)
                         capo_append(text, sizeof text, "; its log was last written %s", at);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/order.h"
+#include "core/base/util.h"
 #include "profiles/job/fabric_parts.h"
 #include "profiles/job/fabric_sums.h"
 
@@ -49,6 +50,54 @@ static int gpu_numa(const struct capo_job_process *p, int nic_numa)
         return numa;
 }
 
+/* By NIC, host and process. */
+static int by_nic(const void *a_, const void *b_, void *job_)
+{
+        const struct capo_fabric_link *const *a = a_, *const *b = b_;
+        const struct capo_job *job = job_;
+
+        return strcmp((*a)->domain->nic, (*b)->domain->nic)
+                       ?: strcmp(job->processes[(*a)->process].host, job->processes[(*b)->process].host)
+                       ?: CAPO_ORDER((*a)->process, (*b)->process);
+}
+
+static bool same_nic(const struct capo_fabric_link *a, const struct capo_fabric_link *b, const struct capo_job *job)
+{
+        return !strcmp(a->domain->nic, b->domain->nic) &&
+               !strcmp(job->processes[a->process].host, job->processes[b->process].host);
+}
+
+/* How many ranks of its host use each link's NIC; its own counts where this link itself was used. */
+static int count_sharers(struct capo_fabric_job *f, const struct capo_job *job)
+{
+        _cleanup_free_ struct capo_fabric_link **l = malloc((f->n_links ? f->n_links : 1) * sizeof *l);
+
+        if (!l)
+                return -ENOMEM;
+        for (size_t i = 0; i < f->n_links; i++)
+                l[i] = &f->links[i];
+        qsort_r(l, f->n_links, sizeof *l, by_nic, (void *)(uintptr_t)job);
+        for (size_t i = 0, end, next; i < f->n_links; i = end) {
+                uint32_t users = 0;
+
+                for (end = i; end < f->n_links && same_nic(l[i], l[end], job); end = next) {
+                        bool used = false;
+
+                        for (next = end;
+                             next < f->n_links && l[next]->process == l[end]->process && same_nic(l[i], l[next], job);
+                             next++)
+                                used |= l[next]->ops != 0;
+                        users += used;
+                        for (size_t k = end; k < next;
+                             k++) /* `used`: it is among the users, whichever link it was by */
+                                l[k]->sharers = (l[k]->ops != 0) - (uint32_t)used;
+                }
+                for (size_t k = i; k < end; k++)
+                        l[k]->sharers = l[k]->domain->nic[0] ? l[k]->sharers + users : 0;
+        }
+        return 0;
+}
+
 int fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job)
 {
         size_t n = 0, used = 0;
@@ -76,17 +125,11 @@ int fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job)
         for (size_t i = 0; i < f->n_links; i++) {
                 struct capo_fabric_link *l = &f->links[i];
 
-                for (size_t k = 0; k < f->n_links; k++) {
-                        const struct capo_fabric_link *o = &f->links[k];
-
-                        if (o->ops && l->domain->nic[0] && !strcmp(o->domain->nic, l->domain->nic) &&
-                            (k == i || o->process != l->process) &&
-                            !strcmp(job->processes[o->process].host, job->processes[l->process].host))
-                                l->sharers++;
-                }
                 if (used > 1 && bytes > 0)
                         l->load = (double)link_bytes(l) / (bytes / (double)used);
         }
+        if (count_sharers(f, job) < 0)
+                return -ENOMEM;
         qsort_r(f->links, f->n_links, sizeof *f->links, by_rank, (void *)(uintptr_t)job);
         return 0;
 }

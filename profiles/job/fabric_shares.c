@@ -53,13 +53,15 @@ struct under_way {
         size_t next;                    /* of them */
         const struct fabric_span **span;
         size_t n;
+        double *stand; /* by share: scratch, all 0 between looks */
 };
 
 static int under_way_init(struct under_way *u, struct fabric_spans *all)
 {
         if (all->n) /* an empty list may be NULL, which qsort() does not take */
                 qsort(all->span, all->n, sizeof *all->span, by_begin);
-        *u = (struct under_way){.all = all, .span = malloc((all->n ? all->n : 1) * sizeof *u->span)};
+        u->all = all;
+        u->span = malloc((all->n ? all->n : 1) * sizeof *u->span);
         return u->span ? 0 : -ENOMEM;
 }
 
@@ -180,18 +182,14 @@ static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of
                 under_way_move(u, look->t_ns, look->t_ns + 1);
                 if (!u->n && u->all->all_measured)
                         add_look(&f->shares[outside], look, 1);
+                for (size_t k = 0; k < u->n; k++) /* calls of one kind may overlap: one look at all of them */
+                        u->stand[u->span[k]->share] += u->span[k]->measured ? (double)u->span[k]->stands : 0;
                 for (size_t k = 0; k < u->n; k++) {
-                        double times = 0;
-                        bool first = true;
+                        double *times = &u->stand[u->span[k]->share];
 
-                        for (size_t m = 0; m < u->n; m++) { /* calls of one kind may overlap: one look at all of them */
-                                bool alike = u->span[m]->share == u->span[k]->share && u->span[m]->measured;
-
-                                times += alike ? (double)u->span[m]->stands : 0;
-                                first &= m >= k || !alike;
-                        }
-                        if (first && u->span[k]->measured)
-                                add_look(&f->shares[u->span[k]->share], look, times);
+                        if (*times > 0)
+                                add_look(&f->shares[u->span[k]->share], look, *times);
+                        *times = 0;
                 }
         }
         if (last)
@@ -204,12 +202,14 @@ static int join(struct capo_fabric_job *f, const struct capo_fabric *of, struct 
         struct under_way were = {0}, maybe = {0};
         int r = -ENOMEM;
 
-        if (under_way_init(&were, &calls->were) == 0 && under_way_init(&maybe, &calls->maybe) == 0) {
+        were.stand = calloc(f->n_shares, sizeof *were.stand);
+        if (were.stand && under_way_init(&were, &calls->were) == 0 && under_way_init(&maybe, &calls->maybe) == 0) {
                 divide(f, of, &were, &maybe, outside);
                 were.next = were.n = 0;
                 assign_looks(f, of, &were, outside);
                 r = 0;
         }
+        free(were.stand);
         free(were.span);
         free(maybe.span);
         return r;

@@ -3,8 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "core/base/array.h"
 #include "core/base/calls.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/job/fabric_parts.h"
 #include "profiles/job/gpu_spans.h"
@@ -27,16 +31,29 @@ struct kind {
         double weight;     /* how many of them each one stands for that was drawn */
 };
 
+/* Rows are by communicator, call, bytes. */
+static int by_kind(const struct capo_job_row *row, uint32_t comm, const struct capo_record *r)
+{
+        return CAPO_ORDER(row->comm, comm) ?: row->call - r->call ?: CAPO_ORDER(row->bytes, r->bytes);
+}
+
 static struct kind kind_of(const struct capo_job *job, uint32_t comm, const struct capo_record *r)
 {
         struct kind kind = {.weight = 1};
+        uint32_t first = 0, end = job->n_rows;
 
-        for (uint32_t i = 0; i < job->n_rows; i++) {
-                const struct capo_job_row *row = &job->rows[i];
-                struct capo_sampled s = capo_job_row_sampled(row);
+        while (first < end) {
+                uint32_t middle = first + (end - first) / 2;
 
-                if (row->comm != comm || row->call != r->call || row->bytes != r->bytes ||
-                    capo_job_row_clock(row) < CAPO_CLOCK_EVENT)
+                if (by_kind(&job->rows[middle], comm, r) < 0)
+                        first = middle + 1;
+                else
+                        end = middle;
+        }
+        for (; first < job->n_rows && by_kind(&job->rows[first], comm, r) == 0; first++) {
+                struct capo_sampled s = capo_job_row_sampled(&job->rows[first]);
+
+                if (capo_job_row_clock(&job->rows[first]) < CAPO_CLOCK_EVENT)
                         continue;
                 kind.usual_ns = (uint64_t)capo_sampled_quantile(&s, 0.5);
                 kind.weight = capo_sampled_weight(&s);
@@ -60,11 +77,23 @@ bool fabric_gpu_timed(const struct capo_job *job)
  */
 #define SHARE_NONE UINT32_MAX
 
+/* What calls of one process have in common that are alike: a log has millions of calls, and of them a few hundred kinds. */
+struct alike {
+        uint64_t bytes;
+        uint32_t share;
+        uint16_t comm;
+        uint8_t call;
+        bool known;
+        struct kind kind;
+};
+
 /* The calls of one log while they are gathered: when, and which share each counts in. */
 struct gathered {
         struct capo_fabric_job *f;
         const struct capo_job *job;
         uint32_t process;
+        struct alike *alike; /* by hash; n_room of them, a power of two, at most half of them known */
+        uint32_t n_alike, n_room;
         struct capo_gpu_span *spans;
         struct fabric_span *as; /* by span.nth: its share, and for how many it stands */
         bool any_placed;        /* by events */
@@ -72,27 +101,79 @@ struct gathered {
         size_t n;
 };
 
+/* The place of calls like @r; there is one that is free. */
+static struct alike *place_of(struct alike *of, uint32_t n_room, uint64_t bytes, uint16_t comm, uint8_t call)
+{
+        uint64_t key[2] = {bytes, (uint64_t)comm << 8 | call};
+        uint32_t i = (uint32_t)XXH3_64bits(key, sizeof key) & (n_room - 1);
+
+        while (of[i].known && (of[i].bytes != bytes || of[i].comm != comm || of[i].call != call))
+                i = (i + 1) & (n_room - 1);
+        return &of[i];
+}
+
+static int grow(struct gathered *g)
+{
+        uint32_t n = g->n_room ? 2 * g->n_room : 64;
+        struct alike *larger = calloc(n, sizeof *larger);
+
+        if (!larger)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < g->n_room; i++) {
+                const struct alike *a = &g->alike[i];
+
+                if (a->known)
+                        *place_of(larger, n, a->bytes, a->comm, a->call) = *a;
+        }
+        free(g->alike);
+        g->alike = larger;
+        g->n_room = n;
+        return 0;
+}
+
+/* NULL: no memory. */
+static const struct alike *alike_of(struct gathered *g, const struct capo_record *r)
+{
+        struct alike *a;
+        uint32_t comm;
+
+        if (2 * (g->n_alike + 1) > g->n_room && grow(g) < 0)
+                return NULL;
+        a = place_of(g->alike, g->n_room, r->bytes, r->comm, r->call);
+        if (a->known)
+                return a;
+        comm = comm_of(g->job, g->process, r->comm);
+        *a = (struct alike){.bytes = r->bytes,
+                            .comm = r->comm,
+                            .call = r->call,
+                            .share = SHARE_NONE,
+                            .kind = kind_of(g->job, comm, r)};
+        if (!(g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1) &&
+            fabric_share_of(g->f, comm, r->call, &a->share) < 0)
+                return NULL;
+        a->known = true;
+        g->n_alike++;
+        return a;
+}
+
 static int add_call(const struct capo_record *r, unsigned thread, void *arg)
 {
         struct gathered *g = arg;
-        uint32_t comm = comm_of(g->job, g->process, r->comm), share = SHARE_NONE;
-        bool alone = g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1;
-        struct kind kind;
         struct capo_gpu_span span = capo_gpu_span_of(r, (uint32_t)g->n);
+        const struct alike *a;
 
         if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER ||
             (r->flags & CAPO_RECORD_GROUP && !r->bytes)) /* such as one that makes communicators */
                 return 0;
-        if ((!alone && fabric_share_of(g->f, comm, r->call, &share)) ||
-            capo_array_room(&g->spans, g->n, sizeof *g->spans) < 0 || capo_array_room(&g->as, g->n, sizeof *g->as) < 0)
+        if (!(a = alike_of(g, r)) || capo_array_room(&g->spans, g->n, sizeof *g->spans) < 0 ||
+            capo_array_room(&g->as, g->n, sizeof *g->as) < 0)
                 return -ENOMEM;
-        kind = kind_of(g->job, comm, r);
         if (span.kind && !span.measured)
-                span.gpu_ns = kind.usual_ns;
+                span.gpu_ns = a->kind.usual_ns;
         g->any_placed |= span.placed;
         g->spans[g->n] = span;
-        g->as[g->n++] = (struct fabric_span){.share = share,
-                                             .stands = r->flags & CAPO_RECORD_CHOSEN ? (float)(1 / kind.weight) : 1};
+        g->as[g->n++] = (struct fabric_span){.share = a->share,
+                                             .stands = r->flags & CAPO_RECORD_CHOSEN ? (float)(1 / a->kind.weight) : 1};
         return 0;
 }
 
@@ -153,6 +234,7 @@ int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uin
                 return 0;
         if (capo_log_calls_each(log, add_call, &g) == -ENOMEM || place(&g, p->header.t0_mono_ns, calls) < 0)
                 r = -ENOMEM;
+        free(g.alike);
         free(g.spans);
         free(g.as);
         return r;

@@ -36,8 +36,11 @@ uint64_t capo_fabric_recv(const struct capo_fabric_counts *n, bool *exact)
 {
         uint64_t posts = n->kind[CAPO_FI_RECV].count + n->kind[CAPO_FI_TRECV].count;
 
-        *exact = n->received || !posts;
-        return n->received ? n->received_bytes : n->kind[CAPO_FI_RECV].bytes + n->kind[CAPO_FI_TRECV].bytes;
+        *exact = !n->blind && (n->received || !posts);
+        if (n->received || n->blind)
+                return n->received_bytes + n->blind_bytes;
+        /* nothing has come, or the log is of a version that did not say which lengths are not known */
+        return n->kind[CAPO_FI_RECV].bytes + n->kind[CAPO_FI_TRECV].bytes;
 }
 
 uint64_t capo_fabric_ops(const struct capo_fabric_counts *n)

@@ -60,6 +60,8 @@ void capo_job_free(struct capo_job *job)
         if (job->scratch) {
                 free(job->scratch->rows.slots);
                 free(job->scratch->sites.slots);
+                free(job->scratch->comms.slots);
+                free(job->scratch->failures.slots);
                 free(job->scratch->meets);
                 job_reading_free(job->scratch->spare);
         }

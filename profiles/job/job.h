@@ -18,20 +18,22 @@
 
 struct capo_job_info {
         char *key, *value;
+        size_t size_; /* of a value that lines were added to; else 0 */
 };
 
 /* One log. */
 struct capo_job_process {
-        char *path;
+        char *path; /* as it was given: to open it again. Who shows it sees to what may steer a terminal */
         char *host; /* INFO host; the file name up to its first dot when there is none */
         struct capo_log_header header;
         struct capo_log_health health;
         struct capo_log_end end; /* the last one; all zero when there is none */
         bool has_end;
-        int read_error;     /* negative errno when reading stopped early, else 0 */
-        int rank;           /* in the job, from the launcher; else in its largest communicator; -1 not known */
-        uint32_t node;      /* index in job->nodes */
-        uint32_t clock;     /* processes with equal numbers share CLOCK_MONOTONIC */
+        int read_error; /* negative errno when reading stopped early, else 0 */
+        int rank;       /* in the job, from the launcher; else in its largest communicator; -1 not known */
+        uint32_t node;  /* index in job->nodes */
+        uint32_t clock; /* processes with equal numbers share CLOCK_MONOTONIC */
+        int64_t ahead_ns; /* its host's clock was so far ahead of job->clock's, where that is minutes: header.t0_real_ns is without it */
         uint64_t last_ns;   /* latest time in the log, ns since its epoch */
         uint64_t n_records; /* single calls in the log */
         uint32_t stream;    /* of the first call that had one described */
@@ -42,7 +44,7 @@ struct capo_job_process {
         struct capo_job_info *info;   /* in order of first appearance; "key+" lines are joined by newlines */
         uint32_t n_info;
         char *fabric; /* the last two snapshots of FABRIC frames; NULL when there are none. core/log/fabric.h */
-        size_t fabric_last_;
+        size_t fabric_last_, fabric_size_;
         char *rules; /* the last RULES frame; NULL when there is none */
 };
 
@@ -90,6 +92,7 @@ enum capo_skew_missing {
         CAPO_SKEW_ONE_LOG,   /* fewer than two of its ranks left a log */
         CAPO_SKEW_NO_CALLS,  /* the logs hold no single calls of it */
         CAPO_SKEW_NO_COMMON, /* no call is in the logs of all its ranks */
+        CAPO_SKEW_NO_ROOM,   /* it has too many ranks, or those before it had */
 };
 
 struct capo_skew {
@@ -101,7 +104,7 @@ struct capo_skew {
         uint32_t mismatched;   /* calls whose kind or size differed between ranks: not compared */
         uint32_t mismatch_seq; /* the first of them, 0 none */
         enum capo_skew_from from;
-        bool host_late;                /* the hosts' calls say the same as the GPUs do, or nothing else is known */
+        bool host_late; /* most of what the worst caused, its host's calls say too, or nothing is known of them */
         double p50_ns, p95_ns, max_ns; /* last start minus first, over calls */
         bool aligned;                  /* differences mean something: by durations, or all on one host's clock */
         uint32_t worst;                /* index of the member that most waiting is for (caused_ns) */
@@ -193,7 +196,8 @@ struct capo_job {
         /* made by capo_job_finish() */
         int32_t n_ranks;     /* of the job, as far as known: launcher's, else largest communicator's, else logs */
         uint32_t n_clocks;   /* hosts with a clock of their own */
-        uint64_t t_begin_ns; /* first epoch and last time seen, CLOCK_REALTIME of the first log's host */
+        uint32_t clock;      /* by which times are given where hosts' clocks are more than a minute apart */
+        uint64_t t_begin_ns; /* first epoch and last time seen, CLOCK_REALTIME */
         uint64_t t_end_ns;
         uint64_t calls, n_records, dropped, gpu_dropped, shape_overflow, bytes_lost;
         double cost_ns;              /* capo's own, per call: mean over processes that measured it; 0 when none did */

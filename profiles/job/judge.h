@@ -56,6 +56,12 @@ void capo_process_tuned_by(const struct capo_job_process *p, char *text, size_t 
  * capo_judge_logs(). */
 void capo_judge_endings(struct capo_page *page);
 
+/** capo_process_of_here() - it ran on this very machine since that was started last, as far as its log tells. */
+bool capo_process_of_here(const struct capo_job_process *p);
+
+/** capo_process_away() - it is of another machine, and nothing tells whether it runs there still. */
+bool capo_process_away(const struct capo_job_process *p);
+
 /** capo_process_alive() - it runs on this very machine. */
 bool capo_process_alive(const struct capo_job_process *p);
 

@@ -107,6 +107,7 @@ static int judge_unknown(struct capo_page *r)
                 [CAPO_SKEW_NO_CALLS] = "the logs hold no single calls of it (capo run --trace all keeps them)",
                 [CAPO_SKEW_NO_COMMON] =
                         "no single call is in the logs of all its ranks (capo run --trace all keeps all)",
+                [CAPO_SKEW_NO_ROOM] = "it has too many ranks to be compared, or the others of the job have",
         };
 
         r->unknown = calloc(r->job->n_comms + 1, sizeof *r->unknown);

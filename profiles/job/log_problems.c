@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/util.h"
+#include "core/log/alive.h"
 #include "profiles/job/figures.h"
 #include "profiles/job/judge.h"
 
@@ -16,12 +19,47 @@ void capo_problem_left_out(struct capo_page *r, const char *path, const char *wh
         PROBLEM_OF(r, LEFT_OUT, capo_base_name(path), capo_base_name(path), why);
 }
 
-bool capo_process_alive(const struct capo_job_process *p)
+bool capo_process_of_here(const struct capo_job_process *p)
+{
+        const char *boot = capo_job_info(p, CAPO_INFO_BOOT_ID);
+        char host[256] = "", here[64] = "";
+
+        gethostname(host, sizeof host - 1);
+        capo_alive_text("/proc/sys/kernel/random/boot_id", here, sizeof here);
+        return !strcmp(host, p->host) && (!boot || !*here || !strcmp(boot, here));
+}
+
+bool capo_process_away(const struct capo_job_process *p)
 {
         char host[256] = "";
 
         gethostname(host, sizeof host - 1);
-        return p->end.clean != 2 && !strcmp(host, p->host) && (kill((pid_t)p->header.pid, 0) == 0 || errno == EPERM);
+        return p->end.clean != 2 && strcmp(host, p->host) != 0;
+}
+
+/* Numbers of processes are given again: one that began after the log did is another. */
+static bool began_later(const struct capo_job_process *p, uint64_t since)
+{
+        uint64_t mono = capo_clock_mono(), asleep = capo_clock_of(CLOCK_BOOTTIME) - mono; /* at most, when it began */
+        long ticks = sysconf(_SC_CLK_TCK);
+        double began_ns = ticks > 0 ? (double)since * 1e9 / (double)ticks : 0;
+
+        return began_ns > (double)p->header.t0_mono_ns + (double)asleep + 1e9;
+}
+
+bool capo_process_alive(const struct capo_job_process *p)
+{
+        pid_t pid = (pid_t)p->header.pid;
+        uint64_t since;
+        int r;
+
+        if (p->end.clean == 2 || pid <= 0 || !capo_process_of_here(p))
+                return false;
+        r = kill(pid, 0);
+        if (r && errno != EPERM)
+                return false;
+        since = capo_alive_since(pid);
+        return since ? !began_later(p, since) : r != 0; /* of others' processes /proc may say nothing */
 }
 
 bool capo_process_ended(const struct capo_job *job, const struct capo_job_process *p)
@@ -82,8 +120,35 @@ static void all_process_problems(struct capo_page *r)
                 PROBLEM(r, MORE_LOGS, hidden);
 }
 
+enum life { DEAD, AWAY, ALIVE }; /* of a process whose end nobody has seen */
+
+static enum life life_of(const struct capo_job_process *p)
+{
+        return capo_process_alive(p) ? ALIVE : capo_process_away(p) ? AWAY : DEAD;
+}
+
+static void say_log(struct capo_page *r, enum life life, const char *name)
+{
+        switch (life) {
+        case DEAD: PROBLEM_OF(r, KILLED_LOG, name, name); break;
+        case AWAY: PROBLEM_OF(r, NOT_ENDED_LOG, name, name); break;
+        case ALIVE: PROBLEM_OF(r, RUNNING_LOG, name, name); break;
+        }
+}
+
+static void say_ranks(struct capo_page *r, enum life life, uint32_t n, const char *ranks)
+{
+        const char *s = n > 1 ? "s" : "";
+
+        switch (life) {
+        case DEAD: PROBLEM(r, KILLED, s, ranks); break;
+        case AWAY: PROBLEM(r, NOT_ENDED, s, ranks); break;
+        case ALIVE: PROBLEM(r, RUNNING, s, ranks, n < 2 ? "s" : ""); break;
+        }
+}
+
 /* Processes that did not end by themselves, or not yet: by rank where ranks are known, else by name. */
-static void unfinished(struct capo_page *r, bool alive)
+static void unfinished(struct capo_page *r, enum life life)
 {
         const struct capo_job *job = r->job;
         uint32_t n_ranks = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? (uint32_t)job->n_ranks : 0, n = 0;
@@ -92,39 +157,32 @@ static void unfinished(struct capo_page *r, bool alive)
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_job_process *p = &job->processes[i];
-                const char *name = capo_base_name(p->path);
 
-                if (capo_process_ended(job, p) || capo_process_alive(p) != alive)
+                if (capo_process_ended(job, p) || life_of(p) != life)
                         continue;
-                if (p->rank >= 0 && (uint32_t)p->rank < n_ranks) {
-                        if (!ended && !(ended = malloc(n_ranks)))
-                                return;
-                        if (!n)
-                                memset(ended, true, n_ranks);
-                        ended[p->rank] = false;
-                        n++;
-                } else {
-                        if (alive)
-                                PROBLEM_OF(r, RUNNING_LOG, name, name);
-                        else
-                                PROBLEM_OF(r, KILLED_LOG, name, name);
+                if (p->rank < 0 || (uint32_t)p->rank >= n_ranks) {
+                        say_log(r, life, capo_base_name(p->path));
+                        continue;
                 }
+                if (!ended && !(ended = malloc(n_ranks)))
+                        return;
+                if (!n++)
+                        memset(ended, true, n_ranks);
+                ended[p->rank] = false;
         }
         text = ended ? capo_ranks_text(ended, n_ranks) : NULL;
         if (!text)
                 return;
-        if (alive)
-                PROBLEM(r, RUNNING, n > 1 ? "s" : "", text, n < 2 ? "s" : "");
-        else
-                PROBLEM(r, KILLED, n > 1 ? "s" : "", text);
+        say_ranks(r, life, n, text);
         capo_problem_ranks(r, ended, n_ranks);
 }
 
 void capo_judge_logs(struct capo_page *r)
 {
-        unfinished(r, false);
+        unfinished(r, DEAD);
+        unfinished(r, AWAY);
         capo_judge_endings(r);
-        unfinished(r, true);
+        unfinished(r, ALIVE);
         if (r->fabric) {
                 char text[256];
                 const char *warning = capo_fabric_job_warning(r->fabric, r->job, text, sizeof text);

@@ -5,6 +5,18 @@
 #include "core/base/calls.h"
 #include "profiles/job/meet.h"
 
+static uint32_t most_rows(uint32_t n_ranks)
+{
+        uint32_t n = (1u << 18) / n_ranks;
+
+        return n > 2048 ? 2048 : n < 64 ? 64 : n;
+}
+
+uint64_t capo_meet_bytes(uint32_t n_ranks)
+{
+        return (most_rows(n_ranks) + CAPO_MEET_LONG) * (uint64_t)n_ranks * sizeof(struct capo_meet_arrival);
+}
+
 struct capo_meet *capo_meet_new(uint32_t n_ranks)
 {
         struct capo_meet *m = calloc(1, sizeof *m);
@@ -13,8 +25,7 @@ struct capo_meet *capo_meet_new(uint32_t n_ranks)
                 return NULL;
         m->n_ranks = n_ranks;
         m->limit = UINT32_MAX;
-        m->max_rows = (1u << 18) / n_ranks;
-        m->max_rows = m->max_rows > 2048 ? 2048 : m->max_rows < 64 ? 64 : m->max_rows;
+        m->max_rows = most_rows(n_ranks);
         m->n_slots = 8192;
         m->rows = malloc((m->max_rows + CAPO_MEET_LONG) * sizeof *m->rows);
         m->arrivals = malloc((size_t)(m->max_rows + CAPO_MEET_LONG) * n_ranks * sizeof *m->arrivals);
@@ -187,4 +198,14 @@ bool capo_meet_is_barrier(const struct capo_meet_row *row)
         return row->bytes && !row->mismatch &&
                (kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER ||
                 kind == CAPO_KIND_ALLTOALL);
+}
+
+bool capo_meet_is_timed(const struct capo_meet *meet, const struct capo_meet_row *row)
+{
+        const struct capo_meet_arrival *at = meet->arrivals + (size_t)(row - meet->rows) * meet->n_ranks;
+        bool timed = false;
+
+        for (uint32_t k = 0; k < meet->n_ranks; k++)
+                timed |= at[k].gpu_ns > 0;
+        return timed;
 }

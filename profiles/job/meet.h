@@ -54,6 +54,8 @@ struct capo_meet {
 
 /** capo_meet_new() - for a communicator of @n_ranks (2 or more). NULL: no memory. */
 struct capo_meet *capo_meet_new(uint32_t n_ranks);
+/** capo_meet_bytes() - what one of @n_ranks takes when it is full. */
+uint64_t capo_meet_bytes(uint32_t n_ranks);
 void capo_meet_free(struct capo_meet *meet);
 
 /** capo_meet_limit() - wanted are calls whose capo_meet_hash(seq) <= limit; it falls as calls are added. */
@@ -89,5 +91,8 @@ void capo_meet_set_gpu(struct capo_meet *meet, int64_t handle, uint32_t seq, con
 
 /** capo_meet_is_barrier() - is this a call that nobody leaves before everybody has come? */
 bool capo_meet_is_barrier(const struct capo_meet_row *row);
+
+/** capo_meet_is_timed() - was it timed on the GPU of any rank? What is no barrier is laid out by the host's start all the same. */
+bool capo_meet_is_timed(const struct capo_meet *meet, const struct capo_meet_row *row);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a reader must know before believing the numbers: ranks without a log, disagreement, failures, drops. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/nccl.h"
+#include "core/base/plain.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/rules.h"
@@ -27,6 +29,7 @@ void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const ch
                 free(text);
                 return;
         }
+        capo_plain(text, strlen(text), false, true); /* names of files */
         p = &r->problems[r->n_problems++];
         *p = (struct capo_problem){
                 .kind = kind, .text = text, .comm = CAPO_NO_COMM, .log = log, .at_s = -1, .in_call = -1};
@@ -355,6 +358,32 @@ static void stood_still(struct capo_page *r)
         }
 }
 
+/* Of each clock once, by its first process. */
+static void clocks_apart(struct capo_page *r)
+{
+        enum { CLOCKS_SHOWN = 4 };
+        const struct capo_job *job = r->job;
+        _cleanup_free_ bool *said = calloc(job->n_clocks + 1, sizeof *said);
+        const char *by = NULL;
+        uint32_t n = 0;
+        char text[32];
+
+        for (uint32_t i = 0; i < job->n_processes && !by; i++)
+                by = job->processes[i].clock == job->clock ? job->processes[i].host : NULL;
+        for (uint32_t i = 0; i < job->n_processes && said && by; i++) {
+                const struct capo_job_process *p = &job->processes[i];
+
+                if (!p->ahead_ns || said[p->clock])
+                        continue;
+                said[p->clock] = true;
+                if (n++ < CLOCKS_SHOWN || r->all || r->exact)
+                        PROBLEM(r, CLOCKS_APART, p->host, capo_text_time(fabs((double)p->ahead_ns), text),
+                                p->ahead_ns > 0 ? "ahead of" : "behind", by);
+        }
+        if (n > CLOCKS_SHOWN && !r->all && !r->exact)
+                PROBLEM(r, CLOCKS_MORE, n - CLOCKS_SHOWN);
+}
+
 int capo_judge_problems(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
@@ -371,6 +400,7 @@ int capo_judge_problems(struct capo_page *r)
         turns_dead(r);
         chunks_dead(r);
         slices(r);
+        clocks_apart(r);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_skew *s = job->comms[i].skew;
 

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
@@ -51,16 +54,53 @@ static bool alike(const struct capo_job_comm *a, const struct capo_job_comm *b)
         return a->members[0].id == b->members[0].id && (a->parent == CAPO_NO_COMM) == (b->parent == CAPO_NO_COMM);
 }
 
-/* @class_of: per communicator the first that it is like, itself when not @together or when there are few. */
-static void classify_comms(const struct capo_job *job, bool together, uint32_t *class_of)
-{
-        for (uint32_t i = 0; i < job->n_comms; i++) {
-                uint32_t k = together && job->n_comms > MANY_COMMS ? 0 : i;
+/* Of what alike() asks for, so that only those that may be alike are asked. */
+struct likeness {
+        uint64_t hash;
+        uint32_t comm;
+};
 
-                while (k < i && (class_of[k] != k || !alike(&job->comms[k], &job->comms[i])))
-                        k++;
-                class_of[i] = k;
+static uint64_t likeness_hash(const struct capo_job_comm *c)
+{
+        uint64_t of[2] = {(uint32_t)c->n_ranks, c->named};
+
+        if (c->named)
+                return XXH3_64bits_withSeed(c->name, strcspn(c->name, "#"), of[0]);
+        of[1] = !c->n_members ? 0 : (uint64_t)c->members[0].id << 1 | (c->parent == CAPO_NO_COMM);
+        return XXH3_64bits(of, sizeof of);
+}
+
+static int by_likeness(const void *a, const void *b)
+{
+        const struct likeness *x = a, *y = b;
+
+        return CAPO_ORDER(x->hash, y->hash) ?: CAPO_ORDER(x->comm, y->comm);
+}
+
+/* @class_of: per communicator the first that it is like, itself when not @together or when there are few. */
+static int classify_comms(const struct capo_job *job, bool together, uint32_t *class_of)
+{
+        _cleanup_free_ struct likeness *of = calloc(job->n_comms + 1, sizeof *of);
+
+        if (!of)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                of[i] = (struct likeness){likeness_hash(&job->comms[i]), i};
+                class_of[i] = i;
         }
+        if (!together || job->n_comms <= MANY_COMMS)
+                return 0;
+        qsort(of, job->n_comms, sizeof *of, by_likeness);
+        for (uint32_t i = 1, first = 0; i < job->n_comms; i++) {
+                const struct capo_job_comm *c = &job->comms[of[i].comm];
+                uint32_t k;
+
+                first = of[i].hash == of[i - 1].hash ? first : i;
+                for (k = first; k < i && (class_of[of[k].comm] != of[k].comm || !alike(&job->comms[of[k].comm], c));)
+                        k++;
+                class_of[of[i].comm] = of[k].comm;
+        }
+        return 0;
 }
 
 /* A row of the job, and the communicator it is shown under. */
@@ -339,8 +379,8 @@ int capo_judge_rows(struct capo_page *r)
         r->class_size = calloc(r->job->n_comms + 1, sizeof *r->class_size);
         if (!places || !together || !r->class_of || !r->class_size)
                 return -ENOMEM;
-        classify_comms(r->job, true, together);
-        classify_comms(r->job, !r->exact, r->class_of);
+        if (classify_comms(r->job, true, together) < 0 || classify_comms(r->job, !r->exact, r->class_of) < 0)
+                return -ENOMEM;
         for (uint32_t i = 0; i < r->job->n_comms; i++)
                 r->class_size[r->class_of[i]]++;
         for (uint32_t i = 0; i < r->job->n_rows; i++) {

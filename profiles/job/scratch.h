@@ -12,8 +12,9 @@ struct job_index {
 };
 
 struct job_scratch {
-        struct job_index rows, sites;
+        struct job_index rows, sites, comms, failures;
         struct capo_meet **meets; /* one per job->comms; NULL: no call of it seen yet, or it has one rank */
+        uint64_t meet_bytes;      /* that they take */
         struct reading *spare;    /* of the log before: its tables are large and nearly empty. profiles/job/reading.h */
 };
 

@@ -38,17 +38,22 @@ static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, u
         return at->gpu_ns && capo_meet_is_barrier(&m->rows[i]) ? -(double)at->gpu_ns : NAN;
 }
 
-/* Calls laid side by side: start[i * n + k] of member k in row i. */
+struct laid_call {
+        const struct capo_meet_row *row;
+        uint32_t nth;  /* of the rows */
+        bool by_host;  /* where others have GPU times */
+        uint32_t last; /* who started last */
+        double waited; /* how long the others waited for that one, summed over them */
+        double spread; /* from the first start to the last */
+};
+
+/* Calls laid side by side: start[i * n + k] of member k in call[i]. */
 struct laid {
         uint32_t n; /* members */
         uint32_t n_rows;
         double *start;
-        const struct capo_meet_row **row;
-        bool *by_host;   /* where others have GPU times */
-        uint32_t *last;  /* who started last */
-        double *waited;  /* how long the others waited for that one, summed over them */
-        double *spread;  /* from the first start to the last */
-        double *charges; /* three values per member, 0 */
+        struct laid_call *call;
+        double *charges; /* three values per member, 0; then scratch */
         double *column;  /* scratch: one value per row */
 };
 
@@ -132,9 +137,9 @@ static double spread_of(const double *t, uint32_t n)
 /*
  * GPU times are of the few calls that were timed on all ranks, the host's of all. Those that were not timed are taken by
  * the host's start where that tells the same; where it does not (work is enqueued ahead), only those behind a long
- * silence and further apart than a host's start has been seen to err. Return: whether the host tells the same.
+ * silence and further apart than a host's start has been seen to err.
  */
-static bool lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, struct laid *l)
+static void lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, struct laid *l)
 {
         const struct capo_meet *m = s->meets[comm];
         double error = 0;
@@ -142,21 +147,21 @@ static bool lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_f
 
         for (uint32_t i = 0; i < m->n_rows; i++) {
                 double *to = l->start + (size_t)l->n_rows * l->n;
+                struct laid_call *at = &l->call[l->n_rows];
 
-                l->by_host[l->n_rows] = false;
+                *at = (struct laid_call){.row = &m->rows[i], .nth = i};
                 if (!row_starts(s, comm, i, from, to)) {
                         if (from == CAPO_SKEW_HOST_START || !row_starts(s, comm, i, CAPO_SKEW_HOST_START, to))
                                 continue;
                         if (!agrees && !(capo_meet_is_long(m, m->rows[i].seq) && spread_of(to, l->n) > 10 * error))
                                 continue;
-                        l->by_host[l->n_rows] = true;
+                        at->by_host = true;
                 }
-                l->last[l->n_rows] = last_of(to, l->n);
-                l->waited[l->n_rows] = l->n * (to[l->last[l->n_rows]] - mean_of(to, l->n));
-                l->spread[l->n_rows] = spread_of(to, l->n);
-                l->row[l->n_rows++] = &m->rows[i];
+                at->last = last_of(to, l->n);
+                at->waited = l->n * (to[at->last] - mean_of(to, l->n));
+                at->spread = spread_of(to, l->n);
+                l->n_rows++;
         }
-        return agrees || from == CAPO_SKEW_HOST_START;
 }
 
 static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from, double *scratch)
@@ -217,14 +222,15 @@ static void charge(const struct capo_job_comm *c, struct capo_skew *skew, const 
         double *sum = l->charges, *sq = sum + l->n, *own = sq + l->n, n, all;
 
         for (uint32_t i = 0; i < l->n_rows; i++) {
-                uint32_t last = l->last[i];
+                uint32_t last = l->call[i].last;
 
-                if ((skew->from != CAPO_SKEW_HOST_START && l->row[i]->chosen) || capo_meet_is_long(m, l->row[i]->seq)) {
-                        own[last] += l->waited[i];
+                if ((skew->from != CAPO_SKEW_HOST_START && l->call[i].row->chosen) ||
+                    capo_meet_is_long(m, l->call[i].row->seq)) {
+                        own[last] += l->call[i].waited;
                         skew->n_own++;
                 } else {
-                        sum[last] += l->waited[i];
-                        sq[last] += l->waited[i] * l->waited[i];
+                        sum[last] += l->call[i].waited;
+                        sq[last] += l->call[i].waited * l->call[i].waited;
                 }
         }
         n = l->n_rows - skew->n_own;
@@ -241,30 +247,37 @@ static void charge(const struct capo_job_comm *c, struct capo_skew *skew, const 
         }
 }
 
+/* The median start of all members but @except; of an even number the earlier one. */
+static double middle_of(const double *t, uint32_t n, uint32_t except, double *scratch)
+{
+        uint32_t m = 0;
+
+        for (uint32_t k = 0; k < n; k++) {
+                if (k != except)
+                        scratch[m++] = t[k];
+        }
+        return capo_middle(scratch, m);
+}
+
 /* The call that each rank kept the others waiting in longest: behind the median of all. That ranks come to their first
  * call one after the other is how jobs begin. */
 static void find_holes(struct capo_skew *skew, const struct laid *l)
 {
-        _cleanup_free_ double *sorted = malloc(l->n * sizeof *sorted);
-
-        for (uint32_t i = 0; sorted && i < l->n_rows; i++) {
+        for (uint32_t i = 0; i < l->n_rows; i++) {
                 const double *t = l->start + (size_t)i * l->n;
                 double middle;
 
-                if (l->row[i]->seq < 2)
+                if (l->call[i].row->seq < 2)
                         continue;
-                for (uint32_t k = 0; k < l->n; k++)
-                        sorted[k] = t[k];
-                qsort(sorted, l->n, sizeof *sorted, capo_order_double);
-                middle = sorted[(l->n - 1) / 2];
+                middle = middle_of(t, l->n, l->n, l->charges);
                 for (uint32_t k = 0; k < l->n; k++) {
                         struct capo_skew_rank *rank = &skew->ranks[k];
 
                         if (t[k] - middle <= rank->hole_ns)
                                 continue;
                         rank->hole_ns = t[k] - middle;
-                        rank->hole_seq = l->row[i]->seq;
-                        rank->hole_call = l->row[i]->call;
+                        rank->hole_seq = l->call[i].row->seq;
+                        rank->hole_call = l->call[i].row->call;
                 }
         }
 }
@@ -291,10 +304,11 @@ static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
         _cleanup_free_ struct turn *turn = malloc((l->n_rows + 1) * sizeof *turn);
         double level = (1 + 1.0 / l->n) / 2, sum = 0, best = 0;
         uint32_t from = l->n_rows;
+        const struct capo_job_member *worst = &c->members[skew->worst]; /* by rank; of those that left a log */
         const struct capo_meet_row *row;
 
         for (uint32_t i = 0; turn && i < l->n_rows; i++)
-                turn[i] = (struct turn){l->row[i]->seq, i, (l->last[i] == skew->worst) - level};
+                turn[i] = (struct turn){l->call[i].row->seq, i, (l->call[i].last == skew->worst) - level};
         if (turn)
                 qsort(turn, l->n_rows, sizeof *turn, by_seq);
         for (uint32_t i = l->n_rows; turn && i-- > 0;) {
@@ -306,10 +320,10 @@ static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
         }
         if (!turn || from < FEW || from + FEW > l->n_rows)
                 return;
-        row = l->row[turn[from].row];
+        row = l->call[turn[from].row].row;
         skew->worst_from_seq = row->seq;
-        skew->worst_from_ns = job->processes[c->members[skew->worst].process].header.t0_real_ns +
-                              m->arrivals[(size_t)(row - m->rows) * m->n_ranks + skew->worst].begin;
+        skew->worst_from_ns = job->processes[worst->process].header.t0_real_ns +
+                              m->arrivals[(size_t)(row - m->rows) * m->n_ranks + (size_t)worst->rank].begin;
 }
 
 /* What the rows say. */
@@ -323,27 +337,28 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 const double *t = starts + (size_t)i * n;
 
-                skew->max_ns = fmax(skew->max_ns, l->spread[i]);
-                skew->ranks[l->last[i]].last++;
+                skew->max_ns = fmax(skew->max_ns, l->call[i].spread);
+                skew->ranks[l->call[i].last].last++;
                 for (uint32_t k = 0; k < n; k++)
-                        skew->ranks[k].wait_ns += (t[l->last[i]] - t[k]) / l->n_rows;
-                if (!l->row[i]->extra)
-                        column[n_even++] = l->spread[i];
+                        skew->ranks[k].wait_ns += (t[l->call[i].last] - t[k]) / l->n_rows;
+                if (!l->call[i].row->extra)
+                        column[n_even++] = l->call[i].spread;
         }
         skew->p50_ns = quantile(column, n_even, 0.5);
         skew->p95_ns = quantile(column, n_even, 0.95);
         charge(c, skew, l, m);
         find_holes(skew, l);
         find_turn(s->job, c, skew, l, m);
-        for (uint32_t i = 0; i < l->n_rows; i++)
-                skew->worst_max_ns =
-                        l->last[i] == skew->worst ? fmax(skew->worst_max_ns, l->spread[i]) : skew->worst_max_ns;
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                if (l->call[i].last == skew->worst)
+                        skew->worst_max_ns = fmax(skew->worst_max_ns, l->call[i].spread);
+        }
         for (uint32_t k = 0; k < n; k++) {
                 skew->ranks[k].seen = l->n_rows;
                 for (uint32_t i = 0; i < l->n_rows; i++) {
                         const double *t = starts + (size_t)i * n;
 
-                        column[i] = t[k] - t[l->last[i]] + l->spread[i];
+                        column[i] = t[k] - t[l->call[i].last] + l->call[i].spread;
                 }
                 skew->ranks[k].late_p50_ns = quantile(column, l->n_rows, 0.5);
                 waited += skew->ranks[k].caused_ns / n;
@@ -355,15 +370,28 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
                 skew->wait_share = waited / (double)capo_job_duration_ns(s->job);
 }
 
-/* Was it timed on the GPU? What is no barrier is laid out by the host's start all the same. */
-static bool is_timed(const struct capo_meet *m, const struct capo_meet_row *row)
+/*
+ * Do the calls of skew->worst come late on its host, too? A call does where that is half of how late its GPU is; so must half of the
+ * waiting that it caused. What the host says of others does not count: on a busy machine each of them is late now and then.
+ */
+static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm, const struct capo_skew *skew,
+                            const struct laid *l)
 {
-        const struct capo_meet_arrival *a = m->arrivals + (size_t)(row - m->rows) * m->n_ranks;
-        bool timed = false;
+        double *host = l->start + (size_t)l->n_rows * l->n; /* there is one row more than calls */
+        double all = 0, hosts = 0;
+        uint32_t k = skew->worst;
 
-        for (uint32_t k = 0; k < m->n_ranks; k++)
-                timed |= a[k].gpu_ns > 0;
-        return timed;
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                const double *gpu = l->start + (size_t)i * l->n;
+
+                if (l->call[i].last != k || !row_starts(s, comm, l->call[i].nth, CAPO_SKEW_HOST_START, host))
+                        continue;
+                all += l->call[i].waited;
+                if (host[k] - middle_of(host, l->n, k, l->charges) >=
+                    (gpu[k] - middle_of(gpu, l->n, k, l->charges)) / 2)
+                        hosts += l->call[i].waited;
+        }
+        return hosts >= all / 2;
 }
 
 /*
@@ -390,12 +418,8 @@ static void tell_row(struct capo_job *job, uint32_t comm, const struct capo_meet
 static void laid_finish(struct laid *l)
 {
         free(l->start);
-        free(l->row);
-        free(l->by_host);
+        free(l->call);
         free(l->column);
-        free(l->last);
-        free(l->waited);
-        free(l->spread);
         free(l->charges);
 }
 
@@ -407,22 +431,20 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         struct capo_skew *skew;
         enum capo_skew_from from;
 
-        c->no_skew = c->n_members < 2 ? CAPO_SKEW_ONE_LOG : !m || !m->n_rows ? CAPO_SKEW_NO_CALLS : CAPO_SKEW_COMPARED;
+        c->no_skew = c->n_members < 2                        ? CAPO_SKEW_ONE_LOG
+                     : !m && c->no_skew == CAPO_SKEW_NO_ROOM ? CAPO_SKEW_NO_ROOM
+                     : !m || !m->n_rows                      ? CAPO_SKEW_NO_CALLS
+                                                             : CAPO_SKEW_COMPARED;
         if (c->no_skew != CAPO_SKEW_COMPARED)
                 return 0;
         l.start = malloc(((size_t)m->n_rows + 2) * c->n_members * sizeof *l.start);
-        l.row = malloc(m->n_rows * sizeof(struct capo_meet_row *));
-        l.by_host = malloc(m->n_rows * sizeof *l.by_host);
+        l.call = malloc(m->n_rows * sizeof *l.call);
         l.column = malloc(m->n_rows * sizeof *l.column);
-        l.last = malloc(m->n_rows * sizeof *l.last);
-        l.waited = malloc(m->n_rows * sizeof *l.waited);
-        l.spread = malloc(m->n_rows * sizeof *l.spread);
         l.charges = calloc(3 * (size_t)c->n_members, sizeof *l.charges);
         skew = calloc(1, sizeof *skew);
         if (skew)
                 skew->ranks = calloc(c->n_members, sizeof *skew->ranks);
-        if (!l.start || !l.row || !l.by_host || !l.column || !l.last || !l.waited || !l.spread || !l.charges || !skew ||
-            !skew->ranks) {
+        if (!l.start || !l.call || !l.column || !l.charges || !skew || !skew->ranks) {
                 capo_skew_free(skew);
                 return -ENOMEM;
         }
@@ -430,7 +452,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                 if (rows_by(s, comm, from, l.start) >= FEW)
                         break;
         }
-        skew->host_late = lay_out(s, comm, from, &l);
+        lay_out(s, comm, from, &l);
         for (uint32_t i = 0; i < m->n_rows; i++) {
                 if (!m->rows[i].mismatch)
                         continue;
@@ -446,17 +468,20 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         }
         skew->n_calls = l.n_rows;
         for (uint32_t i = 0; i < l.n_rows; i++) {
-                skew->n_host += l.by_host[i];
-                skew->n_kernel += from == CAPO_SKEW_GPU_DURATION && !l.by_host[i] &&
-                                  row_tells(s, comm, (uint32_t)(l.row[i] - m->rows), CAPO_SKEW_KERNEL_WAIT, l.column);
+                skew->n_host += l.call[i].by_host;
+                skew->n_kernel += from == CAPO_SKEW_GPU_DURATION && !l.call[i].by_host &&
+                                  row_tells(s, comm, l.call[i].nth, CAPO_SKEW_KERNEL_WAIT, l.column);
         }
         skew->from = from;
         skew->aligned = from == CAPO_SKEW_GPU_DURATION || on_one_clock(job, c);
-        if (l.n_rows)
+        if (l.n_rows) {
                 read_rows(s, c, skew, &l, m);
+                skew->host_late = is_late_on_host(s, comm, skew, &l);
+        }
         for (uint32_t i = 0; i < l.n_rows; i++) {
-                if (l.by_host[i] && capo_meet_is_long(m, l.row[i]->seq) && !is_timed(m, l.row[i]))
-                        tell_row(job, comm, l.row[i], l.spread[i], l.waited[i]);
+                if (l.call[i].by_host && capo_meet_is_long(m, l.call[i].row->seq) &&
+                    !capo_meet_is_timed(m, l.call[i].row))
+                        tell_row(job, comm, l.call[i].row, l.call[i].spread, l.call[i].waited);
         }
         c->skew = skew;
         return 0;

@@ -22,23 +22,6 @@ static uint64_t uid_of(const struct reading *rd, const struct capo_log_comm *c)
         return c->uid ? c->uid : ~(((uint64_t)rd->process << 16) | c->id);
 }
 
-static struct capo_job_comm *comm_of(struct capo_job *job, uint64_t uid)
-{
-        struct job_scratch *s = job->scratch;
-
-        for (uint32_t i = 0; i < job->n_comms; i++) {
-                if (job->comms[i].uid == uid)
-                        return &job->comms[i];
-        }
-        if (capo_array_room(&s->meets, job->n_comms, sizeof *s->meets) < 0 ||
-            capo_array_room(&job->comms, job->n_comms, sizeof *job->comms) < 0)
-                return NULL;
-        s->meets[job->n_comms] = NULL;
-        job->comms[job->n_comms] =
-                (struct capo_job_comm){.uid = uid, .n_ranks = -1, .parent = CAPO_NO_COMM, .color = -1};
-        return &job->comms[job->n_comms++];
-}
-
 /* Have calls on it been described? */
 static bool has_shapes(const struct reading *rd, uint16_t comm)
 {
@@ -56,12 +39,14 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
         struct capo_job_comm *comm;
         struct capo_log_comm c;
         const char *name;
+        uint32_t index;
 
         if (capo_log_comm(f, &c, &name) < 0)
                 return 0;
-        comm = comm_of(rd->job, uid_of(rd, &c));
-        if (!comm)
+        index = job_comm_of(rd->job, uid_of(rd, &c));
+        if (index == CAPO_NO_COMM)
                 return -ENOMEM;
+        comm = &rd->job->comms[index];
         if (c.name_size && !comm->named) {
                 free(comm->name);
                 comm->name = job_text_copy(name, c.name_size);
@@ -96,7 +81,7 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
         if (rd->comms[c.id] && rd->ranks[c.id] == c.rank)
                 return 0;
         rd->missed |= rd->blocks && has_shapes(rd, c.id);
-        job_reading_comm(rd, c.id, (uint32_t)(comm - rd->job->comms), c.rank);
+        job_reading_comm(rd, c.id, index, c.rank);
         job_want_again(rd, c.id);
         return 0;
 }
@@ -198,8 +183,7 @@ int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t w
         if (!rd)
                 return -ENOMEM;
         p = &job->processes[job->n_processes++];
-        *p = (struct capo_job_process){
-                .rank = -1, .header = *capo_log_header(log), .path = job_text_copy(path, strlen(path))};
+        *p = (struct capo_job_process){.rank = -1, .header = *capo_log_header(log), .path = strdup(path)};
         r = p->path ? read_frames(rd, progress, arg) : -ENOMEM;
         p->health = *capo_log_health(log);
         host = capo_job_info(p, CAPO_INFO_HOST);

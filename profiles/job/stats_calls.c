@@ -14,7 +14,22 @@
 
 /* Silences of a thread that are looked at: of what the job has lasted so far. Shorter ones matter only when there are
  * many, and then the sample has them. */
+enum { MEET_RANKS = 1 << 16 };
+#define MEET_BYTES  ((uint64_t)4 << 30)   /* of all communicators: 28 of 65,536 ranks, or 10,000 of 8; and ... */
+#define MEET_OF_LOG ((uint64_t)256 << 10) /* ... for each log: five of eight ranks are shared by so many */
 enum { GAP_PARTS = 1024, GAP_LEAST_NS = 1000000, GAP_AHEAD = 8 };
+
+/* A rank takes room in each call, whether it left a log or not: a stranger's word may be that there are very many. */
+static bool new_meet(struct capo_job *job, const struct capo_job_comm *c, struct capo_meet **meet)
+{
+        uint64_t bytes = capo_meet_bytes((uint32_t)c->n_ranks);
+
+        if (c->n_ranks > MEET_RANKS || job->scratch->meet_bytes + bytes > MEET_BYTES + job->n_processes * MEET_OF_LOG)
+                return false;
+        *meet = capo_meet_new((uint32_t)c->n_ranks);
+        job->scratch->meet_bytes += *meet ? bytes : 0;
+        return *meet != NULL;
+}
 
 static struct capo_meet *meet_of(const struct reading *rd, uint16_t comm)
 {
@@ -24,8 +39,8 @@ static struct capo_meet *meet_of(const struct reading *rd, uint16_t comm)
         if (!index || rd->job->comms[index - 1].n_ranks < 2 || rd->ranks[comm] < 0)
                 return NULL;
         meet = &rd->job->scratch->meets[index - 1];
-        if (!*meet && rd->job->comms[index - 1].n_ranks <= 1 << 16)
-                *meet = capo_meet_new((uint32_t)rd->job->comms[index - 1].n_ranks);
+        if (!*meet && !new_meet(rd->job, &rd->job->comms[index - 1], meet))
+                rd->job->comms[index - 1].no_skew = CAPO_SKEW_NO_ROOM;
         return *meet;
 }
 

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
@@ -191,31 +194,84 @@ static int lay_out(struct capo_job *job, struct capo_job_comm *c)
         return c->layout ? 0 : -ENOMEM;
 }
 
-static bool name_taken(const struct capo_job *job, uint32_t n, const char *name)
+/* The names given so far, by hash: each, and how many begin with what stands before a "#", or are that. */
+struct names {
+        struct {
+                uint64_t hash; /* 0: free */
+                uint32_t n;
+        } * at;
+        size_t n, room; /* a power of two, at most half of it used */
+};
+
+static void names_finish(struct names *names)
 {
-        for (uint32_t i = 0; i < n; i++) {
-                if (!strcmp(job->comms[i].name, name))
-                        return true;
-        }
-        return false;
+        free(names->at);
 }
 
-/* How many of the first @n are called @base, with or without a number: where to start counting. */
-static uint32_t count_named(const struct capo_job *job, uint32_t n, const char *base)
+/* How often @hash was counted; *@to is where it is to be. */
+static uint32_t names_find(const struct names *names, uint64_t hash, size_t *to)
 {
-        size_t length = strlen(base);
-        uint32_t found = 0;
+        size_t i = hash & (names->room - 1);
 
-        for (uint32_t i = 0; i < n; i++) {
-                const char *name = job->comms[i].name;
-
-                found += !strncmp(name, base, length) && (!name[length] || name[length] == '#');
-        }
-        return found;
+        while (names->at[i].hash && names->at[i].hash != hash)
+                i = (i + 1) & (names->room - 1);
+        *to = i;
+        return names->at[i].n;
 }
+
+static int names_count(struct names *names, uint64_t hash)
+{
+        size_t i;
+
+        if (2 * (names->n + 1) > names->room) {
+                struct names larger = {.n = names->n, .room = names->room ? 2 * names->room : 256};
+
+                larger.at = calloc(larger.room, sizeof *larger.at);
+                if (!larger.at)
+                        return -ENOMEM;
+                for (size_t k = 0; k < names->room; k++) {
+                        if (names->at[k].hash && !names_find(&larger, names->at[k].hash, &i))
+                                larger.at[i] = names->at[k];
+                }
+                free(names->at);
+                *names = larger;
+        }
+        names->n += !names_find(names, hash, &i);
+        names->at[i].hash = hash;
+        names->at[i].n++;
+        return 0;
+}
+
+enum { WHOLE = 1, BEGINNING = 2 }; /* what a hash is of */
+
+static uint64_t name_hash(const char *name, size_t n, uint64_t of)
+{
+        return XXH3_64bits_withSeed(name, n, of) | 1;
+}
+
+static int names_add(struct names *names, const char *name)
+{
+        size_t n = strcspn(name, "#"), whole = strlen(name);
+        int r = names_count(names, name_hash(name, whole, WHOLE));
+
+        for (unsigned parts = 0; r == 0 && name[n] && parts < 16; parts++) {
+                r = names_count(names, name_hash(name, n, BEGINNING));
+                n += 1 + strcspn(name + n + 1, "#");
+        }
+        return r < 0 ? r : names_count(names, name_hash(name, whole, BEGINNING));
+}
+
+static uint32_t names_have(const struct names *names, const char *name, uint64_t of)
+{
+        size_t i;
+
+        return names->room ? names_find(names, name_hash(name, strlen(name), of), &i) : 0;
+}
+
+enum { PARENT = 200 }; /* a longer name of a parent is in none of its children's */
 
 /* Given names stay; the others are told apart by where they come from. Doubles get "#2", "#3", ... */
-static int name_comm(struct capo_job *job, uint32_t i)
+static int name_comm(struct capo_job *job, uint32_t i, struct names *names)
 {
         struct capo_job_comm *c = &job->comms[i];
         _cleanup_free_ char *base = c->name;
@@ -226,7 +282,7 @@ static int name_comm(struct capo_job *job, uint32_t i)
         snprintf(number, sizeof number, "%d", c->color);
         if (base)
                 r = 0;
-        else if (c->parent < i)
+        else if (c->parent < i && strlen(job->comms[c->parent].name) < PARENT)
                 r = asprintf(&base, "%s/%s", job->comms[c->parent].name, c->color >= 0 ? number : "split");
         else if (c->n_ranks == 1)
                 r = asprintf(&base, "self");
@@ -236,17 +292,17 @@ static int name_comm(struct capo_job *job, uint32_t i)
                 r = asprintf(&base, "comm%u", i);
         if (r < 0)
                 return -ENOMEM;
-        for (uint32_t k = count_named(job, i, base) + 1; !c->name; k++) {
+        for (uint32_t k = names_have(names, base, BEGINNING) + 1; !c->name; k++) {
                 char *name = NULL;
 
                 if ((k == 1 ? asprintf(&name, "%s", base) : asprintf(&name, "%s#%u", base, k)) < 0)
                         return -ENOMEM;
-                if (name_taken(job, i, name))
+                if (names_have(names, name, WHOLE))
                         free(name);
                 else
                         c->name = name;
         }
-        return 0;
+        return names_add(names, c->name);
 }
 
 static int by_key(const void *a, const void *b)
@@ -322,8 +378,11 @@ static void count_ranks(struct capo_job *job)
 
 int capo_job_finish(struct capo_job *job)
 {
+        _cleanup_(names_finish) struct names names = {0};
         int r = place_processes(job);
 
+        if (r == 0)
+                r = job_set_clocks(job);
         if (r == 0)
                 r = sort_comms(job);
         if (r < 0)
@@ -331,7 +390,7 @@ int capo_job_finish(struct capo_job *job)
         count_ranks(job);
         add_up(job);
         for (uint32_t i = 0; i < job->n_comms && r == 0; i++) {
-                r = name_comm(job, i);
+                r = name_comm(job, i, &names);
                 if (r == 0)
                         r = lay_out(job, &job->comms[i]);
         }

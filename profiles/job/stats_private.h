@@ -18,6 +18,18 @@ static inline bool job_failed(int8_t result)
 /** job_text_copy() - text out of a log goes to terminals: bytes that may steer them become '?'. NULL: no memory. */
 char *job_text_copy(const void *bytes, size_t size);
 
+/** job_hash() - of what an index finds things by. */
+uint64_t job_hash(const void *bytes, size_t size);
+
+/** job_index_grow() - room for one more than @n entries. Return: 1 grown: the caller enters all again; 0; -ENOMEM. */
+int job_index_grow(struct job_index *ix, uint32_t n);
+
+/** job_index_enter() - there is room. */
+void job_index_enter(struct job_index *ix, uint64_t hash, uint32_t entry);
+
+/** job_comm_of() - index in job->comms of the communicator @uid, made if need be; CAPO_NO_COMM: no memory. */
+uint32_t job_comm_of(struct capo_job *job, uint64_t uid);
+
 /** job_add_text_frame() - an INFO, FABRIC or RULES frame into its process. Return: 0, -ENOMEM. */
 int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *f);
 
@@ -61,6 +73,13 @@ int job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_p
  * @comms: id in the process -> 1 + index in job->comms. Return: 0, -ENOMEM, or what capo_log_open() says.
  */
 int job_add_traced_cells(struct capo_job *job, const char *path, uint32_t process, const uint32_t *comms);
+
+/**
+ * job_set_clocks() - times of hosts whose clocks are more than a minute apart, by one clock (host_clocks.c)
+ * After the last log, processes placed. It changes header.t0_real_ns and ahead_ns of processes, births and deaths of members.
+ * Return: 0, -ENOMEM.
+ */
+int job_set_clocks(struct capo_job *job);
 
 /** job_meet_long() - after the last log, communicators in order: calls behind long silences that the sample lacks.
  * Return: 0, -ENOMEM. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows and call sites of a job, found by what they are of. */
+/* Rows, call sites and communicators of a job, found by what they are of. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +11,12 @@
 #include "core/base/util.h"
 #include "profiles/job/stats_private.h"
 
-static uint64_t text_hash(const void *bytes, size_t size)
+uint64_t job_hash(const void *bytes, size_t size)
 {
         return XXH3_64bits(bytes, size);
 }
 
-/* Room for one more entry. The caller re-enters everything when it is told to. Return: 1 grown, 0 not, -ENOMEM. */
-static int index_grow(struct job_index *ix, uint32_t n)
+int job_index_grow(struct job_index *ix, uint32_t n)
 {
         uint32_t more;
 
@@ -30,7 +29,7 @@ static int index_grow(struct job_index *ix, uint32_t n)
         return ix->slots ? 1 : -ENOMEM;
 }
 
-static void index_enter(struct job_index *ix, uint64_t hash, uint32_t entry)
+void job_index_enter(struct job_index *ix, uint64_t hash, uint32_t entry)
 {
         uint32_t i = (uint32_t)hash & (ix->n_slots - 1);
 
@@ -39,16 +38,40 @@ static void index_enter(struct job_index *ix, uint64_t hash, uint32_t entry)
         ix->slots[i] = entry + 1;
 }
 
+uint32_t job_comm_of(struct capo_job *job, uint64_t uid)
+{
+        struct job_index *ix = &job->scratch->comms;
+        uint64_t hash = job_hash(&uid, sizeof uid);
+        int r = job_index_grow(ix, job->n_comms);
+
+        if (r < 0)
+                return CAPO_NO_COMM;
+        for (uint32_t i = 0; r && i < job->n_comms; i++)
+                job_index_enter(ix, job_hash(&job->comms[i].uid, sizeof uid), i);
+        for (uint32_t i = (uint32_t)hash & (ix->n_slots - 1); ix->slots[i]; i = (i + 1) & (ix->n_slots - 1)) {
+                if (job->comms[ix->slots[i] - 1].uid == uid)
+                        return ix->slots[i] - 1;
+        }
+        if (capo_array_room(&job->scratch->meets, job->n_comms, sizeof(struct capo_meet *)) < 0 ||
+            capo_array_room(&job->comms, job->n_comms, sizeof *job->comms) < 0)
+                return CAPO_NO_COMM;
+        job->scratch->meets[job->n_comms] = NULL;
+        job->comms[job->n_comms] =
+                (struct capo_job_comm){.uid = uid, .n_ranks = -1, .parent = CAPO_NO_COMM, .color = -1};
+        job_index_enter(ix, hash, job->n_comms);
+        return job->n_comms++;
+}
+
 /* The row of this key, made if need be. NULL: no memory. */
 static struct capo_job_row *row_of(struct capo_job *job, const struct capo_job_row *key)
 {
         struct job_index *ix = &job->scratch->rows;
-        int r = index_grow(ix, job->n_rows);
+        int r = job_index_grow(ix, job->n_rows);
 
         if (r < 0)
                 return NULL;
         for (uint32_t i = 0; r && i < job->n_rows; i++)
-                index_enter(ix, job->rows[i].hash_, i);
+                job_index_enter(ix, job->rows[i].hash_, i);
         for (uint32_t i = (uint32_t)key->hash_ & (ix->n_slots - 1); ix->slots[i]; i = (i + 1) & (ix->n_slots - 1)) {
                 struct capo_job_row *row = &job->rows[ix->slots[i] - 1];
 
@@ -60,7 +83,7 @@ static struct capo_job_row *row_of(struct capo_job *job, const struct capo_job_r
         if (capo_array_room(&job->rows, job->n_rows, sizeof *job->rows) < 0)
                 return NULL;
         job->rows[job->n_rows] = *key;
-        index_enter(ix, key->hash_, job->n_rows);
+        job_index_enter(ix, key->hash_, job->n_rows);
         return &job->rows[job->n_rows++];
 }
 
@@ -79,7 +102,7 @@ struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *k
                             key->flags};
         struct capo_job_row empty = *key, *row;
 
-        empty.hash_ = text_hash(&hashed, sizeof hashed);
+        empty.hash_ = job_hash(&hashed, sizeof hashed);
         empty.calls = empty.failed = 0;
         row = row_of(job, &empty);
         if (!row)
@@ -97,14 +120,14 @@ int job_add_site(struct capo_job *job, const struct capo_log_site *s, struct cap
                  const char *text)
 {
         struct job_index *ix = &job->scratch->sites;
-        uint64_t hash = text_hash(text, s->text_size);
+        uint64_t hash = job_hash(text, s->text_size);
         struct capo_job_site *site = NULL;
-        int r = index_grow(ix, job->n_sites);
+        int r = job_index_grow(ix, job->n_sites);
 
         if (r < 0)
                 return r;
         for (uint32_t i = 0; r && i < job->n_sites; i++)
-                index_enter(ix, job->sites[i].hash_, i);
+                job_index_enter(ix, job->sites[i].hash_, i);
         for (uint32_t i = (uint32_t)hash & (ix->n_slots - 1); ix->slots[i] && !site; i = (i + 1) & (ix->n_slots - 1)) {
                 struct capo_job_site *at = &job->sites[ix->slots[i] - 1];
 
@@ -118,7 +141,7 @@ int job_add_site(struct capo_job *job, const struct capo_log_site *s, struct cap
                 *site = (struct capo_job_site){.text = job_text_copy(text, s->text_size), .hash_ = hash};
                 if (!site->text)
                         return -ENOMEM;
-                index_enter(ix, hash, job->n_sites++);
+                job_index_enter(ix, hash, job->n_sites++);
         }
         site->count += s->count;
         site->host_ns += s->host_ns;
@@ -129,12 +152,31 @@ int job_add_site(struct capo_job *job, const struct capo_log_site *s, struct cap
         return 0;
 }
 
+static uint64_t failure_hash(uint32_t process, uint32_t comm, uint8_t call, int8_t result)
+{
+        uint32_t key[3] = {process, comm, (uint32_t)call << 8 | (uint8_t)result};
+
+        return job_hash(key, sizeof key);
+}
+
 int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call, int8_t result, uint64_t calls)
 {
+        struct job_index *ix = &job->scratch->failures;
+        uint64_t hash = failure_hash(process, comm, call, result);
+        int r;
+
         if (!job_failed(result) || !calls)
                 return 0;
-        for (uint32_t i = 0; i < job->n_failures; i++) {
-                struct capo_job_failure *f = &job->failures[i];
+        r = job_index_grow(ix, job->n_failures);
+        if (r < 0)
+                return r;
+        for (uint32_t i = 0; r && i < job->n_failures; i++) {
+                const struct capo_job_failure *f = &job->failures[i];
+
+                job_index_enter(ix, failure_hash(f->process, f->comm, f->call, f->result), i);
+        }
+        for (uint32_t i = (uint32_t)hash & (ix->n_slots - 1); ix->slots[i]; i = (i + 1) & (ix->n_slots - 1)) {
+                struct capo_job_failure *f = &job->failures[ix->slots[i] - 1];
 
                 if (f->process == process && f->comm == comm && f->call == call && f->result == result) {
                         f->calls += calls;
@@ -143,6 +185,7 @@ int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8
         }
         if (capo_array_room(&job->failures, job->n_failures, sizeof *job->failures) < 0)
                 return -ENOMEM;
-        job->failures[job->n_failures++] = (struct capo_job_failure){calls, process, comm, call, result};
+        job->failures[job->n_failures] = (struct capo_job_failure){calls, process, comm, call, result};
+        job_index_enter(ix, hash, job->n_failures++);
         return 0;
 }

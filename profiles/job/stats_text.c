@@ -24,9 +24,10 @@ char *job_text_copy(const void *bytes, size_t size)
         return copy;
 }
 
-static int append_text(char **text, const void *more, size_t size, bool newline)
+/* @length: of *@text; becomes what it is then: a 0 in @more ends it. */
+static int append_text(char **text, size_t *length, const void *more, size_t size, bool newline)
 {
-        size_t old = *text ? strlen(*text) : 0;
+        size_t old = *length;
         char *larger = realloc(*text, old + size + 2);
 
         if (!larger)
@@ -34,23 +35,29 @@ static int append_text(char **text, const void *more, size_t size, bool newline)
         if (old && newline)
                 larger[old++] = '\n';
         put_text(larger + old, more, size);
+        *length = old + strlen(larger + old);
         *text = larger;
         return 0;
 }
 
+enum { KEYS = 1024 }; /* of a process; capo writes some dozens. What a stranger has beyond that is left out */
+
 static int add_info(struct capo_job_process *p, const struct capo_info_line *line)
 {
         for (uint32_t i = 0; i < p->n_info; i++) {
-                if (!capo_info_is(line, p->info[i].key))
+                struct capo_job_info *info = &p->info[i];
+
+                if (!capo_info_is(line, info->key))
                         continue;
-                if (!line->more)
-                        p->info[i].value[0] = 0;
-                return append_text(&p->info[i].value, line->value, line->n_value, line->more);
+                info->size_ = !line->more ? 0 : info->size_ ? info->size_ : strlen(info->value);
+                return append_text(&info->value, &info->size_, line->value, line->n_value, line->more);
         }
+        if (p->n_info == KEYS)
+                return 0;
         if (capo_array_room(&p->info, p->n_info, sizeof *p->info) < 0)
                 return -ENOMEM;
         p->info[p->n_info] = (struct capo_job_info){job_text_copy(line->key, line->n_key),
-                                                    job_text_copy(line->value, line->n_value)};
+                                                    job_text_copy(line->value, line->n_value), 0};
         if (!p->info[p->n_info].key || !p->info[p->n_info].value) {
                 free(p->info[p->n_info].key);
                 free(p->info[p->n_info].value);
@@ -73,16 +80,19 @@ int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *
 
                 line = capo_log_next_line(f, &at, &n);
                 /* a line may have a 0 in it, and be longer than all that is kept */
-                if (line && now && (strlen(now) <= n || memcmp(now, line, n) != 0 || now[n] != '\n')) {
-                        memmove(p->fabric, now, strlen(now) + 1);
-                        p->fabric_last_ = strlen(p->fabric);
+                if (line && now &&
+                    (p->fabric_size_ - p->fabric_last_ <= n || memcmp(now, line, n) != 0 || now[n] != '\n')) {
+                        p->fabric_last_ = p->fabric_size_ -= p->fabric_last_;
+                        memmove(p->fabric, now, p->fabric_size_ + 1);
                 }
-                return append_text(&p->fabric, f->payload, f->size, false);
+                return append_text(&p->fabric, &p->fabric_size_, f->payload, f->size, false);
         }
         if (f->type == CAPO_FRAME_RULES) {
+                size_t had = 0;
+
                 free(p->rules);
                 p->rules = NULL;
-                return append_text(&p->rules, f->payload, f->size, false);
+                return append_text(&p->rules, &had, f->payload, f->size, false);
         }
         while (r == 0 && capo_info_next(f, &at, &info))
                 r = add_info(p, &info);

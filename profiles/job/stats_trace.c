@@ -22,6 +22,7 @@ struct tracing {
         uint32_t *cell_of; /* shape -> 1 + index of its cell; 0: not described */
         struct traced *cells;
         uint32_t n_cells;
+        struct job_index index; /* of them, by key */
 };
 
 /* 1 + index of the cell; 0: no memory. */
@@ -35,13 +36,21 @@ static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_
                                     .algo_proto = algo_proto,
                                     .channels = channels,
                                     .flags = flags & JOB_ROW_FLAGS};
+        uint64_t hash = job_hash(&key, sizeof key);
+        int r = job_index_grow(&t->index, t->n_cells);
 
-        for (uint32_t i = 0; i < t->n_cells; i++) {
-                if (!memcmp(&t->cells[i].key, &key, sizeof key))
-                        return i + 1;
+        if (r < 0)
+                return 0;
+        for (uint32_t i = 0; r && i < t->n_cells; i++)
+                job_index_enter(&t->index, job_hash(&t->cells[i].key, sizeof key), i);
+        for (uint32_t i = (uint32_t)hash & (t->index.n_slots - 1); t->index.slots[i];
+             i = (i + 1) & (t->index.n_slots - 1)) {
+                if (!memcmp(&t->cells[t->index.slots[i] - 1].key, &key, sizeof key))
+                        return t->index.slots[i];
         }
         if (capo_array_room(&t->cells, t->n_cells, sizeof *t->cells) < 0)
                 return 0;
+        job_index_enter(&t->index, hash, t->n_cells);
         t->cells[t->n_cells] = (struct traced){.key = key};
         return ++t->n_cells;
 }
@@ -168,6 +177,7 @@ int job_add_traced_cells(struct capo_job *job, const char *path, uint32_t proces
                 for (unsigned k = 0; k < CAPO_TIMES; k++)
                         capo_hist_finish(&t.cells[i].time[k]);
         }
+        free(t.index.slots);
         free(t.cells);
         free(t.cell_of);
         free(t.shapes);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "capo/msg.h"
 #include "core/base/util.h"
@@ -14,6 +15,7 @@ int capo_topology_read(const char *path, unsigned flags, double brick_gbs, struc
 {
         char head[4096] = "";
         _cleanup_fclose_ FILE *f = NULL;
+        struct stat st;
         size_t n;
 
         if (!strcmp(path, "-"))
@@ -24,6 +26,9 @@ int capo_topology_read(const char *path, unsigned flags, double brick_gbs, struc
 
                 return capo_why(r, why, room, "%s: %s", path, strerror(-r));
         }
+        if (fstat(fileno(f), &st) == 0 && S_ISFIFO(st.st_mode)) /* its head could not be read a second time */
+                return capo_why(-EINVAL, why, room,
+                                "%s: is a pipe; expected a file, or - for NCCL's XML on standard input", path);
         n = fread(head, 1, sizeof head - 1, f);
         if (ferror(f)) {
                 int r = errno ? -errno : -EIO;

@@ -58,6 +58,26 @@ static int number(struct topology_build *b, const struct capo_xml *e, const char
         return 0;
 }
 
+/* "942", or as RCCL writes it since ROCm 6: "gfx942", "gfx90a:sramecc+". 90a is 910 where it is a number. */
+static int gcn_of(struct topology_build *b, const struct capo_xml *e, int *out)
+{
+        const char *text = capo_xml_get(e, "gcn");
+        char *end;
+        long v;
+
+        if (!text || strncmp(text, "gfx", 3) != 0)
+                return number(b, e, "gcn", 0, 99999, 0, out);
+        v = strtol(text + 3, &end, 10);
+        if (v == 90 && *end == 'a') {
+                v = 910;
+                end++;
+        }
+        if (v < 1 || v > 99999 || (*end && *end != ':'))
+                return topology_fail(b, e->line, "expected gcn of <gpu> as 942 or gfx942, found \"%s\"", text);
+        *out = (int)v;
+        return 0;
+}
+
 static void copy(char *out, size_t room, const struct capo_xml *e, const char *attr)
 {
         const char *text = capo_xml_get(e, attr);
@@ -118,8 +138,7 @@ static int read_gpu(struct topology_build *b, const struct capo_xml *e, int cpu,
         if (strcmp(e->name, "gpu") != 0) /* a bare <pci> of a GPU's class */
                 return 0;
         if ((r = number(b, e, "dev", 0, 4095, -1, &gpu->dev)) < 0 ||
-            (r = number(b, e, "sm", 0, 999, 0, &gpu->sm)) < 0 ||
-            (r = number(b, e, "gcn", 0, 99999, 0, &gpu->gcn)) < 0 ||
+            (r = number(b, e, "sm", 0, 999, 0, &gpu->sm)) < 0 || (r = gcn_of(b, e, &gpu->gcn)) < 0 ||
             (r = number(b, e, "rank", -1, 1 << 24, -1, &gpu->rank)) < 0 || (r = number(b, e, "gdr", 0, 1, 0, &gdr)) < 0)
                 return r;
         gpu->gdr = gdr;

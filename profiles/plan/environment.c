@@ -30,7 +30,9 @@ bool capo_plan_setting_passes(const char *var)
 /* Everything else of the environment that is no NCCL setting, but would reach into a worker. */
 static bool is_kept(const char *var)
 {
-        static const char *const others[] = {"LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_", "CUDA_"};
+        /* the last: glibc would fill all that NCCL allocates, most of which it never touches */
+        static const char *const others[] = {"LD_PRELOAD=", "LD_LIBRARY_PATH=", "LD_AUDIT=", "CAPO_",
+                                             "CUDA_",       "MALLOC_PERTURB_="};
 
         for (size_t i = 0; i < N_ELEMENTS(others); i++) {
                 if (!strncmp(var, others[i], strlen(others[i])))

@@ -24,6 +24,7 @@ void capo_store_wait(unsigned seconds)
 struct capo_store {
         sqlite3 *db;
         bool write;
+        struct stat still; /* of a file that SQLite may not lock, as it was when it was opened; st_ino 0: it locks */
 };
 
 static int trouble(sqlite3 *db, int rc, const char *path, char *why, size_t room)
@@ -90,10 +91,57 @@ static int check(sqlite3 *db, const char *path, bool *old, char *why, size_t roo
         return 0;
 }
 
+static int log_of(const char *path, struct stat *st)
+{
+        _cleanup_free_ char *log = NULL;
+
+        return asprintf(&log, "%s-wal", path) < 0 ? -1 : stat(log, st);
+}
+
+/*
+ * Somebody else's store in a folder where we may not write: SQLite wants its lock file there, which the last writer has taken
+ * away, and would not read. Nobody writes it then; should somebody begin to, the answer is thrown away (still_same()).
+ */
+static int open_unlocked(struct capo_store *s, const char *path)
+{
+        _cleanup_free_ char *uri = NULL;
+        size_t n = 0;
+        FILE *f = open_memstream(&uri, &n);
+
+        if (!f)
+                return SQLITE_NOMEM;
+        fputs(*path == '/' ? "file://" : "file:", f);
+        for (const char *c = path; *c; c++) /* as RFC 3986 has it, but for the slashes */
+                fprintf(f, strchr("%?#", *c) ? "%%%02x" : "%c", (unsigned char)*c);
+        fputs("?immutable=1", f);
+        if (fclose(f) != 0)
+                return SQLITE_NOMEM;
+        sqlite3_close(s->db);
+        s->db = NULL;
+        if (stat(path, &s->still) < 0)
+                return SQLITE_CANTOPEN;
+        return sqlite3_open_v2(uri, &s->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+}
+
+/* At the end of an answer: @rc of it, or that it may be torn. */
+static int still_same(struct capo_store *s, int rc, char *why, size_t room)
+{
+        struct stat now, log;
+        int e = failed(s, rc, why, room);
+
+        if (e < 0 || !s->still.st_ino)
+                return e;
+        if (stat(file_of(s), &now) == 0 && now.st_ino == s->still.st_ino && now.st_size == s->still.st_size &&
+            now.st_mtim.tv_sec == s->still.st_mtim.tv_sec && now.st_mtim.tv_nsec == s->still.st_mtim.tv_nsec &&
+            !(log_of(file_of(s), &log) == 0 && log.st_size > 0))
+                return 0;
+        return capo_why(-EBUSY, why, room, "%s: was written while it was read; try again", file_of(s));
+}
+
 int capo_store_open(const char *path, bool write, struct capo_store **out, char *why, size_t room)
 {
         struct capo_store *s = calloc(1, sizeof *s);
-        struct stat st;
+        struct stat st, log;
         bool old = false;
         int rc, e;
 
@@ -123,6 +171,18 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
         e = trouble(s->db, rc, path, why, room);
         if (e == 0)
                 e = check(s->db, path, &old, why, room);
+        if (!write && (e == -EACCES || e == -ENOENT)) {
+                if (log_of(path, &log) == 0 && log.st_size > 0) {
+                        e = capo_why(
+                                -EACCES, why, room,
+                                "%s: left by a writer that was killed, and may not be written: capo store list by somebody who may write it "
+                                "brings it in order",
+                                path);
+                } else {
+                        e = trouble(s->db, open_unlocked(s, path), path, why, room);
+                        e = e < 0 ? e : check(s->db, path, &old, why, room);
+                }
+        }
         if (e == 0 && write) {
                 /* cells of a cluster's shared file system do not share memory: there WAL fails and stays off */
                 sqlite3_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;",
@@ -281,18 +341,21 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f, str
         sqlite3_stmt *q = NULL;
         int64_t last = -1;
         uint32_t run = 0;
-        int rc = sqlite3_prepare_v2(
-                s->db,
+        char sql[1024];
+        int rc;
+
+        snprintf(
+                sql, sizeof sql,
                 "SELECT t.id, t.source, t.line, t.gpu, t.nccl, t.layout, t.nodes, t.ranks, t.iterations, s.seq, "
                 "s.coll, s.bytes,"
                 " s.us, s.clock, s.place, s.type, s.op, s.want, s.want_channels, s.ran, s.ran_channels, t.hosts, "
                 "t.settings, t.tuner, t.why, t.unknown, CASE i.driver WHEN '' THEN t.cuda ELSE i.driver END, s.want_chunk"
                 " FROM trial t JOIN import i ON i.id = t.import JOIN sample s ON s.trial = t.id"
-                " WHERE (?1 = 0 OR i.id = ?1) AND (?2 = 0 OR s.coll = ?2) AND (?3 = 0 OR t.nccl = ?3)"
+                " WHERE %s AND (?2 = 0 OR s.coll = ?2) AND (?3 = 0 OR t.nccl = ?3)"
                 " AND (?4 = '' OR t.gpu LIKE ?4) AND (?5 = '' OR t.layout = ?5) AND (?6 = '' OR i.cluster LIKE ?6)"
                 " AND (?7 = 0 OR t.ranks = ?7) ORDER BY t.id, s.rowid",
-                -1, &q, NULL);
-
+                f->import ? "t.import = ?1" : "?1 = 0"); /* of one its own trials only, by their index */
+        rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
         if (rc != SQLITE_OK)
                 return failed(s, rc, why, room);
         sqlite3_bind_int64(q, 1, f->import);
@@ -343,7 +406,7 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f, str
         sqlite3_finalize(q);
         if (rc == SQLITE_ROW)
                 return capo_why(-EBADMSG, why, room, "%s: a sample that no capo wrote, or no memory", file_of(s));
-        return failed(s, rc, why, room);
+        return still_same(s, rc, why, room);
 }
 
 int capo_store_list(struct capo_store *s, void (*each)(const struct capo_store_import *, void *), void *user, char *why,
@@ -372,7 +435,7 @@ int capo_store_list(struct capo_store *s, void (*each)(const struct capo_store_i
                      user);
         }
         sqlite3_finalize(q);
-        return failed(s, rc, why, room);
+        return still_same(s, rc, why, room);
 }
 
 int capo_store_query(struct capo_store *s, const char *sql, FILE *out, char *why, size_t room)
@@ -410,7 +473,7 @@ int capo_store_query(struct capo_store *s, const char *sql, FILE *out, char *why
                 putc('\n', out);
         }
         sqlite3_finalize(q);
-        return failed(s, rc, why, room);
+        return still_same(s, rc, why, room);
 }
 
 int capo_store_remove(struct capo_store *s, int64_t id, char *why, size_t room)

@@ -4,10 +4,12 @@
  * closed. Those that merely stand around a provider's own are the rows of CALL and OPEN in ops.def; close, bind and
  * control have more to do.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "core/base/lock.h"
 #include "shim/fabric/fabric.h"
+#include "shim/record/left.h"
 #include "shim/record/shim.h"
 
 __thread struct fi_thread capo_fi_me __attribute__((tls_model("initial-exec")));
@@ -32,10 +34,20 @@ static struct fi_object *object_of(struct fid *fid)
         return o;
 }
 
+bool capo_fi_left(const void *frame)
+{
+        const void *at;
+
+        if (!capo_left(capo_fi_me.inside, frame, &at) && (!at || at == capo_fi_me.caller))
+                return false;
+        capo_fi_leave();
+        return true;
+}
+
 static int ours_close(struct fid *fid)
 {
         struct fi_object *o = object_of(fid);
-        bool was = capo_fi_me.inside;
+        bool was = capo_fi_within(FI_FRAME);
         int r;
 
         if (!o)
@@ -43,9 +55,9 @@ static int ours_close(struct fid *fid)
         if (was)
                 return o->base.real->close(fid);
         capo_fi_tables(o, false);
-        capo_fi_me.inside = true;
+        capo_fi_enter(FI_FRAME, FI_CALLER);
         r = fid->ops->close(fid);
-        capo_fi_me.inside = false;
+        capo_fi_leave();
         /*
          * Busy is the one refusal after which the object surely lives (fi_domain(3), fi_endpoint(3)); after any other
          * its memory is not touched again.
@@ -87,6 +99,7 @@ static void ep_opened(struct fi_domain *d, struct fid_ep *ep, uint64_t caps, enu
                 e->cq[0] = from->cq[0];
                 e->cq[1] = from->cq[1];
                 e->silent = from->silent;
+                e->blind = from->blind;
         }
         for (int s = 0; s < FI_SETS - 1; s++)
                 e->set[s].until_sample = d->sample_every ? 1 : 0;
@@ -101,16 +114,16 @@ static void cq_look_again(struct fi_cq *c)
 }
 
 /* Around a call that needs the endpoint's own tables in place. */
-static uint64_t enter_ep(struct fi_ep *e)
+static uint64_t enter_ep(struct fi_ep *e, const void *frame, const void *caller)
 {
         capo_fi_tables(&e->o, false);
-        capo_fi_me.inside = true;
+        capo_fi_enter(frame, caller);
         return 0;
 }
 
 static void leave_ep(struct fi_ep *e)
 {
-        capo_fi_me.inside = false;
+        capo_fi_leave();
         capo_fi_tables(&e->o, true);
         cq_look_again(e->cq[0]);
         cq_look_again(e->cq[1]);
@@ -124,10 +137,10 @@ static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags)
 
         if (!e)
                 return fid->ops->bind == ours_bind ? -FI_ENOSYS : fid->ops->bind(fid, with, flags);
-        if (capo_fi_me.inside)
+        if (capo_fi_within(FI_FRAME))
                 return e->o.base.real->bind(fid, with, flags);
         c = with ? cq_of(with) : NULL;
-        enter_ep(e);
+        enter_ep(e, FI_FRAME, FI_CALLER);
         r = fid->ops->bind(fid, with, flags);
         leave_ep(e);
         cq_look_again(c);
@@ -136,8 +149,10 @@ static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags)
                         e->cq[0] = c;
                         e->silent = flags & FI_SELECTIVE_COMPLETION && !e->completes;
                 }
-                if (flags & FI_RECV)
+                if (flags & FI_RECV) {
                         e->cq[1] = c;
+                        e->blind = !c->lengths;
+                }
         }
         return r;
 }
@@ -149,45 +164,47 @@ static int ours_control(struct fid *fid, int command, void *arg)
 
         if (!e)
                 return fid->ops->control == ours_control ? -FI_ENOSYS : fid->ops->control(fid, command, arg);
-        if (capo_fi_me.inside)
+        if (capo_fi_within(FI_FRAME))
                 return e->o.base.real->control(fid, command, arg);
-        enter_ep(e);
+        enter_ep(e, FI_FRAME, FI_CALLER);
         r = fid->ops->control(fid, command, arg);
         leave_ep(e);
         if (r == 0 && command == FI_ALIAS && arg) {
                 const struct fi_alias *alias = arg;
+                int saved = errno;
 
                 ep_opened(e->o.domain, container_of(*alias->fid, struct fid_ep, fid), e->caps, e->ep_type, e->completes,
                           e);
+                errno = saved;
         }
         return r;
 }
 
 /* ---- what is around a call, by its row --------------------------------------------------------------------------- */
 
-static uint64_t enter_flagged(void *s)
+static uint64_t enter_flagged(void *s, const void *frame, const void *caller)
 {
-        capo_fi_me.inside = true;
+        capo_fi_enter(frame, caller);
         return 0;
 }
 
 static void leave_flagged(void *s)
 {
-        capo_fi_me.inside = false;
+        capo_fi_leave();
 }
 
-static uint64_t enter_timed(void *s)
+static uint64_t enter_timed(void *s, const void *frame, const void *caller)
 {
-        capo_fi_me.inside = true;
+        capo_fi_enter(frame, caller);
         return capo_fi_now();
 }
 
 static void leave_timed(void *s)
 {
-        capo_fi_me.inside = false;
+        capo_fi_leave();
 }
 
-static uint64_t enter_bare(void *s)
+static uint64_t enter_bare(void *s, const void *frame, const void *caller)
 {
         return 0;
 }
@@ -284,6 +301,7 @@ static void domain_opened(struct fi_fabric *f, struct fid_domain *domain, const 
         if (!d)
                 return;
         d->fabric = f;
+        d->line = d;
         d->caps = info ? info->caps : FI_MSG;
         d->sample_every = (unsigned)capo_shim_env()->fabric_sample;
         capo_fi_device(d, info, f->api_version);
@@ -325,19 +343,21 @@ static void *shadow_of(const void *table, size_t offset, const struct fid *fid, 
                 fi_shadow_##object *s =                                                                        \
                         shadow_of(o->member, FI_TABLE_AT(fi_shadow_##object, member), &o->fid, FI_T_##object); \
                 uint64_t t0;                                                                                   \
-                int r;                                                                                         \
+                int r, saved;                                                                                  \
                                                                                                                \
                 if (!real)                                                                                     \
                         real = s ? s->member.real : o->member;                                                 \
                 if (!real || real->entry == object##_##member##_##entry)                                       \
                         return -FI_ENOSYS; /* a copy of our table, on an object that is none of ours */        \
-                if (!s || capo_fi_me.inside)                                                                   \
+                if (!s || capo_fi_within(FI_FRAME))                                                            \
                         return real->entry args;                                                               \
-                t0 = enter_##around(s);                                                                        \
+                t0 = enter_##around(s, FI_FRAME, FI_CALLER);                                                   \
                 r = real->entry args;                                                                          \
+                saved = errno;                                                                                 \
                 leave_##around(s);                                                                             \
                 (void)t0;                                                                                      \
                 afterwards;                                                                                    \
+                errno = saved;                                                                                 \
                 return r;                                                                                      \
         }
 #define OPEN(object, around, of, member, entry, params, args, opened) \

@@ -13,6 +13,7 @@
  * the application's own call is in progress, or from inside libfabric; both pass.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
@@ -110,13 +111,21 @@ static bool same_library(const void *caller, void *f)
         return dladdr(caller, &a) && dladdr(f, &b) && a.dli_fbase == b.dli_fbase;
 }
 
-static bool passes(const void *caller, void *f)
+/* The real function, which is to find the errno that the caller left; *@pass: it is not the program's own call. */
+static void *meet(const char *name, const char *version, const void *caller, const void *frame, bool *pass)
 {
-        return capo_fi_me.inside || same_library(caller, f) || !capo_shim_start();
+        int saved = errno;
+        void *f = real_of(name, version, caller);
+
+        *pass = f && (capo_fi_within(frame) || same_library(caller, f) || !capo_shim_start());
+        errno = saved;
+        return f;
 }
 
 static int opened(int r, struct fid_fabric **fabric, const struct fi_fabric_attr *attr)
 {
+        int saved = errno;
+
         if (r == 0 && fabric && *fabric) {
                 if (capo_fi_text_start()) {
                         uint32_t v = real_version ? real_version() : 0;
@@ -127,49 +136,52 @@ static int opened(int r, struct fid_fabric **fabric, const struct fi_fabric_attr
                 }
                 capo_fi_fabric_opened(*fabric, attr);
         }
+        errno = saved;
         return r;
 }
 
-static int enter(const char *version, const void *caller, struct fi_fabric_attr *attr, struct fid_fabric **fabric,
-                 void *context)
+static int enter(const char *version, const void *caller, const void *frame, struct fi_fabric_attr *attr,
+                 struct fid_fabric **fabric, void *context)
 {
-        fabric_fn *real = (fabric_fn *)real_of("fi_fabric", version, caller);
+        bool pass;
+        fabric_fn *real = (fabric_fn *)meet("fi_fabric", version, caller, frame, &pass);
         int r;
 
         if (!real) {
                 capo_warn_once("libfabric: no fi_fabric@%s in any loaded library", version);
                 return -FI_ENOSYS;
         }
-        if (passes(caller, (void *)real))
+        if (pass)
                 return real(attr, fabric, context);
-        capo_fi_me.inside = true;
+        capo_fi_enter(frame, caller);
         r = real(attr, fabric, context);
-        capo_fi_me.inside = false;
+        capo_fi_leave();
         return opened(r, fabric, attr);
 }
 
 CAPO_EXPORT int capo_fi_fabric_1_0(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
 {
-        return enter("FABRIC_1.0", __builtin_return_address(0), attr, fabric, context);
+        return enter("FABRIC_1.0", FI_CALLER, FI_FRAME, attr, fabric, context);
 }
 
 CAPO_EXPORT int capo_fi_fabric_1_1(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
 {
-        return enter("FABRIC_1.1", __builtin_return_address(0), attr, fabric, context);
+        return enter("FABRIC_1.1", FI_CALLER, FI_FRAME, attr, fabric, context);
 }
 
 CAPO_EXPORT int capo_fi_fabric2_1_8(struct fi_info *info, struct fid_fabric **fabric, uint64_t flags, void *context)
 {
-        const void *caller = __builtin_return_address(0);
-        fabric2_fn *real = (fabric2_fn *)real_of("fi_fabric2", "FABRIC_1.8", caller);
+        const void *caller = FI_CALLER, *frame = FI_FRAME;
+        bool pass;
+        fabric2_fn *real = (fabric2_fn *)meet("fi_fabric2", "FABRIC_1.8", caller, frame, &pass);
         int r;
 
         if (!real)
                 return -FI_ENOSYS; /* libfabric 1.x */
-        if (passes(caller, (void *)real))
+        if (pass)
                 return real(info, fabric, flags, context);
-        capo_fi_me.inside = true;
+        capo_fi_enter(frame, caller);
         r = real(info, fabric, flags, context);
-        capo_fi_me.inside = false;
+        capo_fi_leave();
         return opened(r, fabric, info ? info->fabric_attr : NULL);
 }

@@ -37,35 +37,7 @@
 #include "core/base/util.h"
 #include "core/log/fabric.h"
 #include "shim/fabric/stand_in.h"
-
-/* ---- whose call is it -------------------------------------------------------------------------------------------- */
-
-/*
- * What comes through our entries may be the provider's own work: EFA reads a queue through the queue's own table, the
- * collectives of libfabric send through the endpoint they were given, layered providers open the fabric below. That
- * passes uncounted.
- *
- * In the data path the caller is known by its return address: code of the library that made the object, or, when the
- * provider jumped here in tail position, our own entry that called the provider. That is a comparison or two, and no
- * store. Where objects are made and changed a flag of the thread says that a call of ours is under way.
- *
- * The address of the struct is also the identity of the thread for its counters. initial-exec: one load off the thread
- * pointer instead of a call of __tls_get_addr(); fine in a library that is preloaded, 16 bytes of static TLS in one
- * that is not.
- */
-struct fi_thread {
-        bool inside;
-};
-extern __thread struct fi_thread capo_fi_me __attribute__((tls_model("initial-exec")));
-
-extern const char __ehdr_start[] __attribute__((visibility("hidden"))); /* of libcapo.so, by the linker */
-extern const char etext[] __attribute__((visibility("hidden")));
-
-#define FI_PROVIDER_CALL(object, caller) unlikely((uintptr_t)(caller) - (object)->text < (object)->text_size)
-
-#define FI_OWN_CALL(object, caller)          \
-        (FI_PROVIDER_CALL(object, caller) || \
-         unlikely((uintptr_t)(caller) - (uintptr_t)__ehdr_start < (uintptr_t)etext - (uintptr_t)__ehdr_start))
+#include "shim/fabric/whose.h"
 
 /* ---- counters ---------------------------------------------------------------------------------------------------- */
 
@@ -79,7 +51,7 @@ extern const char etext[] __attribute__((visibility("hidden")));
 struct fi_post_set {
         struct fi_thread *_Atomic owner;
         int32_t until_sample; /* posts until the next one is timed; 0: timing is off */
-        uint32_t reserved;
+        uint32_t untimed;     /* posts that were due and cannot be timed, as they have no completion or no queue */
         _Atomic uint64_t eagain;
         _Atomic uint64_t bytes[CAPO_FI_KINDS];
         _Atomic uint64_t sizes[CAPO_FI_KINDS][CAPO_FI_SIZES]; /* posted, by bits of the size; their sum is the count */
@@ -189,6 +161,7 @@ struct fi_fabric {
 struct fi_folded {
         uint64_t objects;
         struct fi_post_set post;
+        uint64_t blind, blind_bytes; /* of these, what endpoints posted that are `blind` */
         struct fi_cq_set cq;
         uint64_t empty;
         struct fi_errors errors;
@@ -214,7 +187,8 @@ struct fi_domain {
         struct fi_hist rx_time; /* post to completion of receives: mostly waiting for the peer */
         _Atomic uint64_t lost_samples;
         struct fi_folded folded;
-        struct fi_folded rest; /* of the snapshot being written: folded, and what has no line of its own */
+        struct fi_folded rest;  /* of the snapshot being written: folded, and what has no line of its own */
+        struct fi_domain *line; /* of that, too: in whose line it is, mostly its own */
 };
 
 struct fi_cq;
@@ -226,6 +200,7 @@ struct fi_ep {
         _Atomic uint8_t ep_type;     /* enum fi_ep_type */
         _Atomic uint8_t repeats[2];  /* tx, rx: a context was in use twice at once: not timed any more */
         _Atomic bool silent; /* not every transmit makes an entry in its queue: FI_SELECTIVE_COMPLETION, no default */
+        _Atomic bool blind;  /* it receives to a queue whose entries have no length */
         bool completes;      /* FI_COMPLETION is the default of its transmits */
         FI_TABLE(struct fi_ops_ep) ops;
         FI_TABLE(struct fi_ops_cm) cm;
@@ -237,12 +212,14 @@ struct fi_ep {
 };
 
 /* One timed post that has not completed. */
-#define FI_SLOTS 16
+#define FI_SLOTS     16
+#define FI_SLOT_PEEK 2
 struct fi_slot {
         void *_Atomic context;  /* fi_key(); NULL: free; fi_slot_taken: the rest is being written */
         _Atomic uint64_t t0_ns; /* CLOCK_MONOTONIC */
         struct fi_ep *_Atomic ep;
-        _Atomic uint8_t rx;
+        _Atomic uint8_t
+                rx; /* FI_SLOT_PEEK: not timed; its completion says how long a message is that another one will bring */
 };
 
 struct fi_cq {
@@ -293,6 +270,9 @@ struct fi_object *capo_fi_find(const struct fid *fid, enum fi_object_type type);
 
 /** capo_fi_fold() - add the counts of endpoint or queue @o to @f. */
 void capo_fi_fold(struct fi_folded *f, const struct fi_object *o);
+
+/** capo_fi_fold_more() - @to += @from. */
+void capo_fi_fold_more(struct fi_folded *to, const struct fi_folded *from);
 
 /** capo_fi_forget() - in a new child process: zero what the parent counted. */
 void capo_fi_forget(void);
@@ -374,7 +354,7 @@ extern const struct fi_ops_eq capo_fi_eq;
 const struct fi_ops_cq *capo_fi_cq_entries(const struct fi_ops_cq *real);
 
 /* What was posted by threads that were inside an NCCL call of their own. 64 kinds of
- * calls at most; the rest is in no row. */
+ * calls at most; the others are together in one more row, of no communicator and no call. */
 #define FI_INSIDE 64
 struct fi_inside {
         _Atomic uint64_t key; /* 0: free */
@@ -382,15 +362,15 @@ struct fi_inside {
         _Atomic uint8_t call;
         _Atomic uint64_t ops, bytes; /* bytes that left, or were fetched */
 };
-extern struct fi_inside capo_fi_inside[FI_INSIDE];
+extern struct fi_inside capo_fi_inside[FI_INSIDE + 1];
 
 /** capo_fi_hist_add() - one more of @ns. */
 void capo_fi_hist_add(struct fi_hist *h, uint64_t ns);
 uint64_t capo_fi_now(void); /* CLOCK_MONOTONIC, ns */
 
 /** capo_fi_sample_done() - the op with @context (as in the entry) completed (@failed: with an error) on @cq. Only when
- * cq->watched. */
-void capo_fi_sample_done(struct fi_cq *cq, void *context, bool failed);
+ * cq->watched. Return: it was a peek. */
+bool capo_fi_sample_done(struct fi_cq *cq, void *context, bool failed);
 
 static inline size_t iov_bytes(const struct iovec *iov, size_t n)
 {
@@ -451,6 +431,9 @@ void capo_fi_look_start(void);
 void capo_fi_look_forget(void);
 
 /* ---- windows.c, device.c, text.c --------------------------------------------------------------------------------- */
+
+/** capo_fi_blind() - add what @e posted of receives whose length nobody will know. */
+void capo_fi_blind(const struct fi_ep *e, uint64_t *count, uint64_t *bytes);
 
 /** capo_fi_windows_start() - begin with no windows, at this moment. */
 void capo_fi_windows_start(void);

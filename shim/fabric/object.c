@@ -52,32 +52,48 @@ void capo_fi_errors_add(struct fi_errors *to, const struct fi_errors *from)
         to->other += from->other;
 }
 
+static void add_posts(struct fi_post_set *to, const struct fi_post_set *from)
+{
+        to->eagain += from->eagain;
+        for (int k = 0; k < CAPO_FI_KINDS; k++) {
+                to->bytes[k] += from->bytes[k];
+                for (int b = 0; b < CAPO_FI_SIZES; b++)
+                        to->sizes[k][b] += from->sizes[k][b];
+        }
+}
+
+static void add_reads(struct fi_cq_set *to, const struct fi_cq_set *from)
+{
+        to->reads += from->reads;
+        to->completions += from->completions;
+        to->received += from->received;
+        to->received_bytes += from->received_bytes;
+}
+
 void capo_fi_fold(struct fi_folded *f, const struct fi_object *o)
 {
         f->objects++;
         if (o->type == FI_T_EP) {
-                const struct fi_ep *e = (const struct fi_ep *)o;
-
-                for (int s = 0; s < FI_SETS; s++) {
-                        f->post.eagain += e->set[s].eagain;
-                        for (int k = 0; k < CAPO_FI_KINDS; k++) {
-                                f->post.bytes[k] += e->set[s].bytes[k];
-                                for (int b = 0; b < CAPO_FI_SIZES; b++)
-                                        f->post.sizes[k][b] += e->set[s].sizes[k][b];
-                        }
-                }
+                for (int s = 0; s < FI_SETS; s++)
+                        add_posts(&f->post, &((const struct fi_ep *)o)->set[s]);
+                capo_fi_blind((const struct fi_ep *)o, &f->blind, &f->blind_bytes);
         } else if (o->type == FI_T_CQ) {
-                const struct fi_cq *c = (const struct fi_cq *)o;
-
-                f->empty += c->empty;
-                for (int s = 0; s < FI_SETS; s++) {
-                        f->cq.reads += c->set[s].reads;
-                        f->cq.completions += c->set[s].completions;
-                        f->cq.received += c->set[s].received;
-                        f->cq.received_bytes += c->set[s].received_bytes;
-                }
+                f->empty += ((const struct fi_cq *)o)->empty;
+                for (int s = 0; s < FI_SETS; s++)
+                        add_reads(&f->cq, &((const struct fi_cq *)o)->set[s]);
         }
         capo_fi_errors_add(&f->errors, &o->errors);
+}
+
+void capo_fi_fold_more(struct fi_folded *to, const struct fi_folded *from)
+{
+        to->objects += from->objects;
+        add_posts(&to->post, &from->post);
+        to->blind += from->blind;
+        to->blind_bytes += from->blind_bytes;
+        add_reads(&to->cq, &from->cq);
+        to->empty += from->empty;
+        capo_fi_errors_add(&to->errors, &from->errors);
 }
 
 /* A stretch of whole words becomes 0; who reads one of these zeros sees also what was written before. */
@@ -165,32 +181,45 @@ void capo_fi_closed(struct fi_object *o)
         capo_unlock(&capo_fi_lock);
 }
 
+static void forget(struct fi_object *o)
+{
+        struct fi_ep *e = (struct fi_ep *)o;
+        struct fi_cq *c = (struct fi_cq *)o;
+        struct fi_domain *d = (struct fi_domain *)o;
+        struct fi_cntr *n = (struct fi_cntr *)o;
+
+        memset(&o->errors, 0, sizeof o->errors);
+        switch ((enum fi_object_type)o->type) {
+        case FI_T_FABRIC:
+        case FI_TYPES: break;
+        case FI_T_DOMAIN:
+                d->mr_count = d->mr_bytes = d->mr_failed = d->lost_samples = 0;
+                memset(&d->mr_time, 0, sizeof d->mr_time);
+                memset(&d->tx_time, 0, sizeof d->tx_time);
+                memset(&d->rx_time, 0, sizeof d->rx_time);
+                memset(&d->folded, 0, sizeof d->folded);
+                break;
+        case FI_T_EP:
+                for (int s = 0; s < FI_SETS; s++) {
+                        e->set[s].eagain = 0;
+                        memset(e->set[s].bytes, 0, sizeof e->set[s].bytes);
+                        memset(e->set[s].sizes, 0, sizeof e->set[s].sizes);
+                }
+                break;
+        case FI_T_CQ:
+                c->empty = 0;
+                for (int s = 0; s < FI_SETS; s++)
+                        memset(&c->set[s].reads, 0, sizeof c->set[s] - offsetof(struct fi_cq_set, reads));
+                break;
+        case FI_T_CNTR: /* what it stood at when it was last read stays */ n->reads = n->waits = 0; break;
+        case FI_T_EQ: ((struct fi_eq *)o)->events = ((struct fi_eq *)o)->empty = 0; break;
+        case FI_T_PEP: ((struct fi_pep *)o)->listens = ((struct fi_pep *)o)->rejects = 0; break;
+        }
+}
+
 void capo_fi_forget(void)
 {
         pthread_mutex_init(&capo_fi_lock, NULL);
-        for (struct fi_object *o = capo_fi_objects; o; o = o->next) {
-                memset(&o->errors, 0, sizeof o->errors);
-                if (o->type == FI_T_EP) {
-                        struct fi_ep *e = (struct fi_ep *)o;
-
-                        for (int s = 0; s < FI_SETS; s++) {
-                                e->set[s].eagain = 0;
-                                memset(e->set[s].bytes, 0, sizeof e->set[s].bytes);
-                                memset(e->set[s].sizes, 0, sizeof e->set[s].sizes);
-                        }
-                } else if (o->type == FI_T_CQ) {
-                        ((struct fi_cq *)o)->empty = 0;
-                        for (int s = 0; s < FI_SETS; s++)
-                                memset(&((struct fi_cq *)o)->set[s].reads, 0,
-                                       sizeof(struct fi_cq_set) - offsetof(struct fi_cq_set, reads));
-                } else if (o->type == FI_T_DOMAIN) {
-                        struct fi_domain *d = (struct fi_domain *)o;
-
-                        d->mr_count = d->mr_bytes = d->mr_failed = d->lost_samples = 0;
-                        memset(&d->mr_time, 0, sizeof d->mr_time);
-                        memset(&d->tx_time, 0, sizeof d->tx_time);
-                        memset(&d->rx_time, 0, sizeof d->rx_time);
-                        memset(&d->folded, 0, sizeof d->folded);
-                }
-        }
+        for (struct fi_object *o = capo_fi_objects; o; o = o->next)
+                forget(o);
 }

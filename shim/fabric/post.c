@@ -50,6 +50,15 @@ static void slot_free(struct fi_cq *cq, struct fi_slot *slot, void *context)
                 cq->watched--;
 }
 
+#define UNTIMED_LOOKS \
+        64 /* of posts that cannot be timed one in so many looks at the clock, for what is done in passing */
+
+static void in_passing_if_due(uint64_t now)
+{
+        if (unlikely(now >= atomic_load_explicit(&capo_fi_in_passing_at, memory_order_relaxed)))
+                capo_fi_in_passing();
+}
+
 static __attribute__((noinline)) void sample_begin(struct fi_ep *e, struct fi_post_set *set, struct fi_cq *cq, bool rx,
                                                    void *context)
 {
@@ -60,8 +69,7 @@ static __attribute__((noinline)) void sample_begin(struct fi_ep *e, struct fi_po
 
         /* not every Nth: a send and a receive that alternate would meet the same one for ever */
         set->until_sample = (int32_t)(d->sample_every / 2 + (now >> 3) % d->sample_every + 1);
-        if (unlikely(now >= atomic_load_explicit(&capo_fi_in_passing_at, memory_order_relaxed)))
-                capo_fi_in_passing();
+        in_passing_if_due(now);
         if (e->repeats[rx])
                 return;
         if (held) {
@@ -84,37 +92,62 @@ static __attribute__((noinline)) void sample_begin(struct fi_ep *e, struct fi_po
         cq->watched++;
 }
 
+/* A peek must be known when it completes, for its entry looks as if a message had been received: it may take a timed one's slot. */
+static __attribute__((noinline)) void peek_begin(struct fi_ep *e, struct fi_cq *cq, void *context)
+{
+        struct fi_slot *slot = &cq->slot[fi_slot_of(context)];
+        struct fi_domain *d = e->o.domain;
+        void *held = slot->context;
+
+        if (held && held != slot_taken && (held == context || slot->rx != FI_SLOT_PEEK)) {
+                d->lost_samples += slot->rx != FI_SLOT_PEEK;
+                slot_free(cq, slot, held);
+        }
+        held = NULL;
+        if (!atomic_compare_exchange_strong(&slot->context, &held, slot_taken))
+                return;
+        slot->t0_ns = capo_fi_now();
+        slot->ep = e;
+        slot->rx = FI_SLOT_PEEK;
+        slot->context = context;
+        cq->watched++;
+}
+
 static __attribute__((noinline)) void context_again(struct fi_ep *e, struct fi_cq *cq, bool rx, void *context)
 {
         struct fi_slot *slot = &cq->slot[fi_slot_of(context)];
         struct fi_domain *d = e->o.domain;
         struct fi_ep *other = slot->ep;
+        uint8_t other_rx = slot->rx;
 
-        e->repeats[rx] = 1;
-        other->repeats[slot->rx] = 1;
-        d->lost_samples++;
+        if (other_rx != FI_SLOT_PEEK) {
+                e->repeats[rx] = 1;
+                other->repeats[other_rx] = 1;
+                d->lost_samples++;
+        }
         slot_free(cq, slot, context);
 }
 
-void capo_fi_sample_done(struct fi_cq *cq, void *context, bool failed)
+bool capo_fi_sample_done(struct fi_cq *cq, void *context, bool failed)
 {
         struct fi_slot *slot;
         struct fi_domain *d;
         struct fi_ep *e;
         uint64_t t0;
-        bool rx;
+        uint8_t rx;
 
         context = fi_key(context);
         slot = &cq->slot[fi_slot_of(context)];
         if (slot->context != context)
-                return;
+                return false;
         t0 = slot->t0_ns;
         rx = slot->rx;
         e = slot->ep;
         d = e->o.domain;
         slot_free(cq, slot, context);
-        if (!failed && d)
+        if (!failed && d && rx != FI_SLOT_PEEK)
                 capo_fi_hist_add(rx ? &d->rx_time : &d->tx_time, capo_fi_now() - t0);
+        return rx == FI_SLOT_PEEK;
 }
 
 /* ---- counting ---------------------------------------------------------------------------------------------------- */
@@ -159,7 +192,7 @@ static __attribute__((noinline)) void refused(struct fi_ep *e, struct fi_post_se
 
         if (r == -FI_EAGAIN)
                 fi_add(&set->eagain, 1, shared);
-        else
+        else if (r != -FI_ENOMSG) /* a peek's answer */
                 capo_fi_error(&e->o.errors, (int)r, 1);
         if (cq && cq->watched) /* if this was the timed one: it will not complete */
                 slot_free(cq, &cq->slot[fi_slot_of(context)], context);
@@ -167,28 +200,35 @@ static __attribute__((noinline)) void refused(struct fi_ep *e, struct fi_post_se
 
 static inline bool is_rx(enum capo_fi_kind kind)
 {
-        return kind == CAPO_FI_RECV || kind == CAPO_FI_TRECV;
+        return kind == CAPO_FI_RECV || kind == CAPO_FI_TRECV || kind == CAPO_FI_PEEK;
 }
 
-static inline void before(struct fi_ep *e, struct fi_post_set *set, bool rx, void *context)
+static inline void before(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind, void *context)
 {
+        bool rx = is_rx(kind);
         struct fi_cq *cq = cq_of(e, rx);
 
-        if (unlikely(set->until_sample && --set->until_sample == 0)) {
+        if (kind == CAPO_FI_PEEK) {
+                if (cq && cq->lengths)
+                        peek_begin(e, cq, context);
+        } else if (unlikely(set->until_sample && --set->until_sample == 0)) {
                 set->until_sample = 1; /* stays due until it can be taken */
                 if (cq && context != FI_NO_CONTEXT)
                         sample_begin(e, set, cq, rx, context);
+                else if (unlikely(set->untimed++ % UNTIMED_LOOKS == 0))
+                        in_passing_if_due(capo_fi_now());
         } else if (cq && unlikely(atomic_load_explicit(&cq->watched, memory_order_relaxed)) &&
                    unlikely(cq->slot[fi_slot_of(context)].context == context)) {
                 context_again(e, cq, rx, context);
         }
 }
 
-struct fi_inside capo_fi_inside[FI_INSIDE];
+struct fi_inside capo_fi_inside[FI_INSIDE + 1];
 
 /* The calling thread is inside an NCCL call: this operation serves that call. */
 static __attribute__((noinline)) void inside_call(size_t bytes, bool rx)
 {
+        struct fi_inside *in = &capo_fi_inside[FI_INSIDE];
         struct capo_shim_outer outer;
         uint64_t key;
 
@@ -196,19 +236,20 @@ static __attribute__((noinline)) void inside_call(size_t bytes, bool rx)
                 return;
         key = (outer.comm_uid ^ (uint64_t)outer.call << 56) | 1;
         for (unsigned i = 0; i < FI_INSIDE; i++) {
-                struct fi_inside *in = &capo_fi_inside[(key + i) % FI_INSIDE];
+                struct fi_inside *row = &capo_fi_inside[(key + i) % FI_INSIDE];
                 uint64_t held = 0;
 
-                if (in->key != key && !atomic_compare_exchange_strong(&in->key, &held, key) && held != key)
+                if (row->key != key && !atomic_compare_exchange_strong(&row->key, &held, key) && held != key)
                         continue;
                 /* everybody who gets here writes the same */
-                atomic_store_explicit(&in->comm_uid, outer.comm_uid, memory_order_relaxed);
-                atomic_store_explicit(&in->call, outer.call, memory_order_relaxed);
-                in->ops++;
-                if (!rx)
-                        in->bytes += bytes;
-                return;
+                atomic_store_explicit(&row->comm_uid, outer.comm_uid, memory_order_relaxed);
+                atomic_store_explicit(&row->call, outer.call, memory_order_relaxed);
+                in = row;
+                break;
         }
+        in->ops++;
+        if (!rx)
+                in->bytes += bytes;
 }
 
 static inline void after(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind, size_t bytes, void *context,
@@ -271,12 +312,13 @@ static size_t ioc_bytes(const struct fi_ioc *ioc, size_t n, enum fi_datatype typ
  * The way of nearly all posts: by the thread that owns the first set, outside NCCL's calls, not to be timed, and with
  * no timed one outstanding that this could turn out to be.
  */
-static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, bool rx)
+static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind)
 {
-        struct fi_cq *cq = cq_of(e, rx);
+        struct fi_cq *cq = cq_of(e, is_rx(kind));
 
-        return atomic_load_explicit(&set->owner, memory_order_relaxed) == &capo_fi_me && set->until_sample != 1 &&
-               !capo_tls.inside && !(cq && atomic_load_explicit(&cq->watched, memory_order_relaxed));
+        return kind != CAPO_FI_PEEK && atomic_load_explicit(&set->owner, memory_order_relaxed) == &capo_fi_me &&
+               set->until_sample != 1 && !capo_tls.inside &&
+               !(cq && atomic_load_explicit(&cq->watched, memory_order_relaxed));
 }
 
 /* ---- the entries ------------------------------------------------------------------------------------------------- */
@@ -290,7 +332,7 @@ static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, boo
                 size_t bytes = bytes_of;                                                                      \
                 ssize_t r;                                                                                    \
                                                                                                               \
-                before(s, set, is_rx(kind), at);                                                              \
+                before(s, set, kind, at);                                                                     \
                 r = s->table.was.op args;                                                                     \
                 after(s, set, kind, bytes, at, r);                                                            \
                 return r;                                                                                     \
@@ -310,7 +352,7 @@ static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, boo
                                                                                                               \
                 if (FI_OWN_CALL(&s->o, caller))                                                               \
                         return s->table.was.op args;                                                          \
-                if (unlikely(!nothing_special(s, set, is_rx(kind))))                                          \
+                if (unlikely(!nothing_special(s, set, kind)))                                                 \
                         return table##_##op##_with_care(s, FI_UNPACK args);                                   \
                 set->until_sample -= set->until_sample > 0;                                                   \
                 r = s->table.was.op args;                                                                     \

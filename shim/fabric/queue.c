@@ -55,15 +55,14 @@ static __attribute__((noinline)) ssize_t found(struct fi_cq *c, const char *entr
         /* without a stride only the first: the context comes first in every format, but how far to the next? */
         for (ssize_t i = 0; i < (c->stride ? n : 1); i++, entry += c->stride) {
                 const struct fi_cq_msg_entry *e = (const struct fi_cq_msg_entry *)entry;
+                bool peek = watched && capo_fi_sample_done(c, e->op_context, false);
 
-                if (c->lengths && e->flags & FI_RECV) {
+                if (c->lengths && e->flags & FI_RECV && !peek) {
                         fi_add(&set->received, 1, shared);
                         fi_add(&set->received_bytes, e->len, shared);
-                } else if (c->lengths && e->flags & (FI_REMOTE_WRITE | FI_REMOTE_READ | FI_MULTI_RECV)) {
+                } else if (c->lengths && (peek || e->flags & (FI_REMOTE_WRITE | FI_REMOTE_READ | FI_MULTI_RECV))) {
                         fi_add(&set->unposted, 1, shared);
                 }
-                if (watched)
-                        capo_fi_sample_done(c, e->op_context, false);
         }
         return n;
 }
@@ -109,7 +108,8 @@ FI_ENTRY(ssize_t, cq_readerr, struct fi_cq, FI_T_CQ, cq, ops, ops.ops, readerr,
                 return s->ops.was.readerr(cq, buf, flags);
         n = s->ops.was.readerr(cq, buf, flags);
         if (n > 0 && buf) {
-                capo_fi_error(&s->o.errors, buf->err, 1);
+                if (buf->err != FI_ENOMSG) /* the answer to a peek */
+                        capo_fi_error(&s->o.errors, buf->err, 1);
                 if (s->watched)
                         capo_fi_sample_done(s, buf->op_context, true);
         }

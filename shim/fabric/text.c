@@ -7,6 +7,7 @@
  * read while they are being written; each is a whole number, two of them may be a moment apart.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,9 +17,15 @@
 #include "shim/fabric/fabric.h"
 #include "shim/record/shim.h"
 
-#define FI_LINES      256 /* endpoints, queues and counters with a line of their own; the newest */
-#define KEEP_EVERY_NS 250000000u
-#define KEEP_ONE_IN   1000 /* of the drain thread's time at most, for making them */
+/*
+ * A snapshot must fit into what is kept of it in the segment, CAPO_KEPT_HALF: its windows and looks take up to 110 KB.
+ * What has no line of its own is counted in its domain's.
+ */
+#define FI_LINES        256   /* endpoints, queues and counters with a line of their own at most; the newest */
+#define FI_LINES_SIZE   40960 /* bytes of these */
+#define FI_CLOSED_LINES 64 /* of objects of the other types the newest so many have a line also when they are closed */
+#define KEEP_EVERY_NS   250000000u
+#define KEEP_ONE_IN     1000 /* of the drain thread's time at most, for making them */
 
 /* ---- one line per object ----------------------------------------------------------------------------------------- */
 
@@ -66,13 +73,17 @@ static void name_errors(struct capo_fabric_counts *to, const struct fi_errors *e
         to->errors_other = e->other;
 }
 
-static void copy_times(struct capo_fabric_hist *to, const struct fi_hist *h)
+static void add_times(struct capo_fabric_hist *to, const struct fi_hist *h)
 {
-        to->sum_ns = h->sum_ns;
-        to->max_ns = h->max_ns;
+        uint64_t max_ns = h->max_ns;
+
+        to->sum_ns += h->sum_ns;
+        to->max_ns = max_ns > to->max_ns ? max_ns : to->max_ns;
         for (unsigned b = 0; b < CAPO_HIST_BUCKETS; b++) {
-                to->bucket[b] = h->bucket[b];
-                to->count += to->bucket[b];
+                uint32_t n = h->bucket[b];
+
+                to->bucket[b] += n;
+                to->count += n;
         }
 }
 
@@ -99,7 +110,16 @@ static void put_fabric(struct capo_fabric_text *t, const struct fi_fabric *f)
         capo_fabric_put(t, CAPO_FABRIC_FABRIC, &line);
 }
 
-static void put_domain(struct capo_fabric_text *t, struct fi_domain *d)
+/* Is what stands in their lines beside numbers the same? */
+static bool alike(const struct fi_domain *a, const struct fi_domain *b)
+{
+        return !strcmp(a->name, b->name) && !strcmp(a->pci, b->pci) && !strcmp(a->device, b->device) &&
+               !strcmp(a->fabric->provider, b->fabric->provider) && !strcmp(a->fabric->name, b->fabric->name) &&
+               !a->ops.real == !b->ops.real;
+}
+
+/* @all: of the objects, for other domains whose line it is. */
+static void put_domain(struct capo_fabric_text *t, struct fi_domain *d, const struct fi_object *all)
 {
         static struct capo_fabric_domain line;
 
@@ -110,22 +130,30 @@ static void put_domain(struct capo_fabric_text *t, struct fi_domain *d)
                                            .unseen = !d->ops.real,
                                            .speed_bps = d->speed_bps,
                                            .sample = d->sample_every,
-                                           .lost_samples = d->lost_samples,
-                                           .folded = d->rest.objects,
-                                           .mr_count = d->mr_count,
-                                           .mr_bytes = d->mr_bytes,
-                                           .mr_failed = d->mr_failed};
+                                           .folded = d->rest.objects};
         COPY_NAME(line.provider, d->fabric->provider);
         COPY_NAME(line.fabric, d->fabric->name);
         COPY_NAME(line.name, d->name);
         COPY_NAME(line.device, d->device);
         COPY_NAME(line.nic, d->pci);
-        copy_times(&line.mr, &d->mr_time);
-        copy_times(&line.tx, &d->tx_time);
-        copy_times(&line.rx, &d->rx_time);
+        for (const struct fi_object *o = all; o; o = o->next) {
+                const struct fi_domain *in = (const struct fi_domain *)o;
+
+                if (o->type != FI_T_DOMAIN || in->line != d)
+                        continue;
+                line.lost_samples += in->lost_samples;
+                line.mr_count += in->mr_count;
+                line.mr_bytes += in->mr_bytes;
+                line.mr_failed += in->mr_failed;
+                add_times(&line.mr, &in->mr_time);
+                add_times(&line.tx, &in->tx_time);
+                add_times(&line.rx, &in->rx_time);
+                capo_fi_errors_add(&d->rest.errors, &o->errors);
+        }
         sum_posts(&line.n, &d->rest.post, 1);
+        line.n.blind = d->rest.blind;
+        line.n.blind_bytes = d->rest.blind_bytes;
         sum_reads(&line.n, &d->rest.cq, 1, d->rest.empty);
-        capo_fi_errors_add(&d->rest.errors, &d->o.errors);
         name_errors(&line.n, &d->rest.errors);
         capo_fabric_put(t, CAPO_FABRIC_DOMAIN, &line);
 }
@@ -147,6 +175,7 @@ static void fill(struct capo_fabric_object *line, const struct fi_object *o)
                 snprintf(line->contexts_repeat, sizeof line->contexts_repeat, "%s%s", e->repeats[0] ? "tx" : "",
                          e->repeats[1] ? "rx" : "");
                 sum_posts(&line->n, e->set, FI_SETS);
+                capo_fi_blind(e, &line->n.blind, &line->n.blind_bytes);
                 break;
         case FI_T_CQ:
                 sum_reads(&line->n, c->set, FI_SETS, c->empty);
@@ -179,12 +208,10 @@ static void put_object(struct capo_fabric_text *t, struct fi_object *o)
 
         if (o->type == FI_T_FABRIC) {
                 put_fabric(t, (const struct fi_fabric *)o);
-        } else if (o->type == FI_T_DOMAIN) {
-                put_domain(t, (struct fi_domain *)o);
         } else {
                 const struct fi_domain *d = o->domain;
 
-                line = (struct capo_fabric_object){.id = o->id, .domain = d ? d->o.id : 0, .closed = !o->fid};
+                line = (struct capo_fabric_object){.id = o->id, .domain = d ? d->line->o.id : 0, .closed = !o->fid};
                 fill(&line, o);
                 name_errors(&line.n, &o->errors);
                 if (line.id && o->id == line.id) /* else the memory is another object's by now */
@@ -267,30 +294,72 @@ static void copy_folded(struct fi_folded *to, const struct fi_folded *from)
                 ((uint64_t *)to)[i] = __atomic_load_n((const uint64_t *)from + i, __ATOMIC_RELAXED);
 }
 
+/*
+ * Which domain is in whose line. A program that opens one after another on the same NIC for hours would have a line for
+ * each: of those that are closed the older ones share one.
+ */
+static void share_lines(struct fi_object *all)
+{
+        unsigned n = 0;
+
+        for (struct fi_object *o = all; o; o = o->next) {
+                struct fi_domain *d = (struct fi_domain *)o;
+
+                if (o->type != FI_T_DOMAIN)
+                        continue;
+                d->line = d;
+                memset(&d->rest, 0, sizeof d->rest);
+                if (n++ < FI_CLOSED_LINES || o->fid)
+                        continue;
+                for (struct fi_object *k = all; k != o; k = k->next) {
+                        struct fi_domain *newer = (struct fi_domain *)k;
+
+                        if (k->type == FI_T_DOMAIN && !k->fid && newer->line == newer && alike(newer, d)) {
+                                d->line = newer;
+                                break;
+                        }
+                }
+        }
+}
+
 static void put_snapshot(void (*out)(unsigned type, const char *text, size_t size))
 {
         static struct capo_fabric_text t;
+        static struct fi_folded folded;
         static uint64_t snapshot;
-        unsigned n_lines = 0;
+        struct fi_object *all = atomic_load_explicit(&capo_fi_objects, memory_order_acquire);
+        unsigned n_lines = 0, n_others = 0;
+        size_t before;
 
         capo_fabric_begin(&t, ++snapshot, out);
         capo_fabric_put(&t, CAPO_FABRIC_MACHINE, &machine);
-        for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next) {
-                if (o->type == FI_T_DOMAIN)
-                        copy_folded(&((struct fi_domain *)o)->rest, &((struct fi_domain *)o)->folded);
+        before = t.lines_size;
+        share_lines(all);
+        for (struct fi_object *o = all; o; o = o->next) {
+                if (o->type == FI_T_DOMAIN) {
+                        copy_folded(&folded, &((struct fi_domain *)o)->folded);
+                        capo_fi_fold_more(&((struct fi_domain *)o)->line->rest, &folded);
+                }
         }
-        for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next) {
+        for (struct fi_object *o = all; o; o = o->next) { /* newest first; memory used again is where it was */
                 struct fi_domain *domain = o->domain;
 
-                /* newest first, so a domain comes after its endpoints and queues */
-                if (domain && n_lines++ >= FI_LINES)
-                        capo_fi_fold(&domain->rest, o);
-                else
+                if (domain && (n_lines == FI_LINES || t.lines_size - before > FI_LINES_SIZE)) {
+                        capo_fi_fold(&domain->line->rest, o);
+                } else if (domain) {
+                        n_lines++;
                         put_object(&t, o);
+                } else if (o->type != FI_T_DOMAIN && (n_others++ < FI_CLOSED_LINES || o->fid)) {
+                        put_object(&t, o);
+                }
+        }
+        for (struct fi_object *o = all; o; o = o->next) { /* now that all is counted in them */
+                if (o->type == FI_T_DOMAIN && ((struct fi_domain *)o)->line == (struct fi_domain *)o)
+                        put_domain(&t, (struct fi_domain *)o, all);
         }
         capo_fi_windows_put(&t);
         put_looks(&t);
-        for (unsigned i = 0; i < FI_INSIDE; i++) {
+        for (unsigned i = 0; i <= FI_INSIDE; i++) {
                 const struct fi_inside *in = &capo_fi_inside[i];
                 struct capo_fabric_inside line = {
                         .comm_uid = in->comm_uid, .call = in->call, .ops = in->ops, .bytes = in->bytes};
@@ -335,6 +404,8 @@ _Atomic uint64_t capo_fi_in_passing_at;
 
 void capo_fi_in_passing(void)
 {
+        int saved = errno;
+
         if (capo_shim_alone() && capo_shim_env()->fabric_sample > 0) {
                 keep_snapshot();
                 capo_fi_in_passing_at = t_keep;
@@ -342,6 +413,7 @@ void capo_fi_in_passing(void)
                 capo_fi_in_passing_at = UINT64_MAX;
                 capo_shim_thread();
         }
+        errno = saved;
 }
 
 static void round_of_drain(void)

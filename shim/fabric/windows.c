@@ -23,6 +23,20 @@ const bool capo_fi_transmits[CAPO_FI_KINDS] = {
 #include "core/log/fabric.def"
 };
 
+void capo_fi_blind(const struct fi_ep *e, uint64_t *count, uint64_t *bytes)
+{
+        static const uint8_t receives[] = {CAPO_FI_RECV, CAPO_FI_TRECV};
+
+        for (unsigned i = 0; e->blind && i < FI_SETS * N_ELEMENTS(receives); i++) {
+                const struct fi_post_set *s = &e->set[i % FI_SETS];
+                unsigned k = receives[i / FI_SETS];
+
+                *bytes += s->bytes[k];
+                for (int b = 0; b < CAPO_FI_SIZES; b++)
+                        *count += s->sizes[k][b];
+        }
+}
+
 static void add_post(struct capo_fabric_window *w, const struct fi_post_set *s)
 {
         for (int k = 0; k < CAPO_FI_KINDS; k++) {
@@ -37,18 +51,22 @@ static struct capo_fabric_window total(void)
 {
         struct capo_fabric_window w = {.end_ns = capo_clock_mono()};
 
+        uint64_t n = 0;
+
         n_looked_at = 0;
         for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next) {
                 n_looked_at++;
                 if (o->type == FI_T_EP) {
                         for (int s = 0; s < FI_SETS; s++)
                                 add_post(&w, &((struct fi_ep *)o)->set[s]);
+                        capo_fi_blind((struct fi_ep *)o, &n, &w.rx_bytes);
                 } else if (o->type == FI_T_CQ) {
                         for (int s = 0; s < FI_SETS; s++)
                                 w.rx_bytes += ((struct fi_cq *)o)->set[s].received_bytes;
                 } else if (o->type == FI_T_DOMAIN) {
                         add_post(&w, &((struct fi_domain *)o)->folded.post);
-                        w.rx_bytes += ((struct fi_domain *)o)->folded.cq.received_bytes;
+                        w.rx_bytes += ((struct fi_domain *)o)->folded.cq.received_bytes +
+                                      ((struct fi_domain *)o)->folded.blind_bytes;
                 }
         }
         return w;

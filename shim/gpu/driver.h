@@ -10,7 +10,14 @@
 #include <stddef.h>
 
 typedef int cu_result; /* CUresult, hipError_t: these have the same numbers */
-enum { CU_OK = 0, CU_DEINITIALIZED = 4, CU_NOT_READY = 600, CU_CAPTURE_IMPLICIT = 906 };
+enum {
+        CU_OK = 0,
+        CU_DEINITIALIZED = 4,
+        CU_INVALID_HANDLE = 400,
+        CU_NOT_READY = 600,
+        CU_CONTEXT_IS_DESTROYED = 709,
+        CU_CAPTURE_IMPLICIT = 906
+};
 enum { CU_CAPTURE_MODE_RELAXED = 2 };
 enum { CU_EVENT_DEFAULT = 0 };
 

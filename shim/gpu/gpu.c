@@ -185,40 +185,60 @@ static struct anchored *anchor_of(void *context)
         return NULL;
 }
 
+/* Events of @context for slot @i. Under the lock. */
+static bool slot_fill(uint32_t i, void *context)
+{
+        void *current = NULL, *popped, *begin, *end;
+        cu_result r;
+
+        if (cu.CtxGetCurrent(&current) != CU_OK || (current != context && cu.CtxPushCurrent(context) != CU_OK))
+                return false;
+        r = cu.EventCreate(&begin, CU_EVENT_DEFAULT);
+        if (r == CU_OK)
+                r = cu.EventCreate(&end, CU_EVENT_DEFAULT);
+        if (r == CU_OK) {
+                events[i].begin = begin;
+                events[i].end = end;
+                events[i].anchor = anchor_of(context);
+        }
+        if (current != context)
+                cu.CtxPopCurrent(&popped);
+        return r == CU_OK;
+}
+
 /* A new slot for @context; -1 when the pool is at its largest or the driver says no. */
 static int32_t slot_new(void *context)
 {
         struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_SLOTS];
-        void *current = NULL, *popped;
         int32_t i = -1;
-        cu_result r;
 
-        if (atomic_load_explicit(&n_slots, memory_order_relaxed) >= SLOTS || pthread_mutex_trylock(&lock))
+        if (atomic_load_explicit(&n_slots, memory_order_relaxed) >= SLOTS || !capo_trylock(&lock))
                 return -1;
-        if (n_slots < SLOTS && cu.CtxGetCurrent(&current) == CU_OK &&
-            (current == context || cu.CtxPushCurrent(context) == CU_OK)) {
+        if (n_slots < SLOTS && slot_fill(n_slots, context)) {
                 i = (int32_t)n_slots;
-                r = cu.EventCreate(&events[i].begin, CU_EVENT_DEFAULT);
-                if (r == CU_OK)
-                        r = cu.EventCreate(&events[i].end, CU_EVENT_DEFAULT);
-                if (r == CU_OK)
-                        events[i].anchor = anchor_of(context);
-                if (current != context)
-                        cu.CtxPopCurrent(&popped);
-                if (r == CU_OK) {
-                        events[i].context = context;
-                        atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_TAKEN, memory_order_relaxed);
-                        atomic_store_explicit(&n_slots, (uint32_t)i + 1, memory_order_release);
-                        capo_lock(&capo_seg.lock);
-                        if (area->used <= (uint32_t)i)
-                                atomic_store_explicit(&area->used, (uint32_t)i + 1, memory_order_release);
-                        capo_unlock(&capo_seg.lock);
-                } else {
-                        i = -1;
-                }
+                events[i].context = context;
+                atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_TAKEN, memory_order_relaxed);
+                atomic_store_explicit(&n_slots, (uint32_t)i + 1, memory_order_release);
+                capo_lock(&capo_seg.lock);
+                if (area->used <= (uint32_t)i)
+                        atomic_store_explicit(&area->used, (uint32_t)i + 1, memory_order_release);
+                capo_unlock(&capo_seg.lock);
         }
         capo_unlock(&lock);
         return i;
+}
+
+/* The event before the call of a slot. A context takes its events along when it is reset, and the one after it may have its address. */
+static bool slot_begins(uint32_t i, void *context, void *stream)
+{
+        cu_result r = cu.EventRecord(events[i].begin, stream);
+        bool filled;
+
+        if ((r != CU_INVALID_HANDLE && r != CU_CONTEXT_IS_DESTROYED) || !capo_trylock(&lock))
+                return r == CU_OK;
+        filled = slot_fill(i, context);
+        capo_unlock(&lock);
+        return filled && cu.EventRecord(events[i].begin, stream) == CU_OK;
 }
 
 static int32_t slot_take(void *context)
@@ -323,10 +343,10 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
         }
         i = slot_take(context);
         asked = capo_clock_ticks();
-        if (i < 0) {
+        if (i < 0 || !slot_begins((uint32_t)i, context, stream)) {
                 atomic_fetch_add_explicit(&capo_seg.header->gpu_dropped, 1, memory_order_relaxed);
-        } else if (cu.EventRecord(events[i].begin, stream) != CU_OK) {
-                atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_FREE, memory_order_release);
+                if (i >= 0)
+                        atomic_store_explicit(&slot_at((uint32_t)i)->state, CAPO_SLOT_FREE, memory_order_release);
         } else {
                 events[i].asked = asked;
                 events[i].chosen = chosen;
@@ -369,9 +389,11 @@ static uint32_t slot_begin(uint32_t i, double ms, uint64_t seen)
 
         if (!a || !(per_ms > 0))
                 return 0;
+        if (a->anchor.set && cu.EventElapsedTime(&since, a->event, events[i].begin) != CU_OK) {
+                a->anchor = (struct capo_anchor){0}; /* gone with its context: this one takes its place */
+                since = 0;
+        }
         first = !a->anchor.set;
-        if (!first && cu.EventElapsedTime(&since, a->event, events[i].begin) != CU_OK)
-                return 0;
         begin = capo_anchor_place(&a->anchor, since * per_ms, ms * per_ms, events[i].asked, seen);
         if (first || since > CAPO_ANCHOR_MS) {
                 void *event = a->event;

@@ -14,6 +14,7 @@
 
 #include "core/base/gpu_clocks.h"
 #include "core/base/util.h"
+#include "shim/find/loader.h"
 #include "shim/find/symbol.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
@@ -43,12 +44,17 @@ void capo_speed_watch(int device, const char *busid)
 
 static bool find(void)
 {
-        void *library = own.found ? NULL : dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_NOLOAD);
+        void *library;
 
+        if (own.found)
+                return true;
+        capo_loader_enter();
+        library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_NOLOAD);
         if (library && capo_nvml_clocks_find(&own.nvml, library, capo_real_dlsym))
                 own.found = true; /* and stays open */
         else if (library)
                 own.over = true;
+        capo_loader_leave();
         return own.found;
 }
 
@@ -79,7 +85,7 @@ void capo_speed_poll(bool now)
 {
         uint64_t devices = atomic_load_explicit(&watched, memory_order_acquire), begin_ns;
 
-        if (!devices || capo_shim_env()->gpu_sample <= 0 || pthread_mutex_trylock(&look_lock))
+        if (!devices || capo_shim_env()->gpu_sample <= 0 || !capo_trylock(&look_lock))
                 return;
         begin_ns = capo_clock_mono();
         if (!own.next_ns)
@@ -93,27 +99,28 @@ void capo_speed_poll(bool now)
         }
         if (begin_ns >= own.next_ns)
                 own.next_ns = begin_ns + EVERY_NS;
-        pthread_mutex_unlock(&look_lock);
+        capo_unlock(&look_lock);
 }
 
 void capo_speed_tell(void)
 {
-        if (pthread_mutex_trylock(&look_lock))
+        if (!capo_trylock(&look_lock))
                 return;
         tell();
-        pthread_mutex_unlock(&look_lock);
+        capo_unlock(&look_lock);
 }
 
-void capo_speed_stop(void)
+bool capo_speed_stop(void)
 {
         struct timespec until;
 
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
         if (pthread_mutex_timedlock(&look_lock, &until))
-                return;
+                return false;
         own.over = true;
         pthread_mutex_unlock(&look_lock);
+        return true;
 }
 
 void capo_speed_fork(void)

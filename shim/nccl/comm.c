@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -34,12 +35,13 @@
 _Atomic unsigned capo_comms_pending;
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool settings_told; /* once more than when the recorder began */
 
 /* Births whose handle is not there yet; one list for all threads: it is short and rare. */
 static struct {
         struct capo_birth birth;
         const struct capo_tls *thread;
-} waiting[64];
+} waiting[1024];
 
 uint64_t capo_uid_of(const ncclUniqueId *id)
 {
@@ -59,39 +61,55 @@ uint64_t capo_uid_child(uint64_t parent, uint32_t nth, int color)
 /* ---- names ---- */
 
 /* CAPO_COMM_NAMES: lines "uid-or-ordinal name". The uid as the report prints it (hex), the ordinal decimal, 1 the
- * process' first communicator. */
+ * process' first communicator. Is @line @comm's? */
+static bool name_in_line(const char *line, const struct capo_comm *comm, char *name, size_t room)
+{
+        char key[40], value[96], *end;
+        unsigned long long number;
+
+        if (*line == '#' || sscanf(line, "%39s %95[^\r\n]", key, value) != 2)
+                return false;
+        number = strtoull(key, &end, strlen(key) == 16 ? 16 : 10);
+        if (*end || (number != comm->uid && number != comm->id))
+                return false;
+        snprintf(name, room, "%s", value);
+        return true;
+}
+
 static void name_from_file(const struct capo_comm *comm, char *name, size_t room)
 {
         const char *path = capo_shim_env()->comm_names;
         _cleanup_close_ int fd = -1;
         static char text[8192]; /* under the segment's lock; a job's stack may be small */
-        char *line, *next;
+        size_t have = 0;
+        struct stat st;
         ssize_t n;
 
         if (!*path)
                 return;
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-        if (n < 0) {
-                capo_warn_once("%s: communicator names cannot be read: %s", path, strerror(errno));
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nothing in a job waits for who writes a FIFO */
+        if (fd >= 0 && !fstat(fd, &st) && !S_ISREG(st.st_mode)) {
+                capo_warn_once("%s: communicator names cannot be read: not a regular file", path);
                 return;
         }
-        text[n] = 0;
-        for (line = text; line && *line; line = next) {
-                char key[40], value[96], *end;
-                unsigned long long number;
+        while ((n = fd < 0 ? -1 : read(fd, text + have, sizeof text - 1 - have)) > 0) {
+                char *line = text, *next;
 
-                next = strchr(line, '\n');
-                if (next)
-                        *next++ = 0;
-                if (*line == '#' || sscanf(line, "%39s %95[^\n]", key, value) != 2)
-                        continue;
-                number = strtoull(key, &end, strlen(key) == 16 ? 16 : 10);
-                if (*end || (number != comm->uid && number != comm->id))
-                        continue;
-                snprintf(name, room, "%s", value);
-                return;
+                have += (size_t)n;
+                for (; (next = memchr(line, '\n', (size_t)(text + have - line))); line = next + 1) {
+                        *next = 0;
+                        if (name_in_line(line, comm, name, room))
+                                return;
+                }
+                have -= (size_t)(line - text);
+                memmove(text, line, have);
+                if (have == sizeof text - 1) /* no line of ours */
+                        have = 0;
         }
+        if (n < 0)
+                capo_warn_once("%s: communicator names cannot be read: %s", path, strerror(errno));
+        text[have] = 0;
+        name_in_line(text, comm, name, room);
 }
 
 /*
@@ -129,8 +147,11 @@ static void read_config(struct capo_birth *birth, const ncclConfig_t *config)
 
 void capo_comm_config(struct capo_birth *birth, const ncclConfig_t *config)
 {
+        int saved = errno;
+
         read_config(birth, config);
         name_of_torch(birth);
+        errno = saved;
 }
 
 /* ---- birth, change, death ---- */
@@ -186,13 +207,18 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
                              uint64_t begun)
 {
         struct capo_comm *c, *old;
+        int saved = errno; /* NCCL's answer has been given */
         bool shared;
 
         capo_gpu_look();
         capo_lock(&table_lock);
+        if (!settings_told) /* NCCL has read its files of settings by now */
+                capo_info_environment();
+        settings_told = true;
         old = capo_comm_known(handle);
         if (old && !birth->where) {
                 capo_unlock(&table_lock);
+                errno = saved;
                 return old;
         }
         if (old)
@@ -202,7 +228,8 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
                 .lib = birth->lib,
                 .into = birth->lib,
                 .uid = birth->uid,
-                .nccl_hash = birth->nccl_hash,
+                .nccl_hash = birth->apart ? 0 : birth->nccl_hash,
+                .apart = birth->apart,
                 .n_ranks = birth->n_ranks > 0 ? (uint32_t)birth->n_ranks : 0,
                 .rank = birth->rank,
                 .device = birth->device,
@@ -211,6 +238,7 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
         });
         if (!c) {
                 capo_unlock(&table_lock);
+                errno = saved;
                 return capo_comm_none();
         }
         if (in_progress)
@@ -227,11 +255,14 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
                 capo_untuned_look(c->n_ranks, c->lib->version);
                 capo_steer_settle(c);
         }
+        errno = saved;
         return c;
 }
 
 struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *birth, ncclResult_t result)
 {
+        size_t i = 0;
+
         if (result != ncclSuccess && result != ncclInProgress)
                 return NULL;
         if (!t->group_depth)
@@ -239,15 +270,18 @@ struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *bi
                                ? add(t, birth, *birth->where, result == ncclInProgress, capo_call_record(t)->t_begin)
                                : NULL;
         capo_lock(&table_lock);
-        for (size_t i = 0; i < N_ELEMENTS(waiting); i++) {
-                if (!waiting[i].thread) {
-                        waiting[i].birth = *birth;
-                        waiting[i].thread = t;
-                        t->n_births++;
-                        break;
-                }
+        while (i < N_ELEMENTS(waiting) && waiting[i].thread)
+                i++;
+        if (i < N_ELEMENTS(waiting)) {
+                waiting[i].birth = *birth;
+                waiting[i].thread = t;
+                t->n_births++;
         }
         capo_unlock(&table_lock);
+        if (i == N_ELEMENTS(waiting))
+                capo_warn_once(
+                        "more than %zu communicators are made in groups at a time: others are joined with no other rank's",
+                        i);
         return NULL;
 }
 
@@ -273,6 +307,8 @@ void capo_comm_group_over(struct capo_tls *t, ncclResult_t result)
 
 void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm)
 {
+        int saved = errno;
+
         comm->pending = false;
         atomic_fetch_sub(&capo_comms_pending, 1);
         ask(t, comm, comm->lib);
@@ -281,6 +317,7 @@ void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm)
                 capo_comm_claim(comm);
         capo_untuned_look(comm->n_ranks, comm->lib->version);
         capo_steer_settle(comm);
+        errno = saved;
 }
 
 void capo_comm_died(struct capo_comm *comm, bool aborted)
@@ -330,6 +367,7 @@ void capo_comm_fork(void)
 {
         memset(waiting, 0, sizeof waiting);
         atomic_store(&capo_comms_pending, 0);
+        settings_told = false;
         pthread_mutex_init(&table_lock, NULL);
         capo_comms_fork();
         capo_told_fork();

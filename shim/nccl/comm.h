@@ -14,7 +14,7 @@ struct capo_birth {
         struct capo_comm *parent;
         int rank, n_ranks, device; /* -1 not known */
         int color;                 /* -1 none */
-        bool nonblocking;
+        bool nonblocking, apart;   /* as in struct capo_comm */
         char name[96];
 };
 

@@ -30,6 +30,7 @@
 #include "core/base/lock.h"
 #include "core/base/nccl.h"
 #include "core/base/util.h"
+#include "shim/find/loader.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
 #include "shim/nccl/real.h"
@@ -134,8 +135,11 @@ static struct strange strange_of(const struct capo_nccl *copy)
 {
         struct strange s = {""};
 
-        if (capo_nccl_file(copy->path))
-                capo_object_functions(copy->base, look_strange, &s);
+        if (!capo_nccl_file(copy->path))
+                return s;
+        capo_loader_enter();
+        capo_object_functions(copy->base, look_strange, &s);
+        capo_loader_leave();
         return s;
 }
 
@@ -144,8 +148,14 @@ static int told; /* copies the log knows of */
 void capo_nccl_tell(void)
 {
         struct capo_object front;
+        bool in_front = false;
 
-        if (told == 0 && atomic_load_explicit(&n_copies, memory_order_acquire) && capo_dlsym_front(&front))
+        if (told == 0 && atomic_load_explicit(&n_copies, memory_order_acquire)) {
+                capo_loader_enter();
+                in_front = capo_dlsym_front(&front);
+                capo_loader_leave();
+        }
+        if (in_front)
                 capo_shim_info(CAPO_INFO_DLSYM_FRONT, "%s", front.path);
         for (; told < atomic_load_explicit(&n_copies, memory_order_acquire); told++) {
                 struct capo_nccl *copy = &capo_nccl_copies[told];

@@ -10,16 +10,44 @@
 #include "shim/nccl/untuned.h"
 #include "shim/record/comms.h"
 
-static bool seam_current(struct capo_seam_call *out)
+/*
+ * The communicator with @hash that the open group has calls of: this thread's, where several of its ranks are in the process. Without a
+ * hash only where there is no other.
+ */
+static struct capo_comm *of_group(struct capo_tls *t, uint64_t hash)
 {
+        struct capo_comm *likely_ones[] = {t->group_comm, t->comm, t->comm_before};
+
+        if (!t->group_uids)
+                return t->group_comm;
+        for (size_t i = 0; hash && i < N_ELEMENTS(likely_ones); i++) {
+                if (likely_ones[i] && likely_ones[i]->comm_hash == hash)
+                        return likely_ones[i];
+        }
+        for (uint64_t i = t->head; hash && i-- > t->group_head;) {
+                const struct capo_record *r = &t->ring->records[i & t->mask];
+
+                if (r->flags & CAPO_RECORD_MEMBER && capo_comm_same(r->comm, hash))
+                        return capo_comm_numbered(r->comm);
+        }
+        return capo_comm_by_hash(hash);
+}
+
+/* Of a group no member's own number counts but the last collective's: which calls come first, and of which other communicators, may differ
+ * from rank to rank. */
+static bool seam_current(uint64_t comm_hash, struct capo_seam_call *out)
+{
+        struct capo_tls *t = &capo_tls;
         struct capo_shim_outer outer;
+        const struct capo_comm *comm;
 
         if (!capo_shim_current(&outer))
                 return false;
+        comm = t->group_depth ? of_group(t, comm_hash) : t->comm;
         *out = (struct capo_seam_call){
-                .comm_uid = outer.comm_uid,
-                .seq = outer.seq,
-                .n_members = capo_tls.group_depth ? capo_tls.group_members : 1,
+                .comm_uid = comm && !comm->apart ? comm->uid : 0,
+                .seq = comm ? comm->seq : 0,
+                .n_members = t->group_depth ? t->group_members : 1,
                 .call = outer.call,
         };
         return true;

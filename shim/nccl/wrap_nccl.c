@@ -5,42 +5,29 @@
  * for a function of exactly that copy. Written by hand here is only what gives birth to a communicator, ends one, or
  * opens and closes groups.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "capo/record.h"
 #include "shim/nccl/comm.h"
 #include "shim/nccl/steer.h"
+#include "shim/record/left.h"
 #include "shim/record/recorder.h"
 
-/*
- * Has the call this thread was in been left without a return (longjmp)? NCCL's own code is called by it. Of anybody else
- * at @frame: what that call does lies deeper in the stack, but for a signal's handler with a stack of its own; and the
- * place where it returns to still stands on the stack (x86-64), unless others have used that since.
- */
-static CAPO_UNSANITIZED bool was_left(struct capo_tls *t, const void *frame)
+/* Has the call this thread was in been left without a return? Asked by anybody but NCCL's own code, which is called by it. */
+static bool was_left(struct capo_tls *t, const void *frame)
 {
-        stack_t stack;
-
-        if ((uintptr_t)frame >= (uintptr_t)t->inside)
-                return sigaltstack(NULL, &stack) || !(stack.ss_flags & SS_ONSTACK);
-#if defined __x86_64__
-        const void *const *at = (const void *const *)t->inside - 1;
         const struct capo_site_entry *e;
-        unsigned char there;
+        const void *at;
 
-        if (mincore((void *)((uintptr_t)at & -(uintptr_t)sysconf(_SC_PAGESIZE)), 1, &there))
-                return true; /* no memory any more */
+        if (capo_left(t->inside, frame, &at))
+                return true;
+        if (!at || at == t->caller)
+                return false;
         if (!t->sites)
-                return *at != t->caller;
-        e = capo_site_entry(t, *at, t->inside);
-        return *at != t->caller && (e->caller != *at || e->frame != t->inside);
-#else
-        return false;
-#endif
+                return true;
+        e = capo_site_entry(t, at, t->inside);
+        return e->caller != at || e->frame != t->inside;
 }
 
 struct capo_nccl *capo_lib_within(struct capo_tls *t, int which, const void *caller)
@@ -183,9 +170,9 @@ static struct capo_birth birth_of(ncclComm_t *where, struct capo_nccl *lib)
         return (struct capo_birth){.where = where, .lib = lib, .rank = -1, .n_ranks = -1, .device = -1, .color = -1};
 }
 
-/* One without a parent; @id NULL: not known. */
+/* One without a parent; @id NULL: not known. @grown: neither its new ranks nor its old ones can say what NCCL's hash of it will be. */
 static struct capo_birth first_of(struct capo_nccl *lib, ncclComm_t *where, const ncclUniqueId *id, int n_ranks,
-                                  int rank, const ncclConfig_t *config)
+                                  int rank, const ncclConfig_t *config, bool grown)
 {
         struct capo_birth birth = birth_of(where, lib);
 
@@ -193,14 +180,8 @@ static struct capo_birth first_of(struct capo_nccl *lib, ncclComm_t *where, cons
         birth.nccl_hash = id ? capo_steer_hash(id) : 0;
         birth.n_ranks = n_ranks;
         birth.rank = rank;
+        birth.apart = grown;
         capo_comm_config(&birth, config);
-        return birth;
-}
-
-/* of a grow: neither its new ranks nor its old ones can say what NCCL's hash of it will be */
-static struct capo_birth hashed_otherwise(struct capo_birth birth)
-{
-        birth.nccl_hash = 0;
         return birth;
 }
 
@@ -213,6 +194,7 @@ static struct capo_birth child_of(struct capo_comm *parent, ncclComm_t *where, i
         struct capo_birth birth = birth_of(where, parent->lib);
 
         birth.parent = parent;
+        birth.apart = parent->apart || color == COLOR_GROW;
         birth.uid = capo_uid_child(parent->uid, parent->children++, color);
         if (color >= 0) /* a split: what a shrink's and a grow's is, is not worked out */
                 birth.nccl_hash = capo_steer_hash_split(parent->nccl_hash, (int)parent->children, color);
@@ -275,15 +257,15 @@ static void show_birth(struct capo_tls *t, const struct capo_birth *birth)
                 return born(t, &birth, id, begin, birth.lib->name args, caller, frame); \
         }
 BIRTH(ncclCommInitRank, CAPO_CALL_COMMINIT, true, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank),
-      (comm, nranks, commId, rank), first_of(lib, comm, &commId, nranks, rank, NULL))
+      (comm, nranks, commId, rank), first_of(lib, comm, &commId, nranks, rank, NULL, false))
 BIRTH(ncclCommInitRankConfig, CAPO_CALL_COMMINIT, true,
       (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config),
-      (comm, nranks, commId, rank, config), first_of(lib, comm, &commId, nranks, rank, config))
+      (comm, nranks, commId, rank, config), first_of(lib, comm, &commId, nranks, rank, config, false))
 /* the same ids in the same order on every rank */
 BIRTH(ncclCommInitRankScalable, CAPO_CALL_COMMINIT, true,
       (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds, ncclConfig_t *config),
       (newcomm, nranks, myrank, nId, commIds, config),
-      first_of(lib, newcomm, nId > 0 ? commIds : NULL, nranks, myrank, config))
+      first_of(lib, newcomm, nId > 0 ? commIds : NULL, nranks, myrank, config, false))
 #define PARENT capo_comm_find(t, comm, which, caller)
 BIRTH(ncclCommSplit, CAPO_CALL_COMMSPLIT, comm,
       (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config),
@@ -298,7 +280,7 @@ BIRTH(ncclCommGrow, CAPO_CALL_COMMGROW, true,
       (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm, ncclConfig_t *config),
       (comm, nRanks, uniqueId, rank, newcomm, config),
       comm ? child_of(PARENT, newcomm, COLOR_GROW, nRanks, config)
-           : hashed_otherwise(first_of(lib, newcomm, uniqueId, nRanks, rank, config)))
+           : first_of(lib, newcomm, uniqueId, nRanks, rank, config, true))
 #undef PARENT
 
 static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const void *frame, ncclComm_t *comm, int ndev,
@@ -398,39 +380,57 @@ static ncclResult_t hand_ncclGroupStart(int which, const void *caller, const voi
         return over(t, rc);
 }
 
-static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void *frame)
+static ncclResult_t end_of(struct capo_nccl *lib, bool simulate, ncclSimInfo_t *sim)
+{
+        return simulate ? lib->ncclGroupSimulateEnd(sim) : lib->ncclGroupEnd();
+}
+
+/* Both ways to end a group. To simulate it makes none of its calls; but NCCL makes them where it is given no place for its answer, and
+ * where communicators do not block, which it then says (group.cc, 2.22.3 to 2.30.7). */
+static ncclResult_t group_end(int which, const void *caller, const void *frame, bool simulate, ncclSimInfo_t *sim)
 {
         struct capo_tls *t = &capo_tls;
         struct capo_group_gpu gpu;
         struct capo_nccl *lib;
-        uint64_t end;
         ncclResult_t rc;
 
         if (t->group_depth == 0)
-                return capo_lib_within(t, which, caller)->ncclGroupEnd();
+                return end_of(capo_lib_within(t, which, caller), simulate, sim);
         if (capo_call_passes(t, which, caller, frame, &lib))
-                return lib->ncclGroupEnd();
+                return end_of(lib, simulate, sim);
         lib = capo_lib(t, which, caller);
         if (t->group_depth > 1) {
                 t->group_depth--;
                 enter(t, lib, NULL, CAPO_CALL_GROUP);
-                rc = lib->ncclGroupEnd();
+                rc = end_of(lib, simulate, sim);
                 back(t);
                 return over(t, rc);
         }
         gpu.n = 0;
-        if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_acquire)) && t->group_members)
+        if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_acquire)) && t->group_members && !sim)
                 capo_group_time(t, &gpu);
         atomic_store_explicit(&t->ring->closing, enter(t, lib, NULL, CAPO_CALL_GROUP), memory_order_relaxed);
-        rc = lib->ncclGroupEnd();
+        rc = end_of(lib, simulate, sim);
         atomic_store_explicit(&t->ring->closing, 0, memory_order_relaxed);
         back(t);
-        end = capo_clock_ticks();
         t->group_depth = 0;
-        capo_group_end(t, &gpu, rc, end);
+        if (sim && rc != ncclInProgress)
+                capo_group_forget(t);
+        else
+                capo_group_end(t, &gpu, rc, capo_clock_ticks());
         if (unlikely(t->n_births))
                 capo_comm_group_over(t, rc);
         return over(t, rc);
+}
+
+static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void *frame)
+{
+        return group_end(which, caller, frame, false, NULL);
+}
+
+static ncclResult_t hand_ncclGroupSimulateEnd(int which, const void *caller, const void *frame, ncclSimInfo_t *simInfo)
+{
+        return group_end(which, caller, frame, true, simInfo);
 }
 
 /* ---- the sets ---- */

@@ -145,6 +145,14 @@ static struct capo_seg_comm *log_entry(const struct capo_comm *comm)
         return comm->id ? capo_area_at(&capo_seg, CAPO_AREA_COMMS, comm->id - 1) : NULL;
 }
 
+struct capo_comm *capo_comm_numbered(uint16_t id)
+{
+        const struct capo_seg_comm *entry = id ? capo_area_at(&capo_seg, CAPO_AREA_COMMS, id - 1) : NULL;
+        struct capo_comm *comm = entry && entry->log.handle ? capo_comm_known((const void *)entry->log.handle) : NULL;
+
+        return comm && comm->id == id ? comm : NULL;
+}
+
 struct capo_seg_comm *capo_comm_change(const struct capo_comm *comm)
 {
         capo_lock(&capo_seg.lock);

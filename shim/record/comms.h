@@ -16,6 +16,9 @@ struct capo_comm *capo_comm_known(const void *handle);
 /** capo_comm_by_hash() - by NCCL's commHash, as a plugin told it; NULL when none did. */
 struct capo_comm *capo_comm_by_hash(uint64_t comm_hash);
 
+/** capo_comm_numbered() - the communicator whose id is @id; NULL: it is gone, or several have that one. */
+struct capo_comm *capo_comm_numbered(uint16_t id);
+
 /** capo_comm_same() - is the communicator numbered @id one of those with this hash? Several ranks of one process are. */
 bool capo_comm_same(uint16_t id, uint64_t comm_hash);
 

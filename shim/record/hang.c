@@ -18,6 +18,7 @@
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/log/hang_text.h"
+#include "shim/find/loader.h"
 #include "shim/find/object.h"
 #include "shim/record/apart.h"
 #include "shim/record/recorder.h"
@@ -89,8 +90,12 @@ static bool find_capo(char *path, size_t room)
         static const char *const places[] = {"/../cli/capo", "/../bin/capo", "/../../bin/capo"};
         struct capo_object self;
         const char *slash;
+        bool in;
 
-        if (!capo_object_of((const void *)(uintptr_t)&capo_hang_look, &self) || !(slash = strrchr(self.path, '/')))
+        capo_loader_enter();
+        in = capo_object_of((const void *)(uintptr_t)&capo_hang_look, &self);
+        capo_loader_leave();
+        if (!in || !(slash = strrchr(self.path, '/')))
                 return false;
         for (size_t i = 0; i < N_ELEMENTS(places); i++) {
                 if (snprintf(path, room, "%.*s%s", (int)(slash - self.path), self.path, places[i]) < (int)room &&

@@ -2,6 +2,7 @@
 /* INFO: whose log this is. The keys: include/capo/log_keys.def. Launchers tell the rank each in its own words. */
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,10 +81,29 @@ static void from_link(const char *key, const char *path)
         }
 }
 
+/*
+ * The environment is asked on threads of the job alone: a thread of ours could be in the middle of it when the job changes it, which
+ * moves and frees what is read (setenv(3)). When the recorder begins, and once more when the first communicator is there: NCCL
+ * sets what its own files of settings say.
+ */
+static struct {
+        char text[16384];
+        size_t n;
+} said, now;
+
+__attribute__((format(printf, 2, 3))) static void put(const char *key, const char *format, ...)
+{
+        va_list args;
+
+        va_start(args, format);
+        now.n += capo_info_print(now.text + now.n, sizeof now.text - now.n, key, format, args);
+        va_end(args);
+}
+
 /* What else may have changed times: a later comparison of logs looks for differences. */
 static void settings(void)
 {
-        char text[3500];
+        static char text[3500];
         size_t used = 0;
 
         for (char **e = environ; e && *e; e++) {
@@ -98,7 +118,7 @@ static void settings(void)
         }
         text[used] = 0;
         if (used)
-                capo_shim_info(CAPO_INFO_NCCL_SETTINGS, "%s", text);
+                put(CAPO_INFO_NCCL_SETTINGS, "%s", text);
 }
 
 static long rank = -1;
@@ -106,6 +126,39 @@ static long rank = -1;
 long capo_launcher_rank(void)
 {
         return rank;
+}
+
+void capo_info_environment(void)
+{
+        now.n = 0;
+        for (size_t i = 0; i < N_ELEMENTS(launchers); i++) {
+                for (size_t k = 0; launchers[i].names[k]; k++) {
+                        const char *value = getenv(launchers[i].names[k]);
+
+                        if (value && *value) {
+                                put(launchers[i].key, "%.3500s", value);
+                                if (i == 0)
+                                        rank = strtol(value, NULL, 10);
+                                if (i < 4) {
+                                        char from[32];
+
+                                        snprintf(from, sizeof from, "%s%s", launchers[i].key, CAPO_INFO_FROM);
+                                        put(from, "%s", launchers[i].names[k]);
+                                }
+                                break;
+                        }
+                }
+        }
+        settings();
+        if (now.n != said.n || memcmp(now.text, said.text, now.n) != 0)
+                capo_shim_text_early(CAPO_FRAME_INFO, now.text, now.n);
+        said = now;
+}
+
+void capo_info_fork(void)
+{
+        said.n = 0;
+        rank = -1;
 }
 
 void capo_info_write(void)
@@ -122,25 +175,6 @@ void capo_info_write(void)
         if (!env->no_cmdline)
                 arguments();
         from_link(CAPO_INFO_CWD, "/proc/self/cwd");
-        for (size_t i = 0; i < N_ELEMENTS(launchers); i++) {
-                for (size_t k = 0; launchers[i].names[k]; k++) {
-                        const char *value = getenv(launchers[i].names[k]);
-
-                        if (value && *value) {
-                                capo_shim_info(launchers[i].key, "%s", value);
-                                if (i == 0)
-                                        rank = strtol(value, NULL, 10);
-                                if (i < 4) {
-                                        char from[32];
-
-                                        snprintf(from, sizeof from, "%s%s", launchers[i].key, CAPO_INFO_FROM);
-                                        capo_shim_info(from, "%s", launchers[i].names[k]);
-                                }
-                                break;
-                        }
-                }
-        }
-        settings();
         capo_shim_info(CAPO_INFO_START, "%llu", (unsigned long long)h->clock.t0_real_ns); /* ns since 1970 */
         capo_shim_info(CAPO_INFO_CLOCK, "%s", h->clock.counter ? "tsc" : "monotonic");
         capo_shim_info(CAPO_INFO_TRACE, "%s", h->trace_all ? "all" : "last");

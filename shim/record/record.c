@@ -15,6 +15,7 @@
 
 #include "capo/msg.h"
 #include "core/base/calls.h"
+#include "shim/record/comms.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 
@@ -116,8 +117,18 @@ void capo_thread_end(void)
 
         if (!t->ready)
                 return;
-        if (t->inside)
+        if (!atomic_load_explicit(
+                    &capo_life.state,
+                    memory_order_relaxed)) { /* of a child that a bare clone() made: the ring is the parent's */
+                memset(t, 0, sizeof *t);
+                return;
+        }
+        if (t->inside) {
                 capo_call_left(t);
+                if (t->head - atomic_load_explicit(&t->ring->tail, memory_order_acquire) <= t->mask)
+                        t->ring->records[t->head & t->mask].call = CAPO_CALL_NONE; /* nobody is in it any more */
+                atomic_store_explicit(&t->ring->closing, 0, memory_order_relaxed);
+        }
         publish(t);
         atomic_store_explicit(&t->ring->state, CAPO_RING_LEFT, memory_order_release);
         memset(t, 0, sizeof *t);
@@ -419,6 +430,28 @@ void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclRe
                 capo_gpu_end(t, gpu->call[0].slot, t->group_stream, r);
         else if (t->group_members || t->n_births)
                 capo_record_put(t, r);
+}
+
+/* The group was tried and not made: its members were no calls, and their numbers are those of the next ones. Of a group that is let go
+ * early the first ones stay: they are out of reach. */
+void capo_group_forget(struct capo_tls *t)
+{
+        uint64_t to = t->group_head;
+
+        forget_tags(t);
+        for (uint64_t i = t->group_head; i < t->head; i++) {
+                struct capo_record *r = &t->ring->records[i & t->mask];
+                struct capo_comm *comm;
+
+                if (!(r->flags & CAPO_RECORD_MEMBER))
+                        t->ring->records[to++ & t->mask] = *r;
+                else if ((comm = r->comm == t->group_comm->id ? t->group_comm : capo_comm_numbered(r->comm)))
+                        give_number_back(comm, r);
+        }
+        t->head = to;
+        t->rule = 0;
+        t->rules_differ = false;
+        publish(t);
 }
 
 /* ---- who asks what this thread is doing ---- */

@@ -55,6 +55,7 @@ struct capo_comm {
         uint64_t begun;                  /* ticks: when the call, or group, that made it began */
         uint64_t nccl_hash;              /* what its commHash will be; 0 not known */
         const struct capo_tables *turns; /* what calls are turned for; NULL: none is */
+        bool apart;                      /* uid is not that of all its ranks: it was grown, or comes of one that was */
         uint32_t children;               /* splits, shrinks and grows so far: the same number on all ranks */
         uint32_t n_ran;                  /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
         /* The table's own (shim/record/comms.c): what is read without its lock, even of an entry that is no more. */
@@ -166,6 +167,7 @@ void capo_record_put(struct capo_tls *t, struct capo_record r);
 void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site);
 void capo_group_time(struct capo_tls *t, struct capo_group_gpu *gpu);
 void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclResult_t result, uint64_t end);
+void capo_group_forget(struct capo_tls *t);
 void capo_gpu_switch(bool on);
 void capo_wake_drain(void);
 

@@ -127,7 +127,7 @@ long capo_shim_sysfs(const char *dir, const char *name, const char *file, long m
 
 /**
  * capo_shim_at_checkpoint() - be called before each checkpoint and once at the end
- * @write: called on the drain thread (last = false) or on the exiting thread (last = true), never by both at once; it
+ * @write: called on the drain thread, at the very end (last = true) also on the exiting one, never by both at once; it
  *         calls capo_shim_text() with what it has to say. It must not call NCCL, libfabric or CUDA, must not take a
  *         lock that a job's thread may hold for long, and must survive being called after the job's objects are gone.
  *

@@ -12,10 +12,38 @@ void capo_thread_end(void);
 /** capo_own_thread() - a detached thread that calls @life, with what is its own (thread.c). Return: 0; -errno. */
 int capo_own_thread(void *(*life)(void *));
 
+/**
+ * capo_rounds_begin(), _fork(), _forked() - the drain thread's state (rounds.c)
+ *
+ * The first when the segment is there; return: 0; -ENOMEM. The second in a fork's child, where the parent recorded (@lived), and
+ * the third when all else is as new there: what capo_shim_at_fork() was given is called.
+ */
+int capo_rounds_begin(void);
+void capo_rounds_fork(bool lived);
+void capo_rounds_forked(void);
+
+/**
+ * capo_rounds_ask() - the process ends: have this done, by the drain thread, and wait for it
+ * @wish: a last look at the GPU, and no more of it; then also all that is left to say
+ * @here: the drain thread is known not to come: by this one
+ *
+ * The drain thread is made where there is none yet. Return: false: it has not got on for five seconds, or this thread holds a lock that
+ * it may wait for; then what is left is for `capo recover`.
+ */
+enum capo_wish { CAPO_WISH_NONE, CAPO_WISH_GPU, CAPO_WISH_END };
+bool capo_rounds_ask(enum capo_wish wish, bool here);
+
 /** capo_info_write() - the INFO lines about this process (info.c); on the drain thread, once. */
 void capo_info_write(void);
 
-/** capo_launcher_rank() - the rank that capo_info_write() found; -1: no launcher told one. */
+/** capo_info_environment() - those that the environment has, where it has changed since; on a thread of the job, one at a time. */
+void capo_info_environment(void);
+void capo_info_fork(void);
+
+/** capo_shim_text_early() - capo_shim_text(), also while the recorder begins */
+void capo_shim_text_early(unsigned type, const char *text, size_t size);
+
+/** capo_launcher_rank() - the rank that capo_info_environment() found; -1: no launcher told one. */
 long capo_launcher_rank(void);
 
 /**
@@ -51,12 +79,12 @@ void capo_gpu_stop(void);
  *
  * watch: CUDA device @device, 0 to 63, is one of them, and this its PCI bus id; any thread, once per device. poll: on the drain thread,
  * without its lock: looks every ten seconds, and at once where @now. tell: INFO gpu.clocks.<device> of what the log does not
- * know yet. stop: no more looks; waits a second at most for one that is under way.
+ * know yet. stop: no more looks; waits a second at most for one that is under way: false when that is not enough.
  */
 void capo_speed_watch(int device, const char *busid);
 void capo_speed_poll(bool now);
 void capo_speed_tell(void);
-void capo_speed_stop(void);
+bool capo_speed_stop(void);
 
 /** capo_kernel_poll() - on the drain thread: let go of records whose GPU stamps never came; @all: of all of them. */
 void capo_kernel_poll(bool all);

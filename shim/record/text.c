@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shim/record/recorder.h"
+#include "shim/record/start.h"
 
 #define TEXT_PIECE 32768u
 
@@ -39,10 +40,8 @@ static bool piece_put(unsigned type, const char *text, uint32_t size)
         return room;
 }
 
-void capo_shim_text(unsigned type, const char *text, size_t size)
+void capo_shim_text_early(unsigned type, const char *text, size_t size)
 {
-        if (atomic_load(&capo_life.state) < CAPO_SHIM_ON || !capo_seg.header)
-                return;
         while (size > 0) { /* large texts go in pieces of whole lines */
                 size_t n = size;
 
@@ -56,6 +55,12 @@ void capo_shim_text(unsigned type, const char *text, size_t size)
                 text += n;
                 size -= n;
         }
+}
+
+void capo_shim_text(unsigned type, const char *text, size_t size)
+{
+        if (atomic_load(&capo_life.state) >= CAPO_SHIM_ON && capo_seg.header)
+                capo_shim_text_early(type, text, size);
 }
 
 /* ---- text that replaces itself ---- */

@@ -31,9 +31,12 @@ static inline void *word(const void *from, size_t offset)
 uintptr_t capo_python_place(void)
 {
         const struct capo_py_layout *l = capo_py.it.layout;
-        const void *thread = capo_py.PyGILState_GetThisThreadState(), *frame;
+        const void *thread, *frame;
         uint64_t place = 0;
 
+        if (!capo_py.Py_IsInitialized()) /* at its end it frees what threads go on to have, those of daemons */
+                return 0;
+        thread = capo_py.PyGILState_GetThisThreadState();
         if (!thread)
                 return 0;
         frame = word(thread, l->current);

@@ -20,6 +20,7 @@
 #include <xxhash.h>
 
 #include "core/base/demangle.h"
+#include "shim/find/loader.h"
 #include "shim/find/object.h"
 #include "shim/site/cfi.h"
 #include "shim/site/native.h"
@@ -169,9 +170,14 @@ unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned r
                 uint64_t pc = site->pc[i] - 1; /* a return address may lie behind its function */
                 struct capo_object object;
                 char line[700];
+                bool in;
                 int m;
 
-                if (!capo_object_of((const void *)(uintptr_t)pc, &object))
+                capo_segment_step(capo_seg.header); /* a large library takes a while */
+                capo_loader_enter();
+                in = capo_object_of((const void *)(uintptr_t)pc, &object);
+                capo_loader_leave();
+                if (!in)
                         m = snprintf(line, sizeof line, "0x%llx\n", (unsigned long long)site->pc[i]);
                 else
                         m = capo_site_line(object.path, site->pc[i] - object.base, pc - object.base, line, sizeof line);

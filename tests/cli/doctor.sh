@@ -72,6 +72,14 @@ NCCL_TUNER_PLUGIN=nothere expect 0 'warn .*NCCL_TUNER_PLUGIN=nothere is set, but
 echo 'int ncclTunerPlugin_v3, ncclTunerPlugin_v6;' | ${CC:-cc} -shared -fPIC -x c -o libnccl-net.so -
 expect 0 'libnccl-net.so exports a tuner (v3, v6)' -- -- ./linked
 rm libnccl-net.so
+# An interpreter that has said all and does not end, one that never ends saying: neither is waited for.
+mkdir wrapped
+for says in 'echo /tmp; exec sleep 300 >&-' 'while :; do echo /tmp; sleep 1; done'; do
+        printf '#!/bin/sh\n%s\n' "$says" >wrapped/python3
+        chmod 755 wrapped/python3
+        timeout 120 "$capo" doctor -- wrapped/python3 x.py >/dev/null 2>&1
+        [ $? = 124 ] && { echo "an interpreter that does not end is waited for: $says"; bad=1; }
+done
 fake_nccl 2708
 NCCL_ALGO=Tree expect 0 'AllReduce only' -- -- ./linked
 NCCL_TUNER_PLUGIN=capo expect 0 'read from 2.19.1 on, this NCCL is 2.7.8' -- -- ./linked

@@ -34,6 +34,18 @@ mkdir -p kept/x
 [ ! -e logs ] || fail "a job that did not start left a folder"
 got=$(LD_PRELOAD=/lib/x86_64-linux-gnu/libdl.so.2 "$capo" run --quiet -- sh -c 'echo $LD_PRELOAD' 2>/dev/null)
 case $got in */libcapo.so:/lib/x86_64-linux-gnu/libdl.so.2) ;; *) fail "an earlier LD_PRELOAD is lost: $got" ;; esac
+library=$("$capo" run --quiet -- sh -c 'echo $LD_PRELOAD')
+got=$(LD_PRELOAD="$library:/x$library" "$capo" run --quiet -- sh -c 'echo $LD_PRELOAD' 2>/dev/null)
+[ "$got" = "$library:/x$library" ] || fail "preloaded twice: $got"
+got=$(LD_PRELOAD="/x$library" "$capo" run --quiet -- sh -c 'echo $LD_PRELOAD' 2>/dev/null)
+[ "$got" = "$library:/x$library" ] || fail "another library whose name ends in ours is taken for it: $got"
+# no name for the loader has a blank or a colon in it
+for odd in 'a b' 'a:b'; do
+        mkdir -p "$odd/cli" "$odd/shim" && cp "$capo" "$odd/cli/capo" && cp "$library" "$odd/shim"
+        "$odd/cli/capo" run -- touch ran 2>err
+        [ $? = 1 ] && [ ! -e ran ] || fail "a job that the loader cannot record starts"
+        grep -q "^capo: .*$odd/shim/libcapo.so: the loader takes blanks and colons" err || fail "$odd: $(cat err)"
+done
 got=$(SLURM_JOB_ID=77 SLURM_STEP_ID=1 "$capo" run --quiet -- sh -c 'echo $CAPO_DIR')
 [ "${got%/capo-logs/77.1}" != "$got" ] || fail "job id is not in the folder's name: $got"
 if [ "$(id -u)" != 0 ]; then
@@ -70,6 +82,12 @@ echo '{' >bad.json
 [ -e ran ] && fail "a broken profile starts the job"
 grep -q '^capo: .*bad.json:2:1' err || fail "a broken profile: $(cat err)"
 "$capo" run --profile nosuch -- true 2>err && fail "a missing profile starts the job"
+for path in ./no/such.json "$PWD/such.json"; do
+        "$capo" run --profile "$path" -- touch ran 2>err && fail "a missing file starts the job"
+        grep -q "^capo: $path: No such file or directory" err || fail "a missing file is not named: $(cat err)"
+done
+echo '{"capo_profile": 1, "rules": []}' | "$capo" run --profile - -- touch ran 2>err && fail "standard input starts the job"
+grep -q '^capo: run: --profile - is no file' err || fail "standard input: $(cat err)"
 "$capo" run --profile p.json --layout 3+x -- true 2>err && fail "a wrong layout starts the job"
 
 # a profile of a fragment says when this job is none of its class

@@ -77,7 +77,7 @@ def fail(where, what):
 def bash(script, folder):
     """A block; a command that hangs ends the test with what it has said so far."""
     with open(os.path.join(work, "out"), "w") as out:
-        status = subprocess.run(["timeout", "120", "bash", "-c", script], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode
+        status = subprocess.run(["timeout", "600", "bash", "-c", script], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode
     return status, open(os.path.join(work, "out"), errors="replace").read()
 
 

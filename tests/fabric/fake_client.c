@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks through every object of the fake provider and prints every result. Run bare and under capo, the two outputs
+ * Walks through every object of the fake provider and prints every result, and errno where a call has changed it. Run bare and under capo, the two outputs
  * must be the same to the byte. Usage: fake_client [1.0|1.1|2]: the version of fi_fabric() to enter by. Built with
  * OLD, it is not bound to fi_fabric2(), and runs on a libfabric before 2.0.
  */
+#include <errno.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
@@ -28,9 +29,16 @@ static int fabric2(struct fi_info *info, struct fid_fabric **out, uint64_t flags
 }
 #endif
 
+enum { UNTOUCHED = 4242 };
+
 static int say(const char *what, long r)
 {
+        int after = errno;
+
         printf("%s %ld\n", what, r);
+        if (after != UNTOUCHED)
+                printf("errno behind %s: %d\n", what, after);
+        errno = UNTOUCHED;
         return (int)r;
 }
 
@@ -103,6 +111,7 @@ int main(int argc, char **argv)
         struct fid_mr *mr;
         int ctx;
 
+        errno = UNTOUCHED;
         if (argc > 1 && !strcmp(argv[1], "1.0"))
                 r = fabric_1_0(&attr, &fabric, &ctx);
         else if (argc > 1 && !strcmp(argv[1], "2"))

@@ -71,7 +71,7 @@ static void traps(void)
 /* A language whose numbers have a comma. */
 static void comma(void)
 {
-        setlocale(LC_ALL, "de_DE.UTF-8");
+        MUST(setlocale(LC_ALL, "de_DE.UTF-8") && !strcmp(localeconv()->decimal_point, ","));
 }
 
 static void priority(void)

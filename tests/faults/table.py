@@ -23,6 +23,7 @@ PROGRAMS = {
     "groups": [VICTIM, "groups"],
     "communicators": [VICTIM, "comms"],
     "libfabric": ["BUILD/tests/faults/client"],
+    "its own providers": ["BUILD/tests/faults/providers"],
     "Python": ["PYTHON", "HERE/client.py", "BUILD/tests/preload/fake/libnccl.so.2", "BUILD/tests/faults/libmishap.so"],
 }
 FAULTS = {}
@@ -64,10 +65,12 @@ def limit(what, value):
     return lambda: resource.setrlimit(what, (value, value))
 
 
+# Some things are the end of libfabric's own providers, bare and recorded.
+NO_PROVIDERS = {"its own providers": NOT}
 fault("kill", during=kill_any_time, random=True, killed=True, title="`kill -9` at any moment", note="`capo recover`, or the next report, finishes the log")
 fault("stop", during=stop_and_go, title="stopped and continued")
-fault("file-size", before=limit(resource.RLIMIT_FSIZE, 8 << 20), title="`ulimit -f` 8 MB")
-fault("files", before=limit(resource.RLIMIT_NOFILE, 8), title="`ulimit -n` 8")
+fault("file-size", before=limit(resource.RLIMIT_FSIZE, 8 << 20), title="`ulimit -f` 8 MB", cells=NO_PROVIDERS, note="libfabric's own providers cannot be opened then")
+fault("files", before=limit(resource.RLIMIT_NOFILE, 8), title="`ulimit -n` 8", cells=NO_PROVIDERS, note="libfabric's own providers cannot be opened then")
 fault("memory", before=limit(resource.RLIMIT_AS, 4 << 30), title="`ulimit -v` 4 GB")
 # One arena: with one for each thread (128 MB of addresses while it is aligned) it is luck whether the bare program fits.
 fault("little-memory", before=limit(resource.RLIMIT_AS, 256 << 20), env={"MALLOC_ARENA_MAX": "1"}, kept=False, said="not recording: no memory", title="`ulimit -v` 256 MB",
@@ -135,7 +138,23 @@ happens("traps", cells=["Python"], title="floating-point exceptions that trap", 
 own("thread-exit", "threads", title="threads that end by `pthread_exit()`", note="of threads")
 own("stack", "threads", title="a thread with a stack of 16 KB", note="of threads")
 happens("priority", title="a real-time thread on one processor", note="root only; elsewhere the policy is refused")
-happens("comma", title="a language whose numbers have a comma")
+
+
+def no_comma():
+    """A language with a comma, made in the folder of the programs: no machine has one for certain."""
+    made = BUILD + "/tests/faults/locale"
+    with tempfile.TemporaryDirectory(dir=BUILD + "/tests/faults") as folder:  # another test may be making the same
+        os.mkdir(folder + "/locale")
+        if not os.path.exists(made) and subprocess.run(["localedef", "-f", "UTF-8", "-i", "de_DE", folder + "/locale/de_DE.UTF-8"]).returncode:
+            return "no package locales to make one of"
+        try:
+            os.rename(folder + "/locale", made)
+        except OSError:
+            pass  # it is there
+    return None
+
+
+fault("comma", env={"VICTIM_FAULT": "comma", "LOCPATH": f"{BUILD}/tests/faults/locale"}, needs=no_comma, title="a language whose numbers have a comma")
 happens("abort", killed=True, title="`abort()`")
 happens("segv", killed=True, title="a segmentation fault")
 happens("_exit", killed=True, title="`_exit()`")
@@ -200,6 +219,8 @@ fault("clock-step", preload=["faketime/libfaketimeMT.so.1"], place=set_clock, du
       title="the clock of the day steps by hours, a day back, years")
 fault("faketime", preload=["faketime/libfaketimeMT.so.1"], place=set_clock, during=step_clock, env=FAKETIME, title="libfaketime, all clocks, the same steps")
 fault("fast-time", preload=["faketime/libfaketimeMT.so.1"], env={"FAKETIME": "+0 x20"}, title="libfaketime, time 20 times as fast")
+fault("still-time", preload=["faketime/libfaketimeMT.so.1"], env={"FAKETIME": "2020-01-01 00:00:00"}, cells=NO_PROVIDERS, title="libfaketime, time stands still",
+      note="libfabric's own providers wait for time to pass, with capo or without")
 for name, library in (("jemalloc", "libjemalloc.so.2"), ("tcmalloc", "libtcmalloc_minimal.so.4"), ("mimalloc", "libmimalloc.so.2"),
                       ("gperftools", "libprofiler.so.0"), ("asan", "libasan.so.8")):
     for where in "front", "behind":

@@ -65,8 +65,12 @@ static void plain(int n)
         comm_end(comm);
 }
 
+static pthread_barrier_t all_there;
+
+/* No thread is made any more when the first of them calls exec: Linux refuses it meanwhile (EAGAIN, fs->in_exec). */
 static void *thread_plain(void *arg)
 {
+        pthread_barrier_wait(&all_there);
         plain((int)(intptr_t)arg);
         return NULL;
 }
@@ -75,6 +79,7 @@ static void threads(int n)
 {
         pthread_t t[8];
 
+        MUST(pthread_barrier_init(&all_there, NULL, 8) == 0);
         for (int i = 0; i < 8; i++)
                 MUST(pthread_create(&t[i], NULL, thread_plain, (void *)(intptr_t)(n / 8)) == 0);
         for (int i = 0; i < 8; i++)

@@ -51,6 +51,34 @@ wait
 [ "$("$capo" store query "$db" --sql 'select count(*) from sample where trial in (select id from trial where import = 1)' | tail -1)" = 0 ] || fail "rm leaves samples"
 refuses "rm twice" 'no import 1' "$capo" store rm "$db" 1
 
+# A store where its reader may write neither the file nor its folder: a colleague's, or on a file system that is read-only.
+mkdir "$tmp/theirs" "$tmp/theirs/50%?#"
+cp "$db" "$tmp/theirs/s.db"
+cp "$db" "$tmp/theirs/50%?#/s.db"
+chmod 444 "$tmp/theirs/s.db" "$tmp/theirs/50%?#/s.db"
+chmod 555 "$tmp/theirs" "$tmp/theirs/50%?#"
+as_other() { "$@"; }
+if [ "$(id -u)" = 0 ]; then
+        chmod 755 "$tmp"
+        as_other() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+fi
+if as_other "$capo" --version > /dev/null 2>&1 && as_other test -r "$tmp/theirs/s.db"; then
+        for f in s.db '50%?#/s.db'; do
+                "$capo" store query "$db" --sql 'select count(*) from sample' > "$tmp/a"
+                as_other "$capo" store query "$tmp/theirs/$f" --sql 'select count(*) from sample' > "$tmp/b" 2>&1
+                cmp -s "$tmp/a" "$tmp/b" || fail "a store that may not be written, $f: $(cat "$tmp/b")"
+                as_other "$capo" store list "$tmp/theirs/$f" 2>&1 | grep -q '  w1 ' || fail "list of a store that may not be written, $f"
+        done
+        chmod 755 "$tmp/theirs"
+        echo 'a log that nobody has put into its store yet' > "$tmp/theirs/s.db-wal"
+        chmod 444 "$tmp/theirs/s.db-wal"
+        chmod 555 "$tmp/theirs"
+        refuses "a killed writer's" 'left by a writer that was killed' as_other "$capo" store list "$tmp/theirs/s.db"
+else
+        echo "nobody else can read here: a store that may not be written is not tried"
+fi
+chmod -R u+w "$tmp/theirs"
+
 refuses "no such store" 'No such file' "$capo" store list "$tmp/none.db"
 echo 'this is not a database, it is a sentence that is long enough to be looked at as one' > "$tmp/text.db"
 refuses "text" 'is not a store' "$capo" store list "$tmp/text.db"

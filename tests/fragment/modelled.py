@@ -21,7 +21,7 @@ SIZES = "1K..8G*8"
 
 
 def run(*words, expect=0, **env):
-    r = subprocess.run([capo, *words], capture_output=True, text=True, timeout=120, env={**os.environ, **env})
+    r = subprocess.run([capo, *words], capture_output=True, text=True, env={**os.environ, **env})
     if r.returncode != expect:
         raise AssertionError(f"{' '.join(words)}: exit {r.returncode}, expected {expect}\n{r.stdout}{r.stderr}")
     return r.stdout + (r.stderr if expect else "")

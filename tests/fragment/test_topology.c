@@ -125,6 +125,48 @@ Test(topology, bad_input)
         }
 }
 
+/* RCCL has written its GPUs' generation as a number and by name. */
+Test(topology, gcn)
+{
+#define XGMI(bus, dev, to, gcn)                                                                 \
+        "<pci busid=\"" bus "\" class=\"0x038000\">\n<gpu dev=\"" dev "\" sm=\"94\" gcn=\"" gcn \
+        "\"><xgmi target=\"" to "\" count=\"1\" tclass=\"0x038000\"/></gpu></pci>\n"
+#define TWO(gcn) SYSTEM(XGMI("01:00.0", "0", "02:00.0", gcn) XGMI("02:00.0", "1", "01:00.0", gcn))
+        static const struct {
+                const char *text;
+                double gbs;
+        } rows[] = {{TWO("908"), 24},    {TWO("gfx908"), 24},
+                    {TWO("910"), 36},    {TWO("gfx90a"), 36},
+                    {TWO("940"), 48},    {TWO("gfx942:sramecc+:xnack-"), 48},
+                    {TWO("gfx"), 0},     {TWO("gfx90b"), 0},
+                    {TWO("gfx942x"), 0}, {TWO("gfx99999999999999999999"), 0}};
+
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+                _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+                char why[512] = "";
+                int r = read_text(rows[i].text, 0, &t, why, sizeof why);
+
+                cr_expect_eq(r, rows[i].gbs > 0 ? 0 : -EINVAL, "row %zu: %s", i, why);
+                cr_expect(rows[i].gbs > 0 ? t && t->brick_gbs == rows[i].gbs : strstr(why, "as 942 or gfx942") != NULL,
+                          "row %zu: %g, %s", i, t ? t->brick_gbs : 0, why);
+        }
+}
+
+Test(topology, a_pipe_is_called_one)
+{
+        struct capo_topology *t = NULL;
+        char path[32], why[512] = "";
+        int ends[2];
+
+        cr_assert_eq(pipe(ends), 0);
+        snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+        cr_expect_gt(write(ends[1], "<system/>", 9), 0);
+        cr_expect_eq(capo_topology_read(path, 0, 0, &t, why, sizeof why), -EINVAL);
+        cr_expect(strstr(why, "is a pipe"), "%s", why);
+        close(ends[0]);
+        close(ends[1]);
+}
+
 #define PCI(attributes) "<pci busid=\"01:00.0\" class=\"0x030200\" " attributes ">\n<gpu dev=\"0\" sm=\"70\"/></pci>\n"
 
 /* A link that the file leaves to the driver has 16 lanes of generation 3, as NCCL takes it. */

@@ -6,6 +6,7 @@ usage: coverage.py BUILD_FOLDER     of gcc, set up with -Db_coverage=true; its c
 """
 import collections
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -26,12 +27,15 @@ for data in build.rglob("*.gcda"):
         continue
     report = subprocess.run(["gcov", "--json-format", "--stdout", data], cwd=build, check=True, capture_output=True).stdout
     for f in json.loads(report)["files"]:
+        source = os.path.relpath(build / f["file"], here.parent.parent)
         for line in f["lines"]:
-            lines[f["file"].removeprefix("../")][line["line_number"]] += line["count"]
+            lines[source][line["line_number"]] += line["count"]
 
 gone = total = 0
 for p in parsers:
     n, k = len(lines[p]), sum(1 for count in lines[p].values() if count)
     gone, total = gone + k, total + n
     print(f"{100 * k / max(n, 1):6.1f} % of {n:4}  {p}")
+if absent := [p for p in parsers if not lines[p]]:
+    sys.exit("no fuzz program of " + str(build) + " has " + ", ".join(absent))
 print(f"{100 * gone / total:6.1f} % of {total:4}  together")

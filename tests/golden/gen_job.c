@@ -2,7 +2,7 @@
 /* usage: gen_job DIR mixed | pattern FILE key=value... | key=value...   a made-up job's logs (gen_log.h), for scripts and by hand.
  * pattern (gen_pattern.h): copies=N rounds=N busy=1 late_rank=R late_ns=N, and missing=R or differs=R with at=N.
  * layout=3+5 steps=N sizes=B,B,... trace=1 gpu=1 late_rank=R late_ns=N clock_ns=N drift=D missing=N killed=1 kept=N
- * modelled=R slow_ns=N symk=1 */
+ * modelled=R slow_ns=N symk=1 bus=1 */
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +105,8 @@ int main(int argc, char **argv)
                         job.killed = atoi(value);
                 } else if (!strcmp(argv[i], "kept")) {
                         job.kept_calls = (unsigned)atoi(value);
+                } else if (!strcmp(argv[i], "bus")) {
+                        job.bus = atoi(value);
                 } else {
                         return 2;
                 }

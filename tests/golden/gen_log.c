@@ -242,6 +242,9 @@ static void write_rank(const struct gen_job *job, unsigned rank, unsigned node, 
                  'a' + node % 26, node / 26, node, rank, local, n_ranks,
                  job->trace && !job->kept_calls ? "all" : "last");
         gen_log_text(&g, CAPO_FRAME_INFO, text);
+        snprintf(text, sizeof text, "gpu.busid.%u\t0000:%02x:00.0\n", local, local + 1);
+        if (job->bus)
+                gen_log_text(&g, CAPO_FRAME_INFO, text);
         gen_log_comm(&g,
                      (struct capo_log_comm){.id = 1,
                                             .rank = (int32_t)rank,

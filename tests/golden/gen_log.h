@@ -72,6 +72,7 @@ struct gen_job {
         bool stale;
         unsigned modelled;   /* this rank allows modelled rules, all others of the same profile do not; 0: no profile */
         unsigned kept_calls; /* with trace: only the last so many (0: all) */
+        bool bus;            /* GPUs have bus ids: 0000:01:00.0 for the first of each node, and so on */
 };
 
 /** gen_job_write() - one log per rank in job->dir, which exists. Returns the records written, over all logs. */

@@ -4,6 +4,7 @@
 
 What is killed is sometimes all of it, sometimes run.sh alone, whose part then goes on by itself. At the end every part must be done, as it
 should be, in results.txt once and in order; none that was done is begun again; and a limit of no time leaves all out and says so."""
+import glob
 import os
 import random
 import re
@@ -39,6 +40,19 @@ def done():
     return {p for p in parts() if read("done." + p)}
 
 
+def of_session(leader):
+    """Its processes, without procps."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path, errors="replace") as f:
+                if int(f.read().rpartition(")")[2].split()[3]) == leader:
+                    found.append(int(path.split("/")[2]))
+        except (OSError, IndexError):
+            pass  # it is gone
+    return found
+
+
 def check(what, true):
     if not true:
         print(f"FAIL: {what}\nbegun: {read('begun').split()}\ndone: {sorted(done())}\n{read('results.txt')[-3000:]}")
@@ -63,9 +77,9 @@ for kill in range(kills):
     if rng.random() < 0.5:
         job.kill()
     else: # with its parts, which are in groups of their own
-        for pid in subprocess.run(["pgrep", "-s", str(job.pid)], capture_output=True, text=True).stdout.split():
+        for pid in of_session(job.pid):
             try:
-                os.kill(int(pid), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
     job.wait()

@@ -195,6 +195,33 @@ def flight_pages():
 
 ras_cases()
 strangers()
+def two_hangs():
+    """Of two pairs one rank each never comes: each is missing from the call of its own pair, and of no other."""
+    folder = tempfile.mkdtemp(prefix="capo-flight-test-")
+    try:
+        for rank in range(4):
+            pair = rank // 2
+            entry = {"collective_seq_id": 1, "input_dtypes": ["Float"], "input_sizes": [[1024]], "is_p2p": False, "op_id": 1,
+                     "output_dtypes": ["Float"], "output_sizes": [[1024]], "p2p_seq_id": 0, "pg_id": pair, "process_group": [str(pair), "pair%d" % pair],
+                     "profiling_name": "nccl:all_reduce", "record_id": 0, "retired": False, "state": "scheduled", "time_created_ns": (1795373863 + rank) * 10**9,
+                     "time_discovered_completed_ns": 0, "time_discovered_started_ns": 0}
+            ranks = [2 * pair, 2 * pair + 1]
+            with open(os.path.join(folder, "rank_%d.json" % rank), "w") as f:
+                json.dump({"version": "2.10", "entries": [entry] if rank % 2 == 0 else [], "pg_status": {},
+                           "pg_config": {str(pair): {"desc": "pair%d" % pair, "name": str(pair), "ranks": str(ranks)}}}, f)
+        code, out, err = hang("--flight", "--after", "0", folder)
+        head = out.splitlines()[1:2]
+        check("two hangs", code == 1 and head and head[0].startswith("RANK 1 IS MISSING from AllReduce #1 of pair0 (4 KiB): 1 of 2 ranks wait in it ") and
+              "  rank 3: " in out and "    missing from AllReduce #1 of pair1: 1 rank waits in it\n" in out and out.count("    missing from") == 1, code, out, err)
+        code, out, err = hang("--flight", "--after", "0", "--json", folder)
+        who = json.loads(out)["culprits"]
+        check("two hangs in JSON", [w["rank"] for w in who] == [1, 3] and who[0]["missing_from"] is None and
+              who[1]["missing_from"] == {"call": "AllReduce", "number": 1, "communicator": "pair1", "waiting": 1}, out, err)
+    finally:
+        shutil.rmtree(folder)
+
+
 flight_pages()
+two_hangs()
 print("%d failed" % len(failures))
 sys.exit(1 if failures else 0)

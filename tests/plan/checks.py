@@ -38,11 +38,11 @@ if not nccl and not os.environ.get("CAPO_NCCL"):
         nccl = unpacked
 
 
-def run(*arguments, env=None, ask=True, timeout=170):
+def run(*arguments, env=None, ask=True):
     command = [capo, "plan", *arguments]
     if nccl and ask and "--nccl" not in arguments:
         command += ["--nccl", nccl]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(env or {})})
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})})
 
 
 def plan(*arguments, env=None):

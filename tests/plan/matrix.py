@@ -37,21 +37,26 @@ def rules(old, coll, algo, proto):
             coll: [{"upto": "1M", "algo": algo, "proto": proto, "channels": 2}, {"upto": "max", "leave": True}]}]}
 
 
-def as_run(folder, profile):
-    """capo, in a build tree of links, whose NCCL runs in what `capo run --profile` makes: preloaded, the plugin by its path."""
+def plan_as_run(library, profile, *arguments):
+    """What NCCL decides in what `capo run --profile` makes, preloaded, the plugin by its path: of capo in a build tree of links."""
     build = os.path.dirname(os.path.dirname(os.path.realpath(capo)))
     shim = os.path.join(build, "shim/libcapo.so")
-    return links.tree(build, folder, {"LD_PRELOAD": shim, "NCCL_TUNER_PLUGIN": shim, "CAPO_PROFILE": profile, "CAPO_TUNER": "only",
-                                      "CAPO_ALLOW_MODELLED": "1", "CAPO_STEER": "1", "CAPO_DIR": os.path.join(folder, "logs")})
+    with tempfile.TemporaryDirectory() as folder:
+        path, logs = os.path.join(folder, "p.json"), os.path.join(folder, "logs")
+        with open(path, "w") as f:
+            json.dump(profile, f)
+        by = links.tree(build, folder, {"LD_PRELOAD": shim, "NCCL_TUNER_PLUGIN": shim, "CAPO_PROFILE": path, "CAPO_TUNER": "only",
+                                        "CAPO_ALLOW_MODELLED": "1", "CAPO_STEER": "1", "CAPO_DIR": logs})
+        try:
+            return plan(library, *arguments, by=by)
+        finally:
+            # A worker ends by _exit(), as NCCL's threads are in its way: its recording memory stays until somebody asks for it.
+            subprocess.run([capo, "recover", logs], capture_output=True)
 
 
 def ask_as_run(library):
     """Of how many sizes the profile decides, in a process that is preloaded as `capo run` does it."""
-    with tempfile.TemporaryDirectory() as folder:
-        profile = os.path.join(folder, "p.json")
-        with open(profile, "w") as f:
-            json.dump(rules(True, "allreduce", "tree", "ll"), f)
-        answer = plan(library, "--platform", "dgx1v", "--alloc", "4+4", "--sizes", "16K,64K,1M", by=as_run(folder, profile))
+    answer = plan_as_run(library, rules(True, "allreduce", "tree", "ll"), "--platform", "dgx1v", "--alloc", "4+4", "--sizes", "16K,64K,1M")
     chosen = [r["default"] for r in answer["rows"]]
     return sum((c["algo"], c["proto"]) == ("Tree", "LL") and c["channels"] <= 2 for c in chosen), len(chosen)
 
@@ -61,11 +66,7 @@ def ask_turned(library):
     profile = {"capo_profile": 1, "rules": [{"when": {"ranks": 8, "nodes": 2}, "basis": "modelled",
                **{coll: [{"upto": "max", "ctas": 1}] for coll in COLLS}}]}
     place = ("--platform", "hgxh100", "--alloc", "4+4", "--coll", "all", "--sizes", "1M,64M")
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "p.json")
-        with open(path, "w") as f:
-            json.dump(profile, f)
-        answer = plan(library, *place, by=as_run(folder, path))
+    answer = plan_as_run(library, profile, *place)
     own = plan(library, *place)["rows"]
     return (sum(o["default"]["channels"] > 1 and r["default"]["channels"] == 1 and r["ranks_agree"] for o, r in zip(own, answer["rows"])),
             sum(o["default"]["channels"] > 1 for o in own))
@@ -91,11 +92,7 @@ def ask_windows(library):
     profile = {"capo_profile": 1, "rules": [{"when": {}, "allreduce": [{"upto": "max", "kernel": "symk RSxLD_AGxST"}],
                "allgather": [{"upto": "max", "cta_policy": "zero"}]}]}
     place = ("--platform", "hgxh100", "--coll", "allreduce,allgather", "--sizes", "1M,64M", "--windows")
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "p.json")
-        with open(path, "w") as f:
-            json.dump(profile, f)
-        answer = plan(library, *place, by=as_run(folder, path))["rows"]
+    answer = plan_as_run(library, profile, *place)["rows"]
     own = plan(library, *place)["rows"]
     wanted = {"allreduce": ("symk", "RSxLD_AGxST"), "allgather": ("copy", "engine")}
     return sum(o["default"]["algo"] == "symk" and (r["default"]["algo"], r["default"]["proto"]) == wanted[r["coll"]] != (o["default"]["algo"], o["default"]["proto"])

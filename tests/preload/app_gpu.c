@@ -5,6 +5,8 @@
  *      ranks     64 calls on each of two ranks, a thread each
  *      how       the same, half of the calls with a config that says how
  *      devices   64 groups of one call on each of two ranks, by one thread
+ *      cancel    a thread that has made 20 calls is cancelled where it waits
+ *      reset     20 calls, then the context goes as with cudaDeviceReset(), and 20 calls in the one that comes after it
  *      pending   ends while the GPU is still busy
  *      kill MS   is killed then, so many milliseconds later
  */
@@ -44,6 +46,22 @@ static void all_reduce(int times, CUstream on)
 static void nap(void *ms)
 {
         nanosleep(&(struct timespec){.tv_sec = (intptr_t)ms / 1000, .tv_nsec = (intptr_t)ms % 1000 * 1000000}, NULL);
+}
+
+static _Atomic bool waits; /* the thread has done what it does */
+
+static void *calls_and_waits(void *unused)
+{
+        ncclComm_t other;
+
+        MUST(cuCtxSetCurrent(context));
+        all_reduce(20, stream);
+        MUST(ncclCommSplit(comm, 0, 0, &other, NULL)); /* under a lock of the recorder's */
+        MUST(cuStreamSynchronize(stream));
+        waits = true;
+        for (;;)
+                pause();
+        return NULL;
 }
 
 static void setup(void)
@@ -185,6 +203,27 @@ int main(int argc, char **argv)
         setup();
         if (!strcmp(what, "calls")) {
                 calls();
+        } else if (!strcmp(what, "cancel")) {
+                pthread_t thread;
+                void *end;
+
+                MUST(pthread_create(&thread, NULL, calls_and_waits, NULL));
+                while (!waits)
+                        usleep(1000);
+                MUST(pthread_cancel(thread));
+                MUST(pthread_join(thread, &end));
+                MUST(end != PTHREAD_CANCELED);
+        } else if (!strcmp(what, "reset")) {
+                for (int i = 0; i < 2; i++) {
+                        all_reduce(20, stream);
+                        MUST(cuStreamSynchronize(stream));
+                        usleep(i ? 0 : 200000); /* so that slots are free again, with their events */
+                        MUST(ncclCommDestroy(comm));
+                        if (i)
+                                break;
+                        MUST(cuDevicePrimaryCtxRelease(0));
+                        setup();
+                }
         } else {
                 all_reduce(1, stream);
                 MUST(cuStreamSynchronize(stream));

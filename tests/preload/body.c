@@ -4,14 +4,20 @@
  * with dlopen. It knows nothing of capo and checks that NCCL's answers reach it unchanged.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/ucontext.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -79,6 +85,8 @@ static void errors(int arg)
         ncclComm_t comm = comm_new(2, 0);
 
         errno = 7;
+        ncclCommDestroy(comm_new(2, 0));
+        MUST(errno == 7);
         all_reduce(comm, 2000);
         MUST(errno == 7);
         for (int r = 1; r < 8; r++) {
@@ -120,7 +128,36 @@ static void groups(int arg)
                 MUST(ncclSend(a, 16, 0, i % 4, comm, stream) == 0);
         MUST(ncclGroupEnd() == 0);
         MUST(ncclGroupEnd() == ncclInvalidUsage);
+#if FAKE_CODE >= 22203
+        MUST(ncclGroupStart() == 0); /* tried, and what follows is made */
+        MUST(ncclGroupStart() == 0);
+        all_reduce(comm, 2);
+        all_reduce(other, 1);
+        MUST(ncclGroupSimulateEnd((ncclSimInfo_t *)a) == 0);
+        MUST(ncclSend(a, 8, 0, 1, comm, stream) == 0);
+        MUST(ncclGroupSimulateEnd((ncclSimInfo_t *)a) == 0);
+        MUST(ncclGroupStart() == 0); /* nothing to be told: not tried */
+        all_reduce(other, 1);
+        MUST(ncclGroupSimulateEnd(NULL) == 0);
+        MUST(ncclGroupSimulateEnd(NULL) == ncclInvalidUsage);
+#endif
         all_reduce(comm, 1);
+}
+
+/* A process that drives several GPUs, with its communicators for all of them in one group. */
+static void births(int n)
+{
+        ncclComm_t *born = calloc((size_t)n, sizeof *born);
+        ncclUniqueId id;
+
+        MUST(ncclGetUniqueId(&id) == 0);
+        MUST(ncclGroupStart() == 0);
+        for (int i = 0; i < n; i++)
+                MUST(ncclCommInitRank(&born[i], n, id, i) == 0);
+        MUST(ncclGroupEnd() == 0);
+        for (int i = 0; i < n; i++)
+                all_reduce(born[i], 1);
+        free(born);
 }
 
 static void comms(int arg)
@@ -196,6 +233,22 @@ static void thread_churn(int n)
         }
 }
 
+/* Descriptors that are a log. */
+static int open_logs(void)
+{
+        char path[64], file[4096];
+        int found = 0;
+
+        for (int fd = 0; fd < 1024; fd++) {
+                ssize_t n;
+
+                snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+                n = readlink(path, file, sizeof file);
+                found += n > 5 && !memcmp(file + n - 5, ".capo", 5);
+        }
+        return found;
+}
+
 static void forks(int arg)
 {
         ncclComm_t comm = comm_new(2, 0);
@@ -203,6 +256,8 @@ static void forks(int arg)
         int status;
 
         all_reduce(comm, 5);
+        for (int i = 0; i < arg && !open_logs(); i++)
+                usleep(10000);
         pid = fork();
         if (pid == 0) {
                 comm = comm_new(3, 2);
@@ -211,8 +266,10 @@ static void forks(int arg)
         }
         MUST(waitpid(pid, &status, 0) == pid && status == 0);
         pid = fork(); /* one that never calls */
-        if (pid == 0)
+        if (pid == 0) {
+                MUST(!open_logs()); /* the parent's is none of its own */
                 exit(0);
+        }
         MUST(waitpid(pid, &status, 0) == pid && status == 0);
         all_reduce(comm, 2);
 }
@@ -230,8 +287,14 @@ static void killed(int n)
 }
 
 __attribute__((visibility("default"))) void fake_in_call(size_t count);
+static sem_t in_call;
 void fake_in_call(size_t count)
 {
+        if (count == 4243) {
+                sem_post(&in_call);
+                for (;;)
+                        pause();
+        }
         if (count == 4242)
                 kill(getpid(), SIGKILL);
 }
@@ -358,6 +421,226 @@ static void busy_exit(int n)
         exit(0);
 }
 
+static void calls_in_child(void)
+{
+        all_reduce(comm_new(2, 0), 3);
+}
+
+/* fork() with a handler that makes calls in the child, set before the recorder's own: it comes first. */
+static void fork_handler(int arg)
+{
+        ncclComm_t comm;
+        pid_t pid;
+        int status;
+
+        MUST(pthread_atfork(NULL, NULL, calls_in_child) == 0);
+        comm = comm_new(2, 0);
+        all_reduce(comm, 5);
+        pid = fork();
+        if (pid == 0) {
+                usleep(100000); /* the recorder's thread, if it is confused, has time to fall over it */
+                calls_in_child();
+                exit(0);
+        }
+        MUST(waitpid(pid, &status, 0) == pid && status == 0);
+        all_reduce(comm, 2);
+}
+
+static int any_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+        return 1;
+}
+
+/* Children that ask the loader, as any that opens a library does, made while the recorder's thread asks it, too. */
+static void fork_loader(int n)
+{
+        int status;
+        pid_t pid;
+
+        basic(0); /* many places, whose names are looked up soon */
+        for (int i = 0; i < n; i++) {
+                pid = fork();
+                if (pid == 0) {
+                        alarm(20);
+                        dl_iterate_phdr(any_object, NULL);
+                        _exit(0);
+                }
+                MUST(waitpid(pid, &status, 0) == pid && status == 0);
+                usleep(5000);
+        }
+}
+
+/* The environment changes: before NCCL has been told to make a communicator (as NCCL's own files of settings do it), and afterwards. */
+static void environment(int arg)
+{
+        ncclComm_t comm = NULL;
+        ncclUniqueId id;
+
+        MUST(ncclGetUniqueId(&id) == 0 && ncclGroupStart() == 0 && ncclGroupEnd() == 0); /* the recorder has begun */
+        MUST(setenv("NCCL_BEFORE", "1", 1) == 0);
+        MUST(ncclCommInitRank(&comm, 2, id, 0) == 0);
+        MUST(setenv("RANK", "9", 1) == 0 && setenv("NCCL_BEFORE", "2", 1) == 0);
+        all_reduce(comm, 3);
+}
+
+static void *calls_slowly(void *comm)
+{
+        for (int i = 0; i < 500; i++) {
+                all_reduce(comm, 1);
+                if (i % 50 == 0)
+                        usleep(1000);
+        }
+        return NULL;
+}
+
+/* A child made by a bare clone(), whose thread ends without a call; then this thread and a new one make calls. */
+static void clone_exit(int arg)
+{
+        ncclComm_t comm = comm_new(2, 0), other = comm_new(2, 0);
+        pthread_t t;
+        pid_t pid;
+
+        all_reduce(comm, 10);
+        usleep(50000);
+        pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+        if (pid == 0)
+                pthread_exit(NULL);
+        MUST(waitpid(pid, NULL, 0) == pid);
+        usleep(200000); /* the recorder's thread looks at its rings */
+        MUST(pthread_create(&t, NULL, calls_slowly, other) == 0);
+        calls_slowly(comm);
+        pthread_join(t, NULL);
+}
+
+static void *never_returns(void *comm)
+{
+        ncclAllReduce(a, b, 4243, 7, 0, comm, stream);
+        return NULL;
+}
+
+/* A thread is cancelled in a call; so many seconds nothing else happens. */
+static void cancelled(int seconds)
+{
+        ncclComm_t comm = comm_new(2, 0);
+        pthread_t t;
+
+        all_reduce(comm, 3);
+        MUST(sem_init(&in_call, 0, 0) == 0 && pthread_create(&t, NULL, never_returns, comm) == 0);
+        MUST(sem_wait(&in_call) == 0 && pthread_cancel(t) == 0 && pthread_join(t, NULL) == 0);
+        sleep((unsigned)seconds);
+}
+
+/* The program has all keys there are, and something in each. */
+static void all_keys(int arg)
+{
+        pthread_key_t keys[PTHREAD_KEYS_MAX];
+        unsigned n = 0;
+
+        while (n < PTHREAD_KEYS_MAX && pthread_key_create(&keys[n], NULL) == 0) {
+                MUST(pthread_setspecific(keys[n], &keys[n]) == 0);
+                n++;
+        }
+        MUST(pthread_key_create(&keys[0], NULL) == EAGAIN);
+        all_reduce(comm_new(2, 0), 3);
+        for (unsigned i = 0; i < n; i++)
+                MUST(pthread_getspecific(keys[i]) == &keys[i]);
+}
+
+static void *ends_last(void *comm)
+{
+        usleep(300000);
+        all_reduce(comm, 5);
+        return NULL;
+}
+
+/* The first thread ends by itself; the process does with the last one. */
+static void last_thread(int arg)
+{
+        ncclComm_t comm = comm_new(2, 0);
+        pthread_t t;
+
+        all_reduce(comm, 3);
+        MUST(pthread_create(&t, NULL, ends_last, comm) == 0);
+        pthread_exit(NULL);
+}
+
+static void *ends_all(void *arg)
+{
+        all_reduce(arg, 7);
+        exit(0);
+}
+
+static void end_all(int signal_number)
+{
+        exit(0);
+}
+
+/* exit() where there is little stack: of a thread, and of a signal's handler. */
+static void small_exit(int in_handler)
+{
+        enum { LEAST = 16384, GUARD = 65536, HANDLERS = 8192 };
+        char *stack = mmap(NULL, GUARD + HANDLERS, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        struct sigaction act = {.sa_handler = end_all, .sa_flags = SA_ONSTACK};
+        stack_t alternative = {.ss_sp = stack + GUARD, .ss_size = HANDLERS};
+        ncclComm_t comm = comm_new(2, 0);
+        pthread_attr_t attr;
+        pthread_t t;
+
+        MUST(stack != MAP_FAILED && mprotect(stack + GUARD, HANDLERS, PROT_READ | PROT_WRITE) == 0);
+        all_reduce(comm, 3);
+        if (in_handler) {
+                all_reduce(comm, 7);
+                MUST(sigaltstack(&alternative, NULL) == 0 && sigaction(SIGTERM, &act, NULL) == 0);
+                raise(SIGTERM);
+        }
+        MUST(pthread_attr_init(&attr) == 0 && pthread_attr_setstacksize(&attr, LEAST) == 0);
+        MUST(pthread_create(&t, &attr, ends_all, comm) == 0);
+        pthread_join(t, NULL);
+}
+
+/* The folder of the log hangs, from the beginning or when there has been a log for a while. hung.c */
+extern atomic_int hung_now __attribute__((weak)), hung_writes __attribute__((weak));
+extern atomic_int hung_reads_now __attribute__((weak)), hung_reading __attribute__((weak));
+static void hung(int later)
+{
+        ncclComm_t comm;
+
+        if (&hung_now)
+                hung_now = !later;
+        comm = comm_new(2, 0);
+        all_reduce(comm, 100);
+        for (int i = 0; &hung_now && later && i < 600 && !hung_writes; i++)
+                usleep(100000);
+        usleep(200000);
+        if (&hung_now)
+                hung_now = 1;
+        all_reduce(comm, 100);
+}
+
+static void *interrupts(void *thread)
+{
+        while (!hung_reading)
+                usleep(1000);
+        pthread_kill(*(pthread_t *)thread, SIGTERM);
+        return NULL;
+}
+
+/* Ended by a signal's handler while this thread is in the middle of what the recorder's thread may wait for: it reads the file of
+ * names, which does not come back. */
+static void locked_exit(int arg)
+{
+        struct sigaction act = {.sa_handler = end_all};
+        pthread_t self = pthread_self(), t;
+
+        if (!&hung_reads_now)
+                return; /* bare */
+        MUST(sigaction(SIGTERM, &act, NULL) == 0 && pthread_create(&t, NULL, interrupts, &self) == 0);
+        comm_new(2, 0); /* recording has begun */
+        hung_reads_now = 1;
+        comm_new(2, 0);
+        MUST(!"ended in between");
+}
+
 /*
  * A signal's handler that calls NCCL, at each instruction of a call: the first time before the first, the next before the
  * second, and so on until the call is over before that. The processor raises the signals (its trap flag).
@@ -455,16 +738,37 @@ void body(const char *what, int arg)
                 const char *name;
                 void (*run)(int);
         } bodies[] = {
-                {"basic", basic},         {"errors", errors},
-                {"groups", groups},       {"comms", comms},
-                {"threads", threads},     {"churn", thread_churn},
-                {"fork", forks},          {"kill", killed},
-                {"unclean", unclean},     {"burst", burst},
-                {"full", full_disk},      {"vanish", vanish},
-                {"close", close_all},     {"close-early", close_early},
-                {"busy-exit", busy_exit}, {"exec", exec_again},
-                {"nothing", nothing},     {"kill-in", killed_in},
-                {"stepped", stepped},     {"astray", astray},
+                {"basic", basic},
+                {"errors", errors},
+                {"groups", groups},
+                {"births", births},
+                {"comms", comms},
+                {"threads", threads},
+                {"churn", thread_churn},
+                {"fork", forks},
+                {"kill", killed},
+                {"unclean", unclean},
+                {"burst", burst},
+                {"full", full_disk},
+                {"vanish", vanish},
+                {"close", close_all},
+                {"close-early", close_early},
+                {"busy-exit", busy_exit},
+                {"exec", exec_again},
+                {"nothing", nothing},
+                {"kill-in", killed_in},
+                {"stepped", stepped},
+                {"astray", astray},
+                {"small-exit", small_exit},
+                {"hung", hung},
+                {"locked-exit", locked_exit},
+                {"last-thread", last_thread},
+                {"keys", all_keys},
+                {"fork-handler", fork_handler},
+                {"fork-loader", fork_loader},
+                {"environment", environment},
+                {"cancelled", cancelled},
+                {"clone-exit", clone_exit},
         };
 
         for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {

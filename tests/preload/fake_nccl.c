@@ -46,7 +46,7 @@ static _Atomic unsigned counts[N_CALLS];
 static __thread int group_depth;
 static __thread struct {
         ncclComm_t *where, comm;
-} births[64]; /* inside a group handles appear at its end */
+} * births; /* inside a group handles appear at its end; not here: a thread's stack may be small */
 static __thread int n_births;
 
 /* How often @name was called, by anybody. */
@@ -138,6 +138,7 @@ static ncclResult_t make(ncclComm_t *comm, int n_ranks, int rank, int nonblockin
         c->rank = c->device = rank;
         c->nonblocking = nonblocking;
         if (group_depth) {
+                births = realloc(births, ((size_t)n_births + 1) * sizeof *births);
                 births[n_births].where = comm;
                 births[n_births++].comm = c;
         } else {
@@ -268,9 +269,8 @@ ncclResult_t ncclGroupStart(void)
         return ncclSuccess;
 }
 
-ncclResult_t ncclGroupEnd(void)
+static ncclResult_t group_end(void)
 {
-        COUNT(I_ncclGroupEnd);
         if (group_depth == 0)
                 return ncclInvalidUsage;
         if (--group_depth == 0) {
@@ -278,9 +278,17 @@ ncclResult_t ncclGroupEnd(void)
                         fake_in_group_end(n_births);
                 for (int i = 0; i < n_births; i++)
                         *births[i].where = births[i].comm;
+                free(births);
+                births = NULL;
                 n_births = 0;
         }
         return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+        COUNT(I_ncclGroupEnd);
+        return group_end();
 }
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t t, ncclScalarResidence_t r,
@@ -329,7 +337,11 @@ SIMPLE(ncclCommRegister, (const ncclComm_t c, void *b, size_t n, void **h))
 SIMPLE(ncclCommDeregister, (const ncclComm_t c, void *h))
 #endif
 #if FAKE_CODE >= 22203
-SIMPLE(ncclGroupSimulateEnd, (ncclSimInfo_t * info))
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
+{
+        COUNT(I_ncclGroupSimulateEnd);
+        return group_end();
+}
 #endif
 #if FAKE_CODE >= 22304
 ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n_ranks, int rank, int n, ncclUniqueId *ids,

@@ -62,7 +62,7 @@ static void *worker(void *arg)
                 hash = (uint64_t)(number + 1) << 32 | (unsigned)(round + 1);
                 MUST(ncclCommInitRank(&comm, 4, id, 0) == 0);
                 mine++;
-                MUST(!capo_seam->current(&now));
+                MUST(!capo_seam->current(0, &now));
                 for (int i = 0; i < 200; i++) {
                         MUST(ncclAllReduce(a, b, (size_t)(i % 5), 7, 0, comm, NULL) == 0);
                         mine++;
@@ -71,7 +71,7 @@ static void *worker(void *arg)
                         MUST(ncclGroupStart() == 0);
                         MUST(ncclAllReduce(a, b, 3, 7, 0, comm, NULL) == 0);
                         MUST(ncclAllGather(a, b, 3, 7, comm, NULL) == 0);
-                        MUST(capo_seam->current(&now) && now.n_members == 2 && now.call == CAPO_CALL_ALLREDUCE);
+                        MUST(capo_seam->current(hash, &now) && now.n_members == 2 && now.call == CAPO_CALL_ALLREDUCE);
                         capo_seam->decided(7);
                         capo_seam->ran(&(struct capo_seam_ran){.comm_hash = hash,
                                                                .count = 12,

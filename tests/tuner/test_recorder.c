@@ -14,14 +14,16 @@ static struct capo_seam_ran last_ran;
 static struct capo_seam_comm last_comm;
 static char last_rule_when[300], last_rules[2000];
 static uint16_t last_decided;
+static uint64_t last_asked;
 static struct {
         int n;
         uint64_t hash, begin, end;
         uint32_t nth;
 } kernels;
 
-static bool current(struct capo_seam_call *out)
+static bool current(uint64_t comm_hash, struct capo_seam_call *out)
 {
+        last_asked = comm_hash;
         *out = (struct capo_seam_call){.comm_uid = 5, .seq = 3, .n_members = 1, .call = CAPO_CALL_ALLREDUCE};
         return true;
 }
@@ -139,6 +141,7 @@ Test(recorder, a_sweep_comes_before_the_profile)
         table_fill(a.table);
         plugin_ask(&p, context, ALLREDUCE, 4096, 1, 0, &a);
         cr_expect(a.algo == NVLS && a.proto == SIMPLE && a.channels == 4 && last_decided == 9);
+        cr_expect_eq(last_asked, 0, "this version does not know who asks");
         table_fill(a.table);
         plugin_ask(&p, context, ALLREDUCE, 8192, 1, 0, &a);
         cr_expect(a.algo == RING && a.proto == SIMPLE && last_decided == 1, "no candidate: the profile");

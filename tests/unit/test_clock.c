@@ -110,6 +110,38 @@ Test(clock, too_near_gives_no_rate)
         cr_expect_eq(set.ns_per_tick, 1, "without the counter the rate stays");
 }
 
+/* An hour that the counter has and CLOCK_MONOTONIC has not, as of a virtual machine that was paused; and the reverse. */
+Test(clock, a_jump_does_not_change_the_rate)
+{
+        const double hour_ns = 3600e9;
+
+        for (int way = -1; way <= 1; way += 2) {
+                struct capo_timebase clock, set;
+                uint64_t hour;
+                double rate;
+
+                capo_clock_init(&clock);
+                if (!clock.counter)
+                        return;
+                capo_clock_ready(&clock);
+                rate = clock.ns_per_tick;
+                hour = (uint64_t)(hour_ns / rate);
+                set = clock; /* up to now all went well for two hours */
+                set.t0_mono_ns = clock.now_mono_ns - 2 * (uint64_t)hour_ns;
+                set.t0_ticks = clock.now_ticks - 2 * hour - (uint64_t)(way * (int64_t)hour);
+                set.now_ticks = clock.now_ticks - (uint64_t)(way * (int64_t)hour);
+                capo_clock_update(&set);
+                cr_expect_float_eq(set.ns_per_tick, rate, rate / 1000, "%d: %g for %g", way, set.ns_per_tick, rate);
+                capo_clock_update(&set);
+                cr_expect_float_eq(set.ns_per_tick, rate, rate / 1000);
+                usleep(1100000); /* from now on the rate is what it was since */
+                set.ns_per_tick = rate * 1.0001;
+                capo_clock_update(&set);
+                cr_expect_float_eq(set.ns_per_tick, rate, rate / 1000);
+                cr_expect_neq(set.ns_per_tick, rate * 1.0001);
+        }
+}
+
 Test(clock, a_thread_s_own_time_only_grows)
 {
         uint64_t a = capo_clock_of(CLOCK_THREAD_CPUTIME_ID), b;
@@ -123,10 +155,15 @@ Test(clock, a_thread_s_own_time_only_grows)
 /* A machine whose clock is told: each reading of CLOCK_MONOTONIC is the next of a list, the wall clock stands. */
 static const uint64_t *told;
 static unsigned n_told;
+static bool stands; /* or all are one moment */
 enum { WALL = 1000000000 };
 
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
+        if (stands) {
+                *t = (struct timespec){.tv_sec = WALL};
+                return 0;
+        }
         if (!told)
                 return (int)syscall(SYS_clock_gettime, clock, t);
         *t = (struct timespec){.tv_sec = clock == CLOCK_REALTIME ? WALL : 0,
@@ -149,4 +186,18 @@ Test(clock, the_tightest_reading_is_the_moment)
         cr_expect(clock.now_ticks == 302 && clock.now_mono_ns == 301, "%llu %llu", (unsigned long long)clock.now_ticks,
                   (unsigned long long)clock.now_mono_ns);
         cr_expect_eq(clock.now_real_ns, WALL * 1000000000ull - (640 - 301));
+}
+
+/* libfaketime's, for one. */
+Test(clock, one_that_stands_still_is_not_waited_for)
+{
+        struct capo_timebase clock, real;
+
+        capo_clock_init(&real);
+        capo_clock_ready(&real);
+        stands = true;
+        capo_clock_init(&clock);
+        capo_clock_ready(&clock);
+        stands = false;
+        cr_expect_float_eq(clock.ns_per_tick, real.ns_per_tick, real.ns_per_tick / 2);
 }

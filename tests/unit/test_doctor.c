@@ -104,6 +104,7 @@ Test(doctor, own_settings)
                 {"CAPO_PROFILE_DIGEST", "0123", CAPO_FINDING_FAIL,
                  "CAPO_PROFILE is not set; the init of every communicator would fail"},
                 {"CAPO_PROFILE_DIGEST", "", CAPO_FINDING_OK, NULL},
+                {"CAPO_PROFILE", "-", CAPO_FINDING_FAIL, "CAPO_PROFILE=- is no file"},
                 {"CAPO_SHM", "/nonexistent", CAPO_FINDING_WARN, "CAPO_SHM=/nonexistent: No such file or directory"},
                 {"CAPO_COMM_NAMES", "/nonexistent", CAPO_FINDING_WARN, "communicators keep the names"},
                 {"CAPO_NCCL", "/nonexistent", CAPO_FINDING_WARN, "find no NCCL to ask"},

@@ -151,7 +151,7 @@ Test(endings, before_any_call)
 Test(endings, nobody_took_it_over)
 {
         killed(4000000000)->end.clean = 0;
-        says("rank 2: when it ended and in which call is not known; its log was last written 4.2 s after the start "
+        says("rank 2: when it ended, if it did, and in which call is not known; its log was last written 4.2 s after the start "
              "(12:00:04), its last call there is AllReduce number 511 of dp");
         cr_assert(page.problems[0].at_s < 0 && page.problems[0].in_call == -1 && page.problems[0].seq == 511);
 }

@@ -477,3 +477,21 @@ Test(fabric_job, near_and_far_from_the_gpu)
                 IS(f->links[i].load, (i + 1) / 2.5);
         }
 }
+
+/* Each look is one step for each call under way, whatever the others are. */
+Test(fabric_job, thousands_of_calls_at_once, .timeout = 60)
+{
+        enum { CALLS = 5000, LOOKS = 8000 };
+        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = NULL;
+        char seen[LOOKS + 1] = "";
+
+        process(1, "");
+        for (int i = 0; i < CALLS; i++)
+                call(1, CAPO_CALL_ALLREDUCE, 10000, 1000000000, 0);
+        memset(seen, 'w', LOOKS);
+        looks(20000, 5, seen);
+        process_end();
+        f = joined();
+        cr_assert_eq(share(f, "dp", CAPO_CALL_ALLREDUCE).looks.n, LOOKS);
+        IS(share(f, "dp", CAPO_CALL_ALLREDUCE).looks.busy / CALLS, LOOKS * 0.005);
+}

@@ -51,6 +51,10 @@ Test(fabric_links, order_sharers_and_load)
                   f.links[2].sharers == 1);
         cr_assert_float_eq(f.links[1].load, 800 / 300.0, 1e-9, "over the mean of the four");
         cr_assert_float_eq(f.links[0].load, 0, 1e-9);
+        make("", DOMAIN(1, "efa", "0000:10:00.0", 1) DOMAIN(2, "efa", "0000:10:00.0", 2),
+             DOMAIN(1, "efa", "0000:10:00.0", 3) DOMAIN(2, "efa", "0000:10:00.0", 4) DOMAIN(3, "efa", "", 5), "");
+        for (size_t i = 0; i < f.n_links; i++) /* several domains of a rank on one NIC are one rank */
+                cr_assert_eq(f.links[i].sharers, *f.links[i].domain->nic ? 2u : 0u);
         make("", DOMAIN(1, "efa", "0000:10:00.0", 100), "", "");
         cr_assert(f.n_links == 1 && f.links[0].load == 0, "one NIC is no more loaded than others");
         make("", DOMAIN(1, "efa", "0000:10:00.0", 100), DOMAIN(1, "efa", "0000:10:00.0", 800), "");

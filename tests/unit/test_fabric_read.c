@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -278,4 +279,40 @@ Test(fabric_read, lines_before_any_snapshot_where_there_is_none)
         cr_assert_eq(capo_fabric_parse("domain\tid=3\nlooks\tevery=x\tseen=0i\n", &f), 0);
         cr_expect(f->n_domains == 1 && f->domains[0].id == 3);
         cr_expect(f->bad_lines == 1 && f->n_looks == 0);
+}
+
+/* A stranger's: each takes kilobytes, and each object looks for its domain among all. */
+Test(fabric_read, a_great_many_objects)
+{
+        enum { LINES_OF_EACH = 100000 };
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+        _cleanup_free_ char *text = malloc(LINES_OF_EACH * 64);
+        size_t n = (size_t)sprintf(text, "snapshot\t1\n");
+
+        for (unsigned i = 1; i <= LINES_OF_EACH; i++)
+                n += (size_t)sprintf(text + n, "domain\tid=%u\ncq\tid=1\tdomain=%u\tempty=1\n", i, i);
+        sprintf(text + n, "window\tbegin=1\tend=2\tops=1\ncomplete\t1\n");
+        cr_assert_eq(capo_fabric_parse(text, &f), 0);
+        cr_expect_eq(f->n_domains, 16384);
+        cr_expect_eq(f->n_objects, 16384);
+        cr_expect_eq(f->domains[16383].n.empty, 1);
+        cr_expect_eq(f->n_windows, 1);
+        cr_expect_eq(f->bad_lines, 2 * (LINES_OF_EACH - 16384));
+}
+
+Test(fabric_read, more_looks_than_anybody_takes)
+{
+        enum { LOOKS = 20000, LOOKS_KEPT = 16384 };
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = NULL;
+        _cleanup_free_ char *text = malloc(LOOKS * 2 + 200);
+        char *at = text;
+
+        cr_assert(text);
+        at += sprintf(at, "snapshot\t1\nlooks\tevery=1000\tbegin=1\tseen=");
+        for (int i = 0; i < LOOKS; i++)
+                at += sprintf(at, "1w");
+        sprintf(at, "\ncomplete\t1\n");
+        cr_assert_eq(capo_fabric_parse(text, &f), 0);
+        cr_assert_eq(f->n_looks, LOOKS_KEPT);
+        cr_assert_eq(f->bad_lines, 1);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "core/base/clock.h"
 #include "core/base/util.h"
 #include "profiles/job/fabric_parts.h"
 #include "tests/golden/gen_log.h"
@@ -187,4 +188,63 @@ Test(fabric_spans, shares_are_found_again)
         cr_assert_eq(fabric_share_of(&f, 1, CAPO_CALL_SEND, &c), 0);
         cr_assert(a == 0 && b == 1 && c == 0 && f.n_shares == 2);
         gen_log_close(&g);
+}
+
+enum { MANY = 2000, CALLS = 20000 };
+
+/* @n_kinds sizes, each as long on the GPU as it has bytes and never timed; the calls take turns. Return: ns of the processor. */
+static uint64_t read_kinds(uint32_t n_kinds)
+{
+        uint64_t began, ended;
+
+        for (uint32_t i = 0; i < n_kinds; i++) {
+                struct capo_log_cell cell = {.id = (uint16_t)i,
+                                             .bytes = 1000 + i,
+                                             .count = 9,
+                                             .comm = 1,
+                                             .call = CAPO_CALL_ALLREDUCE,
+                                             .clock = CAPO_CLOCK_EVENT};
+                struct gen_hist gpu = {0};
+
+                gen_hist_add(&gpu, cell.bytes, 1);
+                gen_log_cell(&g, cell, NULL, &gpu);
+        }
+        for (uint32_t i = 0; i < CALLS; i++) {
+                struct capo_record r = {.t_begin = 10000ull * i,
+                                        .t_end = 10000ull * i + 1,
+                                        .seq = i + 1,
+                                        .bytes = 1000 + i % n_kinds,
+                                        .comm = 1,
+                                        .call = CAPO_CALL_ALLREDUCE,
+                                        .clock = CAPO_CLOCK_HOST};
+
+                gen_log_frame(&g, CAPO_FRAME_WIDE, &r, sizeof r);
+        }
+        gen_log_close(&g);
+        job = capo_job_new();
+        cr_assert_eq(capo_job_add_log(job, path, (char[256]){0}, 256, NULL, NULL), 0);
+        cr_assert_eq(capo_job_finish(job), 0);
+        f = (struct capo_fabric_job){.gpu_timed = true};
+        began = capo_clock_of(CLOCK_PROCESS_CPUTIME_ID);
+        cr_assert_eq(fabric_spans_read(&f, job, 0, &calls), 0);
+        ended = capo_clock_of(CLOCK_PROCESS_CPUTIME_ID);
+        cr_assert_eq(spans.n, CALLS);
+        for (uint32_t i = 0; i < CALLS; i++) {
+                cr_assert_eq(spans.span[i].begin, T0 + 10000ull * i);
+                cr_assert_eq(spans.span[i].end - spans.span[i].begin, 1000 + i % n_kinds, "%u", i);
+        }
+        return ended - began;
+}
+
+/* A call costs the same however many kinds of them there are: 300 times as much where each was looked for among all. */
+Test(fabric_spans, many_kinds_cost_no_more)
+{
+        uint64_t few = read_kinds(2), many;
+
+        stop();
+        calls = (struct fabric_calls){0};
+        strcpy(path + strlen(path) - 6, "XXXXXX");
+        start();
+        many = read_kinds(MANY);
+        cr_expect_lt(many, 30 * few, "%llu ns, of two kinds %llu", (unsigned long long)many, (unsigned long long)few);
 }

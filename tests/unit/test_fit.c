@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/calls.h"
 #include "profiles/fit/fit.h"
@@ -448,4 +449,51 @@ Test(fit, symmetric_kernels_are_beside_the_table)
         cr_expect(fit->beside[1].ran == ran[0] && fit->beside[1].from == 1024 && fit->beside[1].upto == 65536 &&
                   fit->beside[1].n_samples == 15 && fit->beside[1].us == 4 && fit->beside[1].like.n_ranks == 8 &&
                   fit->beside[1].call == CAPO_CALL_ALLREDUCE);
+}
+
+/* Processor time, with wide margins: three times the runs in three sets of settings were 27 times the time. */
+Test(fit, many_runs_of_several_settings_take_time_in_proportion)
+{
+        static const char *const settings[] = {"NCCL_BUFFSIZE=1", "", "NCCL_BUFFSIZE=2"};
+        clock_t begin;
+
+        for (int i = 0; i < 6000; i++) {
+                run(i % 2 ? tree : 0, i % 16, i % 16, own, 1 + 1e-7 * i);
+                strcpy(set.runs[i].settings, settings[i % 3]);
+        }
+        begin = clock();
+        cr_assert_eq(capo_fit_guard(&set, false), 0);
+        cr_expect_lt((double)(clock() - begin) / CLOCKS_PER_SEC, 3);
+        for (int i = 0; i < 6000; i++)
+                cr_expect_eq(set.runs[i].left_out, i % 3 != 1,
+                             "where as many were measured, no settings are the usual");
+}
+
+static double of_sizes(uint64_t n)
+{
+        static char name[] = "made";
+        struct capo_trial t = {.source = name, .layout = "8", .n_ranks = 8, .n_nodes = 1, .iterations = 20};
+        clock_t begin;
+
+        finish();
+        for (uint32_t r = 0; r < 2; r++) {
+                capo_samples_run(&set, &t);
+                for (uint64_t i = 0; i < n; i++)
+                        capo_samples_add(&set, &(struct capo_sample){.bytes = 1024 + 64 * i,
+                                                                     .us = 20 + (double)(i * (r + 1)) / 400,
+                                                                     .run = r,
+                                                                     .call = CAPO_CALL_ALLREDUCE,
+                                                                     .make = CAPO_MAKE_LOOP,
+                                                                     .want = r ? tree : 0});
+        }
+        begin = clock();
+        make();
+        return (double)(clock() - begin) / CLOCKS_PER_SEC;
+}
+
+Test(fit, many_sizes_take_time_in_proportion)
+{
+        double few = of_sizes(4000), many = of_sizes(40000);
+
+        cr_expect_lt(many, 30 * few + 0.3, "ten times the sizes: %.3f s, %.3f s", few, many);
 }

@@ -350,6 +350,50 @@ Test(group, captured_and_in_progress_are_said_of_all)
         cr_assert_eq(r[2].comm, 0, "of several communicators, none");
 }
 
+/* What a sweep goes by is a communicator's own, whatever else a rank has in the group. */
+static void expect_current(uint64_t hash, uint64_t uid, uint32_t seq)
+{
+        struct capo_seam_call now;
+
+        cr_assert(capo_seam->current(hash, &now));
+        cr_expect(now.comm_uid == uid && (!uid || now.seq == seq), "%llu %u, not %llu %u",
+                  (unsigned long long)now.comm_uid, now.seq, (unsigned long long)uid, seq);
+}
+
+Test(group, what_a_sweep_goes_by)
+{
+        struct capo_comm third = {.handle = &third, .id = 5, .n_ranks = 2, .uid = 700, .p2p_seq = 40};
+
+        comm.uid = 500;
+        other.uid = 600;
+        call(&comm, 100, ncclSuccess);
+        begin(); /* one rank */
+        call(&comm, 100, ncclSuccess);
+        expect_current(77, 500, 2);
+        expect_current(0, 500, 2);
+        end(false, ncclSuccess);
+        comm.seq = 1;
+        begin(); /* another, which sends as well */
+        to_or_from(CAPO_CALL_SEND, 1);
+        call(&comm, 100, ncclSuccess);
+        expect_current(77, 500, 2);
+        end(false, ncclSuccess);
+        comm.seq = 1;
+        begin(); /* and one that has calls of other communicators */
+        call(&other, 100, ncclSuccess);
+        call(&comm, 100, ncclSuccess);
+        expect_current(77, 500, 2);
+        expect_current(88, 600, 1);
+        expect_current(99, 0, 0);
+        expect_current(0, 0, 0);
+        end(false, ncclSuccess);
+        third.apart = true;
+        begin();
+        call(&third, 100, ncclSuccess);
+        expect_current(0, 0, 0);
+        end(false, ncclSuccess);
+}
+
 Test(group, half_a_ring_is_let_go_early)
 {
         begin();

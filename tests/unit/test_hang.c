@@ -123,6 +123,22 @@ Test(hang, nothing_to_say)
         says(CAPO_HANG_HEALTHY, "", 0);
 }
 
+/* Each of two pairs waits for one of its own. */
+Test(hang, two_hangs_at_once)
+{
+        uint32_t a, b;
+
+        ranks(4);
+        a = comm_of("a", 0, 2);
+        b = comm_of("b", 2, 2);
+        reduce(0, a, 900);
+        reduce(2, b, 910);
+        says(CAPO_HANG_MISSING, "1 3", CAPO_HANG_WHY_HOST);
+        cr_expect(v.comm == a && !v.culprits[0].elsewhere);
+        cr_expect(v.culprits[1].elsewhere && v.culprits[1].comm == b && v.culprits[1].seq == 1);
+        cr_expect(v.culprits[1].missing == CAPO_CALL_ALLREDUCE && v.culprits[1].n_waiting == 1);
+}
+
 Test(hang, a_rank_that_never_came)
 {
         ranks(4);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/calls.h"
@@ -262,6 +264,123 @@ Test(import, one_bad_file_of_a_folder_costs_only_itself)
         rmdir(folder);
 }
 
+/* NCCL_ALGO=^Tree, NCCL_PROTO=^LL: the table has zeros where NCCL always has something, and more than one thing is left. */
+Test(import, a_tuning_table_that_lacks_some_is_of_a_list)
+{
+#define HEADS \
+        "h:1:2 [0] NCCL INFO   Algorithm   |                 Tree                 |                  Ring                 | NVLS |\n"
+        static const struct {
+                const char *row;
+                bool free;
+        } tables[] = {
+                {"10.4/ 43.6 | 21.5/ 128.8 | 32.4/ 165.6 | 10.2/ 94.0 | 25.4/ 220.8 | 28.8/ 240.0 | 0/ 0 | 0/ 0 | 25/ 160",
+                 true},
+                {"10.4/ 43.6 | 21.5/ 0.0 | 32.4/ 165.6 | 10.2/ 94.0 | 25.4/ 0.0 | 28.8/ 240.0 | 0/ 0 | 0/ 0 | 0/ 0",
+                 true},
+                {"10.4/ 0.0 | 21.5/ 0.0 | 32.4/ 0.0 | 10.2/ 94.0 | 25.4/ 220.8 | 28.8/ 240.0 | 0/ 0 | 0/ 0 | 25/ 160",
+                 false},
+                {"10.4/ 0.0 | 21.5/ 128.8 | 32.4/ 165.6 | 10.2/ 0.0 | 25.4/ 220.8 | 28.8/ 240.0 | 0/ 0 | 0/ 0 | 25/ 160",
+                 false},
+        };
+
+        for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+                char text[1024];
+
+                snprintf(text, sizeof text, "%sh:1:2 [0] NCCL INFO     AllReduce | %s |\n", HEADS, tables[i].row);
+                strcat(text, "%");
+                cr_expect_eq(import(text), 0, "%s", error);
+                cr_assert_eq(set.n_runs, i + 1);
+                cr_expect_eq(set.runs[i].left_out, !tables[i].free, "%zu: %s", i, set.runs[i].why);
+        }
+        cr_expect(strstr(set.runs[2].why, "is a list"), "%s", set.runs[2].why);
+        /* where NCCL's lines say what ran, that is known */
+        cr_expect_eq(
+                import(HEADS
+                       "h:1:2 [0] NCCL INFO     AllReduce | 1/ 0 | 2/ 0 | 3/ 0 | 1/ 9 | 2/ 9 | 3/ 9 | 0/ 0 | 0/ 0 | 2/ 9 |\n"
+                       "h:1:2 [0] NCCL INFO AllReduce: 16777216 Bytes -> Algo NVLS proto SIMPLE channel{Lo..Hi}={0..3}\n%"),
+                0, "%s", error);
+        cr_expect(!set.runs[4].left_out && set.v[set.n - 1].want == CAPO_ALGO_PROTO(CAPO_ALGO_NVLS, CAPO_PROTO_SIMPLE));
+}
+
+/* What launchers and log drivers put before each line, also of a row that NCCL's lines have cut into pieces. */
+Test(import, lines_with_something_before_them)
+{
+        static const char *const lines[] = {
+                "# nccl-tests version 2.17.6 nccl-headers=22902 nccl-library=22902",
+                "# Collective test starting: all_reduce_perf",
+                "#  Rank  0 Group  0 Pid  1 on node-a device  0 [0000:1b:00] NVIDIA H100",
+                "#  Rank  1 Group  0 Pid  2 on node-a device  1 [0000:1c:00] NVIDIA H100",
+                "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong",
+                "     8388608       2097152     float     sum      -1node-a:1:1 [0] NCCL INFO AllReduce: 8388608 Bytes -> Algo RING proto "
+                "LL channel{Lo..Hi}={0..3}",
+                "   100.00   83.89   83.89       0node-a:1:1 [0] NCCL INFO AllReduce: 8388608 Bytes -> Algo RING proto LL "
+                "channel{Lo..Hi}={0..3}",
+                "    99.00   84.73   84.73       0",
+        };
+        static const char *const before[] = {"",
+                                             "0: ",
+                                             " 3: ",
+                                             "0:\t",
+                                             "[1,0]<stdout>:",
+                                             "[prterun-node-a-4711@1,0]<stdout>: ",
+                                             "Thu Nov 20 10:00:00 2025[1,0]<stdout>:",
+                                             "2025-11-20T10:00:00.123456789Z stdout F ",
+                                             "2025-11-20 10:00:00,123 ",
+                                             "[2025-11-20 10:00:00] ",
+                                             "[2025-11-20T10:00:00.123+01:00] ",
+                                             "[rank0]:",
+                                             "(worker pid=123, ip=10.0.0.1) ",
+                                             "\x1b[36m(worker pid=123)\x1b[0m "};
+
+        for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+                for (int mark = 0; mark < 2; mark++) {
+                        char text[4096] = "";
+
+                        strcat(text, mark ? "\xef\xbb\xbf" : "");
+                        for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
+                                snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s\n", before[i],
+                                         lines[k]);
+                        cr_expect_eq(import_as(NULL, text), 0, "\"%s\": %s", before[i], error);
+                        cr_expect(set.n == 2 && set.v[0].us == 100 && set.v[1].us == 99 && set.v[1].ran_channels == 4 &&
+                                          set.runs[0].nccl == 22902 && !set.runs[0].left_out,
+                                  "\"%s\": %zu samples%s%s", before[i], set.n, set.n_notes ? ", " : "",
+                                  set.n_notes ? set.notes[0] : "");
+                        capo_samples_free(&set);
+                }
+        }
+}
+
+/* A pipe, as from <(zcat FILE): what tells the format is not read a second time. */
+Test(import, a_pipe_is_read_whole)
+{
+        enum { RUNS = 800 };
+        char folder[] = "/tmp/capo-import-XXXXXX", path[64];
+        pid_t child;
+        int status;
+
+        cr_assert_not_null(mkdtemp(folder));
+        snprintf(path, sizeof path, "%s/pipe", folder);
+        cr_assert_eq(mkfifo(path, 0600), 0);
+        child = fork();
+        if (child == 0) {
+                FILE *f = fopen(path, "w");
+
+                for (int i = 0; i < RUNS; i++) {
+                        fprintf(f, "### rep %d GPUS=8\n", i);
+                        rows(f, 1 + 0.001 * i, "", "0");
+                }
+                _exit(fclose(f) != 0);
+        }
+        cr_expect_eq(capo_import(path, &(struct capo_label){.call = CAPO_CALL_ALLREDUCE}, &set, error, sizeof error), 0,
+                     "%s", error);
+        cr_expect_eq(waitpid(child, &status, 0), child);
+        cr_expect_eq(status, 0);
+        cr_expect_eq(set.n_runs, RUNS, "%zu runs", set.n_runs);
+        cr_expect_eq(set.n, 6 * RUNS, "%zu samples", set.n);
+        unlink(path);
+        rmdir(folder);
+}
+
 Test(import, of_a_run_that_contradicts_itself_late_nothing_is_kept)
 {
         cr_expect_eq(
@@ -287,4 +406,28 @@ Test(import, the_algorithm_free_and_the_protocol_forced)
         cr_expect_neq(import_as(&label, "### PROTO=LL128\n%"), 0);
         cr_expect(set.n_notes == 1 && strstr(set.notes[0], "contradicting labels"), "%s", error);
         cr_expect_neq(import_as(&label, "### ALGO=Ring\n%"), 0);
+}
+
+/* NCCL's decisions come in any order and again and again. */
+Test(import, decisions_in_any_order)
+{
+        enum { SIZES = 3000 };
+        char *text;
+        size_t n;
+        FILE *f = open_memstream(&text, &n);
+
+        for (int again = 0; again < 3; again++) {
+                for (int i = SIZES; i > 0; i--)
+                        fprintf(f,
+                                "h:1:2 [0] NCCL INFO AllReduce: %ld Bytes -> Algo %s proto LL channel{Lo..Hi}={0..%d}\n",
+                                (long)i << 20, i == 4 && again == 1 ? "TREE" : "RING", i == 16 && again == 2 ? 7 : 3);
+        }
+        fprintf(f, "%%");
+        fclose(f);
+        cr_expect_eq(import(text), 0, "%s", error);
+        free(text);
+        cr_assert_eq(set.n, 6);
+        cr_expect(set.v[0].ran == CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL) && set.v[0].ran_channels == 4);
+        cr_expect_eq(set.v[2].ran, 0, "decided in two ways");
+        cr_expect(set.v[4].ran && !set.v[4].ran_channels, "on two numbers of channels");
 }

@@ -138,6 +138,69 @@ Test(import_json, inspector_s_hosts_once_every_node_has_said_its_name)
         cr_expect_str_eq(set.runs[1].hosts, "", "two nodes, one name: the other is not known");
 }
 
+#define OF(coll, rank, sn, us)                                                                      \
+        "{\"header\":{\"id\":\"0x1\",\"rank\":" rank ",\"n_ranks\":4,\"nnodes\":1},\"coll_perf\":{" \
+        "\"coll\":\"" coll "\",\"coll_sn\":" sn ",\"coll_msg_size_bytes\":4096,"                    \
+        "\"coll_exec_time_us\":" us ",\"coll_timing_source\":\"kernel_gpu\"}}\n"
+
+/* NCCL counts the calls of each collective by themselves, and Inspector's bytes are what the program gave as count. */
+Test(import_json, inspector_s_collectives_are_counted_apart_and_their_bytes_are_of_all_ranks)
+{
+        static const struct {
+                unsigned call;
+                uint64_t bytes;
+                double us;
+        } expected[] = {{CAPO_CALL_ALLGATHER, 4 * 4096, 8},
+                        {CAPO_CALL_ALLREDUCE, 4096, 9},
+                        {CAPO_CALL_REDUCESCATTER, 4 * 4096, 7}};
+        size_t found = 0;
+
+        cr_expect_eq(import(OF("AllReduce", "0", "1", "9") OF("AllGather", "0", "1", "8")
+                                    OF("ReduceScatter", "0", "1", "7") OF("AllReduce", "1", "1", "10")
+                                            OF("AllGather", "1", "1", "18") OF("ReduceScatter", "1", "1", "17")),
+                     0, "%s", error);
+        cr_assert_eq(set.n, 3, "%zu samples", set.n);
+        for (size_t i = 0; i < set.n; i++) {
+                for (size_t k = 0; k < sizeof expected / sizeof *expected; k++)
+                        found += set.v[i].call == expected[k].call && set.v[i].bytes == expected[k].bytes &&
+                                 set.v[i].us == expected[k].us;
+        }
+        cr_expect_eq(found, 3);
+}
+
+/* Every process writes a file: the ranks of one communicator are one run, in which file ever they are. */
+Test(import_json, inspector_s_ranks_in_files_of_their_own_are_one_run)
+{
+        static const char *const ranks[] = {CALL("a", "0", "1", "9") CALL("a", "0", "2", "30"),
+                                            CALL("b", "1", "1", "30") CALL("b", "1", "2", "8")};
+        char folder[] = "/tmp/capo-json-XXXXXX", path[2][64];
+
+        cr_assert_not_null(mkdtemp(folder));
+        for (int i = 0; i < 2; i++) {
+                FILE *f;
+
+                snprintf(path[i], sizeof path[i], "%s/%d.log", folder, i);
+                f = fopen(path[i], "w");
+                fputs(ranks[i], f);
+                fclose(f);
+                cr_expect_eq(capo_import_more(path[i], NULL, &set, error, sizeof error), 0, "%s", error);
+        }
+        cr_expect_eq(capo_import_end(&set, error, sizeof error), 0, "%s", error);
+        for (int again = 0; again < 2; again++) { /* as inputs, and as a folder */
+                cr_assert_eq(set.n_runs, 1, "%zu runs", set.n_runs);
+                cr_assert_eq(set.n, 2);
+                cr_expect(set.v[0].us == 9 && set.v[1].us == 8, "the rank that waited for nobody: %g, %g", set.v[0].us,
+                          set.v[1].us);
+                cr_expect_str_eq(set.runs[0].hosts, "a,b");
+                capo_samples_free(&set);
+                if (!again)
+                        cr_expect_eq(capo_import(folder, NULL, &set, error, sizeof error), 0, "%s", error);
+        }
+        for (int i = 0; i < 2; i++)
+                unlink(path[i]);
+        rmdir(folder);
+}
+
 /* --algo auto --proto ll: NCCL was free in one of the two only, and a file that says the same contradicts nothing. */
 Test(import_json, the_algorithm_free_and_the_protocol_forced)
 {
@@ -186,4 +249,27 @@ Test(import_json, numbers_that_no_whole_one_holds)
         import(RUN("", "\"inf\"") RUN("", "20.6"));
         cr_assert_eq(set.n, 1, "a time without end is none");
         cr_expect_eq(set.v[0].us, 20.6);
+}
+
+/* With -I each call's time between events comes beside the mean of the loop; all of a run are of one clock. */
+Test(import_json, times_of_single_calls_are_of_another_clock)
+{
+        cr_assert_eq(
+                import("{\"version\":2,\"args\":[\"./all_reduce_perf\",\"-I\",\"1\"],\"env\":[],\"nccl_version\":22907,"
+                       "\"config\":{\"iterations\":4,\"devices\":[{\"hostname\":\"a\"},{\"hostname\":\"a\"}]},\"results\":["
+                       "{\"size\":1048576,\"out_of_place\":{\"time\":20.5},"
+                       "\"out_of_place_per_iter\":{\"skipped_iterations\":1,\"times_us\":[900,25,26,27]}}]}"),
+                0, "%s", error);
+        cr_assert_eq(set.n, 1, "%zu samples", set.n);
+        cr_expect(set.v[0].us == 20.5 && set.v[0].make == CAPO_MAKE_LOOP && set.runs[0].iterations == 4);
+}
+
+Test(import_json, two_kinds_of_gpu_are_no_class)
+{
+        cr_expect_neq(
+                import("{\"version\":2,\"args\":[\"./all_reduce_perf\"],\"env\":[],\"nccl_version\":22907,\"config\":{\"devices\":["
+                       "{\"hostname\":\"a\",\"device_info\":\"NVIDIA H100\"},{\"hostname\":\"b\",\"device_info\":\"NVIDIA A100\"}]},"
+                       "\"results\":[{\"size\":1048576,\"out_of_place\":{\"time\":20.5}}]}"),
+                0);
+        cr_expect(set.n == 0 && strstr(note(0), "two kinds of GPU"), "%zu samples, %s", set.n, note(0));
 }

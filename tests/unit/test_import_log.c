@@ -10,7 +10,8 @@
 #include "tests/golden/gen_log.h"
 
 static struct capo_samples set;
-static char error[512];
+static char error[512], paths[8][32];
+static size_t n_paths;
 
 /* One rank of two on one node, two all-reduces of 4 KiB in 10 us; @ran of the second. */
 static int import(const char *info, unsigned ran)
@@ -40,6 +41,38 @@ static int import(const char *info, unsigned ran)
         r = capo_import(path, NULL, &set, error, sizeof error);
         unlink(path);
         return r;
+}
+
+/* Rank @rank of two, one all-reduce that took it @ns, as an input of its own. */
+static void more(int rank, uint32_t ns)
+{
+        static const uint32_t begin[] = {0}, seq[] = {1};
+        static const uint16_t shape[] = {1};
+        char path[] = "/tmp/capo-log-XXXXXX", host[32];
+        struct gen_log g;
+
+        close(mkstemp(path));
+        gen_log_open(&g, path, 7);
+        snprintf(host, sizeof host, "host\tn%d\n", rank);
+        gen_log_text(&g, CAPO_FRAME_INFO, host);
+        gen_log_comm(&g, (struct capo_log_comm){.id = 1, .uid = 5, .rank = rank, .n_ranks = 2, .n_nodes = 2}, "");
+        gen_log_shapes(
+                &g,
+                &(struct capo_log_shape){
+                        .id = 1, .comm = 1, .bytes = 4096, .call = CAPO_CALL_ALLREDUCE, .clock = CAPO_CLOCK_EVENT},
+                1);
+        gen_log_block(&g, 0, 0, 1, begin, &ns, seq, shape, &ns, NULL);
+        gen_log_close(&g);
+        cr_expect_eq(capo_import_more(path, NULL, &set, error, sizeof error), 0, "%s", error);
+        snprintf(paths[n_paths++], sizeof *paths, "%s", path);
+}
+
+/* They are read at the end only. */
+static void end(void)
+{
+        cr_expect_eq(capo_import_end(&set, error, sizeof error), 0, "%s", error);
+        while (n_paths > 0)
+                unlink(paths[--n_paths]);
 }
 
 static void finish(void)
@@ -144,4 +177,29 @@ Test(import_log, damaged_histogram)
         cr_assert_geq(set.n, 4);
         for (size_t i = 0; i < set.n; i++)
                 cr_expect(set.v[i].us < 1 || set.v[i].us > 3e6, "in its bucket or the last: %g", set.v[i].us);
+}
+
+/* Logs named one by one on a command line: a job's ranks are one run, not repeats of each other. */
+Test(import_log, ranks_as_inputs_of_their_own_are_one_run)
+{
+        more(0, 30000);
+        more(1, 10000);
+        end();
+        cr_assert_eq(set.n_runs, 1, "%zu runs", set.n_runs);
+        cr_assert_eq(set.n, 1);
+        cr_expect_eq(set.v[0].us, 10, "what the rank needed that came last");
+        cr_expect_str_eq(set.runs[0].hosts, "n0,n1");
+}
+
+/* A rank has one log in a job; so the same number of a communicator is another job's. */
+Test(import_log, a_rank_that_is_there_twice_is_of_another_run)
+{
+        more(0, 30000);
+        more(1, 10000);
+        more(0, 8000);
+        more(1, 20000);
+        end();
+        cr_assert_eq(set.n_runs, 2, "%zu runs", set.n_runs);
+        cr_assert_eq(set.n, 2);
+        cr_expect(set.v[0].us == 10 && set.v[1].us == 8);
 }

@@ -243,7 +243,7 @@ Test(log_find, a_job_in_several_folders)
         cr_assert_null(found("logs@3"));
 }
 
-/* Under two names or as a copy: once. What merely begins alike stays. */
+/* Under two names, as a copy, or as one from before it grew: once, the longest. What goes on in another way stays. */
 Test(log_find, a_log_that_is_there_twice)
 {
         char command[256];
@@ -251,13 +251,16 @@ Test(log_find, a_log_that_is_there_twice)
         make_log("a.capo", "1", 0, 100, 150);
         make_log("b.capo", "2", 0, 200, 250);
         snprintf(command, sizeof command,
-                 "cd %s && cp b.capo c.capo && ln b.capo d.capo && (cat b.capo; echo) >e.capo && cp e.capo f.capo",
+                 "cd %s && cp b.capo c.capo && ln b.capo d.capo && (cat b.capo; echo) >e.capo && cp e.capo f.capo && "
+                 "(cat b.capo; echo other) >g.capo && head -c 80 b.capo >h.capo",
                  top);
         cr_assert_eq(system(command), 0);
-        cr_assert_str_eq(found("a.capo b.capo c.capo d.capo e.capo f.capo"), "a.capo b.capo e.capo in");
-        cr_assert_str_eq(found("e.capo d.capo c.capo a.capo a.capo"), "e.capo d.capo a.capo in");
+        cr_assert_str_eq(found("a.capo b.capo c.capo d.capo e.capo f.capo"), "a.capo e.capo in");
+        cr_assert_str_eq(found("e.capo d.capo c.capo a.capo a.capo"), "e.capo a.capo in");
         cr_assert_str_eq(found("b.capo c.capo"), "b.capo in");
-        cr_assert_str_eq(found("b.capo a.capo c.capo e.capo"), "b.capo a.capo e.capo in", "also far from each other");
+        cr_assert_str_eq(found("b.capo a.capo c.capo e.capo"), "a.capo e.capo in", "also far from each other");
+        cr_assert_str_eq(found("e.capo g.capo h.capo a.capo"), "e.capo g.capo a.capo in");
+        cr_assert_str_eq(found("h.capo b.capo"), "b.capo in");
 }
 
 Test(log_find, the_newest_by_a_nanosecond)

@@ -2,6 +2,7 @@
 /* The reader against whole, cut, damaged, newer and foreign files, and a mutation run that must not crash it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -304,6 +305,25 @@ static struct capo_log_frame frame_of(const void *payload, size_t size)
 }
 
 /* A block must have every column whole: the words, the halves, and those that few calls have. */
+/* Pages of numbers, and JSON, know no infinity. */
+Test(log_read, what_is_no_number_is_none)
+{
+        const struct capo_log_end end = {.cost_ns = INFINITY, .calls = 7};
+        struct {
+                struct capo_log_cell cell;
+                struct capo_log_hist hist;
+        } cell = {.cell.hists = 1, .hist = {.count = 3, .sum_sq = NAN}};
+        struct capo_log_hist_view host, gpu;
+        struct capo_log_cell c;
+        struct capo_log_end e;
+
+        cr_assert_eq(capo_log_end(&(struct capo_log_frame){.payload = &end, .size = sizeof end}, &e), 0);
+        cr_expect(e.cost_ns == 0 && e.calls == 7);
+        cr_assert_eq(capo_log_cell(&(struct capo_log_frame){.payload = &cell, .size = sizeof cell}, &c, &host, &gpu),
+                     0);
+        cr_expect(host.head.count == 3 && host.head.sum_sq == 0);
+}
+
 Test(log_read, a_block_has_its_columns_whole)
 {
         static uint64_t room[256];

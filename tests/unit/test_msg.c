@@ -2,6 +2,7 @@
 /* Messages as they come out of the other end of a pipe. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -122,4 +123,22 @@ Test(msg, short_ones)
         capo_msg(CAPO_ERROR, "%s", "");
         capo_msg(CAPO_ERROR, "x");
         cr_expect_str_eq(said(), "capo: \ncapo: x\n");
+}
+
+Test(msg, nobody_is_ended_by_a_pipe_that_nobody_reads)
+{
+        sigset_t pipe_signal, pending;
+
+        signal(SIGPIPE, SIG_DFL);
+        close(out);
+        errno = 7;
+        capo_warn("to nobody");
+        cr_expect_eq(errno, 7);
+        sigemptyset(&pipe_signal);
+        sigaddset(&pipe_signal, SIGPIPE);
+        sigprocmask(SIG_BLOCK, &pipe_signal, NULL);
+        cr_expect(sigpending(&pending) == 0 && !sigismember(&pending, SIGPIPE));
+        raise(SIGPIPE); /* one of the program's own */
+        capo_warn("to nobody");
+        cr_expect(sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE));
 }

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "profiles/job/judge.h"
 #include "tests/unit/made_job.h"
 
@@ -28,6 +29,19 @@ static const struct capo_problem *only(enum capo_problem_kind kind, const char *
         cr_assert_eq(page.problems[0].kind, kind);
         cr_assert_str_eq(page.problems[0].text, text);
         return page.problems;
+}
+
+/* Process @i is of this machine, and its log has no end. */
+static struct capo_job_process *unfinished_here(uint32_t i)
+{
+        struct capo_job_process *p = &page.job->processes[i];
+        char host[256] = "";
+
+        gethostname(host, sizeof host - 1);
+        free(p->host);
+        p->host = strdup(host);
+        p->end.clean = 0;
+        return p;
 }
 
 static void launched(void)
@@ -281,14 +295,13 @@ Test(problems, counts_of_the_recorder)
                   !strncmp(page.problems[2].text, "3 bytes of", 10));
 }
 
-/* No process here has this pid on a host of this name. */
 Test(problems, killed_ranks)
 {
         const struct capo_problem *p;
         static const char unknown[] = ": when it ended and in which call is not known";
 
-        page.job->processes[1].end.clean = 0;
-        page.job->processes[2].has_end = false;
+        unfinished_here(1);
+        unfinished_here(2)->has_end = false;
         cr_assert_eq(capo_judge_problems(&page), 0);
         cr_assert_eq(page.n_problems, 3);
         p = page.problems;
@@ -301,10 +314,31 @@ Test(problems, killed_ranks)
         cr_assert_str_eq(capo_problem_name(p->kind), "killed");
 }
 
+/* Of another machine nobody here can say whether it runs. */
+Test(problems, ranks_of_another_machine_that_may_run)
+{
+        unfinished_here(1);
+        page.job->processes[2].end.clean = 0;
+        page.job->processes[3].end.clean = 0;
+        page.job->processes[3].rank = -1;
+        cr_assert_eq(capo_judge_problems(&page), 0);
+        cr_assert_eq(page.n_problems, 6);
+        cr_expect_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED);
+        cr_expect_str_eq(page.problems[1].text,
+                         "n0.103.capo: its process was killed, ended without an exit that capo sees, "
+                         "or still runs on another machine");
+        cr_expect_str_eq(page.problems[2].text,
+                         "rank 2: killed, ended without an exit that capo sees, or still running on "
+                         "another machine; all written so far is used");
+        cr_expect(page.problems[2].n_runs == 1 && page.problems[2].runs->first == 2);
+        cr_expect_str_eq(capo_problem_name(page.problems[2].kind), "not_ended");
+        cr_expect_str_eq(page.problems[3].text, "rank 1: when it ended and in which call is not known");
+        cr_expect_str_eq(page.problems[4].text, "rank 2: when it ended, if it did, and in which call is not known");
+}
+
 Test(problems, a_killed_process_without_a_rank)
 {
-        page.job->processes[1].end.clean = 0;
-        page.job->processes[1].rank = -1;
+        unfinished_here(1)->rank = -1;
         cr_assert_eq(capo_judge_problems(&page), 0);
         cr_assert_eq(page.n_problems, 2);
         cr_assert_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED_LOG);
@@ -318,8 +352,8 @@ Test(problems, a_killed_process_without_a_rank)
 /* A rank that the job's count has no room for is called by its log, too. */
 Test(problems, a_killed_process_of_a_rank_too_many)
 {
-        page.job->processes[0].end.clean = page.job->processes[3].end.clean = 0;
-        page.job->processes[3].rank = 4;
+        unfinished_here(0);
+        unfinished_here(3)->rank = 4;
         cr_assert_eq(capo_judge_problems(&page), 0);
         cr_assert_eq(page.n_problems, 4);
         cr_expect_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED_LOG);
@@ -331,31 +365,44 @@ Test(problems, a_killed_process_of_a_rank_too_many)
 
 Test(problems, a_process_that_still_runs)
 {
-        char host[256] = "";
+        struct capo_job_process *p = unfinished_here(3);
 
-        gethostname(host, sizeof host - 1);
-        free(page.job->processes[3].host);
-        page.job->processes[3].host = strdup(host);
-        page.job->processes[3].header.pid = (uint32_t)getpid();
-        page.job->processes[3].end.clean = 0;
+        p->header.pid = (uint32_t)getpid();
+        p->header.t0_mono_ns = capo_clock_mono();
         only(CAPO_PROBLEM_RUNNING, "rank 3 still runs: this is what has been written so far");
+}
+
+/* The log began before the process of that number, or before the machine began anew, or with no number at all. */
+Test(problems, a_process_that_has_another_ones_number)
+{
+        struct capo_job_process *p = unfinished_here(3);
+
+        p->header.pid = (uint32_t)getpid();
+        p->header.t0_mono_ns = 1;
+        cr_expect(!capo_process_alive(p));
+        p->header.t0_mono_ns = capo_clock_mono();
+        cr_expect(capo_process_alive(p));
+        made_info(p, CAPO_INFO_BOOT_ID, "another-boot");
+        cr_expect(!capo_process_alive(p));
+        p->n_info = 0;
+        for (int i = 0; i < 2; i++) {
+                p->header.pid = i ? UINT32_MAX : 0; /* to kill() a group, everybody */
+                cr_expect(!capo_process_alive(p));
+        }
+        p->n_info = 1;
 }
 
 /* The number of a process that ended, and was waited for, is nobody's. */
 Test(problems, a_process_of_this_machine_that_is_gone)
 {
-        struct capo_job_process *p = &page.job->processes[3];
-        char host[256] = "";
+        struct capo_job_process *p = unfinished_here(3);
         pid_t child = fork();
 
         if (child == 0)
                 _exit(0);
         cr_assert_eq(waitpid(child, NULL, 0), child);
-        gethostname(host, sizeof host - 1);
-        free(p->host);
-        p->host = strdup(host);
         p->header.pid = (uint32_t)child;
-        p->end.clean = 0;
+        p->header.t0_mono_ns = capo_clock_mono();
         cr_assert_not(capo_process_alive(p));
         p->header.pid = (uint32_t)getpid();
         cr_assert(capo_process_alive(p));

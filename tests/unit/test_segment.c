@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,8 @@
 #include "core/log/alive.h"
 #include "core/log/segment.h"
 
-/* A folder that becomes full. */
-static int full;
+/* A folder that becomes full; a process that a profiler sends signals to, as Linux up to 6.8 has it. */
+static int full, profiled;
 
 int posix_fallocate(int fd, off_t at, off_t n)
 {
@@ -23,6 +24,13 @@ int posix_fallocate(int fd, off_t at, off_t n)
 
         if (full)
                 return ENOSPC;
+        if (profiled) {
+                sigset_t held;
+
+                sigprocmask(SIG_SETMASK, NULL, &held);
+                if (!sigismember(&held, SIGPROF))
+                        return EINTR;
+        }
         return fstat(fd, &st) || (st.st_size < at + n && ftruncate(fd, at + n)) ? errno : 0;
 }
 
@@ -37,6 +45,7 @@ Test(segment, areas_follow_each_other)
                 {65 * 64, 100, false, 128, 128, 100},
                 {1 << 20, 100, true, 16384, 16384, 16384},
                 {UINT64_MAX, UINT64_MAX / 2, false, 1 << 20, 1 << 22, 1 << 22},
+                {0, UINT64_C(1) << 32, false, 64, 1 << 22, 1 << 22},
         };
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -98,6 +107,48 @@ Test(segment, memory_comes_in_pages_and_ends_at_the_capacity)
         cr_assert_eq(rmdir(dir), 0, "nothing is left there");
 }
 
+Test(segment, signals_do_not_keep_it_from_memory)
+{
+        struct capo_segment_config config = {.ring_bytes = 4096, .flight_records = 64};
+        char dir[] = "/tmp/capo-segment-XXXXXX";
+        struct capo_segment seg;
+
+        cr_assert(mkdtemp(dir));
+        profiled = 1;
+        cr_assert_eq(capo_segment_create(&seg, dir, &config), 0);
+        cr_expect_geq(seg.fd, 0);
+        cr_expect_eq(capo_area_commit(&seg, CAPO_AREA_TEXT, 1), 0);
+        cr_expect_eq(seg.header->went_private, 0);
+        profiled = 0;
+        capo_segment_remove(&seg);
+        cr_assert_eq(rmdir(dir), 0);
+}
+
+/* Of 300 characters, and of more than can be had: nothing is made under a name that was cut. */
+Test(segment, a_folder_with_a_long_name)
+{
+        struct capo_segment_config config = {.ring_bytes = 4096, .flight_records = 64};
+        char dir[600] = "/tmp/capo-segment-XXXXXX", parent[600];
+        struct capo_segment seg;
+
+        cr_assert(mkdtemp(dir));
+        for (int i = 0; i < 5; i++) {
+                size_t n = strlen(dir);
+
+                strcpy(parent, dir);
+                snprintf(dir + n, sizeof dir - n, "/%0100d", i);
+                cr_assert_eq(mkdir(dir, 0700), 0);
+                cr_assert_eq(capo_segment_create(&seg, dir, &config), 0);
+                cr_expect_eq(seg.fd >= 0, strlen(dir) + strlen("/capo-") < sizeof seg.path - 32, "%s", seg.path);
+                cr_expect(seg.fd < 0 || (!strncmp(seg.path, dir, strlen(dir)) && access(seg.path, F_OK) == 0));
+                capo_segment_remove(&seg);
+        }
+        while (strlen(dir) > strlen("/tmp/")) { /* empty, all of them */
+                cr_assert_eq(rmdir(dir), 0, "%s", dir);
+                *strrchr(dir, '/') = 0;
+        }
+}
+
 static char folder[] = "/tmp/capo-segment-XXXXXX";
 static const struct capo_segment_config small = {.ring_bytes = 4096, .flight_records = 64};
 
@@ -141,18 +192,29 @@ Test(segment, it_says_whose_it_is)
         cr_assert_eq(rmdir(folder), 0);
 }
 
-Test(segment, sixteen_names_are_tried)
+/* The names of a process number and a time of birth: those in between are somebody else's. */
+Test(segment, a_thousand_names_are_tried)
 {
-        struct capo_segment seg[17];
+        struct capo_segment seg[3];
+        char path[sizeof seg->path + 16];
 
         capo_msg_set_level(CAPO_ERROR);
         cr_assert(mkdtemp(folder));
-        for (int i = 0; i < 17; i++) {
+        for (int i = 0; i < 3; i++) {
                 cr_assert_eq(capo_segment_create(&seg[i], folder, &small), 0);
-                cr_expect_eq(seg[i].fd >= 0, i < 16, "%d", i);
+                cr_expect_eq(seg[i].fd >= 0, i < 2, "%d", i);
+                for (int n = 1; i == 0 && n < 999; n++) {
+                        snprintf(path, sizeof path, "%s.%d", seg[0].path, n);
+                        cr_assert_eq(mknod(path, S_IFREG | 0600, 0), 0);
+                }
         }
-        cr_expect_str_empty(seg[16].path);
-        for (int i = 0; i < 17; i++)
+        cr_expect(strstr(seg[1].path, ".999"), "%s", seg[1].path);
+        cr_expect_str_empty(seg[2].path);
+        for (int n = 1; n < 999; n++) {
+                snprintf(path, sizeof path, "%s.%d", seg[0].path, n);
+                cr_assert_eq(unlink(path), 0);
+        }
+        for (int i = 0; i < 3; i++)
                 capo_segment_remove(&seg[i]);
         cr_assert_eq(rmdir(folder), 0);
 }

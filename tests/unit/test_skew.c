@@ -237,6 +237,49 @@ Test(skew, where_it_does_not_only_what_it_cannot_be_wrong_about)
         cr_assert_float_eq(k->ranks[2].caused_ns, 19 * 2000 + 2 * 10000, 1e-3);
 }
 
+/* Rank 2 comes 1 ms late to each call, by its GPU and by its host or not; the host of another one is late without holding anybody up. */
+static const struct capo_skew *among_late_hosts(bool host)
+{
+        for (uint32_t seq = 1; seq <= 20; seq++) {
+                const uint64_t hosts[RANKS] = {seq % 2 ? 7 * MS : 0, seq % 2 ? 0 : 7 * MS, host ? MS : 0};
+
+                for (uint32_t rank = 0; rank < RANKS; rank++) {
+                        struct capo_record r = {.seq = seq,
+                                                .call = CAPO_CALL_ALLREDUCE,
+                                                .bytes = 8,
+                                                .t_begin = 50ull * MS * seq + hosts[rank],
+                                                .clock = CAPO_CLOCK_EVENT,
+                                                .gpu_ns = rank == 2 ? MS : 2 * MS};
+
+                        cr_assert_geq(capo_meet_add(meet, rank, &r), 0);
+                }
+        }
+        return solve();
+}
+
+Test(skew, late_on_the_host_is_a_matter_of_the_rank_that_is_late)
+{
+        const struct capo_skew *k = among_late_hosts(true);
+
+        cr_assert(k->from == CAPO_SKEW_GPU_DURATION && k->worst == 2 && k->n_calls == 20);
+        cr_assert(k->host_late, "its host says the same, whatever the hosts of others do");
+}
+
+Test(skew, late_on_the_gpu_only)
+{
+        const struct capo_skew *k = among_late_hosts(false);
+
+        cr_assert(k->worst == 2 && !k->host_late);
+}
+
+/* Most of what it cost was one call that the host was late in; that the others are late on the GPU only does not matter. */
+Test(skew, late_on_the_host_goes_by_what_it_cost)
+{
+        for (uint32_t seq = 1; seq <= 20; seq++)
+                both(seq, true, seq == 20, seq == 20 ? 9 * MS : 1000);
+        cr_assert(solve()->host_late);
+}
+
 Test(skew, who_is_in_a_call_shortest_came_last)
 {
         const struct capo_skew *k;
@@ -371,6 +414,22 @@ Test(skew, from_when_on_a_rank_is_the_late_one)
         cr_assert_eq(k->worst, 2);
         cr_assert(k->worst_from_seq >= 101 && k->worst_from_seq <= 104, "%u", k->worst_from_seq);
         cr_assert_eq((k->worst_from_ns - 7000000000) / (5ull * MS), k->worst_from_seq);
+}
+
+/* The one that is late is the second with a log, and the third rank. */
+Test(skew, from_when_on_where_a_rank_left_no_log)
+{
+        const struct capo_skew *k;
+
+        job->comms[0].members[0] = job->comms[0].members[1];
+        job->comms[0].members[1] = job->comms[0].members[2];
+        job->comms[0].n_members = 2;
+        for (uint32_t seq = 1; seq <= 200; seq++)
+                call(seq, false, 0, seq <= 100 && seq % 2 ? 2000 : 0, seq > 100 ? 90000 : seq % 2 == 0 ? 2000 : 0);
+        k = solve();
+        cr_assert(k->worst == 1 && k->worst_from_seq >= 100);
+        cr_assert_eq(k->worst_from_ns, 1 + 5ull * MS * k->worst_from_seq + (k->worst_from_seq > 100 ? 90000 : 2000),
+                     "%llu", (unsigned long long)k->worst_from_ns);
 }
 
 /* Ranks' logs need not name their calls in order: the turn is by number. */

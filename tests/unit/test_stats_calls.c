@@ -12,6 +12,7 @@
 enum { CALLS = 20000, BLOCK = 4000, US = 1000 };
 
 static char paths[2][64];
+static const char *stem = "/tmp/capo-test-calls";
 
 /* Calls 10 us apart; @frozen ns of silence before call @seq in rank 1, which rank 0 then shows before the next one. */
 static void write_log(unsigned rank, uint32_t seq, uint64_t frozen)
@@ -50,7 +51,7 @@ static struct capo_job *read_both(uint32_t seq, uint64_t frozen)
         char why[256];
 
         for (unsigned i = 0; i < 2; i++) {
-                snprintf(paths[i], sizeof paths[i], "/tmp/capo-test-calls-%d.%u", (int)getpid(), i);
+                snprintf(paths[i], sizeof paths[i], "%s-%d.%u", stem, (int)getpid(), i);
                 write_log(i, seq, frozen);
                 cr_assert_eq(capo_job_add_log(job, paths[i], why, sizeof why, NULL, NULL), 0, "%s", why);
         }
@@ -87,6 +88,13 @@ static void found(uint64_t frozen)
 
 Test(stats_calls, a_freeze_is_not_lost)
 {
+        found(500ull * 1000 * US);
+}
+
+/* The logs are opened a second time for it. */
+Test(stats_calls, nor_one_in_logs_whose_name_is_no_utf8)
+{
+        stem = "/tmp/capo-test-\351\033[1m";
         found(500ull * 1000 * US);
 }
 
@@ -307,5 +315,46 @@ Test(stats_calls, silences_behind_calls_that_were_not_timed)
                 for (uint32_t k = 0; k < s->n && k < 5; k++)
                         cr_expect_eq(s->ns[k], expected[k], "%u: %llu", k, (unsigned long long)s->ns[k]);
         }
+        capo_job_free(job);
+}
+
+enum { HUGE_COMMS = 60 };
+
+static void put_huge(struct gen_log *g, unsigned rank)
+{
+        for (uint16_t i = 0; i < HUGE_COMMS; i++) {
+                struct capo_record r = {.comm = (uint16_t)(100 + i),
+                                        .call = CAPO_CALL_ALLREDUCE,
+                                        .seq = 1,
+                                        .bytes = 8,
+                                        .t_begin = 1000 * i,
+                                        .t_end = 1000 * i + 1};
+                struct capo_log_cell cell = {
+                        .id = i, .comm = r.comm, .call = CAPO_CALL_ALLREDUCE, .bytes = 8, .count = 1};
+
+                gen_log_comm(g,
+                             (struct capo_log_comm){
+                                     .uid = 100 + i, .id = r.comm, .rank = (int32_t)rank, .n_ranks = i ? 65536 : 65537},
+                             "huge");
+                gen_log_frame(g, CAPO_FRAME_WIDE, &r, sizeof r);
+                gen_log_cell(g, cell, NULL, NULL);
+        }
+}
+
+/* Two ranks left a log, and by their word there are 65,536 in each of sixty communicators: room for all would be nine gigabytes. */
+Test(stats_calls, communicators_of_very_many_ranks)
+{
+        struct capo_job *job = made(put_huge, 1);
+        unsigned compared = 0, no_room = 0;
+
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                const struct capo_job_comm *c = &job->comms[i];
+
+                compared += c->no_skew == CAPO_SKEW_COMPARED && c->skew && c->skew->n_calls == 1;
+                no_room += c->no_skew == CAPO_SKEW_NO_ROOM && !c->skew;
+                cr_expect(c->n_ranks != 65537 || c->no_skew == CAPO_SKEW_NO_ROOM);
+        }
+        cr_expect_eq(compared, 28, "%u", compared);
+        cr_expect_eq(no_room, HUGE_COMMS - 28, "%u", no_room);
         capo_job_free(job);
 }

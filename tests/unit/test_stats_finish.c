@@ -2,11 +2,15 @@
 /* What is concluded once all logs are in: nodes and clocks, names and order of communicators, sums. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "core/base/clock.h"
 #include "core/base/util.h"
+#include "profiles/job/judge.h"
 #include "profiles/job/stats.h"
 #include "profiles/job/stats_private.h"
+#include "tests/golden/gen_log.h"
 #include "tests/unit/made_job.h"
 
 /* As it is behind the last log: nothing concluded yet. */
@@ -362,4 +366,58 @@ Test(stats_finish, order_of_rows_and_sites)
                 order[i] = *job->sites[i].text;
         cr_expect_str_eq(order, "bacd", "most host time first, then by text");
         capo_job_free(job);
+}
+
+/* As many communicators as a process may make, all children of the first, in a log of one rank. Return: ns of the processor. */
+static uint64_t read_comms(uint32_t n)
+{
+        char path[] = "/tmp/capo-test-comms-XXXXXX", last[32], why[256];
+        struct capo_job *job = capo_job_new();
+        struct capo_page page = {.job = job};
+        uint64_t began;
+        struct gen_log g;
+
+        close(mkstemp(path));
+        gen_log_open(&g, path, 1);
+        gen_log_text(&g, CAPO_FRAME_INFO, "host\tn0");
+        for (uint32_t i = 1; i <= n; i++) {
+                gen_log_comm(&g,
+                             (struct capo_log_comm){.uid = 0x9e3779b9ull * i,
+                                                    .id = (uint16_t)i,
+                                                    .n_ranks = 2,
+                                                    .parent = i > 1,
+                                                    .color = -1,
+                                                    .t_birth = i},
+                             "");
+                gen_log_cell(&g,
+                             (struct capo_log_cell){.id = (uint16_t)i,
+                                                    .comm = (uint16_t)i,
+                                                    .call = CAPO_CALL_ALLREDUCE,
+                                                    .bytes = 8,
+                                                    .count = 1,
+                                                    .result = 1},
+                             NULL, NULL);
+        }
+        gen_log_close(&g);
+        began = capo_clock_of(CLOCK_PROCESS_CPUTIME_ID);
+        cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        unlink(path);
+        cr_assert_eq(capo_job_finish(job), 0);
+        cr_assert_eq(capo_judge_rows(&page), 0);
+        began = capo_clock_of(CLOCK_PROCESS_CPUTIME_ID) - began;
+        cr_assert(job->n_comms == n && job->n_failures == n);
+        cr_assert_str_eq(job->comms[0].name, "world");
+        cr_assert_str_eq(job->comms[1].name, "world/split");
+        snprintf(last, sizeof last, "world/split#%u", n - 1);
+        cr_assert_str_eq(job->comms[n - 1].name, last);
+        capo_page_finish(&page); /* with the job */
+        return began;
+}
+
+/* Sixteen times as many take about so much longer; it was a hundred times and more. */
+Test(stats_finish, many_communicators, .timeout = 300)
+{
+        uint64_t few = read_comms(3000), many = read_comms(48000);
+
+        cr_expect_lt(many, 60 * few, "%llu ns, of 3,000 %llu", (unsigned long long)many, (unsigned long long)few);
 }

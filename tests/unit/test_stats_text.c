@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* INFO lines replace and continue each other, of FABRIC the last two snapshots stay, RULES replace all before. */
 #include <string.h>
+#include <stdio.h>
 #include <criterion/criterion.h>
 
+#include "core/base/util.h"
 #include "profiles/job/stats_private.h"
 
 static struct capo_job *job;
@@ -44,6 +46,26 @@ Test(stats_text, info)
         frame(CAPO_FRAME_INFO, "env\tC=3");
         cr_assert_str_eq(capo_job_info(p, "env"), "C=3");
         cr_assert_eq(p->n_info, 4);
+}
+
+/* What a stranger has of them: as many as are looked through in no time, and lines of one key one behind the other. */
+Test(stats_text, a_great_many_keys_and_lines)
+{
+        _cleanup_free_ char *text = malloc(200000 * 10);
+        size_t n = 0;
+
+        for (unsigned i = 0; i < 100000; i++)
+                n += (size_t)sprintf(text + n, "k%u\t%u\n", i, i);
+        frame(CAPO_FRAME_INFO, text);
+        cr_expect_eq(p->n_info, 1024);
+        cr_expect_str_eq(capo_job_info(p, "k1023"), "1023");
+        frame(CAPO_FRAME_INFO, "k7\tanother\n");
+        cr_expect_str_eq(capo_job_info(p, "k7"), "another");
+        for (unsigned i = n = 0; i < 100000; i++)
+                n += (size_t)sprintf(text + n, "k7+\tx\n");
+        frame(CAPO_FRAME_INFO, text);
+        cr_expect_eq(strlen(capo_job_info(p, "k7")), strlen("another") + 2 * 100000);
+        cr_expect(!strncmp(capo_job_info(p, "k7"), "another\nx\nx", 11));
 }
 
 Test(stats_text, nothing_in_it_steers_a_terminal)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/calls.h"
@@ -187,4 +188,38 @@ Test(store, what_is_no_store)
         fclose(f);
         for (int write = 0; write < 2; write++)
                 cr_expect_eq(capo_store_open(path, write, &store, why, sizeof why), -EBADMSG, "%s", why);
+}
+
+/* As capo fit reads a store, import by import: each looks at its own trials only. Processor time, and a wide margin. */
+Test(store, many_imports_take_time_in_proportion)
+{
+        enum { IMPORTS = 400, TRIALS = 250 };
+        struct capo_store_filter f = {0};
+        struct capo_samples all = {0};
+        clock_t at[3];
+        int64_t id;
+
+        for (unsigned i = 0; i < TRIALS; i++) {
+                struct capo_trial t = {.source = one, .line = i, .n_ranks = 8, .iterations = 1};
+                struct capo_sample s = {.bytes = 1024, .us = 5, .run = i, .call = CAPO_CALL_ALLREDUCE};
+
+                cr_assert_eq(capo_samples_run(&set, &t), i);
+                cr_assert_eq(capo_samples_add(&set, &s), 0);
+        }
+        cr_assert_eq(capo_store_open(path, true, &store, why, sizeof why), 0, "%s", why);
+        for (int i = 0; i < IMPORTS; i++)
+                cr_assert_eq(
+                        capo_store_add(store, &set, &(struct capo_store_about){"", "", "", ""}, &id, why, sizeof why),
+                        0, "%s", why);
+        at[0] = clock();
+        cr_expect_eq(capo_store_read(store, &f, &all, why, sizeof why), 0, "%s", why);
+        at[1] = clock();
+        for (f.import = 1; f.import <= IMPORTS; f.import++)
+                cr_expect_eq(capo_store_read(store, &f, &back, why, sizeof why), 0, "%s", why);
+        at[2] = clock();
+        cr_expect_eq(all.n, (size_t)IMPORTS * TRIALS);
+        cr_expect_eq(back.n, all.n);
+        cr_expect_lt(at[2] - at[1], 10 * (at[1] - at[0]) + CLOCKS_PER_SEC / 5, "%ld us at once, %ld one by one",
+                     (long)(at[1] - at[0]), (long)(at[2] - at[1]));
+        capo_samples_free(&all);
 }

@@ -110,6 +110,25 @@ Test(table, the_k_th_repeat_of_each_candidate_is_a_run)
         }
 }
 
+/* Registered buffers and fused operations are another question: nothing to compare with. */
+Test(table, rows_of_other_buffers_are_other_settings)
+{
+#define MORE "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,pipeOps,regBuff,latency_us\n"
+        cr_assert_eq(import(MORE "allreduce,1024,default,default,-1,1,8,-1,-1,12\n"
+                                 "allreduce,1024,ring,ll,-1,1,8,1,0,11\n"
+                                 "allreduce,1024,tree,ll,-1,1,8,1,1,5\n"
+                                 "allreduce,1024,tree,simple,-1,1,8,4,1,4\n"
+                                 "allreduce,1024,ring,simple,-1,1,8,x,1,4\n"),
+                     0, "%s", error);
+        cr_assert_eq(set.n, 4);
+        cr_assert_eq(set.n_runs, 3);
+        cr_expect_str_eq(set.runs[0].settings, "");
+        cr_expect_str_eq(set.runs[1].settings, "regBuff=1");
+        cr_expect_str_eq(set.runs[2].settings, "pipeOps=4 regBuff=1");
+        cr_expect(set.v[0].run == 0 && set.v[1].run == 0 && set.v[2].run == 1 && set.v[3].run == 2);
+        cr_expect(strstr(note(0), ":6: expected a number or -1, found \"x\""), "%s", note(0));
+}
+
 Test(table, vidur)
 {
         cr_assert_eq(

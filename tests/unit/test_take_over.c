@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -190,6 +191,39 @@ Test(take_over, one_that_only_waits_for_its_parent_is_dead)
                 _exit(0);
         cr_assert_eq(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT), 0);
         cr_expect_eq(capo_alive_since(child), 0);
+        cr_assert_eq(waitpid(child, NULL, 0), child);
+        cr_expect_eq(capo_alive_since(child), 0);
+}
+
+static void *last_of_all(void *arg)
+{
+        const int *ends = arg;
+        char byte;
+
+        for (int i = 0; i < 6000 && !capo_alive_last(); i++)
+                usleep(10000);
+        if (!capo_alive_last() || write(ends[1], "", 1) != 1 || read(ends[2], &byte, 1) != 1)
+                _exit(1);
+        return NULL;
+}
+
+Test(take_over, one_whose_first_thread_has_ended_lives)
+{
+        int ends[4]; /* of two pipes */
+        pthread_t t;
+        pid_t child;
+        char byte;
+
+        cr_assert(pipe(ends) == 0 && pipe(ends + 2) == 0);
+        cr_expect_not(capo_alive_last());
+        child = fork();
+        if (!child) {
+                pthread_create(&t, NULL, last_of_all, ends);
+                pthread_exit(NULL);
+        }
+        cr_assert_eq(read(ends[0], &byte, 1), 1);
+        cr_expect_gt(capo_alive_since(child), 0);
+        cr_assert_eq(write(ends[3], "", 1), 1);
         cr_assert_eq(waitpid(child, NULL, 0), child);
         cr_expect_eq(capo_alive_since(child), 0);
 }

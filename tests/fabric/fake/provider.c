@@ -36,6 +36,7 @@
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_prov.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +99,7 @@ struct cq {
         bool soft;
         struct fi_ops_cq own; /* its table, with softcq */
         void *context[16];
+        void *nothing; /* context of a peek that found no message */
         struct fid_cq fid;
 };
 
@@ -176,7 +178,13 @@ static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi
 
 static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
-        return post(ep, msg->context);
+        if (flags & FI_PEEK && msg->tag == 8) { /* there is none: said at once, or in the queue of errors */
+                struct cq *c = (struct cq *)((char *)of(ep)->cq - offsetof(struct cq, fid));
+
+                c->nothing = msg->context;
+                return 0;
+        }
+        return flags & FI_PEEK && msg->tag == 9 ? -FI_ENOMSG : post(ep, msg->context);
 }
 
 static ssize_t atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, struct fi_ioc *result,
@@ -241,7 +249,7 @@ static ssize_t cq_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t
         struct fi_cq_msg_entry *entry = buf;
         size_t n = 0;
 
-        if (is("fail=read"))
+        if (is("fail=read") || c->nothing)
                 return -FI_EAVAIL;
         for (; c->ready && n < count && !is("silent"); n++) {
                 entry[n] = (struct fi_cq_msg_entry){
@@ -283,6 +291,13 @@ static ssize_t cq_read_enabled(struct fid_cq *cq, void *buf, size_t count)
 
 static ssize_t cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *buf, uint64_t flags)
 {
+        struct cq *c = (struct cq *)((char *)cq - offsetof(struct cq, fid));
+
+        if (c->nothing) {
+                *buf = (struct fi_cq_err_entry){.op_context = c->nothing, .err = FI_ENOMSG};
+                c->nothing = NULL;
+                return 1;
+        }
         if (!is("fail=read"))
                 return -FI_EAGAIN;
         *buf = (struct fi_cq_err_entry){.err = FI_EOVERRUN, .prov_errno = 5};
@@ -428,6 +443,7 @@ static int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, st
         if (is("fail=cq"))
                 return -FI_ENOMEM;
         c->ready = 0;
+        c->nothing = NULL;
         c->fid = (struct fid_cq){.fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &fid_ops}, .ops = &cq_ops};
         if (is("softcq")) {
                 c->own = cq_ops;
@@ -456,6 +472,8 @@ static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
 
         if (is("fail=mr"))
                 return -FI_ENOKEY;
+        if (is("leave"))
+                raise(SIGUSR2);
         *m = (struct fid_mr){.fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &fid_ops}, .key = 99};
         *mr = m;
         return 0;

@@ -195,8 +195,10 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
                 r = CUDA_ERROR_INVALID_CONTEXT;
         else
                 last = --primary[device].refs == 0;
-        if (last)
+        if (last) {
                 primary[device].dead = true;
+                primary[device].life++;
+        }
         pthread_mutex_unlock(&lock);
         if (last)
                 fake_streams_close(&primary[device]);

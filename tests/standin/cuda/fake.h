@@ -22,11 +22,12 @@ struct task {
 
 struct CUctx_st {
         int device;
-        int refs; /* of the primary context; 1 for a created one */
-        bool primary, dead;
-        int lost;         /* the error that all work of it ends with from now on; 0 none */
-        CUstream legacy;  /* the default stream; made at first use */
-        CUstream streams; /* all streams of this context, linked by ctx_next */
+        _Atomic int refs; /* of the primary context; 1 for a created one */
+        _Atomic bool primary, dead;
+        _Atomic unsigned life; /* of the primary context: how often it has gone, and its events with it */
+        int lost;              /* the error that all work of it ends with from now on; 0 none */
+        CUstream legacy;       /* the default stream; made at first use */
+        CUstream streams;      /* all streams of this context, linked by ctx_next */
         pthread_mutex_t lock;
 };
 
@@ -54,6 +55,7 @@ struct CUevent_st {
         uint64_t magic;
         unsigned flags;
         CUcontext ctx;
+        unsigned life; /* of the context, when it was made */
         int refs;
         pthread_mutex_t lock;
         uint64_t asked;  /* records queued; those of a graph, run */

@@ -487,6 +487,7 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned int flags)
         e->magic = EVENT_MAGIC;
         e->flags = flags;
         e->ctx = ctx;
+        e->life = ctx->life;
         e->refs = 1;
         pthread_mutex_init(&e->lock, NULL);
         *out = e;
@@ -495,7 +496,7 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned int flags)
 
 static bool is_event(CUevent e)
 {
-        return e && e->magic == EVENT_MAGIC;
+        return e && e->magic == EVENT_MAGIC && e->life == e->ctx->life;
 }
 
 EXPORT CUresult cuEventDestroy_v2(CUevent e)

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The drain thread: it sleeps 1 to 50 ms, takes what is finished, writes, and has the last word.
+ *
+ * What the end of the process wants done (exit()) is done here, too, and not by the thread that ends it: that one may have a stack
+ * of a few KB, a signal's handler's, and may hold a lock of ours, and a folder whose writes hang must not hold it up. It waits as
+ * long as this one gets on, and five seconds beyond.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capo/msg.h"
+#include "core/log/alive.h"
+#include "core/log/drain.h"
+#include "shim/record/start.h"
+
+#define NAP_LEAST_NS       1000000
+#define NAP_MOST_NS        50000000
+#define CALLBACKS          8
+#define CHECKPOINT_NS      10000000000u /* the first; each next one twice as far, up to CHECKPOINT_MOST_NS */
+#define CHECKPOINT_MOST_NS 600000000000u
+#define PATIENCE           100 /* whole naps of NAP_MOST_NS without a step: no matter how long the process is stopped */
+#define ALONE_NS           250000000u /* between two looks whether the job has ended its threads one by one */
+
+_Atomic bool capo_shim_threaded;
+
+static pthread_mutex_t thread_lock = PTHREAD_MUTEX_INITIALIZER, drain_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool no_thread; /* it could not be made, or has gone */
+static struct capo_drain *drain;
+static bool log_made, log_tried;
+static int log_error;                       /* why it was not made */
+static _Atomic uint32_t wake;               /* futex: 1 when the drain should not sleep */
+static uint64_t poll_by;                    /* CLOCK_MONOTONIC: somebody wants a round then; 0 nobody */
+static _Atomic uint32_t wanted, done;       /* enum capo_wish; done is a futex */
+static _Atomic uint64_t stood = UINT64_MAX; /* where the drain thread did when it was waited for in vain */
+static struct {
+        void (*checkpoint[CALLBACKS])(bool last);
+        void (*poll[CALLBACKS])(void);
+        void (*fork[CALLBACKS])(void);
+        _Atomic unsigned n_checkpoint, n_poll, n_fork;
+} callbacks;
+
+/* ---- callbacks ---- */
+
+#define REGISTER(list, f)                                                  \
+        do {                                                               \
+                unsigned i = atomic_fetch_add(&callbacks.n_##list, 1);     \
+                                                                           \
+                if (i >= CALLBACKS) {                                      \
+                        atomic_fetch_sub(&callbacks.n_##list, 1);          \
+                        return false;                                      \
+                }                                                          \
+                __atomic_store_n(&callbacks.list[i], f, __ATOMIC_RELEASE); \
+                return true;                                               \
+        } while (0)
+#define CALL_ALL(list, ...)                                                                                      \
+        do {                                                                                                     \
+                for (unsigned i = 0; i < atomic_load(&callbacks.n_##list); i++) {                                \
+                        __typeof__(callbacks.list[0]) f = __atomic_load_n(&callbacks.list[i], __ATOMIC_ACQUIRE); \
+                        if (f)                                                                                   \
+                                f(__VA_ARGS__);                                                                  \
+                }                                                                                                \
+        } while (0)
+
+bool capo_shim_at_checkpoint(void (*write)(bool last))
+{
+        REGISTER(checkpoint, write);
+}
+
+bool capo_shim_at_poll(void (*poll)(void))
+{
+        REGISTER(poll, poll);
+}
+
+bool capo_shim_at_fork(void (*child)(void))
+{
+        REGISTER(fork, child);
+}
+
+/* ---- the drain thread ---- */
+
+void capo_wake_drain(void)
+{
+        if (atomic_exchange_explicit(&wake, 1, memory_order_relaxed) == 0)
+                syscall(SYS_futex, &wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void capo_shim_nap(uint64_t ns)
+{
+        struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+
+        syscall(SYS_futex, &wake, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0);
+        atomic_store_explicit(&wake, 0, memory_order_relaxed);
+}
+
+void capo_shim_poll_by(uint64_t mono_ns)
+{
+        poll_by = mono_ns;
+}
+
+static uint64_t interval_or_sooner(uint64_t interval)
+{
+        uint64_t now;
+
+        if (!poll_by)
+                return interval;
+        now = capo_clock_mono();
+        return poll_by <= now ? 1 : poll_by - now < interval ? poll_by - now : interval;
+}
+
+/* The log, as soon as the clock has a rate. Caller holds drain_lock. */
+static void make_log(void)
+{
+        if (log_tried)
+                return;
+        log_tried = true;
+        if (!capo_seg.header->log_path[0])
+                return; /* said why at start */
+        log_error = capo_drain_create_log(drain);
+        log_made = log_error == 0;
+        if (!log_made)
+                capo_warn("%s: cannot be made, calls are counted but not kept: %s", capo_seg.header->log_path,
+                          strerror(-log_error));
+        capo_info_write();
+        capo_drain_text(drain);
+}
+
+static unsigned round_once(void)
+{
+        capo_clock_update(&capo_seg.header->clock);
+        capo_gpu_poll();
+        capo_kernel_poll(false);
+        CALL_ALL(poll);
+        return capo_drain_round(drain);
+}
+
+static void checkpoint(void)
+{
+        capo_nccl_tell();
+        capo_speed_tell();
+        CALL_ALL(checkpoint, false);
+        capo_drain_checkpoint(drain);
+}
+
+/* All that is left to say, and the file's end; the segment is not needed any more then. */
+static void last_words(void)
+{
+        struct capo_segment_header *h = capo_seg.header;
+        int r;
+
+        capo_clock_update(&h->clock);
+        capo_clock_ready(&h->clock);
+        if (h->cost_ns == 0) /* a short process: it had not come to that */
+                h->cost_ns = capo_cost_measure();
+        make_log();
+        capo_speed_tell();
+        CALL_ALL(checkpoint, true);
+        atomic_store(&capo_life.state, CAPO_SHIM_OVER);
+        capo_gpu_stop();
+        capo_kernel_poll(true);
+        capo_nccl_tell();
+        capo_drain_round(drain);
+        r = capo_drain_finish(drain, 1);
+        if (log_error)
+                r = log_error;
+        if (r == -ENOSPC || r == -EDQUOT || r == -EFBIG)
+                capo_warn("%s: no room for the rest; capo recover will finish it", h->log_path);
+        else
+                capo_segment_remove(&capo_seg);
+}
+
+static void obeyed(uint32_t wish)
+{
+        atomic_store(&done, wish);
+        syscall(SYS_futex, &done, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* What the end of the process asks for. Caller holds drain_lock. True: that was the last. */
+static bool obey(void)
+{
+        uint32_t wish = atomic_load(&wanted);
+
+        if (wish >= CAPO_WISH_GPU && atomic_load(&done) < CAPO_WISH_GPU) {
+                capo_gpu_poll();
+                capo_gpu_stop();
+                obeyed(CAPO_WISH_GPU);
+        }
+        if (wish >= CAPO_WISH_END && atomic_load(&done) < CAPO_WISH_END) {
+                last_words();
+                obeyed(CAPO_WISH_END);
+        }
+        return wish >= CAPO_WISH_END;
+}
+
+/*
+ * A job may end its first thread by pthread_exit(): the process ends with its last thread, which must not be this one. glibc
+ * ends it when this one returns.
+ */
+static bool alone(void)
+{
+        static uint64_t next_ns;
+        uint64_t now_ns = capo_seg.header->clock.now_mono_ns;
+
+        if (now_ns < next_ns && next_ns - now_ns <= ALONE_NS)
+                return false;
+        next_ns = now_ns + ALONE_NS;
+        no_thread = capo_alive_last();
+        return no_thread;
+}
+
+static void *drain_main(void *unused)
+{
+        uint64_t interval = NAP_LEAST_NS, distance = CHECKPOINT_NS, next;
+        bool early = true, hangs;
+
+        capo_shim_nap(2 * NAP_LEAST_NS);
+        capo_lock(&drain_lock);
+        if (atomic_load(&wanted) < CAPO_WISH_END) {
+                capo_clock_update(&capo_seg.header->clock);
+                capo_clock_ready(&capo_seg.header->clock);
+                capo_seg.header->cost_ns = capo_cost_measure();
+        }
+        capo_unlock(&drain_lock);
+        next = capo_clock_mono() + distance;
+        for (;;) {
+                double full;
+
+                capo_shim_nap(interval_or_sooner(interval));
+                capo_lock(&drain_lock);
+                if (obey()) {
+                        capo_unlock(&drain_lock);
+                        return NULL;
+                }
+                round_once();
+                full = capo_drain_fullest(drain);
+                if (!log_tried && (capo_drain_waits(drain) ||
+                                   capo_seg.header->clock.now_mono_ns - capo_seg.header->clock.t0_mono_ns > 20000000)) {
+                        make_log();
+                } else if (early && log_made) { /* soon after the start, say which NCCL, and which communicators */
+                        early = false;
+                        checkpoint();
+                }
+                hangs = log_made && capo_hang_look();
+                if (hangs)
+                        checkpoint();
+                if (capo_seg.header->clock.now_mono_ns >= next) {
+                        checkpoint();
+                        distance = distance * 2 > CHECKPOINT_MOST_NS ? CHECKPOINT_MOST_NS : distance * 2;
+                        next = capo_clock_mono() + distance;
+                }
+                capo_unlock(&drain_lock);
+                if (alone())
+                        return NULL;
+                capo_speed_poll(hangs);
+                interval = full > 0.25 ? interval / 2 : interval + interval / 2;
+                interval = interval < NAP_LEAST_NS ? NAP_LEAST_NS : interval > NAP_MOST_NS ? NAP_MOST_NS : interval;
+        }
+}
+
+/* Return: 0; -errno. */
+static int begin_thread(void)
+{
+        int r = 0;
+
+        capo_lock(&thread_lock);
+        if (!atomic_exchange(&capo_shim_threaded, true)) {
+                r = capo_own_thread(drain_main);
+                no_thread = r < 0;
+        }
+        capo_unlock(&thread_lock);
+        return r;
+}
+
+void capo_shim_thread_slow(void)
+{
+        int r = begin_thread();
+
+        if (r < 0)
+                capo_warn("no thread to write logs with: %s; only the last calls will be kept", strerror(-r));
+}
+
+/* ---- what others do with it ---- */
+
+int capo_rounds_begin(void)
+{
+        int r = capo_drain_new(&capo_seg, &drain);
+
+        if (r == 0)
+                capo_drain_resolve(drain, capo_site_text);
+        return r;
+}
+
+/* Changes as long as the drain thread gets on. */
+static uint64_t gets_on(void)
+{
+        const struct capo_segment_header *h = capo_seg.header;
+
+        return (uint64_t)atomic_load_explicit(&h->steps, memory_order_relaxed) << 32 ^
+               __atomic_load_n(&h->calls, __ATOMIC_RELAXED);
+}
+
+bool capo_rounds_ask(enum capo_wish wish, bool here)
+{
+        const struct timespec nap = {0, NAP_MOST_NS};
+        uint64_t at = gets_on();
+        unsigned naps = 0;
+        uint32_t had;
+
+        if (capo_locked()) /* a signal's handler that ends the process, in the middle of what the drain thread may wait for */
+                return false;
+        atomic_store(&wanted, wish);
+        begin_thread();
+        if ((no_thread || here) && capo_trylock(&drain_lock)) {
+                obey();
+                capo_unlock(&drain_lock);
+                return true;
+        }
+        capo_wake_drain();
+        while ((had = atomic_load(&done)) < wish) {
+                uint64_t now = gets_on();
+
+                naps = now == at ? naps : 0;
+                at = now;
+                if (at == stood || naps == PATIENCE) {
+                        stood = at;
+                        return false;
+                }
+                naps += syscall(SYS_futex, &done, FUTEX_WAIT_PRIVATE, had, &nap, NULL, 0) < 0 && errno == ETIMEDOUT;
+        }
+        return true;
+}
+
+void capo_rounds_fork(bool lived)
+{
+        if (lived)
+                capo_drain_forget(drain);
+        drain = NULL;
+        log_made = log_tried = false;
+        no_thread = false;
+        log_error = 0;
+        atomic_store(&capo_shim_threaded, false);
+        atomic_store(&wanted, CAPO_WISH_NONE);
+        atomic_store(&done, CAPO_WISH_NONE);
+        atomic_store(&wake, 0);
+        poll_by = 0;
+        stood = UINT64_MAX;
+        callbacks.n_checkpoint = callbacks.n_poll = 0;
+        pthread_mutex_init(&thread_lock, NULL);
+        pthread_mutex_init(&drain_lock, NULL);
+}
+
+void capo_rounds_forked(void)
+{
+        CALL_ALL(fork);
+}

@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Sweeps of jobs whose ranks group their calls each in its own way, or that come to one communicator in different ways: the ranks must
+# try the same candidate all the same. Two algorithms in one call hang; the stand-in gives up after its time-out then.
+# usage: unlike.sh LAUNCH UNLIKE CAPO LOG_TEXT
+set -u
+launch=$1 unlike=$2 capo=$3 log_text=$4
+work=$(mktemp -d "${TMPDIR:-/tmp}/capo-unlike.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/shm"
+export LD_LIBRARY_PATH="$(dirname "$unlike")/../standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export CAPO_STANDIN_TIMEOUT=60 CAPO_STANDIN_NCCL_VERSION=2.30.7 CAPO_SHM=$work/shm
+unset CAPO_PROFILE CAPO_PROFILE_DIGEST CAPO_TUNER CAPO_LAYOUT CAPO_DIR RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
+bad=0
+
+for what in others sends grown; do
+        "$capo" sweep --dir "$work/$what" -- "$launch" -n 3 --timeout 240 -- "$unlike" $what >"$work/out" 2>&1 || {
+                echo "FAIL $what: ended with status $?"
+                head -20 "$work/out"
+                bad=1
+                continue
+        }
+        if [ $what = grown ]; then # nobody knows a number of it that all ranks share
+                comm='[23]' wanted='^(0 )+$'
+        else
+                comm=1 wanted='[1-9]'
+        fi
+        # candidates, rank by rank, of the all-reduces of all three
+        for log in "$work/$what"/*.capo; do
+                "$log_text" "$log" | sed -n 's/^call AllReduce comm='$comm' .* rule=\([0-9]*\) .*/\1/p' | tr '\n' ' '
+                echo
+        done | sort >"$work/tried"
+        if grep -qvE "$wanted" "$work/tried" || [ "$(wc -l <"$work/tried")" -ne 3 ]; then
+                echo "FAIL $what: tried by each rank:"
+                cat "$work/tried"
+                bad=1
+        else
+                echo "ok   $what"
+        fi
+done
+exit $bad
