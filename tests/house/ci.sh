@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# .ci/run by itself: what it may not take for a success. usage: ci.sh SOURCE
+set -u
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+bad=0
+fail() { echo "$*: $(cat "$dir/said")"; bad=1; }
+mkdir -p "$dir/tree/.ci" "$dir/bin"
+cp "$1/.ci/run" "$dir/tree/.ci/"
+# made STATUS COMMAND...: one check, or a function of the script, in a tree without history
+made() {
+        want=$1
+        shift
+        TMPDIR=$dir GIT_CEILING_DIRECTORIES=$dir PATH=$dir/bin:$PATH bash "$dir/tree/.ci/run" only "$@" >"$dir/said" 2>&1 </dev/null
+        status=$?
+        [ $status = "$want" ] || fail "$*: status $status, not $want"
+}
+printf '#!/bin/sh\nexit 0\n' >"$dir/bin/clang-format-14"
+printf '#!/bin/sh\nexit 128\n' >"$dir/bin/git"
+chmod +x "$dir/bin/clang-format-14" "$dir/bin/git"
+made 77 format_check # of no sources is none as it should be
+printf '#!/bin/sh\nprintf "a.c\\0"\n' >"$dir/bin/git"
+made 0 format_check
+printf '#!/bin/sh\nexit 1\n' >"$dir/bin/clang-format-14"
+made 123 format_check
+
+# A check that does not end is named; one that fails or skips by itself is not said to be so. The limit grows with the load of a
+# processor: with so many processors it does not.
+printf '#!/bin/sh\necho 1000000\n' >"$dir/bin/nproc"
+chmod +x "$dir/bin/nproc"
+export limit=1
+made 0 check slow sleep 600
+unset limit
+grep -q '^FAIL  slow' "$dir/said" && grep -q 'did not end within [0-9]* s' "$dir/said" || fail "a slow one"
+made 0 check killed sh -c 'kill -KILL $$'
+grep -q '^FAIL  killed' "$dir/said" && ! grep -q 'did not end' "$dir/said" || fail "a killed one"
+made 0 check skips sh -c 'echo why; exit 77'
+grep -q '^SKIP  skips: why' "$dir/said" || fail "a skipped one"
+# So is one that was made beside others.
+export logs=$dir
+for status in 0 3 77; do
+        echo "why $status" >"$dir/it.said"
+        echo $status >"$dir/it.status"
+        made $status ended it
+        grep -q "^why $status" "$dir/said" || fail "one beside others"
+done
+rm "$dir/it.status"
+made 0 beside it sh -c 'echo why it fails; exit 4'
+made 0 check it ended it
+grep -q '^FAIL  it' "$dir/said" && grep -q 'why it fails' "$dir/said" || fail "one beside others"
+exit $bad
