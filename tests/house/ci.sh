@@ -37,6 +37,13 @@ made 0 check killed sh -c 'kill -KILL $$'
 grep -q '^FAIL  killed' "$dir/said" && ! grep -q 'did not end' "$dir/said" || fail "a killed one"
 made 0 check skips sh -c 'echo why; exit 77'
 grep -q '^SKIP  skips: why' "$dir/said" || fail "a skipped one"
+# What its tests said is shown, however much comes behind.
+printf 'cut=$1 line=$2\necho " 1/2 capo:unit / a   FAIL   0.1s"\necho "$line$cut$line"\nseq -f early%%.0f 50\necho why\necho "$line"\nseq 100\nexit 1\n' >"$dir/tests"
+for marks in '✀  ――――' '8< ----'; do
+        # shellcheck disable=SC2086
+        made 0 check tests sh "$dir/tests" $marks
+        grep -q ' why$' "$dir/said" && grep -q ' early20$' "$dir/said" && ! grep -q ' early9$' "$dir/said" || fail "what tests said"
+done
 # So is one that was made beside others.
 export logs=$dir
 for status in 0 3 77; do
