@@ -136,18 +136,26 @@ uint64_t capo_py_innermost(const struct capo_py *py, uint64_t thread)
         return frame;
 }
 
-bool capo_py_frame(const struct capo_py *py, uint64_t address, struct capo_py_frame *out)
+size_t capo_py_frame_bytes(const struct capo_py_layout *l)
 {
-        const struct capo_py_layout *l = py->layout;
-        size_t size = furthest(furthest(l->back, l->code), l->at) + 8;
-        uint8_t raw[CAPO_PY_FRAME_MOST + 8];
+        return furthest(furthest(furthest(l->back, l->code), l->at) + 8, (size_t)(l->owner + 1));
+}
 
-        if (!capo_py_get(py, address, 0, raw, furthest(size, (size_t)(l->owner + 1))))
-                return false;
-        *out = (struct capo_py_frame){.back = word(raw, l->back),
+struct capo_py_frame capo_py_frame_in(const struct capo_py_layout *l, const uint8_t *raw)
+{
+        return (struct capo_py_frame){.back = word(raw, l->back),
                                       .code = word(raw, l->code) & ~(uint64_t)NOT_ADDRESS,
                                       .at = word(raw, l->at),
                                       .entry = l->owner >= 0 && raw[l->owner] > 2};
+}
+
+bool capo_py_frame(const struct capo_py *py, uint64_t address, struct capo_py_frame *out)
+{
+        uint8_t raw[CAPO_PY_FRAME_BYTES];
+
+        if (!capo_py_get(py, address, 0, raw, capo_py_frame_bytes(py->layout)))
+                return false;
+        *out = capo_py_frame_in(py->layout, raw);
         return true;
 }
 

@@ -15,7 +15,8 @@ enum {
         CAPO_PY_SHOWN = 200, /* characters of a text: of a file's name its end, of a function's its begin */
         CAPO_PY_TEXT = 4 * CAPO_PY_SHOWN, /* bytes of them; one more for the zero */
         CAPO_PY_FRAME_MOST = 200,         /* no offset in a frame is above it, ... */
-        CAPO_PY_CODE_MOST = 240           /* ... none in a code object */
+        CAPO_PY_FRAME_BYTES = CAPO_PY_FRAME_MOST + 8,
+        CAPO_PY_CODE_MOST = 240 /* ... none in a code object */
 };
 
 /* One minor release. */
@@ -82,6 +83,10 @@ uint64_t capo_py_innermost(const struct capo_py *py, uint64_t thread);
 
 /** capo_py_frame() - the frame at that address. False: there is none. */
 bool capo_py_frame(const struct capo_py *py, uint64_t address, struct capo_py_frame *out);
+
+/** capo_py_frame_bytes() - of a frame are looked at, from its address on; capo_py_frame_in() - that with these bytes. */
+size_t capo_py_frame_bytes(const struct capo_py_layout *l);
+struct capo_py_frame capo_py_frame_in(const struct capo_py_layout *l, const uint8_t *raw);
 
 /**
  * capo_py_say() - "file.py:12 function\n" of a frame

@@ -6,7 +6,6 @@
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "core/base/util.h"
@@ -14,11 +13,20 @@
 
 enum { HEADERS = 16 }; /* of a program; objects have about ten */
 
+bool capo_read_selves(const struct iovec *to, const struct iovec *from, unsigned n)
+{
+        size_t size = 0;
+
+        for (unsigned i = 0; i < n; i++)
+                size += to[i].iov_len;
+        return process_vm_readv(getpid(), to, n, from, n, 0) == (ssize_t)size;
+}
+
 bool capo_read_self(uintptr_t from, void *to, size_t size)
 {
         struct iovec here = {to, size}, there = {(void *)from, size}; /* NOLINT(performance-no-int-to-ptr) */
 
-        return from && process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)size;
+        return from && capo_read_selves(&here, &there, 1);
 }
 
 /* What the headers of the object say whose file is mapped from @start on. */

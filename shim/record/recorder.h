@@ -228,7 +228,8 @@ unsigned capo_native_threads(char *text, unsigned room,
  *
  * From 3.11 on a Python function that calls another does not deepen the C stack, so what tells C's call sites apart
  * (return address and depth) is the same for all of a program's. Made of where the innermost 6 frames are: the user's
- * line is the third when PyTorch calls. No lock, no system call; 0 for a thread that runs no Python.
+ * line is the third when PyTorch calls. No lock; no system call in the process's first thread; in others, whose frames the end of the
+ * interpreter frees, one, and of a call from another place some ten. 0 for a thread that runs no Python.
  */
 uintptr_t capo_python_place(void);
 

@@ -6,16 +6,22 @@
  * a thread's frames are changed by that thread only, and this one is inside our wrapper: they stand still, and what
  * they hold stays alive. Those of other threads (capo_python_threads()) may change meanwhile: then a line of them is wrong or missing.
  */
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
+#include "shim/find/maps.h"
 #include "shim/record/recorder.h"
 #include "shim/site/pyobject.h"
 #include "shim/site/python.h"
 
 enum {
         FRAMES = 64,
+        PLACED = 6,   /* frames that tell places apart, the innermost */
         PACKAGED = 6, /* frames of installed packages that are shown, the innermost; of the program's own, all */
         THREADS = 256,
 };
@@ -28,28 +34,126 @@ static inline void *word(const void *from, size_t offset)
         return *(void *const *)((const char *)from + offset);
 }
 
-uintptr_t capo_python_place(void)
+static inline uint64_t mixed(uint64_t place, uint32_t at, uintptr_t code)
+{
+        place = (place ^ at ^ code) * 0x9e3779b97f4a7c15u;
+        return place ^ place >> 29;
+}
+
+/*
+ * The thread that ends the interpreter, which is in no call meanwhile. Of any other, a daemon's, it frees what its frames are in
+ * between one load and the next, however short ago it was asked whether there is an interpreter.
+ */
+static inline bool ends_it(void)
+{
+        static __thread signed char is __attribute__((tls_model("initial-exec"))); /* 1 yes, -1 no */
+
+        if (unlikely(!is))
+                is = syscall(SYS_gettid) == getpid() ? 1 : -1;
+        return is > 0;
+}
+
+static uintptr_t place_of(const void *thread)
 {
         const struct capo_py_layout *l = capo_py.it.layout;
-        const void *thread, *frame;
+        const void *frame = word(thread, l->current);
         uint64_t place = 0;
 
-        if (!capo_py.Py_IsInitialized()) /* at its end it frees what threads go on to have, those of daemons */
-                return 0;
-        thread = capo_py.PyGILState_GetThisThreadState();
-        if (!thread)
-                return 0;
-        frame = word(thread, l->current);
         if (l->through >= 0 && frame)
                 frame = word(frame, (size_t)l->through);
-        for (int i = 0; i < 6 && frame; i++) {
+        for (int i = 0; i < PLACED && frame; i++) {
                 uint32_t at = *(const uint32_t *)((const char *)frame + l->at);
 
-                place = (place ^ at ^ (uintptr_t)word(frame, l->code)) * 0x9e3779b97f4a7c15u;
-                place ^= place >> 29;
+                place = mixed(place, at, (uintptr_t)word(frame, l->code));
                 frame = word(frame, l->back);
         }
         return (uintptr_t)place;
+}
+
+/* Frames of a thread that were there the last time, from the innermost on. */
+struct chain {
+        const void *thread;
+        uint64_t between; /* the _PyCFrame, in releases that have one */
+        uint64_t frame[PLACED];
+        int n;
+};
+
+static void part(struct iovec *to, struct iovec *from, void *here, uint64_t there, size_t size)
+{
+        *to = (struct iovec){here, size};
+        *from = (struct iovec){(void *)(uintptr_t)there, size};
+}
+
+/* Most calls come the way that the last one came: one system call then, of about a microsecond, as each is. False: it is another. */
+static bool read_again(const struct chain *c, const void *thread, struct capo_py_frame f[PLACED])
+{
+        const struct capo_py_layout *l = capo_py.it.layout;
+        uint64_t current = 0, through = c->frame[0];
+        struct iovec to[PLACED + 2], from[PLACED + 2];
+        uint8_t raw[PLACED][CAPO_PY_FRAME_BYTES];
+        unsigned n = 0;
+
+        if (thread != c->thread)
+                return false;
+        part(&to[n], &from[n], &current, (uintptr_t)thread + l->current, sizeof current);
+        n++;
+        if (l->through >= 0) {
+                part(&to[n], &from[n], &through, c->between + (uint64_t)l->through, sizeof through);
+                n++;
+        }
+        for (int i = 0; i < c->n; i++, n++)
+                part(&to[n], &from[n], raw[i], c->frame[i], capo_py_frame_bytes(l));
+        if (!capo_read_selves(to, from, n) || current != (l->through >= 0 ? c->between : c->frame[0]) ||
+            through != c->frame[0])
+                return false;
+        for (int i = 0; i < c->n; i++) {
+                f[i] = capo_py_frame_in(l, raw[i]);
+                if (i + 1 < PLACED && f[i].back != c->frame[i + 1])
+                        return false;
+        }
+        return true;
+}
+
+static void read_anew(struct chain *c, const void *thread, struct capo_py_frame f[PLACED])
+{
+        const struct capo_py_layout *l = capo_py.it.layout;
+        uint64_t frame;
+
+        *c = (struct chain){.thread = thread};
+        if (!capo_py_get(&capo_py.it, (uintptr_t)thread, l->current, &frame, sizeof frame))
+                return;
+        if (l->through >= 0) {
+                c->between = frame;
+                if (!capo_py_get(&capo_py.it, frame, (size_t)l->through, &frame, sizeof frame))
+                        return;
+        }
+        for (; c->n < PLACED && frame && capo_py_frame(&capo_py.it, frame, &f[c->n]); frame = f[c->n++].back)
+                c->frame[c->n] = frame;
+}
+
+/* place_of() of what may be gone. */
+static uintptr_t place_read(const void *thread)
+{
+        static __thread struct chain last __attribute__((tls_model("initial-exec")));
+        struct capo_py_frame f[PLACED];
+        int saved = errno;
+        uint64_t place = 0;
+
+        if (!read_again(&last, thread, f))
+                read_anew(&last, thread, f);
+        for (int i = 0; i < last.n; i++)
+                place = mixed(place, (uint32_t)f[i].at, f[i].code);
+        errno = saved;
+        return (uintptr_t)place;
+}
+
+uintptr_t capo_python_place(void)
+{
+        const void *thread = capo_py.Py_IsInitialized() ? capo_py.PyGILState_GetThisThreadState() : NULL;
+
+        if (!thread)
+                return 0;
+        return likely(ends_it()) ? place_of(thread) : place_read(thread);
 }
 
 /* The frame this thread is in; 0: none, or no Python that we know. */

@@ -22,8 +22,7 @@ page() {
 import json, sys
 what, ranks, jobs = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 r = json.load(open("json"))
-kinds = [p["kind"] for p in r["problems"]]
-bad = [k for k in kinds if k in ("rank_twice", "no_log", "no_log_of", "left_out")]
+bad = [p for p in r["problem_list"] if p["kind"] in ("rank_twice", "no_log", "no_log_of", "left_out")]
 assert not bad and r["ranks"] == ranks and len(r["processes"]) == ranks, (what, r["ranks"], len(r["processes"]), r["problems"])
 PY
 }
