@@ -84,7 +84,7 @@ static void part(struct iovec *to, struct iovec *from, void *here, uint64_t ther
         *from = (struct iovec){(void *)(uintptr_t)there, size};
 }
 
-/* Most calls come the way that the last one came: one system call then, of about a microsecond, as each is. False: it is another. */
+/* Most calls come the way that the last one came: one system call then, not one for each frame. False: it is another way. */
 static bool read_again(const struct chain *c, const void *thread, struct capo_py_frame f[PLACED])
 {
         const struct capo_py_layout *l = capo_py.it.layout;
