@@ -15,10 +15,8 @@
  * whatever else any of them has in its group.
  */
 struct capo_seam_call {
-        uint64_t comm_uid;  /* capo_log_comm.uid; 0 where its ranks have several, or nobody knows which is meant */
-        uint32_t seq;       /* capo_record.seq of the call; of the communicator's last collective in a group */
-        uint32_t n_members; /* calls in the group so far; 1 for a call by itself */
-        uint8_t call;       /* enum capo_call_id of the call or of the group's first member */
+        uint64_t comm_uid; /* capo_log_comm.uid; 0 where its ranks have several, or nobody knows which is meant */
+        uint32_t seq;      /* capo_record.seq of the call; of the communicator's last collective in a group */
 };
 
 /* What NCCL told a plugin about a communicator at its init. Unknown numbers are -1, unknown hash 0, unknown name NULL.

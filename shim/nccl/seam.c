@@ -47,8 +47,6 @@ static bool seam_current(uint64_t comm_hash, struct capo_seam_call *out)
         *out = (struct capo_seam_call){
                 .comm_uid = comm && !comm->apart ? comm->uid : 0,
                 .seq = comm ? comm->seq : 0,
-                .n_members = t->group_depth ? t->group_members : 1,
-                .call = outer.call,
         };
         return true;
 }

@@ -71,7 +71,7 @@ static void *worker(void *arg)
                         MUST(ncclGroupStart() == 0);
                         MUST(ncclAllReduce(a, b, 3, 7, 0, comm, NULL) == 0);
                         MUST(ncclAllGather(a, b, 3, 7, comm, NULL) == 0);
-                        MUST(capo_seam->current(hash, &now) && now.n_members == 2 && now.call == CAPO_CALL_ALLREDUCE);
+                        MUST(capo_seam->current(hash, &now) && now.comm_uid && now.seq == 200 + 2 * (uint32_t)(i + 1));
                         capo_seam->decided(7);
                         capo_seam->ran(&(struct capo_seam_ran){.comm_hash = hash,
                                                                .count = 12,

@@ -24,7 +24,7 @@ static struct {
 static bool current(uint64_t comm_hash, struct capo_seam_call *out)
 {
         last_asked = comm_hash;
-        *out = (struct capo_seam_call){.comm_uid = 5, .seq = 3, .n_members = 1, .call = CAPO_CALL_ALLREDUCE};
+        *out = (struct capo_seam_call){.comm_uid = 5, .seq = 3};
         return true;
 }
 

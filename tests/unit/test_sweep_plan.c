@@ -16,14 +16,13 @@ static const float table[7 * 3] = {20, 25, 60, 18, 22, 40, -1, -1, -1, -1, -1, -
 
 static struct capo_sweep_ask ask(uint64_t uid, uint32_t seq, uint64_t bytes)
 {
-        return (struct capo_sweep_ask){
-                .call = {.comm_uid = uid, .seq = seq, .n_members = 1, .call = CAPO_CALL_ALLREDUCE},
-                .question = {.coll = CAPO_COLL_ALLREDUCE, .bytes = bytes},
-                .table = table,
-                .n_algos = 7,
-                .n_protos = 3,
-                .n_ranks = 8,
-                .n_nodes = 1};
+        return (struct capo_sweep_ask){.call = {.comm_uid = uid, .seq = seq},
+                                       .question = {.coll = CAPO_COLL_ALLREDUCE, .bytes = bytes},
+                                       .table = table,
+                                       .n_algos = 7,
+                                       .n_protos = 3,
+                                       .n_ranks = 8,
+                                       .n_nodes = 1};
 }
 
 Test(sweep, the_same_question_has_the_same_answer)
