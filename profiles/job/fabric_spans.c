@@ -3,15 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/job/fabric_parts.h"
 #include "profiles/job/gpu_spans.h"
+#include "profiles/job/stats_private.h"
 #include "profiles/job/log_calls.h"
 
 static uint32_t comm_of(const struct capo_job *job, uint32_t process, uint16_t id)
@@ -83,7 +81,6 @@ struct alike {
         uint32_t share;
         uint16_t comm;
         uint8_t call;
-        bool known;
         struct kind kind;
 };
 
@@ -92,8 +89,9 @@ struct gathered {
         struct capo_fabric_job *f;
         const struct capo_job *job;
         uint32_t process;
-        struct alike *alike; /* by hash; n_room of them, a power of two, at most half of them known */
-        uint32_t n_alike, n_room;
+        struct alike *alike;
+        uint32_t n_alike;
+        struct job_index index; /* of them */
         struct capo_gpu_span *spans;
         struct fabric_span *as; /* by span.nth: its share, and for how many it stands */
         bool any_placed;        /* by events */
@@ -101,59 +99,40 @@ struct gathered {
         size_t n;
 };
 
-/* The place of calls like @r; there is one that is free. */
-static struct alike *place_of(struct alike *of, uint32_t n_room, uint64_t bytes, uint16_t comm, uint8_t call)
+static uint64_t alike_hash(uint64_t bytes, uint16_t comm, uint8_t call)
 {
         uint64_t key[2] = {bytes, (uint64_t)comm << 8 | call};
-        uint32_t i = (uint32_t)XXH3_64bits(key, sizeof key) & (n_room - 1);
 
-        while (of[i].known && (of[i].bytes != bytes || of[i].comm != comm || of[i].call != call))
-                i = (i + 1) & (n_room - 1);
-        return &of[i];
-}
-
-static int grow(struct gathered *g)
-{
-        uint32_t n = g->n_room ? 2 * g->n_room : 64;
-        struct alike *larger = calloc(n, sizeof *larger);
-
-        if (!larger)
-                return -ENOMEM;
-        for (uint32_t i = 0; i < g->n_room; i++) {
-                const struct alike *a = &g->alike[i];
-
-                if (a->known)
-                        *place_of(larger, n, a->bytes, a->comm, a->call) = *a;
-        }
-        free(g->alike);
-        g->alike = larger;
-        g->n_room = n;
-        return 0;
+        return job_hash(key, sizeof key);
 }
 
 /* NULL: no memory. */
 static const struct alike *alike_of(struct gathered *g, const struct capo_record *r)
 {
-        struct alike *a;
+        uint64_t hash = alike_hash(r->bytes, r->comm, r->call);
+        int grown = job_index_grow(&g->index, g->n_alike);
         uint32_t comm;
+        struct alike new = {.bytes = r->bytes, .comm = r->comm, .call = r->call, .share = SHARE_NONE};
 
-        if (2 * (g->n_alike + 1) > g->n_room && grow(g) < 0)
+        if (grown < 0)
                 return NULL;
-        a = place_of(g->alike, g->n_room, r->bytes, r->comm, r->call);
-        if (a->known)
-                return a;
+        for (uint32_t i = 0; grown && i < g->n_alike; i++)
+                job_index_enter(&g->index, alike_hash(g->alike[i].bytes, g->alike[i].comm, g->alike[i].call), i);
+        for (uint32_t at = 0, i; (i = job_index_next(&g->index, hash, &at)) != JOB_INDEX_END;) {
+                const struct alike *a = &g->alike[i];
+
+                if (a->bytes == r->bytes && a->comm == r->comm && a->call == r->call)
+                        return a;
+        }
         comm = comm_of(g->job, g->process, r->comm);
-        *a = (struct alike){.bytes = r->bytes,
-                            .comm = r->comm,
-                            .call = r->call,
-                            .share = SHARE_NONE,
-                            .kind = kind_of(g->job, comm, r)};
-        if (!(g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1) &&
-            fabric_share_of(g->f, comm, r->call, &a->share) < 0)
+        new.kind = kind_of(g->job, comm, r);
+        if ((!(g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1) &&
+             fabric_share_of(g->f, comm, r->call, &new.share) < 0) ||
+            capo_array_room(&g->alike, g->n_alike, sizeof *g->alike) < 0)
                 return NULL;
-        a->known = true;
-        g->n_alike++;
-        return a;
+        job_index_enter(&g->index, hash, g->n_alike);
+        g->alike[g->n_alike] = new;
+        return &g->alike[g->n_alike++];
 }
 
 static int add_call(const struct capo_record *r, unsigned thread, void *arg)
@@ -235,6 +214,7 @@ int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uin
         if (capo_log_calls_each(log, add_call, &g) == -ENOMEM || place(&g, p->header.t0_mono_ns, calls) < 0)
                 r = -ENOMEM;
         free(g.alike);
+        free(g.index.slots);
         free(g.spans);
         free(g.as);
         return r;

@@ -196,49 +196,45 @@ static int lay_out(struct capo_job *job, struct capo_job_comm *c)
 
 /* The names given so far, by hash: each, and how many begin with what stands before a "#", or are that. */
 struct names {
-        struct {
-                uint64_t hash; /* 0: free */
+        struct counted_name {
+                uint64_t hash;
                 uint32_t n;
-        } * at;
-        size_t n, room; /* a power of two, at most half of it used */
+        } * v;
+        uint32_t n;
+        struct job_index index;
 };
 
 static void names_finish(struct names *names)
 {
-        free(names->at);
+        free(names->v);
+        free(names->index.slots);
 }
 
-/* How often @hash was counted; *@to is where it is to be. */
-static uint32_t names_find(const struct names *names, uint64_t hash, size_t *to)
+static struct counted_name *names_find(const struct names *names, uint64_t hash)
 {
-        size_t i = hash & (names->room - 1);
-
-        while (names->at[i].hash && names->at[i].hash != hash)
-                i = (i + 1) & (names->room - 1);
-        *to = i;
-        return names->at[i].n;
+        for (uint32_t at = 0, i; names->n && (i = job_index_next(&names->index, hash, &at)) != JOB_INDEX_END;) {
+                if (names->v[i].hash == hash)
+                        return &names->v[i];
+        }
+        return NULL;
 }
 
 static int names_count(struct names *names, uint64_t hash)
 {
-        size_t i;
+        struct counted_name *known = names_find(names, hash);
+        int r;
 
-        if (2 * (names->n + 1) > names->room) {
-                struct names larger = {.n = names->n, .room = names->room ? 2 * names->room : 256};
-
-                larger.at = calloc(larger.room, sizeof *larger.at);
-                if (!larger.at)
-                        return -ENOMEM;
-                for (size_t k = 0; k < names->room; k++) {
-                        if (names->at[k].hash && !names_find(&larger, names->at[k].hash, &i))
-                                larger.at[i] = names->at[k];
-                }
-                free(names->at);
-                *names = larger;
+        if (known) {
+                known->n++;
+                return 0;
         }
-        names->n += !names_find(names, hash, &i);
-        names->at[i].hash = hash;
-        names->at[i].n++;
+        r = job_index_grow(&names->index, names->n);
+        if (r < 0 || capo_array_room(&names->v, names->n, sizeof *names->v) < 0)
+                return -ENOMEM;
+        for (uint32_t i = 0; r && i < names->n; i++)
+                job_index_enter(&names->index, names->v[i].hash, i);
+        job_index_enter(&names->index, hash, names->n);
+        names->v[names->n++] = (struct counted_name){hash, 1};
         return 0;
 }
 
@@ -246,7 +242,7 @@ enum { WHOLE = 1, BEGINNING = 2 }; /* what a hash is of */
 
 static uint64_t name_hash(const char *name, size_t n, uint64_t of)
 {
-        return XXH3_64bits_withSeed(name, n, of) | 1;
+        return XXH3_64bits_withSeed(name, n, of);
 }
 
 static int names_add(struct names *names, const char *name)
@@ -263,9 +259,9 @@ static int names_add(struct names *names, const char *name)
 
 static uint32_t names_have(const struct names *names, const char *name, uint64_t of)
 {
-        size_t i;
+        const struct counted_name *known = names_find(names, name_hash(name, strlen(name), of));
 
-        return names->room ? names_find(names, name_hash(name, strlen(name), of), &i) : 0;
+        return known ? known->n : 0;
 }
 
 enum { PARENT = 200 }; /* a longer name of a parent is in none of its children's */

@@ -27,6 +27,14 @@ int job_index_grow(struct job_index *ix, uint32_t n);
 /** job_index_enter() - there is room. */
 void job_index_enter(struct job_index *ix, uint64_t hash, uint32_t entry);
 
+#define JOB_INDEX_END UINT32_MAX
+
+/** job_index_next() - the next entry that may be the one with @hash, or JOB_INDEX_END. @at: 0 at first. There is room. */
+static inline uint32_t job_index_next(const struct job_index *ix, uint64_t hash, uint32_t *at)
+{
+        return ix->slots[((uint32_t)hash + (*at)++) & (ix->n_slots - 1)] - 1; /* of a free slot that is the end */
+}
+
 /** job_comm_of() - index in job->comms of the communicator @uid, made if need be; CAPO_NO_COMM: no memory. */
 uint32_t job_comm_of(struct capo_job *job, uint64_t uid);
 

@@ -48,9 +48,9 @@ uint32_t job_comm_of(struct capo_job *job, uint64_t uid)
                 return CAPO_NO_COMM;
         for (uint32_t i = 0; r && i < job->n_comms; i++)
                 job_index_enter(ix, job_hash(&job->comms[i].uid, sizeof uid), i);
-        for (uint32_t i = (uint32_t)hash & (ix->n_slots - 1); ix->slots[i]; i = (i + 1) & (ix->n_slots - 1)) {
-                if (job->comms[ix->slots[i] - 1].uid == uid)
-                        return ix->slots[i] - 1;
+        for (uint32_t at = 0, i; (i = job_index_next(ix, hash, &at)) != JOB_INDEX_END;) {
+                if (job->comms[i].uid == uid)
+                        return i;
         }
         if (capo_array_room(&job->scratch->meets, job->n_comms, sizeof(struct capo_meet *)) < 0 ||
             capo_array_room(&job->comms, job->n_comms, sizeof *job->comms) < 0)
@@ -72,8 +72,8 @@ static struct capo_job_row *row_of(struct capo_job *job, const struct capo_job_r
                 return NULL;
         for (uint32_t i = 0; r && i < job->n_rows; i++)
                 job_index_enter(ix, job->rows[i].hash_, i);
-        for (uint32_t i = (uint32_t)key->hash_ & (ix->n_slots - 1); ix->slots[i]; i = (i + 1) & (ix->n_slots - 1)) {
-                struct capo_job_row *row = &job->rows[ix->slots[i] - 1];
+        for (uint32_t at = 0, i; (i = job_index_next(ix, key->hash_, &at)) != JOB_INDEX_END;) {
+                struct capo_job_row *row = &job->rows[i];
 
                 if (row->hash_ == key->hash_ && row->comm == key->comm && row->bytes == key->bytes &&
                     row->call == key->call && row->algo_proto == key->algo_proto && row->channels == key->channels &&
@@ -128,8 +128,8 @@ int job_add_site(struct capo_job *job, const struct capo_log_site *s, struct cap
                 return r;
         for (uint32_t i = 0; r && i < job->n_sites; i++)
                 job_index_enter(ix, job->sites[i].hash_, i);
-        for (uint32_t i = (uint32_t)hash & (ix->n_slots - 1); ix->slots[i] && !site; i = (i + 1) & (ix->n_slots - 1)) {
-                struct capo_job_site *at = &job->sites[ix->slots[i] - 1];
+        for (uint32_t nth = 0, i; !site && (i = job_index_next(ix, hash, &nth)) != JOB_INDEX_END;) {
+                struct capo_job_site *at = &job->sites[i];
 
                 if (at->hash_ == hash && strlen(at->text) == s->text_size)
                         site = at;
@@ -175,8 +175,8 @@ int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8
 
                 job_index_enter(ix, failure_hash(f->process, f->comm, f->call, f->result), i);
         }
-        for (uint32_t i = (uint32_t)hash & (ix->n_slots - 1); ix->slots[i]; i = (i + 1) & (ix->n_slots - 1)) {
-                struct capo_job_failure *f = &job->failures[ix->slots[i] - 1];
+        for (uint32_t at = 0, i; (i = job_index_next(ix, hash, &at)) != JOB_INDEX_END;) {
+                struct capo_job_failure *f = &job->failures[i];
 
                 if (f->process == process && f->comm == comm && f->call == call && f->result == result) {
                         f->calls += calls;

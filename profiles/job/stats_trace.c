@@ -43,10 +43,9 @@ static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_
                 return 0;
         for (uint32_t i = 0; r && i < t->n_cells; i++)
                 job_index_enter(&t->index, job_hash(&t->cells[i].key, sizeof key), i);
-        for (uint32_t i = (uint32_t)hash & (t->index.n_slots - 1); t->index.slots[i];
-             i = (i + 1) & (t->index.n_slots - 1)) {
-                if (!memcmp(&t->cells[t->index.slots[i] - 1].key, &key, sizeof key))
-                        return t->index.slots[i];
+        for (uint32_t at = 0, i; (i = job_index_next(&t->index, hash, &at)) != JOB_INDEX_END;) {
+                if (!memcmp(&t->cells[i].key, &key, sizeof key))
+                        return i + 1;
         }
         if (capo_array_room(&t->cells, t->n_cells, sizeof *t->cells) < 0)
                 return 0;
