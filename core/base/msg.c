@@ -6,7 +6,7 @@
 
 #include "capo/msg.h"
 #include "core/base/plain.h"
-#include "core/base/size_limit.h"
+#include "core/base/write_signals.h"
 
 static enum capo_level last_level = CAPO_INFO;
 
@@ -32,7 +32,7 @@ static void print(enum capo_level level, const char *format, va_list args)
                 n = (int)sizeof line - 2;
         capo_plain(line, (size_t)n, false, true);
         line[n++] = '\n';
-        CAPO_NO_SIZE_SIGNAL;
+        CAPO_NO_WRITE_SIGNALS;
         if (write(STDERR_FILENO, line, n) < 0) {
                 /* stderr is closed: there is nobody to tell */
         }

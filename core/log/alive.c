@@ -61,8 +61,8 @@ bool capo_alive_last(void)
         char path[64], text[1024];
         const char *state;
 
-        snprintf(path, sizeof path, "/proc/self/task/%d/stat",
-                 (int)getpid()); /* the process's own would sum up over all threads */
+        /* its thread's own: the process's would sum up over all threads */
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
         return capo_alive_text(path, text, sizeof text) > 0 && (state = field(text, 3)) && *state == 'Z' &&
                threads_left(text) == 1;
 }

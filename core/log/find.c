@@ -287,7 +287,7 @@ static int by_face(const void *a, const void *b)
                CAPO_ORDER(x->at, y->at);
 }
 
-/* Is @a, or all of it, what @b begins with? */
+/* Does @b begin with all of @a, or is it that? */
 static bool begins_with(const char *b, const char *a)
 {
         _cleanup_fclose_ FILE *x = fopen(a, "re"), *y = fopen(b, "re");

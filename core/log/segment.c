@@ -12,7 +12,7 @@
 
 #include "capo/msg.h"
 #include "core/base/file.h"
-#include "core/base/size_limit.h"
+#include "core/base/write_signals.h"
 #include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/segment.h"
@@ -95,7 +95,7 @@ static int allocate(int fd, uint64_t begin, uint64_t size)
 /* The file, mapped; or -errno. */
 static int create_file(struct capo_segment *seg, const char *dir, uint64_t size, void **out)
 {
-        CAPO_NO_SIZE_SIGNAL;
+        CAPO_NO_WRITE_SIGNALS;
         const uint64_t since = capo_alive_since(getpid());
         struct stat st;
         int r, fd = -1;
@@ -226,7 +226,7 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
 {
         struct capo_area *a = &seg->header->areas[id];
         uint32_t have = atomic_load_explicit(&a->committed, memory_order_relaxed), want;
-        CAPO_NO_SIZE_SIGNAL;
+        CAPO_NO_WRITE_SIGNALS;
         uint64_t begin, end;
         int saved = errno;
         bool file;

@@ -11,7 +11,7 @@
 
 #include "capo/msg.h"
 #include "core/base/file.h"
-#include "core/base/size_limit.h"
+#include "core/base/write_signals.h"
 #include "core/base/util.h"
 #include "core/log/write.h"
 
@@ -48,7 +48,7 @@ static int write_all(int fd, const char *p, size_t n, uint64_t offset)
 int capo_log_create(struct capo_log_writer *w, const struct capo_log_header *header)
 {
         _cleanup_close_ int fd = open(w->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        CAPO_NO_SIZE_SIGNAL;
+        CAPO_NO_WRITE_SIGNALS;
         int r;
 
         if (fd < 0)
@@ -137,7 +137,7 @@ static int reopen(struct capo_log_writer *w)
 
 int capo_log_flush(struct capo_log_writer *w)
 {
-        CAPO_NO_SIZE_SIGNAL;
+        CAPO_NO_WRITE_SIGNALS;
         int r;
 
         if (w->n == 0)

@@ -5,22 +5,22 @@
  * pipe that nobody reads any more by SIGPIPE. Between these two they are error codes (EFBIG, EPIPE) like any other; a signal
  * that was pending before stays so.
  */
-#ifndef CAPO_SIZE_LIMIT_H
-#define CAPO_SIZE_LIMIT_H
+#ifndef CAPO_WRITE_SIGNALS_H
+#define CAPO_WRITE_SIGNALS_H
 
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <time.h>
 
-struct capo_size_limit {
+struct capo_write_signals {
         sigset_t ours, before; /* signals that are of our own writing when they come; what was blocked */
 };
 
-static inline struct capo_size_limit capo_size_limit_begin(void)
+static inline struct capo_write_signals capo_write_signals_begin(void)
 {
         static const int signals[] = {SIGXFSZ, SIGPIPE};
-        struct capo_size_limit l;
+        struct capo_write_signals l;
         sigset_t both, pending;
 
         sigemptyset(&pending);
@@ -36,7 +36,7 @@ static inline struct capo_size_limit capo_size_limit_begin(void)
         return l;
 }
 
-static inline void capo_size_limit_end(struct capo_size_limit *l)
+static inline void capo_write_signals_end(struct capo_write_signals *l)
 {
         static const struct timespec at_once = {0};
         int saved = errno;
@@ -48,8 +48,8 @@ static inline void capo_size_limit_end(struct capo_size_limit *l)
 }
 
 /* To the end of the block. */
-#define CAPO_NO_SIZE_SIGNAL                                                                        \
-        __attribute__((cleanup(capo_size_limit_end), unused)) struct capo_size_limit size_limit_ = \
-                capo_size_limit_begin()
+#define CAPO_NO_WRITE_SIGNALS                                                                               \
+        __attribute__((cleanup(capo_write_signals_end), unused)) struct capo_write_signals write_signals_ = \
+                capo_write_signals_begin()
 
 #endif
