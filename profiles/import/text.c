@@ -19,27 +19,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "profiles/import/text.h"
 
-static uint32_t sum_of(const char *name, size_t size)
-{
-        uint32_t sum = 2166136261u; /* FNV-1a */
-
-        for (size_t i = 0; i < size; i++)
-                sum = (sum ^ (unsigned char)name[i]) * 16777619u;
-        return sum;
-}
-
 static int find_host(const struct reader *r, const char *name, size_t size)
 {
-        uint32_t sum = sum_of(name, size);
+        uint64_t hash = XXH3_64bits(name, size);
 
         for (int i = 0; i < r->n_hosts; i++) {
-                if (r->sums[i] == sum && strlen(r->hosts[i]) == size && !memcmp(r->hosts[i], name, size))
+                if (r->hashes[i] == hash && strlen(r->hosts[i]) == size && !memcmp(r->hosts[i], name, size))
                         return i;
         }
         return -1;
@@ -58,7 +52,7 @@ int capo_text_host(struct reader *r, const char *name, size_t size)
                 return -1;
         memcpy(r->hosts[r->n_hosts], name, size);
         r->hosts[r->n_hosts][size] = 0;
-        r->sums[r->n_hosts] = sum_of(name, size);
+        r->hashes[r->n_hosts] = XXH3_64bits(name, size);
         return r->n_hosts++;
 }
 

@@ -41,9 +41,9 @@ struct block {
 
 struct reader {
         struct capo_input *in;
-        char (*hosts)[HOST_ROOM]; /* all host names of the file */
-        uint32_t sums[MAX_HOSTS]; /* of their names: logs of many hosts have a name in every line */
-        int on_host[MAX_HOSTS];   /* devices of the run on each; here, for a run is cleared often */
+        char (*hosts)[HOST_ROOM];   /* all host names of the file */
+        uint64_t hashes[MAX_HOSTS]; /* of their names: logs of many hosts have a name in every line */
+        int on_host[MAX_HOSTS];     /* devices of the run on each; here, for a run is cleared often */
         int n_hosts;
         struct block block;
         char words[MAX_WORDS][40]; /* of the row that is being put together */

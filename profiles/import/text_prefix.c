@@ -89,7 +89,7 @@ char *capo_text_untag(char *line, unsigned *task)
         n += (int)strspn(line + n, "0123456789");
         if (n == 0 || line[n - 1] == ' ' || line[n] != ':') /* srun -l */
                 return line;
-        number = 1 + (unsigned)atoi(line);
+        number = 1 + (unsigned)strtoul(line, NULL, 10);
         n += 1 + (int)strspn(line + n + 1, " \t");
         if (line[n] == '#' || capo_text_begins_row(line + n))
                 *task = number;
