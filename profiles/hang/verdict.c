@@ -238,8 +238,8 @@ static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
                 if (capo_hang_ends(g, n->on[i].process))
                         r = accuse_absent(v, g->job, n, i);
         }
-        for (uint32_t k = 0; k < g->n_nodes && r == 0;
-             k++) { /* who keeps the others away from it, or holds up others */
+        /* who keeps the others away from it, or holds up others */
+        for (uint32_t k = 0; k < g->n_nodes && r == 0; k++) {
                 const struct hang_node *other = &g->nodes[k];
 
                 for (uint32_t i = 0; i < other->n_on && r == 0; i++) {

@@ -88,8 +88,8 @@ static int count_sharers(struct capo_fabric_job *f, const struct capo_job *job)
                              next++)
                                 used |= l[next]->ops != 0;
                         users += used;
-                        for (size_t k = end; k < next;
-                             k++) /* `used`: it is among the users, whichever link it was by */
+                        /* `used`: it is among the users, whichever link it was by */
+                        for (size_t k = end; k < next; k++)
                                 l[k]->sharers = (l[k]->ops != 0) - (uint32_t)used;
                 }
                 for (size_t k = i; k < end; k++)

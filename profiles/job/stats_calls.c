@@ -12,11 +12,14 @@
 #include "core/base/util.h"
 #include "profiles/job/reading.h"
 
+/* Communicators that are compared: of at most so many ranks; in so many bytes for all, 28 of 65,536 ranks or 10,000 of 8, and so
+ * many more for each log, where five of eight ranks are shared by so many. */
+enum { MEET_RANKS = 1 << 16 };
+#define MEET_BYTES  ((uint64_t)4 << 30)
+#define MEET_OF_LOG ((uint64_t)256 << 10)
+
 /* Silences of a thread that are looked at: of what the job has lasted so far. Shorter ones matter only when there are
  * many, and then the sample has them. */
-enum { MEET_RANKS = 1 << 16 };
-#define MEET_BYTES  ((uint64_t)4 << 30)   /* of all communicators: 28 of 65,536 ranks, or 10,000 of 8; and ... */
-#define MEET_OF_LOG ((uint64_t)256 << 10) /* ... for each log: five of eight ranks are shared by so many */
 enum { GAP_PARTS = 1024, GAP_LEAST_NS = 1000000, GAP_AHEAD = 8 };
 
 /* A rank takes room in each call, whether it left a log or not: a stranger's word may be that there are very many. */

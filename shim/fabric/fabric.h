@@ -213,13 +213,12 @@ struct fi_ep {
 
 /* One timed post that has not completed. */
 #define FI_SLOTS     16
-#define FI_SLOT_PEEK 2
+#define FI_SLOT_PEEK 2 /* not timed: its completion says how long a message is that another one will bring */
 struct fi_slot {
         void *_Atomic context;  /* fi_key(); NULL: free; fi_slot_taken: the rest is being written */
         _Atomic uint64_t t0_ns; /* CLOCK_MONOTONIC */
         struct fi_ep *_Atomic ep;
-        _Atomic uint8_t
-                rx; /* FI_SLOT_PEEK: not timed; its completion says how long a message is that another one will bring */
+        _Atomic uint8_t rx; /* or FI_SLOT_PEEK */
 };
 
 struct fi_cq {

@@ -50,8 +50,8 @@ static void slot_free(struct fi_cq *cq, struct fi_slot *slot, void *context)
                 cq->watched--;
 }
 
-#define UNTIMED_LOOKS \
-        64 /* of posts that cannot be timed one in so many looks at the clock, for what is done in passing */
+/* Of posts that cannot be timed one in so many looks at the clock, for what is done in passing. */
+#define UNTIMED_LOOKS 64
 
 static void in_passing_if_due(uint64_t now)
 {

@@ -50,8 +50,7 @@ static void add_post(struct capo_fabric_window *w, const struct fi_post_set *s)
 static struct capo_fabric_window total(void)
 {
         struct capo_fabric_window w = {.end_ns = capo_clock_mono()};
-
-        uint64_t n = 0;
+        uint64_t n_blind = 0; /* their number is of no use here */
 
         n_looked_at = 0;
         for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o; o = o->next) {
@@ -59,7 +58,7 @@ static struct capo_fabric_window total(void)
                 if (o->type == FI_T_EP) {
                         for (int s = 0; s < FI_SETS; s++)
                                 add_post(&w, &((struct fi_ep *)o)->set[s]);
-                        capo_fi_blind((struct fi_ep *)o, &n, &w.rx_bytes);
+                        capo_fi_blind((struct fi_ep *)o, &n_blind, &w.rx_bytes);
                 } else if (o->type == FI_T_CQ) {
                         for (int s = 0; s < FI_SETS; s++)
                                 w.rx_bytes += ((struct fi_cq *)o)->set[s].received_bytes;

@@ -23,8 +23,8 @@ static void nap(void)
 
 void capo_loader_enter(void)
 {
-        for (int i = 0; i < MOST_MS && atomic_load(&forks);
-             i++) /* they come first: else they would hardly ever meet a moment between two looks */
+        /* forks come first: else they would hardly ever meet a moment between two looks */
+        for (int i = 0; i < MOST_MS && atomic_load(&forks); i++)
                 nap();
         capo_lock(&lock);
 }

@@ -13,7 +13,7 @@
 
 enum { HEADERS = 16 }; /* of a program; objects have about ten */
 
-bool capo_read_selves(const struct iovec *to, const struct iovec *from, unsigned n)
+bool capo_read_self_pieces(const struct iovec *to, const struct iovec *from, unsigned n)
 {
         size_t size = 0;
 
@@ -26,7 +26,7 @@ bool capo_read_self(uintptr_t from, void *to, size_t size)
 {
         struct iovec here = {to, size}, there = {(void *)from, size}; /* NOLINT(performance-no-int-to-ptr) */
 
-        return from && capo_read_selves(&here, &there, 1);
+        return from && capo_read_self_pieces(&here, &there, 1);
 }
 
 /* What the headers of the object say whose file is mapped from @start on. */

@@ -18,8 +18,8 @@ struct capo_map {
 /** capo_read_self() - memory of this process that may be gone by now. False: it is, or the kernel does not let. */
 bool capo_read_self(uintptr_t from, void *to, size_t size);
 
-/** capo_read_selves() - @n pieces of it, in one system call. False: not all of them. */
-bool capo_read_selves(const struct iovec *to, const struct iovec *from, unsigned n);
+/** capo_read_self_pieces() - @n pieces of it, in one system call. False: not all of them. */
+bool capo_read_self_pieces(const struct iovec *to, const struct iovec *from, unsigned n);
 
 /**
  * capo_map_of() - the ELF object whose code @address lies in

@@ -117,9 +117,8 @@ void capo_thread_end(void)
 
         if (!t->ready)
                 return;
-        if (!atomic_load_explicit(
-                    &capo_life.state,
-                    memory_order_relaxed)) { /* of a child that a bare clone() made: the ring is the parent's */
+        /* of a child that a bare clone() made: the ring is the parent's */
+        if (!atomic_load_explicit(&capo_life.state, memory_order_relaxed)) {
                 memset(t, 0, sizeof *t);
                 return;
         }

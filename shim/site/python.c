@@ -41,10 +41,10 @@ static inline uint64_t mixed(uint64_t place, uint32_t at, uintptr_t code)
 }
 
 /*
- * The thread that ends the interpreter, which is in no call meanwhile. Of any other, a daemon's, it frees what its frames are in
- * between one load and the next, however short ago it was asked whether there is an interpreter.
+ * Of the process: as a rule that one ends the interpreter, and is in no call meanwhile. Of any other, a daemon's, it frees what
+ * its frames are in between one load and the next, however short ago it was asked whether there is an interpreter.
  */
-static inline bool ends_it(void)
+static inline bool is_first_thread(void)
 {
         static __thread signed char is __attribute__((tls_model("initial-exec"))); /* 1 yes, -1 no */
 
@@ -103,7 +103,7 @@ static bool read_again(const struct chain *c, const void *thread, struct capo_py
         }
         for (int i = 0; i < c->n; i++, n++)
                 part(&to[n], &from[n], raw[i], c->frame[i], capo_py_frame_bytes(l));
-        if (!capo_read_selves(to, from, n) || current != (l->through >= 0 ? c->between : c->frame[0]) ||
+        if (!capo_read_self_pieces(to, from, n) || current != (l->through >= 0 ? c->between : c->frame[0]) ||
             through != c->frame[0])
                 return false;
         for (int i = 0; i < c->n; i++) {
@@ -153,7 +153,7 @@ uintptr_t capo_python_place(void)
 
         if (!thread)
                 return 0;
-        return likely(ends_it()) ? place_of(thread) : place_read(thread);
+        return likely(is_first_thread()) ? place_of(thread) : place_read(thread);
 }
 
 /* The frame this thread is in; 0: none, or no Python that we know. */
