@@ -39,19 +39,23 @@ class Truth:
     def waiting(self, comm):
         """Seconds that others waited for each rank, in two ways: from the one that started a call last on its GPU, and from
         the one that was done with it soonest. They differ where a call does not end everywhere at once: a busy machine
-        lets some ranks see late that it is over, which a GPU does not. And for each rank the two calls that cost most of
-        the second."""
+        lets some ranks see late that it is over, which a GPU does not. For each rank the two calls that cost most of the
+        second, and by how much all calls together differ from the second if each is seen by when the hosts began it."""
         by_start, by_length, costs = collections.Counter(), collections.Counter(), collections.defaultdict(list)
+        astray = collections.Counter()
         for ranks in self.calls[comm].values():
             if len(ranks) < 2:
                 continue
-            last = max(ranks, key=lambda r: ranks[r].gpu_begin)
-            by_start[last] += sum(ranks[last].gpu_begin - c.gpu_begin for c in ranks.values()) / 1e9
-            length = {r: c.gpu_end - c.gpu_begin for r, c in ranks.items()}
-            last = min(length, key=length.get)
-            costs[last].append(sum(d - length[last] for d in length.values()) / 1e9)
-            by_length[last] += costs[last][-1]
-        return by_start, by_length, {rank: sum(sorted(c)[-2:]) for rank, c in costs.items()}
+            starts, enqueued = ({r: getattr(c, when) / 1e9 for r, c in ranks.items()} for when in ("gpu_begin", "begin"))
+            length = {r: (c.gpu_begin - c.gpu_end) / 1e9 for r, c in ranks.items()}  # negative: who is last is short
+            (behind, waited), (last, cost), (host, by_host) = (
+                (max(at, key=at.get), len(at) * max(at.values()) - sum(at.values())) for at in (starts, length, enqueued))
+            by_start[behind] += waited
+            by_length[last] += cost
+            costs[last].append(cost)
+            for rank in {last, host}:
+                astray[rank] += abs((rank == last) * cost - (rank == host) * by_host)
+        return by_start, by_length, {rank: sum(sorted(c)[-2:]) for rank, c in costs.items()}, astray
 
 
 def text_sections(text):

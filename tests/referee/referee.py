@@ -211,7 +211,7 @@ def check_first(job):
         calls = [ranks for ranks in job.truth.calls["world"].values() if next(iter(ranks.values()))[:2] == (row["call"], row["bytes"])]
         once, others = ([(c.gpu_end - c.gpu_begin) / 1e3 for ranks in part for c in ranks.values()] for part in (calls[:2], calls[2:]))
         most, page = sum(once) + len(others) * max(others), row["mean_us"] * row["calls"]
-        assert sum(once[:4]) > 1e6 and len(others) > 200, "the first call was not slow"
+        assert sum(once[:4]) > 3e5 and len(others) > 200, f"the first call was not slow: {sum(once[:4]) / 1e3:.0f} ms"
         assert 0.7 * (sum(once) + len(others) * min(others)) <= page <= most * 1.0001, f"{row['call']}: {page / 1e3:.0f} ms in all, at most {most / 1e3:.0f} of which the first two {sum(once) / 1e3:.0f}"
         assert row["p95_us"] <= max(others) * 17 / 16 + 2, f"{row['call']}: p95 {row['p95_us']}, but for the first two {max(others)} at most"
         said.append(f"{row['call']} {page / 1e3:.0f} ms, the program {sum(once + others) / 1e3:.0f}")
@@ -220,15 +220,17 @@ def check_first(job):
 
 def check_who(job):
     """The rank that others waited for, and for how long; on a busy machine all are held up, then the page may name none."""
-    by_start, caused, rare = job.truth.waiting("world")
+    by_start, caused, rare, astray = job.truth.waiting("world")
     total = sum(caused.values())
     quiet = all(abs(by_start[r] - caused[r]) < 0.1 * total for r in range(4))
     comm = next(c for c in job.json["comms"] if c["name"] == "world")
     waits = next(w for w in job.json["waits"] if w["comm"] == comm["id"])
     guilty, most = caused.most_common(1)[0]
-    # 2: eight intervals of 95 % a run; and no sample has every stall of a busy machine
-    sampled = comm["skew"]["calls_compared"] < len(job.truth.calls["world"])
-    doubt = {r["rank"]: 0.15 * total + 2 * r["caused_pm_s"] + sampled * rare.get(r["rank"], 0) for r in comm["skew"]["per_rank"]}
+    # 2: eight intervals of 95 % a run; and no sample has every stall of a busy machine. Calls not timed are compared by their hosts'
+    # starts, which know nothing of a GPU that was held up after them.
+    sampled, hosts = comm["skew"]["calls_compared"] < len(job.truth.calls["world"]), waits["calls_by_host"] > 0
+    doubt = {r["rank"]: 0.15 * total + 2 * r["caused_pm_s"] + sampled * rare.get(r["rank"], 0) + hosts * astray[r["rank"]]
+             for r in comm["skew"]["per_rank"]}
     for r, said in ((r["rank"], r["caused_s"]) for r in comm["skew"]["per_rank"]):
         assert abs(said - caused[r]) <= doubt[r], f"{caused[r]:.3f} s of {total:.3f} were for rank {r}, the page says {said:.3f} +- {doubt[r]:.3f}"
     rank = waits["rank"]
@@ -392,7 +394,7 @@ def record(name, work):
 
 
 def main():
-    bad = 0
+    bad = []
     for name in sys.argv[3:] or SCENARIOS:
         work = tempfile.mkdtemp(prefix="capo-referee-")
         try:
@@ -405,8 +407,8 @@ def main():
                 except (AssertionError, KeyError, TypeError, IndexError, StopIteration, ValueError) as e:
                     error = f"{type(e).__name__} {e}"
                 if (error is None) == (key in PENDING):
-                    bad += 1
-                    print(f"FAIL  {key}: {error or 'it passes now: take it out of PENDING'}", flush=True)
+                    bad.append(f"FAIL  {key}: {error or 'it passes now: take it out of PENDING'}")
+                    print(bad[-1], flush=True)
                 else:
                     print(f"{'ok   ' if error is None else 'known'} {key}{': ' + (error or said) if error or said else ''}", flush=True)
         finally:
@@ -414,9 +416,12 @@ def main():
     wrong = [name for name, right in trusted.items() if not right]
     if len(trusted) >= 6:  # one in a hundred is by luck: of ten no more than two may be
         many = 4 * len(wrong) > len(trusted)
-        bad += many
-        print(f"{'FAIL ' if many else 'ok   '} intervals: {len(trusted)} jobs, outside of twice theirs {', '.join(wrong) or 'none'}", flush=True)
-    return bad != 0
+        said = f"{'FAIL ' if many else 'ok   '} intervals: {len(trusted)} jobs, outside of twice theirs {', '.join(wrong) or 'none'}"
+        print(said, flush=True)
+        bad += [said] * many
+    # once more at the end, which is what is kept of a long output
+    print(*bad, sep="\n", end="\n" if bad else "")
+    return bool(bad)
 
 
 if __name__ == "__main__":
