@@ -196,11 +196,14 @@ def check_times(job):
 
 
 def check_stood(job):
-    """What the others waited on their GPUs for a rank that stood still is in the time of the job, though no such call was timed."""
+    """What the others waited on their GPUs for a rank that stood still is in the time of the job, though no such call was timed. The
+    other calls are an estimate, which is often too high where one of the few that were timed was held up by a busy machine."""
+    stood = sum(c.gpu_end - c.gpu_begin for c in job.truth.calls["world"][400].values()) / 1e9
     truth = sum(c.gpu_end - c.gpu_begin for c in job.truth.all()) / 1e9
     said = sum(r["mean_us"] * r["calls"] for r in job.json["rows"] if r["share"] is not None) / 1e6
-    assert truth > 8 and 0.8 * truth < said < 1.1 * truth, f"{said:.2f} s on the GPU, the program saw {truth:.2f}"
-    return f"{said:.2f} s on the GPU, the program saw {truth:.2f}"
+    pm = job.json["gpu_share_pm"] * job.json["duration_s"] * job.truth.ranks
+    assert stood > 8 and 0.9 * stood < said < 1.1 * truth + 2 * pm, f"{said:.2f} +- {pm:.2f} s on the GPU, the program saw {truth:.2f}, of which {stood:.2f} in the call that stood"
+    return f"{said:.2f} +- {pm:.2f} s on the GPU, the program saw {truth:.2f}, of which {stood:.2f} in the call that stood"
 
 
 def check_first(job):
