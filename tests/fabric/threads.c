@@ -24,7 +24,7 @@ static struct fid_ep *ep;
 static fi_addr_t self;
 static long n_posts, n_threads;
 static atomic_long sent, received, completions, retries;
-/* A message may come to where a thread said after that has ended, so none of this is on its stack. */
+/* A message may come when the thread that asked for it has ended, so this is in no thread's own storage. */
 static char out[32], in[64][32];
 
 static void must(const char *what, long r)

@@ -43,7 +43,7 @@ SCENARIOS = {
     "summaries": planted([], MIXED),
     "late": planted([], LATE),
     "late-all": planted(ALL, LATE),
-    "first": planted([], "late:2:400 allreduce:8K:1 allgather:64K:1 late:-1:0 allreduce:8K:60 allgather:64K:60"),
+    "first": planted([], "late:2:800 allreduce:8K:1 allgather:64K:1 late:-1:0 allreduce:8K:60 allgather:64K:60"),
     "frozen": planted(["--trace", "all"], "allreduce:8K:1500 stop:1:3000 allreduce:8K:1500"),
     "killed": planted([], "allreduce:8K:50 kill:2 allreduce:8K:50"),
     "left": planted([], "allreduce:8K:50 exit:3 allreduce:8K:50"),
@@ -202,7 +202,7 @@ def check_stood(job):
     truth = sum(c.gpu_end - c.gpu_begin for c in job.truth.all()) / 1e9
     said = sum(r["mean_us"] * r["calls"] for r in job.json["rows"] if r["share"] is not None) / 1e6
     pm = job.json["gpu_share_pm"] * job.json["duration_s"] * job.truth.ranks
-    assert stood > 8 and 0.9 * stood < said < 1.1 * truth + 2 * pm, f"{said:.2f} +- {pm:.2f} s on the GPU, the program saw {truth:.2f}, of which {stood:.2f} in the call that stood"
+    assert stood > 8 and max(0.9 * stood, 0.8 * truth - 2 * pm) < said < 1.1 * truth + 2 * pm, f"{said:.2f} +- {pm:.2f} s on the GPU, the program saw {truth:.2f}, of which {stood:.2f} in the call that stood"
     return f"{said:.2f} +- {pm:.2f} s on the GPU, the program saw {truth:.2f}, of which {stood:.2f} in the call that stood"
 
 
@@ -214,7 +214,7 @@ def check_first(job):
         calls = [ranks for ranks in job.truth.calls["world"].values() if next(iter(ranks.values()))[:2] == (row["call"], row["bytes"])]
         once, others = ([(c.gpu_end - c.gpu_begin) / 1e3 for ranks in part for c in ranks.values()] for part in (calls[:2], calls[2:]))
         most, page = sum(once) + len(others) * max(others), row["mean_us"] * row["calls"]
-        assert sum(once[:4]) > 3e5 and len(others) > 200, f"the first call was not slow: {sum(once[:4]) / 1e3:.0f} ms"
+        assert sum(once[:4]) > 1e6 and len(others) > 200, f"the first call was not slow: {sum(once[:4]) / 1e3:.0f} ms"
         assert 0.7 * (sum(once) + len(others) * min(others)) <= page <= most * 1.0001, f"{row['call']}: {page / 1e3:.0f} ms in all, at most {most / 1e3:.0f} of which the first two {sum(once) / 1e3:.0f}"
         assert row["p95_us"] <= max(others) * 17 / 16 + 2, f"{row['call']}: p95 {row['p95_us']}, but for the first two {max(others)} at most"
         said.append(f"{row['call']} {page / 1e3:.0f} ms, the program {sum(once + others) / 1e3:.0f}")
@@ -245,6 +245,7 @@ def check_who(job):
     assert caused[rank] + doubt[rank] > 0.44 * total, f"rank {rank} made others wait {caused[rank]:.3f} s of {total:.3f}, and the page names it"
     if waits["caused_share"] >= 0.1:
         assert any(f"rank {rank} holds up" in n["text"] for n in job.json["next"]), "NEXT"
+    return f"rank {rank}: {waits['caused_s']:.3f} s, the program {caused[rank]:.3f} of {total:.3f}; {doubt[rank]:.3f} may be between them"
 
 
 def problem(job, kind):
