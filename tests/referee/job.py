@@ -40,7 +40,8 @@ class Truth:
         """Seconds that others waited for each rank, in two ways: from the one that started a call last on its GPU, and from
         the one that was done with it soonest. They differ where a call does not end everywhere at once: a busy machine
         lets some ranks see late that it is over, which a GPU does not. For each rank the two calls that cost most of the
-        second, and by how much all calls together differ from the second if each is seen by when the hosts began it."""
+        second and that a sample may miss, and by how much all calls together differ from the second if each is seen by
+        when the hosts began it."""
         by_start, by_length, costs = collections.Counter(), collections.Counter(), collections.defaultdict(list)
         astray = collections.Counter()
         for ranks in self.calls[comm].values():
@@ -52,7 +53,8 @@ class Truth:
                 (max(at, key=at.get), len(at) * max(at.values()) - sum(at.values())) for at in (starts, length, enqueued))
             by_start[behind] += waited
             by_length[last] += cost
-            costs[last].append(cost)
+            if max(enqueued.values()) - min(enqueued.values()) < 1:  # those behind longer silences are always compared
+                costs[last].append(cost)
             for rank in {last, host}:
                 astray[rank] += abs((rank == last) * cost - (rank == host) * by_host)
         return by_start, by_length, {rank: sum(sorted(c)[-2:]) for rank, c in costs.items()}, astray
