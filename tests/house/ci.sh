@@ -56,4 +56,19 @@ rm "$dir/it.status"
 made 0 beside it sh -c 'echo why it fails; exit 4'
 made 0 check it ended it
 grep -q '^FAIL  it' "$dir/said" && grep -q 'why it fails' "$dir/said" || fail "one beside others"
+# A warning fails, whether or not its build takes warnings for errors; without one nothing does.
+unset logs
+mkdir "$dir/warned"
+of() { # FILE COMMAND: as a build says it
+        printf '[{"directory":"%s","file":"%s","command":"%s -o no.o -c %s"}]' "$dir" "$1" "$2" "$1" >"$dir/warned/compile_commands.json"
+}
+echo 'int f(void) { int unused; return 0; }' >"$dir/warns.c"
+echo 'int used;' >"$dir/clean.c"
+of warns.c "cc -Wall"
+made 1 "$1/tests/analysis/warnings.py" "$dir/warned"
+of clean.c "cc -Wall"
+made 0 "$1/tests/analysis/warnings.py" "$dir/warned"
+grep -q '^sources read: 1, with a warning or an error: 0$' "$dir/said" || fail "how many were read"
+of notes.txt "cc"
+made 1 "$1/tests/analysis/warnings.py" "$dir/warned" # nothing to read is not all well
 exit $bad
