@@ -17,12 +17,21 @@ SKIP = 77
 FINDING = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d+):(?:\d+:)? (?:warning|error): (?P<text>.*) \[(?P<check>[\w.,+=-]+)\]$", re.M)
 
 
-def files(build):
-    """{file: (folder, [-I -D -std])}: each source once; the plugins' are built for several of them."""
-    found = {}
+def compiled(build):
+    """{path: its row of compile_commands.json}: each source once, as the first that is built of it; some are in several plugins."""
+    rows = {}
     for row in json.load(open(os.path.join(build, "compile_commands.json"))):
-        path = os.path.relpath(os.path.realpath(os.path.join(row["directory"], row["file"])), TOP)
-        if path.startswith(ROOMS) and path.endswith(".c") and path not in found:
+        if row["file"].endswith(".c"):
+            rows.setdefault(os.path.realpath(os.path.join(row["directory"], row["file"])), row)
+    return rows
+
+
+def files(build):
+    """{file: (folder, [-I -D -std])} of what is shipped."""
+    found = {}
+    for path, row in compiled(build).items():
+        path = os.path.relpath(path, TOP)
+        if path.startswith(ROOMS):
             flags = [w for w in shlex.split(row["command"]) if re.match(r"-(I|isystem|D|U|std|f(PIC|no-common|no-strict))", w)]
             found[path] = (row["directory"], [w for w in flags if "_FORTIFY_SOURCE" not in w])
     return found

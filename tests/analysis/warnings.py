@@ -4,8 +4,10 @@
 
 Any warning fails. (gcc has some of its own only when it compiles.)
 """
-import json, os, shlex, subprocess, sys
+import os, shlex, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
+
+from run import compiled
 
 
 def read(row):
@@ -20,10 +22,7 @@ def read(row):
     return done.returncode == 0
 
 
-rows = {}
-for row in json.load(open(os.path.join(sys.argv[1], "compile_commands.json"))):
-    if row["file"].endswith(".c"):
-        rows.setdefault(os.path.realpath(os.path.join(row["directory"], row["file"])), row)
+rows = compiled(sys.argv[1])
 with ThreadPoolExecutor(os.cpu_count()) as pool:
     bad = list(pool.map(read, rows.values())).count(False)
 print(f"sources read: {len(rows)}, with a warning or an error: {bad}")
