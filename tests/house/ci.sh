@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# .ci/run by itself: what it may not take for a success. usage: ci.sh SOURCE
+# The scripts of .ci themselves: what they may not take for a success. usage: ci.sh SOURCE
 set -u
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 bad=0
 fail() { echo "$*: $(cat "$dir/said")"; bad=1; }
-mkdir -p "$dir/tree/.ci" "$dir/bin"
-cp "$1/.ci/run" "$dir/tree/.ci/"
-# made STATUS COMMAND...: one check, or a function of the script, in a tree without history
+mkdir -p "$dir/tree" "$dir/bin"
+cp -r "$1/.ci" "$dir/tree/"
+# made STATUS COMMAND...: a command or function of checks.sh, in a tree without history
 made() {
         want=$1
         shift
-        TMPDIR=$dir GIT_CEILING_DIRECTORIES=$dir PATH=$dir/bin:$PATH bash "$dir/tree/.ci/run" only "$@" >"$dir/said" 2>&1 </dev/null
+        TMPDIR=$dir GIT_CEILING_DIRECTORIES=$dir PATH=$dir/bin:$PATH bash "$dir/tree/.ci/checks.sh" "$@" >"$dir/said" 2>&1 </dev/null
         status=$?
         [ $status = "$want" ] || fail "$*: status $status, not $want"
 }
@@ -30,32 +30,20 @@ made 123 format_check
 printf '#!/bin/sh\necho 1000000\n' >"$dir/bin/nproc"
 chmod +x "$dir/bin/nproc"
 export limit=1
-made 0 check slow sleep 600
+made 124 check slow sleep 600
 unset limit
 grep -q '^FAIL  slow' "$dir/said" && grep -q 'did not end within [0-9]* s' "$dir/said" || fail "a slow one"
-made 0 check killed sh -c 'kill -KILL $$'
+made 137 check killed sh -c 'kill -KILL $$'
 grep -q '^FAIL  killed' "$dir/said" && ! grep -q 'did not end' "$dir/said" || fail "a killed one"
-made 0 check skips sh -c 'echo why; exit 77'
+made 77 check skips sh -c 'echo why; exit 77'
 grep -q '^SKIP  skips: why' "$dir/said" || fail "a skipped one"
 # What its tests said is shown, however much comes behind.
 printf 'cut=$1 line=$2\necho " 1/2 capo:unit / a   FAIL   0.1s"\necho "$line$cut$line"\nseq -f early%%.0f 50\necho why\necho "$line"\nseq 100\nexit 1\n' >"$dir/tests"
 for marks in '✀  ――――' '8< ----'; do
         # shellcheck disable=SC2086
-        made 0 check tests sh "$dir/tests" $marks
+        made 1 check tests sh "$dir/tests" $marks
         grep -q ' why$' "$dir/said" && grep -q ' early20$' "$dir/said" && ! grep -q ' early9$' "$dir/said" || fail "what tests said"
 done
-# So is one that was made beside others.
-export logs=$dir
-for status in 0 3 77; do
-        echo "why $status" >"$dir/it.said"
-        echo $status >"$dir/it.status"
-        made $status ended it
-        grep -q "^why $status" "$dir/said" || fail "one beside others"
-done
-rm "$dir/it.status"
-made 0 beside it sh -c 'echo why it fails; exit 4'
-made 0 check it ended it
-grep -q '^FAIL  it' "$dir/said" && grep -q 'why it fails' "$dir/said" || fail "one beside others"
 # A warning fails, whether or not its build takes warnings for errors; without one nothing does.
 unset logs
 mkdir "$dir/warned"
@@ -71,4 +59,24 @@ made 0 "$1/tests/analysis/warnings.py" "$dir/warned"
 grep -q '^sources read: 1, with a warning or an error: 0$' "$dir/said" || fail "how many were read"
 of notes.txt "cc"
 made 1 "$1/tests/analysis/warnings.py" "$dir/warned" # nothing to read is not all well
+
+# ./dev deep: a part that passed is not run again on the same sources. One that failed is, and so is each when a source changes.
+cat >"$dir/tree/.ci/checks.sh" <<'END'
+check() { echo "ran $*"; [ "$1" != fuzz ]; }
+logs=/nonexistent passed=0 failed=0 skipped=0
+END
+printf '#!/bin/sh\ncase "$*" in *ls-files*) printf "a.c\\0" ;; esac\n' >"$dir/bin/git"
+deep() { (cd "$dir/tree" && PATH=$dir/bin:$PATH bash .ci/deep "$@" >"$dir/said" 2>&1); }
+echo 1 >"$dir/tree/a.c"
+deep kills fuzz
+grep -q '^ran kills' "$dir/said" && grep -q '^ran fuzz' "$dir/said" || fail "deep, the first time"
+deep kills fuzz
+grep -q '^ok    kills (before: ' "$dir/said" && grep -q '^ran fuzz' "$dir/said" || fail "deep, the second time"
+deep --again kills
+grep -q '^ran kills' "$dir/said" || fail "deep --again"
+echo 2 >"$dir/tree/a.c"
+deep kills
+grep -q '^ran kills' "$dir/said" || fail "deep, of another source"
+deep none-such
+[ $? = 2 ] && grep -q 'found "none-such"' "$dir/said" || fail "deep, of a part that is none"
 exit $bad

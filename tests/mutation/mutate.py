@@ -7,7 +7,7 @@ a call or an early return left out. They are chosen by a seed among all that the
 (rooms.txt), and stay chosen while their lines stay. The build folder stays as it is: for each fault one object is compiled
 elsewhere, and those of the room's test programs that have the file in them are linked with it and run one after the other,
 those that noticed other faults of the file or are called like it first, until one fails; what no test notices is tried
-again with sanitizers, under which .ci/run runs the tests, too. Tests that are scripts are asked afterwards, in a copy of
+again with sanitizers, under which .ci/run and ./dev deep run the tests, too. Tests that are scripts are asked afterwards, in a copy of
 the sources with a build folder of its own. A fault that changes no instruction is no fault. What is left over is printed
 as a diff; survivors.txt keeps those that no test can or need notice.
 """
