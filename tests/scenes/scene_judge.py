@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares what capo said with the truth of a scene: right, undecided or wrong, and why."""
+import re
+
+RIGHT, UNDECIDED, WRONG = "right", "undecided", "wrong"
+ORDER = (RIGHT, UNDECIDED, WRONG)
+CALM = ("healthy", "slow")
+ABSURD = re.compile(r"\d(\.\d+)?e\+\d\d|\(0 ns\)|\bnan\b|\binf\b|-\d+(\.\d+)? (ns|us|ms|s|min|h)\b")
+DEAD = {"host", "call", "group", "gpu", "waits", "stopped"}  # not of a rank that is gone
+
+
+def describe(page):
+    if not page or "verdict" not in page:
+        return "no verdict"
+    who = ", ".join("%s (%s)" % (c["rank"], c["why"]) for c in page.get("culprits", []))
+    call = page.get("call") or {}
+    return "%s %s%s%s" % (page["verdict"], page.get("certainty") or "",
+                          ": rank " + who if who else "",
+                          " in " + call["call"] if call.get("call") else "")
+
+
+def named_late(page):
+    return {late["job_rank"] for late in page.get("late", [])}
+
+
+def judge_sanity(answer):
+    """Figures that cannot be true, whatever the scene."""
+    found = ABSURD.search(answer.text)
+    if found:
+        return "absurd: " + " ".join(answer.text[max(0, found.start() - 40):found.end()].split())
+    still = (answer.page or {}).get("still_s")
+    if still is not None and not 0 <= still < 1e6:
+        return "stands still for %s s" % still
+    return ""
+
+
+def judge_named(scene, page):
+    """Are the ranks that are named those of the truth?"""
+    said = {c["rank"] for c in page["culprits"]}
+    if not said:
+        return "nobody is named"
+    if scene.ranks & said if "wide" in scene.truth else said <= scene.ranks:
+        return ""
+    return "named %s, not %s" % (sorted(said), sorted(scene.ranks))
+
+
+def judge_hang(scene, answer):
+    page, truth = answer.page, scene.truth
+    if page["verdict"] in CALM:
+        return WRONG, "no hang"
+    if answer.status != 1:
+        return WRONG, "status %d" % answer.status
+    if scene.verdicts and page["verdict"] not in scene.verdicts:
+        return WRONG, "not %s" % " or ".join(sorted(scene.verdicts))
+    bad = judge_named(scene, page)
+    if bad:
+        return WRONG, bad
+    if "uncertain" in truth and page.get("certainty") == "certain":
+        return WRONG, "certain cannot be said"
+    call = page.get("call") or {}
+    if "call" in truth and call.get("call") not in (None, truth["call"]):
+        return WRONG, "not in " + truth["call"]
+    waiting = page.get("waiting")
+    waiting = len(waiting) if isinstance(waiting, list) else waiting
+    if "waiting" in truth and waiting is not None and waiting != int(truth["waiting"]):
+        return WRONG, "%s wait, not %s" % (waiting, truth["waiting"])
+    return RIGHT, ""
+
+
+def judge_died(scene, answer):
+    """Who ended first. How: where a page says so, it is checked."""
+    page = answer.page
+    if page["verdict"] in CALM:
+        return WRONG, "the job has died"
+    if answer.status != 1:
+        return WRONG, "status %d" % answer.status
+    bad = judge_named(scene, page)
+    if bad:
+        return WRONG, bad
+    if any(c["why"] in DEAD for c in page["culprits"]):
+        return WRONG, "that rank is gone"
+    call = page.get("call") or {}
+    if "call" in scene.truth and call.get("call") not in (None, scene.truth["call"]):
+        return WRONG, "not in " + scene.truth["call"]
+    kind, _, number = scene.truth["how"].partition(":")
+    said = re.search(r"killed by (?:signal )?(\w+)|exit(?:ed with)? status (\d+)", answer.text)
+    if said and said[2] and (kind != "exit" or said[2] != number):
+        return WRONG, "not exit status " + said[2]
+    return RIGHT, ""
+
+
+def judge_slow(scene, answer, is_over):
+    page = answer.page
+    if answer.status:
+        return WRONG, "nothing hangs"
+    if page["verdict"] == "slow":
+        return (WRONG, "a finished job") if is_over else judge_late_now(scene, page)
+    late = named_late(page)
+    if late - scene.ranks:
+        return WRONG, "late is %s, not %s" % (sorted(late), sorted(scene.ranks))
+    return (RIGHT, "") if late else (UNDECIDED, "nobody stands out")
+
+
+def judge_late_now(scene, page):
+    bad = judge_named(scene, page)
+    return (WRONG, bad) if bad else (RIGHT, "")
+
+
+def judge_pause(scene, answer, is_over):
+    page = answer.page
+    if answer.status:
+        return WRONG, "nothing hangs"
+    if is_over:
+        return (WRONG, "a finished job") if page["verdict"] == "slow" else (RIGHT, "")
+    if page["verdict"] == "slow":
+        return judge_late_now(scene, page)
+    return UNDECIDED, "ranks wait, and nobody is named"
+
+
+def judge_healthy(scene, answer, is_over):
+    page = answer.page
+    if answer.status:
+        return WRONG, "nothing hangs"
+    if page["verdict"] == "slow":
+        said = {c["rank"] for c in page["culprits"]}
+        if is_over:
+            return WRONG, "a finished job"
+        if len(said) >= scene.n or not said:
+            return WRONG, "%d of %d ranks are late" % (len(said), scene.n)
+    return RIGHT, ""
+
+
+def judge_verdict(scene, answer, is_over):
+    page = answer.page
+    absurd = judge_sanity(answer)
+    if absurd:
+        return WRONG, absurd
+    if page is None or "verdict" not in page:
+        if answer.status == 3:
+            return (RIGHT if "undecided" in scene.truth else UNDECIDED), ""
+        return WRONG, "status %d: %s" % (answer.status, " ".join(answer.text.split())[:100])
+    if page["verdict"] == "undecided":
+        fits = "undecided" in scene.truth or scene.kind == "unknown"
+        if answer.status != 3:
+            return WRONG, "status %d" % answer.status
+        return (RIGHT if fits else UNDECIDED), ""
+    if scene.kind == "unknown":
+        return WRONG, "too little is known"
+    if scene.kind == "hang":
+        return judge_hang(scene, answer)
+    if scene.kind == "died":
+        return judge_died(scene, answer)
+    judge = {"slow": judge_slow, "pause": judge_pause, "healthy": judge_healthy}[scene.kind]
+    return judge(scene, answer, is_over)
+
+
+def find_shares(page, path=""):
+    """Every number of a page that is a share, and the way to it."""
+    if isinstance(page, dict):
+        for key, value in page.items():
+            where = path + "." + key
+            if re.search(r"(^|_)share(_pm)?$|caused_pm_share$", key):
+                if isinstance(value, (int, float)):
+                    yield where, value
+            else:
+                yield from find_shares(value, where)
+    elif isinstance(page, list):
+        for value in page:
+            yield from find_shares(value, path + "[]")
+
+
+def judge_bounds(scene, page):
+    for where, share in find_shares(page):
+        if not 0 <= share <= 1.000001:
+            return "%s is %g" % (where, share)
+    total = max(page["ranks"] or 1, scene.n) * page["duration_s"] * 1.01 + 0.01
+    for w in page["waits"]:
+        for key in ("caused_s", "caused_pm_s"):
+            if w[key] is not None and not 0 <= w[key] <= total:
+                return "waits[].%s is %g of %g s" % (key, w[key], total)
+        for key in ("behind_p50_us", "behind_max_us"):
+            if w.get(key) is not None and w[key] > page["duration_s"] * 1.01e6 + 1e4:
+                return "waits[].%s is %g s of %g" % (key, w[key] / 1e6, page["duration_s"])
+    return ""
+
+
+def judge_waits(scene, page):
+    """Who most waiting is for; what costs less than a fifth of that is left out."""
+    waits = [w for w in page["waits"] if w["rank"] is not None]
+    most = max((w["caused_s"] or 0 for w in waits), default=0)
+    named = {w.get("job_rank", w["rank"]) for w in waits if (w["caused_s"] or 0) >= most / 5}
+    if not named:
+        return UNDECIDED, "no rank stands out"
+    if named - scene.ranks:
+        return WRONG, "waits are for %s, not %s" % (sorted(named), sorted(scene.ranks))
+    return RIGHT, ""
+
+
+def judge_endings(scene, page):
+    named = {r for p in page["problem_list"] if p["kind"] in ("killed", "ended")
+             for r in p["ranks"] or [p["rank"]]}
+    if not named:
+        return UNDECIDED, "nobody is said to have ended"
+    if not scene.ranks & named:
+        return WRONG, "ended are %s, not %s" % (sorted(named, key=str), sorted(scene.ranks))
+    return RIGHT, ""
+
+
+def judge_report(scene, answer, is_over):
+    page, none = answer.page, scene.job.get("calls") == "none"
+    spoilt = is_over and "logs" in scene.job
+    if page is None:
+        said = " ".join(answer.text.split())[:100]
+        refused = answer.status == 1 and (spoilt or none)
+        return (RIGHT, "") if refused else (WRONG, "status %d: %s" % (answer.status, said))
+    absurd = judge_sanity(answer) or judge_bounds(scene, page)
+    if absurd:
+        return WRONG, absurd
+    if spoilt or none:
+        return RIGHT, ""
+    if page["ranks"] not in (None, scene.n):
+        return WRONG, "%s ranks, not %d" % (page["ranks"], scene.n)
+    if page["nodes"] != 1:
+        return WRONG, "%s nodes, not 1" % page["nodes"]
+    if not page["collectives"] and not any("noinit" in line for line in scene.script):
+        return WRONG, "no collective was called"
+    if scene.kind == "slow":
+        return judge_waits(scene, page)
+    if scene.kind == "died":
+        return judge_endings(scene, page)
+    return RIGHT, ""
+
+
+def describe_report(page):
+    if not page:
+        return "no page"
+    waits = ", ".join("rank %s %.3g s" % (w["rank"], w["caused_s"] or 0) for w in page["waits"][:3])
+    ended = "; ".join(p["text"] for p in page["problem_list"])[:160]
+    return "%s ranks, %s collectives; waits: %s; %s" % (
+        page["ranks"], page["collectives"], waits or "-", ended)
+
+
+def judge_watch(scene, answer):
+    fired = answer.page["fired"]
+    if scene.job.get("calls") == "none" or any("noinit" in line for line in scene.script):
+        return RIGHT, ""
+    return (RIGHT, "") if fired else (WRONG, "no line on standard error")
+
+
+def judge_one(scene, way, answer):
+    """(result, why, what was said)"""
+    if way == "watch":
+        return judge_watch(scene, answer) + ("fired" if answer.page["fired"] else "silent",)
+    is_over = way in ("end", "report")
+    if way.endswith("report"):
+        return judge_report(scene, answer, is_over) + (describe_report(answer.page),)
+    return judge_verdict(scene, answer, is_over) + (describe(answer.page),)
+
+
+def key_of(answer):
+    page = answer.page or {}
+    return page.get("verdict"), tuple(sorted(c["rank"] for c in page.get("culprits", [])))
+
+
+def judge_same(scene, answers):
+    """PID, launcher and DIR of a job that stands give one answer; so does DIR after the end."""
+    keys = {way: key_of(answers[way][-1]) for way in ("dir", "pid", "launcher", "end")
+            if way in answers and not (way == "end" and "logs" in scene.job)}
+    if len(set(keys.values())) <= 1:
+        return RIGHT, "", ""
+    said = "; ".join("%s: %s %s" % (way, v, list(r)) for way, (v, r) in keys.items())
+    return WRONG, "more than one answer", said
+
+
+def judge(scene, answers):
+    """{way: (result, why, said)}; of several answers of a way the worst counts."""
+    results = {}
+    for way, given in answers.items():
+        each = [judge_one(scene, way, answer) for answer in given]
+        results[way] = max(each, key=lambda r: ORDER.index(r[0]))
+    if scene.kind == "hang":
+        results["same"] = judge_same(scene, answers)
+    return results
