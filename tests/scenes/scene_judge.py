@@ -102,7 +102,10 @@ def judge_slow(scene, answer, is_over):
 
 
 def judge_late_now(scene, page):
+    """Another rank may be waited for at a moment; for a second it is not."""
     bad = judge_named(scene, page)
+    if bad and (page.get("still_s") or 0) < 1:
+        return UNDECIDED, bad
     return (WRONG, bad) if bad else (RIGHT, "")
 
 
@@ -257,14 +260,20 @@ def judge_one(scene, way, answer):
     return judge_verdict(scene, answer, is_over) + (describe(answer.page),)
 
 
+def judge_line(answers):
+    """The page of a hang shows the program's own line, not only those of packages."""
+    shown = any("scene_train.py:" in a.text for way in ("dir", "pid") for a in answers.get(way, []))
+    return (RIGHT, "", "") if shown else (UNDECIDED, "no line of the program", "")
+
+
 def key_of(answer):
     page = answer.page or {}
     return page.get("verdict"), tuple(sorted(c["rank"] for c in page.get("culprits", [])))
 
 
 def judge_same(scene, answers):
-    """PID, launcher and DIR of a job that stands give one answer; so does DIR after the end."""
-    keys = {way: key_of(answers[way][-1]) for way in ("dir", "pid", "launcher", "end")
+    """PID and DIR of a job that stands give one answer; so does DIR after the end."""
+    keys = {way: key_of(answers[way][-1]) for way in ("dir", "pid", "end")
             if way in answers and not (way == "end" and "logs" in scene.job)}
     if len(set(keys.values())) <= 1:
         return RIGHT, "", ""
@@ -278,6 +287,10 @@ def judge(scene, answers):
     for way, given in answers.items():
         each = [judge_one(scene, way, answer) for answer in given]
         results[way] = max(each, key=lambda r: ORDER.index(r[0]))
+    if scene.kind == "hang" and scene.lang == "torch":
+        results["line"] = judge_line(answers)
     if scene.kind == "hang":
         results["same"] = judge_same(scene, answers)
+        if "launcher" in answers and key_of(answers["launcher"][-1]) != key_of(answers["dir"][-1]):
+            results["launcher"] = WRONG, "not what DIR says", results["launcher"][2]
     return results

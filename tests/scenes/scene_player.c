@@ -14,8 +14,9 @@
  *      delay STREAM MS | block STREAM            the GPU is slow; it stalls
  *      sleep MS | pause | spin      host code: for some time, asleep for ever, busy for ever
  *      exit N | leave N (_exit) | raise N | deaf (to SIGTERM)
- *      noinit                       the rank never makes its communicator
  *      mark                         place.RANK appears beside the script; it holds the pid
+ *      early                        as a first word: that mark before the communicator is made
+ *      noinit                       the same, and the rank never makes its communicator
  *      loop N | forever | thread    what follows up to `done`; forever ends once there is a file
  *                                   `stop`, at the same turn on all ranks
  *      join                         waits for the threads
@@ -415,16 +416,16 @@ int main(int argc, char **argv)
                         argv[1]);
                 return 2;
         }
-        if (n_steps && !strcmp(steps[0].word, "noinit")) {
+        if (n_steps && strstr("early noinit", steps[0].word))
                 write_number("place", job.rank, getpid());
+        if (n_steps && !strcmp(steps[0].word, "noinit"))
                 sleep_for_ever(NULL);
-        }
         open_comms();
         for (int i = 0; i < STREAMS; i++)
                 CU_CHECK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
         CU_CHECK(cuMemAlloc(&from, BYTES));
         CU_CHECK(cuMemAlloc(&to, BYTES));
-        play_block(0, n_steps);
+        play_block(n_steps && !strcmp(steps[0].word, "early"), n_steps);
         close_comms();
         return 0;
 }

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plays a scene under `capo run` with default settings and asks about it while it runs and after.
 
-Two times are not capo's defaults. Standing jobs have CAPO_HANG=4, else a test of the watch stands
-for minutes. The folder of the stand-in's peers is quiet about nothing: CAPO_STANDIN_TIMEOUT is not
-set, so a rank waits for ever, as NCCL does."""
+One time is not capo's default: standing jobs have CAPO_HANG=4, else a test of the watch stands for
+minutes. CAPO_STANDIN_TIMEOUT is not set, so a rank waits for ever, as NCCL does."""
 import glob
 import json
 import os
@@ -42,7 +41,7 @@ def run_command(words):
 
 
 def ask_both(capo, verb, operand):
-    """JSON and text of one moment are not to be had: the text comes second."""
+    """JSON and text are not of one moment: the text comes second."""
     status, out, err = run_command([capo, verb, "--json", operand])
     try:
         page = json.loads(out)
@@ -200,7 +199,7 @@ class Played:
         if "first" in scene.job:
             self.play_first()
         self.start(scene)
-        marks = any("mark" in line.split() for line in scene.script) or (
+        marks = any({"mark", "early"} & set(line.split()) for line in scene.script) or (
             scene.lang == "torch" and scene.script[0] != "restarted")
         if marks:
             self.wait_for("marks of all ranks",

@@ -9,6 +9,7 @@ does not list; 77: nothing could be played."""
 import argparse
 import collections
 import concurrent.futures
+import fnmatch
 import json
 import os
 import subprocess
@@ -19,7 +20,7 @@ import scene_judge
 from scene_read import HERE, read_all
 from scene_run import Failed, Played
 
-WAYS = ("dir", "pid", "launcher", "same", "watch", "live-report", "end", "report")
+WAYS = ("dir", "pid", "launcher", "same", "watch", "line", "live-report", "end", "report")
 RELEASE = "torch-2.15.0"
 
 
@@ -42,18 +43,21 @@ def find_torch(build):
     return env, ""
 
 
-def read_expected(path):
-    """{(scene, way)} known to be wrong: lines of a name, a way, and a remark."""
-    known = set()
-    if path:
-        with open(path) as f:
-            for number, line in enumerate(f, 1):
-                words = line.split("#")[0].split()
-                if words and (len(words) < 2 or words[1] not in WAYS):
-                    sys.exit("%s:%d: expected NAME and one of %s, found %s" % (
-                        path, number, ", ".join(WAYS), line.strip()))
-                if words:
-                    known.add((words[0], words[1]))
+def read_expected(path, scenes):
+    """{(scene, way)} known to be wrong: lines of a name (with * and ?) and a way."""
+    known, names = set(), [s.name for s in scenes]
+    if not path:
+        return known
+    with open(path) as f:
+        for number, line in enumerate(f, 1):
+            words = line.split("#")[0].split()
+            if not words:
+                continue
+            found = fnmatch.filter(names, words[0])
+            if len(words) != 2 or words[1] not in WAYS or not found:
+                sys.exit("%s:%d: expected NAME of a scene and one of %s, found %s" % (
+                    path, number, ", ".join(WAYS), line.strip()))
+            known.update((name, words[1]) for name in found)
     return known
 
 
@@ -167,7 +171,7 @@ def main():
         for s in chosen:
             print("%-34s %-8s %s" % (s.name, s.kind, s.what))
         return 0
-    known = read_expected(o.expect)
+    known = read_expected(o.expect, scenes)
     torch = None
     if any(s.lang == "torch" for s in chosen):
         torch, why = find_torch(o.build)
