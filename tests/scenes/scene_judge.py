@@ -227,6 +227,9 @@ def judge_report(scene, answer, is_over):
         return WRONG, "%s nodes, not 1" % page["nodes"]
     if not page["collectives"] and not any("noinit" in line for line in scene.script):
         return WRONG, "no collective was called"
+    graphs = any("launch" in line.split() for line in scene.script)
+    if graphs and not re.search(r"captured|graph", answer.text):
+        return WRONG, "replays are not counted, and that is not said"
     if scene.kind == "slow":
         return judge_waits(scene, page)
     if scene.kind == "died":
@@ -250,10 +253,20 @@ def judge_watch(scene, answer):
     return (RIGHT, "") if fired else (WRONG, "no line on standard error")
 
 
+def judge_merged(scene, answer):
+    """Two jobs are kept apart or refused; no page has the processes of both as one job."""
+    page = answer.page
+    if page and "jobs" not in page and len(page["processes"]) > scene.n:
+        return WRONG, "one job of %d processes" % len(page["processes"])
+    return RIGHT, ""
+
+
 def judge_one(scene, way, answer):
     """(result, why, what was said)"""
     if way == "watch":
         return judge_watch(scene, answer) + ("fired" if answer.page["fired"] else "silent",)
+    if way == "merged":
+        return judge_merged(scene, answer) + (describe_report(answer.page),)
     is_over = way in ("end", "report")
     if way.endswith("report"):
         return judge_report(scene, answer, is_over) + (describe_report(answer.page),)
@@ -272,8 +285,8 @@ def key_of(answer):
 
 
 def judge_same(scene, answers):
-    """PID and DIR of a job that stands give one answer; so does DIR after the end."""
-    keys = {way: key_of(answers[way][-1]) for way in ("dir", "pid", "end")
+    """PID, DIR and no operand give one answer of a job that stands; so does DIR after the end."""
+    keys = {way: key_of(answers[way][-1]) for way in ("dir", "pid", "none", "end")
             if way in answers and not (way == "end" and "logs" in scene.job)}
     if len(set(keys.values())) <= 1:
         return RIGHT, "", ""

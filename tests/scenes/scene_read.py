@@ -15,6 +15,7 @@ Keys of job:
   watch       CAPO_HANG; for hangs it is 4 by default, so that a test need not stand for 5 minutes
   unrecorded  ranks that run without capo
   first       a scene whose job is run before it, into the same folder of logs
+  beside      a scene whose job is run before it, into another folder; both are given to a report
   restarts    of torchrun
   calls       none: no call of NCCL is made
 Truth: hang, died (one rank ended first, the launcher ended the others), slow, pause (a rank is late
@@ -32,7 +33,8 @@ import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KINDS = ("hang", "died", "slow", "pause", "healthy", "unknown")
-JOB_KEYS = {"like", "end", "logs", "ask", "watch", "unrecorded", "first", "restarts", "calls"}
+JOB_KEYS = {"like", "end", "logs", "ask", "watch", "unrecorded", "first", "beside", "restarts",
+            "calls"}
 TRUTH_KEYS = {"ranks", "wide", "verdict", "how", "call", "waiting", "undecided", "uncertain"}
 
 

@@ -40,22 +40,41 @@ def run_command(words):
     return done.returncode, done.stdout, done.stderr
 
 
-def ask_both(capo, verb, operand):
+def ask_both(capo, verb, operands):
     """JSON and text are not of one moment: the text comes second."""
-    status, out, err = run_command([capo, verb, "--json", operand])
+    status, out, err = run_command(capo + [verb, "--json"] + operands)
     try:
         page = json.loads(out)
     except ValueError:
         page = None
-    _, text, more = run_command([capo, verb, "--wide", operand])
+    _, text, more = run_command(capo + [verb, "--wide"] + operands)
     return Answer(status, page, text + err + more)
+
+
+class Room:
+    """A /dev/shm of the scene's own, so that no other job is seen, where the kernel allows it."""
+
+    def __init__(self):
+        self.holder = subprocess.Popen(
+            ["unshare", "-m", "sh", "-c",
+             "mount -t tmpfs none /dev/shm && echo made && exec sleep 1000000"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        made = self.holder.stdout.readline() == "made\n"
+        self.enter = ["nsenter", "-m", "-t", str(self.holder.pid), "--"] if made else []
+        self.shm = "/proc/%d/root/dev/shm" % self.holder.pid if made else "/dev/shm"
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()
+        self.holder.stdout.close()
 
 
 class Played:
     def __init__(self, scene, build, torch, scenes):
         self.scene, self.torch, self.scenes = scene, torch, scenes
         self.build = build
-        self.capo = os.path.join(build, "cli", "capo")
+        self.room = Room()
+        self.capo = self.room.enter + [os.path.join(build, "cli", "capo")]
         self.folder = tempfile.mkdtemp(prefix="capo-scene-")
         self.logs = os.path.join(self.folder, "logs")
         self.job = None
@@ -77,7 +96,7 @@ class Played:
                 scene.job.get("like", "srun"), str(scene.n), scene.job.get("unrecorded", "-"), "--",
                 os.path.join(self.build, "tests", "scenes", "scene_player"), script]
 
-    def start(self, scene):
+    def start(self, scene, logs=None):
         if scene.lang == "torch":
             env = dict(self.torch)
         else:
@@ -88,7 +107,7 @@ class Played:
             env["CAPO_HANG"] = watch
         self.output = open(self.path("output"), "a")
         self.job = subprocess.Popen(
-            [self.capo, "run", "--quiet", "--dir", self.logs, "--"] + self.command(scene),
+            self.capo + ["run", "--quiet", "--dir", logs or self.logs, "--"] + self.command(scene),
             env=env, stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output,
             start_new_session=True)
 
@@ -115,8 +134,8 @@ class Played:
     def has_ended(self):
         return self.job.poll() is not None
 
-    def ask(self, way, verb, operand):
-        self.answers.setdefault(way, []).append(ask_both(self.capo, verb, str(operand)))
+    def ask(self, way, verb, *operands):
+        self.answers.setdefault(way, []).append(ask_both(self.capo, verb, list(map(str, operands))))
 
     def ask_live(self):
         """The rank that is asked about is alive: not one that ended as part of the scene."""
@@ -127,6 +146,8 @@ class Played:
         if alive:
             self.ask("pid", "hang", self.pids()[alive[0]])
         self.ask("launcher", "hang", self.job.pid)
+        if self.room.enter:
+            self.ask("none", "hang")
 
     def stand(self):
         """A hang: all ranks are where they stand, and have been for longer than --after."""
@@ -173,12 +194,12 @@ class Played:
         word, _, number = self.scene.job.get("logs", "").partition(":")
         if word == "memory-gone":
             for pid in self.pids().values():
-                for path in glob.glob("/dev/shm/capo-*-%d-*" % pid):
+                for path in glob.glob("%s/capo-*-%d-*" % (self.room.shm, pid)):
                     os.remove(path)
             return
         if not word:
             return
-        run_command([self.capo, "recover", self.logs])
+        run_command(self.capo + ["recover", self.logs])
         keep = ".%d." % self.pids().get(int(number), 0)
         for path in glob.glob(os.path.join(self.logs, "*")):
             if word == "only" and keep not in path:
@@ -188,16 +209,18 @@ class Played:
             elif word == "cut":
                 os.remove(path)
 
-    def play_first(self):
-        first = next(s for s in self.scenes if s.name == self.scene.job["first"])
-        self.start(first)
-        self.wait_for("end of " + first.name, self.has_ended)
+    def play_other(self, name, logs):
+        other = next(s for s in self.scenes if s.name == name)
+        self.start(other, logs)
+        self.wait_for("end of " + name, self.has_ended)
         time.sleep(1.1)  # the newest job is told by its start, in seconds
 
     def play(self):
         scene = self.scene
         if "first" in scene.job:
-            self.play_first()
+            self.play_other(scene.job["first"], self.logs)
+        if "beside" in scene.job:
+            self.play_other(scene.job["beside"], self.path("other"))
         self.start(scene)
         marks = any({"mark", "early"} & set(line.split()) for line in scene.script) or (
             scene.lang == "torch" and scene.script[0] != "restarted")
@@ -217,13 +240,18 @@ class Played:
                 self.ask("live-report", "report", self.logs)
             open(self.path("stop"), "w").close()
             self.wait_for("end", self.has_ended)
+            if scene.kind != "died" and self.job.returncode:
+                raise Failed("status %d: %s" % (self.job.returncode, self.read_output()[-800:]))
         self.spoil()
         self.ask("end", "hang", self.logs)
         self.ask("report", "report", self.logs)
+        if "beside" in scene.job:
+            self.ask("merged", "report", self.logs, self.path("other"))
 
     def finish(self, keep):
         if self.job and not self.has_ended():
             self.kill_rest()
-        run_command([self.capo, "recover", self.logs])
+        run_command(self.capo + ["recover", self.logs])
+        self.room.close()
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -111,8 +111,14 @@ def ended_segv():
     train_until_death(0, lambda: ctypes.string_at(0))
 
 
+def start_named(prefix):
+    """With keys of its own: by those of an earlier group a quick rank would find the old id."""
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), ranks, False)
+    start(rank=rank, world_size=ranks, store=dist.PrefixStore(prefix, store))
+
+
 def restarted():
-    start()
+    start_named("attempt" + os.environ["TORCHELASTIC_RESTART_COUNT"])
     warm_up()
     if rank == 1 and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
         sys.exit(1)
@@ -322,20 +328,22 @@ def healthy_all_to_all():
 
 
 def healthy_threads():
+    """Each thread has a stream. On one stream the groups would wait for each other, and hang."""
     start()
     other = dist.new_group()
     reduce_sum(10, other)
 
-    def beside():
+    def reduce_many(n, group=None):
         torch.cuda.set_device(device)
-        for _ in range(200):
-            dist.all_reduce(numbers(100), group=other)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(200):
+                dist.all_reduce(numbers(n), group=group)
+            torch.cuda.current_stream().synchronize()
 
-    thread = threading.Thread(target=beside)
+    thread = threading.Thread(target=reduce_many, args=(100, other))
     mark()
     thread.start()
-    for _ in range(200):
-        dist.all_reduce(numbers(200))
+    reduce_many(200)
     thread.join()
     until_stopped(lambda turn: reduce_sum())
 
@@ -343,11 +351,7 @@ def healthy_threads():
 def healthy_again():
     """The process group is destroyed and made again."""
     for turn in range(3):
-        port = int(os.environ["MASTER_PORT"])
-        store = dist.TCPStore("127.0.0.1", port, ranks, False)
-        torch.cuda.set_device(device)
-        dist.init_process_group("nccl", device_id=device, rank=rank, world_size=ranks,
-                                store=dist.PrefixStore("turn%d" % turn, store))
+        start_named("turn%d" % turn)
         warm_up()
         if turn < 2:
             dist.destroy_process_group()

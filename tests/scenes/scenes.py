@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenes with the truth beside each (*.scenes), and what capo says of them with default settings.
 
-Each is asked about by PID of a rank, PID of the launcher and folder while it runs, and by folder
-after its end (`capo hang`, `capo report`). Printed is a row per scene: r right, u undecided,
+Each is asked about by PID of a rank, PID of the launcher, folder and without an operand while it
+runs, and by folder after its end (`capo hang`, `capo report`). Printed is a row per scene: r right, u undecided,
 W wrong, w wrong and known (--expect), - not asked. Exit status 0: nothing is wrong that --expect
 does not list; 77: nothing could be played."""
 import argparse
@@ -20,7 +20,8 @@ import scene_judge
 from scene_read import HERE, read_all
 from scene_run import Failed, Played
 
-WAYS = ("dir", "pid", "launcher", "same", "watch", "line", "live-report", "end", "report")
+WAYS = ("dir", "pid", "none", "launcher", "same", "watch", "line", "live-report", "end", "report",
+        "merged")
 RELEASE = "torch-2.15.0"
 
 
