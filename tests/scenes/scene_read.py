@@ -32,6 +32,7 @@ once), healthy, unknown (nothing may be said). Its keys:
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+FILES = ("ended", "hang", "part", "slow", "healthy", "torch")
 KINDS = ("hang", "died", "slow", "pause", "healthy", "unknown")
 JOB_KEYS = {"like", "end", "logs", "ask", "watch", "unrecorded", "first", "beside", "restarts",
             "calls"}
@@ -96,7 +97,7 @@ def read_file(name):
 
 
 def read_all():
-    scenes = read_file("c.scenes") + read_file("torch.scenes")
+    scenes = [s for name in FILES for s in read_file(name + ".scenes")]
     names = [s.name for s in scenes]
     for s in scenes:
         if names.count(s.name) > 1 or not (s.what and s.n and s.kind and s.script):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Scenes with the truth beside each (*.scenes), and what capo says of them with default settings.
+"""Scenes with the truth beside each (*.scenes), and what capo says of them by default.
 
 Each is asked about by PID of a rank, PID of the launcher, folder and without an operand while it
-runs, and by folder after its end (`capo hang`, `capo report`). Printed is a row per scene: r right, u undecided,
-W wrong, w wrong and known (--expect), - not asked. Exit status 0: nothing is wrong that --expect
-does not list; 77: nothing could be played."""
+runs, and by folder after its end (`capo hang`, `capo report`). A row per scene is printed:
+r right, u undecided, W wrong, w wrong and known (--expect), - not asked. Exit status 0: nothing is
+wrong that --expect does not list; 77: nothing could be played."""
 import argparse
 import collections
 import concurrent.futures
@@ -26,7 +26,7 @@ RELEASE = "torch-2.15.0"
 
 
 def find_torch(build):
-    """The environment of PyTorch on the stand-in; a reason why there is none. Nothing is fetched."""
+    """The environment of PyTorch on the stand-in, or why there is none. Nothing is fetched."""
     frameworks = os.path.join(HERE, "..", "frameworks")
     store = os.environ.get("CAPO_FRAMEWORKS") or os.path.realpath(
         os.path.join(HERE, "..", "..", ".deps", "frameworks"))
