@@ -122,7 +122,7 @@ asan() { # suites...
         local suites=()
         for s in "$@"; do suites+=(--suite "$s"); done
         ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-                run_tests build-asan --no-suite slow "${suites[@]}"
+                run_tests build-asan "${suites[@]}"
 }
 
 # Everything with threads, under TSan. Left out: fork-loader, last-thread, python, close and close-early, which this
