@@ -281,7 +281,8 @@ def judge_line(answers):
 
 def key_of(answer):
     page = answer.page or {}
-    return page.get("verdict"), tuple(sorted(c["rank"] for c in page.get("culprits", [])))
+    verdict = "undecided" if answer.status == 3 else page.get("verdict")
+    return verdict, tuple(sorted(c["rank"] for c in page.get("culprits", [])))
 
 
 def judge_same(scene, answers):
