@@ -14,7 +14,7 @@
 #include "profiles/job/stats.h"
 #include "profiles/fit/advise.h"
 
-static char *seconds(double s, char *text, size_t room)
+static char *format_seconds(double s, char *text, size_t room)
 {
         if (s < 0.1)
                 snprintf(text, room, "%.3g ms", s * 1e3);
@@ -23,7 +23,7 @@ static char *seconds(double s, char *text, size_t room)
         return text;
 }
 
-static void page(const struct capo_advice *a, const char *from)
+static void print_advice(const struct capo_advice *a, const char *from)
 {
         char x[16], y[16], t[24], u[24];
         const struct capo_advice_bucket *best = a->best < 0 ? NULL : &a->bucket[a->best];
@@ -33,16 +33,17 @@ static void page(const struct capo_advice *a, const char *from)
                (unsigned long long)a->steps, a->steps_found ? " (found from the counts; --steps tells better)" : "",
                (unsigned long long)a->calls, capo_size_print(a->smallest, x, sizeof x),
                capo_size_print(a->largest, y, sizeof y), capo_size_print(a->step_bytes, t, sizeof t));
-        printf("now: %s per step modelled (%s)", seconds(a->now_seconds, t, sizeof t), from);
+        printf("now: %s per step modelled (%s)", format_seconds(a->now_seconds, t, sizeof t), from);
         if (a->recorded_seconds > 0)
-                printf("; %s recorded, waiting for other ranks included", seconds(a->recorded_seconds, u, sizeof u));
+                printf("; %s recorded, waiting for other ranks included",
+                       format_seconds(a->recorded_seconds, u, sizeof u));
         printf("\n\n  %-12s %10s %8s %14s %10s\n", "bucket cap", "buckets of", "each", "per step", "change");
         for (size_t i = 0; i < a->n_buckets; i++) {
                 const struct capo_advice_bucket *b = &a->bucket[i];
 
                 printf("  %-12s %10llu %8s %14s %+9.1f %%%s\n", capo_size_print(b->cap, x, sizeof x),
                        (unsigned long long)b->n, capo_size_print(b->bucket, y, sizeof y),
-                       seconds(b->seconds, t, sizeof t), 100 * (b->seconds / a->now_seconds - 1),
+                       format_seconds(b->seconds, t, sizeof t), 100 * (b->seconds / a->now_seconds - 1),
                        (int)i == a->best ? "  <- modelled best" : "");
         }
         putchar('\n');
@@ -50,8 +51,8 @@ static void page(const struct capo_advice *a, const char *from)
                 printf("try: DDP(bucket_cap_mb=%llu), or HOROVOD_FUSION_THRESHOLD=%llu: %s less per step, %s per 1,000 "
                        "steps (modelled, nothing overlapped)\n",
                        (unsigned long long)(best->cap >> 20), (unsigned long long)best->cap,
-                       seconds(a->now_seconds - best->seconds, t, sizeof t),
-                       seconds(1000 * (a->now_seconds - best->seconds), u, sizeof u));
+                       format_seconds(a->now_seconds - best->seconds, t, sizeof t),
+                       format_seconds(1000 * (a->now_seconds - best->seconds), u, sizeof u));
         else if (a->within >= 1)
                 puts("buckets: whether another size is better cannot be told: the times differ among themselves by more "
                      "than a step takes (modelled; more calls timed would tell more: CAPO_GPU_SAMPLE=1)");
@@ -60,7 +61,7 @@ static void page(const struct capo_advice *a, const char *from)
                        a->within > 0.03 ? "; more calls timed would tell more: CAPO_GPU_SAMPLE=1" : "");
         printf("gradient accumulation over 2 steps: %s less per step; over 4: %s (modelled; it changes the batch "
                "size)\n",
-               seconds(a->now_seconds / 2, t, sizeof t), seconds(a->now_seconds * 3 / 4, u, sizeof u));
+               format_seconds(a->now_seconds / 2, t, sizeof t), format_seconds(a->now_seconds * 3 / 4, u, sizeof u));
 }
 
 /* The curve to time by, and where it is from. */
@@ -99,7 +100,7 @@ static int fit_of(const struct options *o, struct capo_samples *set, struct capo
         return 0;
 }
 
-static int advise(void *options, int n, char **words)
+static int run_advise(void *options, int n, char **words)
 {
         const struct options *o = options;
         struct capo_samples set = {0};
@@ -122,7 +123,7 @@ static int advise(void *options, int n, char **words)
                     advice.step_bytes >= 1024) {
                         if (!shown++)
                                 printf("capo advise  %s   predictions are modelled, not measured\n", dir);
-                        page(&advice, from);
+                        print_advice(&advice, from);
                 }
                 capo_curve_finish(&curve);
         }
@@ -165,5 +166,5 @@ const struct cli_command advise_command = {
         .least = 1,
         .most = 1,
         .size = sizeof(struct options),
-        .run = advise,
+        .run = run_advise,
 };

@@ -11,7 +11,7 @@ enum { BASH, ZSH, FISH };
 static const char *const shells[] = {[BASH] = "bash", [ZSH] = "zsh", [FISH] = "fish", NULL};
 
 /* The beginning of a help text between single quotes; @special: what the shell wants a backslash before. */
-static void quoted(const char *text, const char *special)
+static void print_quoted(const char *text, const char *special)
 {
         size_t n = strcspn(text, ".;:(\n");
 
@@ -24,34 +24,34 @@ static void quoted(const char *text, const char *special)
         }
 }
 
-static const char *sub(const struct cli_verb *v)
+static const char *find_subverb(const struct cli_verb *v)
 {
         return strchr(v->name, ' ');
 }
 
 /* The verbs of a group, "" as group: the first words. */
-static void words(const char *group)
+static void print_verbs(const char *group)
 {
         size_t n = strlen(group);
 
         for (const struct cli_verb *v = cli_verbs; v->name; v++) {
-                if (n ? !strncmp(v->name, group, n) && v->name[n] == ' ' : !sub(v))
+                if (n ? !strncmp(v->name, group, n) && v->name[n] == ' ' : !find_subverb(v))
                         printf("%s ", v->name + n + (n > 0));
         }
 }
 
-static void bash(void)
+static void print_bash(void)
 {
         puts("# bash completion for capo; made by capo completion bash\n"
              "_capo()\n{\n"
              "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]} words=\n"
              "\tcase \"$verb ${COMP_WORDS[2]}\" in");
         for (const struct cli_verb *v = cli_verbs; v->name; v++) {
-                if (sub(v))
+                if (find_subverb(v))
                         printf("\t'%s') [ \"$COMP_CWORD\" -gt 2 ] && verb='%s' ;;\n", v->name, v->name);
         }
         fputs("\tesac\n\tif [ \"$COMP_CWORD\" = 1 ]; then\n\t\twords='", stdout);
-        words("");
+        print_verbs("");
         puts("help'\n\telse\n\t\tcase \"$verb/$prev\" in");
         for (const struct cli_verb *v = cli_verbs; v->name; v++) {
                 struct cli_found found[CLI_OPTIONS_MAX];
@@ -72,7 +72,7 @@ static void bash(void)
                 unsigned n = cli_options(v->command, found);
 
                 printf("\t\t\t'%s') words='", v->name);
-                words(v->name);
+                print_verbs(v->name);
                 for (unsigned i = 0; i < n; i++)
                         printf("--%s ", found[i].row->name);
                 puts("--help' ;;");
@@ -85,7 +85,7 @@ static void bash(void)
 static void zsh_option(const struct cli_option *o)
 {
         printf(" \\\n\t\t'--%s%s[", o->name, cli_has_value(o) ? "=" : "");
-        quoted(o->help, "[]:\\");
+        print_quoted(o->help, "[]:\\");
         putchar(']');
         if (o->kind == CLI_KIND_CHOICE) {
                 fputs(":word:(", stdout);
@@ -98,26 +98,26 @@ static void zsh_option(const struct cli_option *o)
         putchar('\'');
 }
 
-static void zsh(void)
+static void print_zsh(void)
 {
         puts("#compdef capo\n# made by capo completion zsh\n"
              "local verb=\"$words[2]\"\nlocal -a verbs");
         for (const struct cli_verb *v = cli_verbs; v->name; v++) {
-                bool begins = !sub(v) && v[1].name && sub(&v[1]);
+                bool begins = !find_subverb(v) && v[1].name && find_subverb(&v[1]);
 
                 if (begins)
                         printf("[[ $CURRENT -gt 3 ]] && case \"$words[2] $words[3]\" in\n");
-                if (sub(v))
+                if (find_subverb(v))
                         printf("'%s') verb='%s' ;;\n", v->name, v->name);
-                if (sub(v) && (!v[1].name || !sub(&v[1])))
+                if (find_subverb(v) && (!v[1].name || !find_subverb(&v[1])))
                         puts("esac");
         }
         puts("if (( CURRENT == 2 )); then\n\tverbs=(");
         for (const struct cli_verb *v = cli_verbs; v->name; v++) {
-                if (sub(v))
+                if (find_subverb(v))
                         continue;
                 printf("\t\t'%s:", v->name);
-                quoted(v->help, ":\\");
+                print_quoted(v->help, ":\\");
                 puts("'");
         }
         puts("\t)\n\t_describe verb verbs\n\treturn\nfi\ncase \"$verb\" in");
@@ -132,7 +132,7 @@ static void zsh(void)
                         puts(" '*:file:_files' ;;");
                 } else {
                         fputs(" '*:verb:(", stdout);
-                        words(v->name);
+                        print_verbs(v->name);
                         puts(")' ;;");
                 }
         }
@@ -145,29 +145,30 @@ static void fish_verb(const struct cli_verb *v)
         unsigned n = cli_options(v->command, found);
         int first = (int)strcspn(v->name, " ");
 
-        if (sub(v))
-                printf("complete -c capo -n '__fish_seen_subcommand_from %.*s' -a %s -d '", first, v->name, sub(v) + 1);
+        if (find_subverb(v))
+                printf("complete -c capo -n '__fish_seen_subcommand_from %.*s' -a %s -d '", first, v->name,
+                       find_subverb(v) + 1);
         else
                 printf("complete -c capo -n __fish_use_subcommand -f -a %s -d '", v->name);
-        quoted(v->help, "\\");
+        print_quoted(v->help, "\\");
         puts("'");
         for (unsigned i = 0; i < n; i++) {
                 const struct cli_option *o = found[i].row;
 
                 printf("complete -c capo -n '__fish_seen_subcommand_from %.*s%s%s' -l %s%s -d '", first, v->name,
-                       sub(v) ? "; and __fish_seen_subcommand_from" : "", sub(v) ? sub(v) : "", o->name,
-                       cli_has_value(o) ? " -r" : "");
-                quoted(o->help, "\\");
+                       find_subverb(v) ? "; and __fish_seen_subcommand_from" : "",
+                       find_subverb(v) ? find_subverb(v) : "", o->name, cli_has_value(o) ? " -r" : "");
+                print_quoted(o->help, "\\");
                 puts("'");
         }
 }
 
-static int run(void *options, int n, char **shell)
+static int run_completion(void *options, int n, char **shell)
 {
         if (!strcmp(shell[0], shells[BASH])) {
-                bash();
+                print_bash();
         } else if (!strcmp(shell[0], shells[ZSH])) {
-                zsh();
+                print_zsh();
         } else if (!strcmp(shell[0], shells[FISH])) {
                 for (const struct cli_verb *v = cli_verbs; v->name; v++)
                         fish_verb(v);
@@ -187,5 +188,5 @@ const struct cli_command completion_command = {
         .missing = "which shell? bash, zsh or fish",
         .least = 1,
         .most = 1,
-        .run = run,
+        .run = run_completion,
 };

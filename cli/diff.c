@@ -20,7 +20,7 @@
 #include "profiles/job/diff.h"
 
 /* Each job in a folder, or in folders below it, is a run. Return: how many, 0 after saying why. */
-static size_t load(const char *path, struct capo_job **runs)
+static size_t load_runs(const char *path, struct capo_job **runs)
 {
         struct capo_log_paths *jobs = NULL;
         size_t n = 0, used = 0;
@@ -70,7 +70,7 @@ static const char *change_text(const struct capo_diff_row *r, char text[64])
         return text;
 }
 
-static void page(const char *before, const char *after, const struct capo_diff *d, size_t most)
+static void print_diff(const char *before, const char *after, const struct capo_diff *d, size_t most)
 {
         _cleanup_(capo_table_freep) struct capo_table *t =
                 capo_table_new("l16/g,.l13,.r10,.r10/d,.r13/f,.r13/c,.r28,.r9/e,l~/b");
@@ -152,11 +152,11 @@ struct options {
         bool json, all;
 };
 
-static int run(void *options, int n, char **paths)
+static int run_diff(void *options, int n, char **paths)
 {
         const struct options *o = options;
         struct capo_job *a[CAPO_DIFF_RUNS] = {0}, *b[CAPO_DIFF_RUNS] = {0};
-        size_t n_a = load(paths[0], a), n_b = n_a ? load(paths[1], b) : 0;
+        size_t n_a = load_runs(paths[0], a), n_b = n_a ? load_runs(paths[1], b) : 0;
         struct capo_diff d;
         int status = CAPO_EXIT_USAGE;
 
@@ -172,7 +172,7 @@ static int run(void *options, int n, char **paths)
                 if (o->json)
                         json_page(&d);
                 else
-                        page(paths[0], paths[1], &d, o->all ? SIZE_MAX : 20);
+                        print_diff(paths[0], paths[1], &d, o->all ? SIZE_MAX : 20);
                 status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
         }
         capo_diff_finish(&d);
@@ -214,5 +214,5 @@ const struct cli_command diff_command = {
         .most = 2,
         .size = sizeof(struct options),
         .defaults = &defaults,
-        .run = run,
+        .run = run_diff,
 };

@@ -24,7 +24,7 @@ struct options {
         bool json;
 };
 
-static int doctor(void *options, int n, char **words)
+static int run_doctor(void *options, int n, char **words)
 {
         const struct options *o = options;
         struct capo_findings f = {0};
@@ -70,5 +70,5 @@ const struct cli_command doctor_command = {
         .most = UINT_MAX,
         .command = true,
         .size = sizeof(struct options),
-        .run = doctor,
+        .run = run_doctor,
 };

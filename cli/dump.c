@@ -285,7 +285,7 @@ struct options {
         const char *out;
 };
 
-static int dump(void *options, int n, char **words)
+static int run_dump(void *options, int n, char **words)
 {
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
         const struct options *o = options;
@@ -327,5 +327,5 @@ const struct cli_command dump_command = {
         .least = 1,
         .most = UINT_MAX,
         .size = sizeof(struct options),
-        .run = dump,
+        .run = run_dump,
 };

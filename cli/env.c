@@ -6,7 +6,7 @@ struct options {
         bool markdown;
 };
 
-static int run(void *options, int n, char **words)
+static int run_env(void *options, int n, char **words)
 {
         const struct options *o = options;
 
@@ -26,5 +26,5 @@ const struct cli_command env_command = {
                  "  capo env | grep PROFILE",
         .status = "0; 2 wrong command line.",
         .size = sizeof(struct options),
-        .run = run,
+        .run = run_env,
 };

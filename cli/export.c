@@ -11,17 +11,17 @@ struct options {
         const char *out;
 };
 
-static int take(void *options, char *word)
+static int add_export_input(void *options, char *word)
 {
         return cli_inputs_add(&((struct options *)options)->inputs, word);
 }
 
-static void finish(void *options)
+static void finish_export(void *options)
 {
         cli_inputs_free(&((struct options *)options)->inputs);
 }
 
-static int export(void *options, int n, char **words)
+static int run_export(void *options, int n, char **words)
 {
         const struct options *o = options;
         struct capo_samples set = {0};
@@ -59,7 +59,7 @@ const struct cli_command export_command = {
         .least = 1,
         .most = UINT_MAX,
         .size = sizeof(struct options),
-        .take = take,
-        .run = export,
-        .finish = finish,
+        .take = add_export_input,
+        .run = run_export,
+        .finish = finish_export,
 };

@@ -30,7 +30,7 @@ const struct cli_verb *cli_verb_find(const char *name, const char *sub)
 }
 
 /* What was asked for of a group and is none of its verbs. */
-static int group(const struct cli_verb *verb, const char *word)
+static int fail_group(const struct cli_verb *verb, const char *word)
 {
         char names[256] = "";
         size_t n = strlen(verb->name);
@@ -43,7 +43,7 @@ static int group(const struct cli_verb *verb, const char *word)
                          word ? word : "nothing", verb->name);
 }
 
-static int run(int argc, char **argv)
+static int run_verb(int argc, char **argv)
 {
         const struct cli_verb *verb = cli_verb_find(argv[0], NULL);
         const struct cli_verb *sub = argc > 1 ? cli_verb_find(argv[0], argv[1]) : NULL;
@@ -53,12 +53,12 @@ static int run(int argc, char **argv)
         if (!verb)
                 return capo_fail(CAPO_EXIT_USAGE, "unknown verb \"%s\"; capo --help lists them", argv[0]);
         if (!verb->command->run && (argc < 2 || argv[1][0] != '-'))
-                return group(verb, argv[1]);
+                return fail_group(verb, argv[1]);
         return cli_run(verb, argc, argv);
 }
 
 /* capo help [VERB [WORD]]; --man and --options are for the build and for tests. */
-static int help(int argc, char **argv)
+static int print_help(int argc, char **argv)
 {
         const struct cli_verb *verb = argc > 1 ? cli_verb_find(argv[1], argc > 2 ? argv[2] : NULL) : NULL;
 
@@ -76,7 +76,7 @@ static int help(int argc, char **argv)
 }
 
 /* A page that did not arrive is no success, whichever verb printed it; a reader who has left (head) wants no more. */
-static int finish(int status)
+static int check_stdout(int status)
 {
         struct pollfd reader = {STDOUT_FILENO, POLLOUT, 0};
 
@@ -99,9 +99,9 @@ int main(int argc, char **argv)
         }
         if (!strcmp(argv[1], "--version")) {
                 puts("capo " CAPO_VERSION);
-                return finish(CAPO_EXIT_OK);
+                return check_stdout(CAPO_EXIT_OK);
         }
         if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
-                return finish(help(1, argv + 1));
-        return finish(!strcmp(argv[1], "help") ? help(argc - 1, argv + 1) : run(argc - 1, argv + 1));
+                return check_stdout(print_help(1, argv + 1));
+        return check_stdout(!strcmp(argv[1], "help") ? print_help(argc - 1, argv + 1) : run_verb(argc - 1, argv + 1));
 }

@@ -14,7 +14,7 @@ struct run {
         unsigned n, failed;
 };
 
-static int one(const struct capo_segment_info *info, void *arg)
+static int visit_segment(const struct capo_segment_info *info, void *arg)
 {
         struct run *run = arg;
         struct capo_segment_info done = {0};
@@ -39,7 +39,7 @@ static int one(const struct capo_segment_info *info, void *arg)
         return 0;
 }
 
-static int recover(void *options, int n, char **words)
+static int recover_run(void *options, int n, char **words)
 {
         struct run *run = options;
         _cleanup_free_ char *absolute = NULL;
@@ -47,7 +47,7 @@ static int recover(void *options, int n, char **words)
 
         if (n && !(absolute = realpath(words[0], NULL)))
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", words[0], strerror(errno));
-        r = capo_segment_find_dead(NULL, absolute, one, run);
+        r = capo_segment_find_dead(NULL, absolute, visit_segment, run);
         if (r < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", CAPO_SEGMENT_DIR, strerror(-r));
         if (!run->n)
@@ -70,5 +70,5 @@ const struct cli_command recover_command = {
         .operand = "DIR",
         .most = 1,
         .size = sizeof(struct run),
-        .run = recover,
+        .run = recover_run,
 };

@@ -26,7 +26,7 @@ struct options {
 };
 
 /* The store, then inputs. */
-static int take(void *options, char *word)
+static int take_store_word(void *options, char *word)
 {
         struct options *o = options;
 
@@ -36,12 +36,12 @@ static int take(void *options, char *word)
         return 0;
 }
 
-static void finish(void *options)
+static void free_inputs(void *options)
 {
         cli_inputs_free(&((struct options *)options)->inputs);
 }
 
-static int add(void *options, int n, char **words)
+static int add_samples(void *options, int n, char **words)
 {
         struct options *o = options;
         struct capo_samples set = {0};
@@ -73,7 +73,7 @@ static void print_import(const struct capo_store_import *m, void *table)
                        m->source);
 }
 
-static int list(void *options, int n, char **words)
+static int list_imports(void *options, int n, char **words)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("r6,l20/d,r10,r7/e,l12,l12/c,l10/a,l12/b,l");
         struct capo_store *store = NULL;
@@ -101,7 +101,7 @@ static const struct capo_store_filter *filter_of(struct options *o)
         return &o->filter;
 }
 
-static int query(void *options, int n, char **words)
+static int query_store(void *options, int n, char **words)
 {
         struct options *o = options;
         struct capo_samples set = {0};
@@ -122,7 +122,7 @@ static int query(void *options, int n, char **words)
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
-static int rm(void *options, int n, char **words)
+static int remove_import(void *options, int n, char **words)
 {
         struct capo_store *store = NULL;
         char why[512], *end;
@@ -143,7 +143,7 @@ static int rm(void *options, int n, char **words)
 }
 
 /* The same as capo fit with this store as its only input. */
-static int fit(void *options, int n, char **words)
+static int fit_store(void *options, int n, char **words)
 {
         static char verb[] = "fit";
         _cleanup_free_ char *input = NULL;
@@ -197,9 +197,9 @@ const struct cli_command store_add_command = {
         .most = UINT_MAX,
         .size = sizeof(struct options),
         .defaults = &defaults,
-        .take = take,
-        .run = add,
-        .finish = finish,
+        .take = take_store_word,
+        .run = add_samples,
+        .finish = free_inputs,
 };
 
 const struct cli_command store_list_command = {
@@ -210,7 +210,7 @@ const struct cli_command store_list_command = {
         .missing = "expected a store",
         .least = 1,
         .most = 1,
-        .run = list,
+        .run = list_imports,
         .options = cli_wide_options,
 };
 
@@ -238,7 +238,7 @@ const struct cli_command store_query_command = {
         .least = 1,
         .most = 1,
         .size = sizeof(struct options),
-        .run = query,
+        .run = query_store,
 };
 
 const struct cli_command store_fit_command = {
@@ -252,7 +252,7 @@ const struct cli_command store_fit_command = {
         .least = 1,
         .most = UINT_MAX,
         .size = sizeof(struct options),
-        .run = fit,
+        .run = fit_store,
 };
 
 const struct cli_command store_rm_command = {
@@ -263,5 +263,5 @@ const struct cli_command store_rm_command = {
         .missing = "expected a store and the number of an import",
         .least = 2,
         .most = 2,
-        .run = rm,
+        .run = remove_import,
 };

@@ -38,7 +38,7 @@ void trace_end(const struct trace *t)
         fputs("\n]}\n", t->out);
 }
 
-static void next(struct trace *t)
+static void put_separator(struct trace *t)
 {
         fputs(t->some ? ",\n" : "\n", t->out);
         t->some = true;
@@ -60,7 +60,7 @@ static void put_call(struct process *p, const struct capo_record *r, uint64_t be
 {
         char size[32];
 
-        next(p->trace);
+        put_separator(p->trace);
         fprintf(p->trace->out,
                 "{\"name\":\"%s %s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%u,\"tid\":%zu,\"args\":{",
                 capo_call_name(r->call), capo_size_print(r->bytes, size, sizeof size),
@@ -142,14 +142,14 @@ static void put_names(struct process *p, unsigned pid)
 {
         unsigned nth = p->trace->processes;
 
-        next(p->trace);
+        put_separator(p->trace);
         fprintf(p->trace->out, "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":\"", nth);
         if (p->rank >= 0)
                 fprintf(p->trace->out, "rank %d ", p->rank);
         put_text(p->trace->out, p->host);
         fprintf(p->trace->out, " pid %u\"}}", pid);
         for (size_t i = 0; i < p->n_streams; i++) {
-                next(p->trace);
+                put_separator(p->trace);
                 fprintf(p->trace->out,
                         "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%u,\"tid\":%zu,\"args\":{\"name\":\"GPU stream "
                         "%zu\"}}",

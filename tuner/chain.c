@@ -22,16 +22,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int found_for; /* the version; 0: not looked for yet */
 static struct capo_other found;
 
-static enum capo_plugin_found look(void *library, void *user)
+static enum capo_plugin_found probe_tuner(void *library, void *user)
 {
         return capo_other_look(library, found_for, &found);
 }
 
-static void find(int abi)
+static void find_chained_tuner(int abi)
 {
         found_for = abi;
         found = (struct capo_other){0};
-        if (capo_plugin_find("tuner", capo_tuner_env()->chain_tuner, look, NULL))
+        if (capo_plugin_find("tuner", capo_tuner_env()->chain_tuner, probe_tuner, NULL))
                 capo_debug("chained tuner %s, interface v%d", *(const char *const *)found.plugin, found.abi->version);
 }
 
@@ -43,7 +43,7 @@ capo_nccl_result capo_chain_open(const struct capo_tuner_info *info, struct capo
         *out = NULL;
         capo_lock(&lock);
         if (found_for != info->abi)
-                find(info->abi);
+                find_chained_tuner(info->abi);
         c = found.abi ? malloc(sizeof *c) : NULL;
         if (c)
                 *c = found;
@@ -70,7 +70,7 @@ void capo_chain_close(struct capo_other *c)
         free(c);
 }
 
-static bool failed(const struct capo_other *c, capo_nccl_result result)
+static bool warn_if_failed(const struct capo_other *c, capo_nccl_result result)
 {
         if (result == CAPO_NCCL_SUCCESS)
                 return false;
@@ -89,7 +89,7 @@ void capo_chain_mark(struct capo_other *c, int func, size_t bytes, int pipe_ops,
         if (size > sizeof costs)
                 size = sizeof costs;
         memcpy(costs, table, size);
-        if (!failed(c, capo_other_mark(c, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels)))
+        if (!warn_if_failed(c, capo_other_mark(c, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels)))
                 return;
         memcpy(table, costs, size);
         *channels = count;
@@ -100,7 +100,7 @@ void capo_chain_name(struct capo_other *c, int func, size_t bytes, int collnet, 
 {
         int a = *algo, p = *proto, n = *channels;
 
-        if (failed(c, capo_other_name(c, func, bytes, collnet, nvls, pipe_ops, &a, &p, &n)))
+        if (warn_if_failed(c, capo_other_name(c, func, bytes, collnet, nvls, pipe_ops, &a, &p, &n)))
                 return;
         *algo = a;
         *proto = p;
@@ -111,7 +111,7 @@ void capo_chain_chunk(struct capo_other *c, int func, size_t bytes, int algo, in
 {
         size_t answer = *chunk;
 
-        if (failed(c, capo_other_chunk(c, func, bytes, algo, proto, channels, &answer)))
+        if (warn_if_failed(c, capo_other_chunk(c, func, bytes, algo, proto, channels, &answer)))
                 return;
         if ((unsigned)proto < CAPO_NCCL_PROTOS && answer >= grain[proto])
                 *chunk = answer;

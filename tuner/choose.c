@@ -67,8 +67,8 @@ static const struct capo_tables *by_layout(const struct capo_tuner *t, const str
         return i < 0 ? l->unknown : l->by[i];
 }
 
-static struct capo_choice consider(const struct capo_tuner *t, struct capo_question *q, const float *table, int n_algos,
-                                   int n_protos)
+static struct capo_choice pick_choice(const struct capo_tuner *t, struct capo_question *q, const float *table,
+                                      int n_algos, int n_protos)
 {
         const struct capo_tables *tables = t->tables;
 
@@ -98,18 +98,18 @@ static struct capo_choice consider(const struct capo_tuner *t, struct capo_quest
         return capo_tables_chunk(t->chunks ? t->chunks->rows : NULL, capo_tables_find(tables, q));
 }
 
-static bool available(struct capo_choice c, const float *table, int n_algos, int n_protos)
+static bool choice_is_available(struct capo_choice c, const float *table, int n_algos, int n_protos)
 {
         return c.algo && c.algo <= n_algos && c.proto <= n_protos && table[(c.algo - 1) * n_protos + c.proto - 1] >= 0;
 }
 
 /* Write the choice where it is available, and before all else. */
-static capo_nccl_result apply(const struct capo_tuner *t, struct capo_choice c, float *table, int n_algos, int n_protos,
-                              int *channels)
+static capo_nccl_result apply_choice(const struct capo_tuner *t, struct capo_choice c, float *table, int n_algos,
+                                     int n_protos, int *channels)
 {
         int at = (c.algo - 1) * n_protos + c.proto - 1;
 
-        if (!available(c, table, n_algos, n_protos))
+        if (!choice_is_available(c, table, n_algos, n_protos))
                 return CAPO_NCCL_SUCCESS;
         for (int i = 0; i < at; i++) {
                 if (table[i] == 0)
@@ -124,7 +124,7 @@ static capo_nccl_result apply(const struct capo_tuner *t, struct capo_choice c, 
 capo_nccl_result capo_mark_looked_up(const struct capo_tuner *t, const struct capo_table *rows, size_t bytes,
                                      float *table, int n_algos, int *channels)
 {
-        return apply(t, capo_table_find(rows, bytes), table, n_algos, CAPO_NCCL_PROTOS, channels);
+        return apply_choice(t, capo_table_find(rows, bytes), table, n_algos, CAPO_NCCL_PROTOS, channels);
 }
 
 capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes, int pipe_ops, float *table,
@@ -133,16 +133,16 @@ capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size
         struct capo_question q = {
                 .coll = (uint8_t)func, .bytes = bytes, .pipe_ops = pipe_ops, .reg_buff = (int8_t)reg_buff};
         struct capo_choice c =
-                t->plain ? capo_table_find(t->table[func], bytes) : consider(t, &q, table, n_algos, n_protos);
+                t->plain ? capo_table_find(t->table[func], bytes) : pick_choice(t, &q, table, n_algos, n_protos);
 
         if (unlikely(t->chunks != NULL))
                 capo_chunks_note(t->chunks, func, bytes,
-                                 available(c, table, n_algos, n_protos) ? c : (struct capo_choice){0});
+                                 choice_is_available(c, table, n_algos, n_protos) ? c : (struct capo_choice){0});
         if (!c.rule && t->chain) { /* a row that says "leave to NCCL" is an opinion */
                 capo_chain_mark(t->chain, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff, channels);
                 return CAPO_NCCL_SUCCESS;
         }
-        return apply(t, c, table, n_algos, n_protos, channels);
+        return apply_choice(t, c, table, n_algos, n_protos, channels);
 }
 
 capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word)
@@ -151,8 +151,8 @@ capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word)
         return CAPO_NCCL_SUCCESS;
 }
 
-static capo_nccl_result name(const struct capo_tuner *t, int func, struct capo_choice c, int nvls, int *algo,
-                             int *proto, int *channels)
+static capo_nccl_result name_choice(const struct capo_tuner *t, int func, struct capo_choice c, int nvls, int *algo,
+                                    int *proto, int *channels)
 {
         if (!c.algo || capo_process.direct_blocked || !capo_tuner_safe(t, func, c, nvls))
                 return CAPO_NCCL_SUCCESS;
@@ -166,20 +166,20 @@ static capo_nccl_result name(const struct capo_tuner *t, int func, struct capo_c
 capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls, int *algo,
                                      int *proto, int *channels)
 {
-        return name(t, func, capo_table_find(t->table[func], bytes), nvls, algo, proto, channels);
+        return name_choice(t, func, capo_table_find(t->table[func], bytes), nvls, algo, proto, channels);
 }
 
 capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size_t bytes, int collnet, int nvls,
                                       int pipe_ops, int *algo, int *proto, int *channels)
 {
         struct capo_question q = {.coll = (uint8_t)func, .bytes = bytes, .pipe_ops = pipe_ops, .reg_buff = -1};
-        struct capo_choice c = consider(t, &q, NULL, 0, 0);
+        struct capo_choice c = pick_choice(t, &q, NULL, 0, 0);
 
         if (!c.rule && !c.algo && t->chain) {
                 capo_chain_name(t->chain, func, bytes, collnet, nvls, pipe_ops, algo, proto, channels);
                 return CAPO_NCCL_SUCCESS;
         }
-        return name(t, func, c, nvls, algo, proto, channels);
+        return name_choice(t, func, c, nvls, algo, proto, channels);
 }
 
 void capo_tuner_chunk(const struct capo_tuner *t, int func, size_t bytes, int algo, int proto, int channels,

@@ -21,14 +21,14 @@
 #define TRAFFIC_MIN 32768u /* MinTrafficPerChannel */
 
 /* NCCL counts all-gather and reduce-scatter over all ranks, and cuts what one of them has. */
-static uint64_t parts(const struct capo_chunks *c, int func)
+static uint64_t count_parts(const struct capo_chunks *c, int func)
 {
         return func == CAPO_COLL_ALLGATHER || func == CAPO_COLL_REDUCESCATTER ? (uint64_t)c->n_ranks : 1;
 }
 
 static uint64_t traffic_per_byte(const struct capo_chunks *c, int func, int proto)
 {
-        return (func == CAPO_COLL_ALLREDUCE ? 2 : parts(c, func)) * (proto == CAPO_PROTO_LL - 1 ? 4 : 1);
+        return (func == CAPO_COLL_ALLREDUCE ? 2 : count_parts(c, func)) * (proto == CAPO_PROTO_LL - 1 ? 4 : 1);
 }
 
 static uint64_t round_up(uint64_t x, uint64_t step)
@@ -62,7 +62,7 @@ void capo_chunks_note(struct capo_chunks *c, int func, uint64_t bytes, struct ca
 {
         c->last[func] = (struct capo_chunk_asked){0};
         if (choice.algo && choice.chunk)
-                c->last[func] = (struct capo_chunk_asked){.bytes = bytes / parts(c, func),
+                c->last[func] = (struct capo_chunk_asked){.bytes = bytes / count_parts(c, func),
                                                           .chunk = choice.chunk,
                                                           .algo = (uint8_t)(choice.algo - 1),
                                                           .proto = (uint8_t)(choice.proto - 1)};
@@ -79,7 +79,7 @@ bool capo_chunks_answer(struct capo_chunks *c, int func, uint64_t bytes, int alg
         a = &c->last[func];
         if (!a->bytes || a->algo != algo || a->proto != proto || !bytes)
                 return false;
-        part = bytes / parts(c, func);
+        part = bytes / count_parts(c, func);
         if (!a->first) {
                 if (!cut_like_this(a->bytes, part, traffic_per_byte(c, func, proto)))
                         return false;

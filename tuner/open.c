@@ -32,7 +32,7 @@ static const struct capo_table empty = {
         .bucket = {{UINT64_MAX, CAPO_CELL_LEAVE, 0}, {UINT64_MAX, CAPO_CELL_LEAVE, 0}},
 };
 
-static void correct(struct capo_nccl_constants *k, const struct capo_rule *rule)
+static void correct_constants(struct capo_nccl_constants *k, const struct capo_rule *rule)
 {
         for (uint32_t i = 0; i < rule->n_constants; i++) {
                 const struct capo_constant *c = &rule->constants[i];
@@ -53,7 +53,7 @@ static void correct(struct capo_nccl_constants *k, const struct capo_rule *rule)
         }
 }
 
-static capo_nccl_result refuse(const struct capo_tuner_info *info, const char *why)
+static capo_nccl_result refuse_comm(const struct capo_tuner_info *info, const char *why)
 {
         capo_error("this rank cannot tune as the others do, so the communicator is not made: %s", why);
         if (info->log)
@@ -110,7 +110,7 @@ static int layouts_open(const struct capo_shape *told, const struct capo_layout_
 }
 
 /* Match the profile to the communicator. 0 or -errno. */
-static int match(const struct capo_tuner_info *info, struct capo_tuner *t, const char *comm_name)
+static int match_profile(const struct capo_tuner_info *info, struct capo_tuner *t, const char *comm_name)
 {
         const struct capo_env *env = capo_tuner_env();
         char layout[CAPO_LAYOUT_TEXT];
@@ -152,7 +152,7 @@ static int match(const struct capo_tuner_info *info, struct capo_tuner *t, const
         }
         t->plain = !t->tables->asks && !t->layouts;
         if (t->tables->constants && info->constants)
-                correct(info->constants, t->tables->constants);
+                correct_constants(info->constants, t->tables->constants);
         return 0;
 }
 
@@ -232,7 +232,7 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
         int r = t ? 0 : -ENOMEM;
 
         if (r < 0)
-                return refuse(info, "out of memory");
+                return refuse_comm(info, "out of memory");
         *t = (struct capo_tuner){.comm_id = info->comm_id,
                                  .n_ranks = info->n_ranks < INT32_MAX ? (int)info->n_ranks : INT32_MAX,
                                  .n_nodes = info->n_nodes < INT32_MAX ? (int)info->n_nodes : INT32_MAX,
@@ -247,23 +247,23 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                 if (info->comm_id && capo_comm_name_find(info->comm_id, comm_name, sizeof comm_name))
                         name = comm_name;
                 if (!capo_process.failed && capo_process.profile)
-                        r = match(info, t, name);
+                        r = match_profile(info, t, name);
                 if (r == 0)
                         r = chunks_open(info, t);
         }
         capo_unlock(&capo_process.lock);
         if (info->n_ranks > 1 && capo_process.failed)
-                nccl_result = refuse(info, capo_process.why);
+                nccl_result = refuse_comm(info, capo_process.why);
         else if (r < 0)
-                nccl_result =
-                        refuse(info, r == -E2BIG ? "the CSV has more than 64 values of pipe_ops for this communicator"
-                                                 : strerror(-r));
+                nccl_result = refuse_comm(
+                        info, r == -E2BIG ? "the CSV has more than 64 values of pipe_ops for this communicator"
+                                          : strerror(-r));
         else if (answers && strcmp(capo_tuner_env()->tuner, "off") && strcmp(capo_tuner_env()->tuner, "only"))
                 nccl_result = capo_chain_open(info, &t->chain);
         if (!nccl_result && info->n_ranks > 1) {
                 const char *why = capo_steer_open(t);
 
-                nccl_result = why ? refuse(info, why) : CAPO_NCCL_SUCCESS;
+                nccl_result = why ? refuse_comm(info, why) : CAPO_NCCL_SUCCESS;
         }
         if (nccl_result) {
                 capo_tuner_close(t);

@@ -50,7 +50,7 @@ capo_nccl_result capo_other_close(struct capo_other *o)
         return o->abi ? o->abi->close(o->plugin, o->context) : CAPO_NCCL_SUCCESS;
 }
 
-static bool available(const float *table, int n_algos, int n_protos, int algo, int proto)
+static bool cell_is_available(const float *table, int n_algos, int n_protos, int algo, int proto)
 {
         return algo >= 0 && proto >= 0 && algo < n_algos && proto < n_protos && table[algo * n_protos + proto] >= 0;
 }
@@ -68,11 +68,11 @@ capo_nccl_result capo_other_mark(struct capo_other *o, int func, size_t bytes, i
                 return o->abi->mark(o->plugin, o->context, func, bytes, pipe_ops, table, n_algos, n_protos, reg_buff,
                                     channels);
         r = o->abi->name(o->plugin, o->context, func, bytes,
-                         available(table, n_algos, n_protos, CAPO_ALGO_COLLNET_CHAIN - 1, simple),
-                         available(table, n_algos, n_protos, CAPO_ALGO_NVLS - 1, simple) ||
-                                 available(table, n_algos, n_protos, CAPO_ALGO_NVLS_TREE - 1, simple),
+                         cell_is_available(table, n_algos, n_protos, CAPO_ALGO_COLLNET_CHAIN - 1, simple),
+                         cell_is_available(table, n_algos, n_protos, CAPO_ALGO_NVLS - 1, simple) ||
+                                 cell_is_available(table, n_algos, n_protos, CAPO_ALGO_NVLS_TREE - 1, simple),
                          pipe_ops, &algo, &proto, channels);
-        if (available(table, n_algos, n_protos, algo, proto))
+        if (cell_is_available(table, n_algos, n_protos, algo, proto))
                 table[algo * n_protos + proto] = 0.0f;
         return r;
 }

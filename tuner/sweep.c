@@ -19,7 +19,7 @@
 
 static struct capo_sweep_plan *in_force;
 
-static struct capo_choice choose(const struct capo_sweep_ask *ask)
+static struct capo_choice pick_candidate(const struct capo_sweep_ask *ask)
 {
         static atomic_flag told = ATOMIC_FLAG_INIT;
 
@@ -32,7 +32,7 @@ static struct capo_choice choose(const struct capo_sweep_ask *ask)
         return capo_sweep_pick(in_force, ask);
 }
 
-__attribute__((constructor)) static void look(void)
+__attribute__((constructor)) static void init_sweep(void)
 {
         static struct capo_sweep_plan plan;
         const char *text = getenv(CAPO_ENV_sweep); /* most processes have none: stop here, before settings are read */
@@ -45,5 +45,5 @@ __attribute__((constructor)) static void look(void)
                 return;
         }
         in_force = &plan;
-        capo_sweep_choose = choose;
+        capo_sweep_choose = pick_candidate;
 }

@@ -21,7 +21,7 @@ struct lists {
         unsigned n_algos, n_protos, n_channels, n_chunks;
 };
 
-static int word(struct capo_sweep_plan *plan, struct lists *l, const char *key, const char *item)
+static int parse_item(struct capo_sweep_plan *plan, struct lists *l, const char *key, const char *item)
 {
         char *end;
         uint64_t bytes;
@@ -78,7 +78,7 @@ static int word(struct capo_sweep_plan *plan, struct lists *l, const char *key, 
 }
 
 /* "allreduce:20:3" begins a list of ids, "7" continues it. */
-static int drop(struct capo_sweep_plan *plan, const char *item, int *coll, unsigned *log2)
+static int drop_candidate(struct capo_sweep_plan *plan, const char *item, int *coll, unsigned *log2)
 {
         char name[24];
         unsigned id;
@@ -96,7 +96,7 @@ static int drop(struct capo_sweep_plan *plan, const char *item, int *coll, unsig
         return 0;
 }
 
-static void multiply(struct capo_sweep_plan *plan, struct lists *l)
+static void multiply_lists(struct capo_sweep_plan *plan, struct lists *l)
 {
         for (unsigned a = 1; l->n_algos == 0 && a < CAPO_ALGOS; a++)
                 l->algos[a - 1] = (uint8_t)a;
@@ -133,7 +133,8 @@ int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *
                 if (eq)
                         *eq = 0;
                 for (char *item = eq ? strtok_r(eq + 1, "+", &more) : NULL; item; item = strtok_r(NULL, "+", &more)) {
-                        int e = !strcmp(field, "drop") ? drop(plan, item, &coll, &log2) : word(plan, &l, field, item);
+                        int e = !strcmp(field, "drop") ? drop_candidate(plan, item, &coll, &log2)
+                                                       : parse_item(plan, &l, field, item);
 
                         if (e < 0)
                                 return capo_why(e, why, room, "%s: \"%s\" is not known or out of range", field, item);
@@ -143,7 +144,7 @@ int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *
         }
         if (!plan->colls)
                 plan->colls = (1u << CAPO_COLLS) - 1;
-        multiply(plan, &l);
+        multiply_lists(plan, &l);
         return 0;
 }
 
@@ -174,7 +175,7 @@ size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, siz
 /* ---- the schedule ---- */
 
 /* splitmix64's finalizer (Steele, Lea, Flood 2014): every bit of the input reaches every bit of the output. */
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
         x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
         x = (x ^ x >> 27) * 0x94d049bb133111ebu;
@@ -212,7 +213,7 @@ struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan, const str
         }
         if (n == 0)
                 return leave;
-        turn = (unsigned)(mix(mix(ask->call.comm_uid) + ask->call.seq * 8 + coll) % (n + DEFAULT_TURNS));
+        turn = (unsigned)(mix_bits(mix_bits(ask->call.comm_uid) + ask->call.seq * 8 + coll) % (n + DEFAULT_TURNS));
         if (turn < DEFAULT_TURNS)
                 return leave;
         turn = open[turn - DEFAULT_TURNS];

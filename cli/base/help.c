@@ -11,7 +11,7 @@
 enum { WIDTH = 80, LABEL_MAX = 22 };
 
 /* A line that is as it is, such as a command: where it has to be broken, its shell has to hear of it. */
-static void keep(FILE *out, const char *line, int n, const char *hear, int indent)
+static void wrap_command(FILE *out, const char *line, int n, const char *hear, int indent)
 {
         int at = (int)strspn(line, " ");
 
@@ -35,14 +35,14 @@ static void keep(FILE *out, const char *line, int n, const char *hear, int inden
 
 /* Words of @text from column @at on, broken so that lines end before WIDTH; further lines begin at @indent. Lines of
  * @text are paragraphs, and stay as they are when they begin with a blank. */
-static void wrap(FILE *out, const char *text, int at, int indent)
+static void wrap_text(FILE *out, const char *text, int at, int indent)
 {
         while (*text) {
                 int line = (int)strcspn(text, "\n");
 
                 if (*text == ' ') {
-                        keep(out, text, line, strstr(text, "capo ") == text + strspn(text, " ") ? " \\" : "",
-                             (int)strspn(text, " ") + 4);
+                        wrap_command(out, text, line, strstr(text, "capo ") == text + strspn(text, " ") ? " \\" : "",
+                                     (int)strspn(text, " ") + 4);
                         text += line;
                 }
                 while (*text && *text != '\n') {
@@ -66,7 +66,7 @@ static void wrap(FILE *out, const char *text, int at, int indent)
 }
 
 /* "-o, --output FILE" */
-static int label(const struct cli_option *o, char *text, size_t room)
+static int format_label(const struct cli_option *o, char *text, size_t room)
 {
         char letter[5] = "";
 
@@ -76,13 +76,13 @@ static int label(const struct cli_option *o, char *text, size_t room)
 }
 
 /* Calls @each with every row, headings too, as --help lists them. */
-static void rows(const struct cli_option *o, void (*each)(const struct cli_option *, void *), void *arg)
+static void visit_rows(const struct cli_option *o, void (*each)(const struct cli_option *, void *), void *arg)
 {
         for (; o && o->kind != CLI_KIND_END; o++) {
                 if (o->help)
                         each(o, arg);
                 if (o->kind == CLI_KIND_TABLE)
-                        rows(o->table, each, arg);
+                        visit_rows(o->table, each, arg);
         }
 }
 
@@ -92,17 +92,17 @@ struct page {
         bool any; /* option has been printed */
 };
 
-static void measure(const struct cli_option *o, void *arg)
+static void measure_label(const struct cli_option *o, void *arg)
 {
         struct page *p = arg;
         char text[128];
-        int n = o->name ? label(o, text, sizeof text) : 0;
+        int n = o->name ? format_label(o, text, sizeof text) : 0;
 
         if (n > p->column && n <= LABEL_MAX)
                 p->column = n;
 }
 
-static void show(const struct cli_option *o, void *arg)
+static void print_option(const struct cli_option *o, void *arg)
 {
         struct page *p = arg;
         char text[128];
@@ -111,19 +111,19 @@ static void show(const struct cli_option *o, void *arg)
         if (!o->name) {
                 if (p->any)
                         fputc('\n', p->out);
-                wrap(p->out, o->help, 0, 0);
+                wrap_text(p->out, o->help, 0, 0);
                 return;
         }
         p->any = true;
-        label(o, text, sizeof text);
+        format_label(o, text, sizeof text);
         at = fprintf(p->out, "  %-*s  ", p->column, text);
         if (at > p->column + 4)
                 fprintf(p->out, "\n%*s", at = p->column + 4, "");
-        wrap(p->out, o->help, at, p->column + 4);
+        wrap_text(p->out, o->help, at, p->column + 4);
 }
 
 /* Is it one of the group's? */
-static bool inside(const struct cli_verb *v, const char *group)
+static bool is_in_group(const struct cli_verb *v, const char *group)
 {
         size_t n = strlen(group);
 
@@ -137,13 +137,13 @@ static void each_usage(FILE *out, const struct cli_verb *verb, const char *befor
                 char whole[512];
 
                 snprintf(whole, sizeof whole, "%scapo %s%s%.*s", before, verb->name, n ? " " : "", n, line);
-                keep(out, whole, (int)strlen(whole), "", 15);
+                wrap_command(out, whole, (int)strlen(whole), "", 15);
                 fputc('\n', out);
                 before = "       ";
                 line = line[n] ? line + n + 1 : NULL;
         }
         for (const struct cli_verb *v = cli_verbs; v->name; v++) {
-                if (inside(v, verb->name)) {
+                if (is_in_group(v, verb->name)) {
                         each_usage(out, v, before);
                         before = "       ";
                 }
@@ -158,29 +158,29 @@ void cli_help(FILE *out, const struct cli_verb *verb)
 
         each_usage(out, verb, "usage: ");
         fputc('\n', out);
-        wrap(out, c->about, 0, 0);
+        wrap_text(out, c->about, 0, 0);
         for (const struct cli_verb *v = cli_verbs; v->name; v++) {
-                if (!inside(v, verb->name))
+                if (!is_in_group(v, verb->name))
                         continue;
                 fprintf(out, "%s  %-10s ", any ? "" : "\n", v->name + strlen(verb->name) + 1);
-                wrap(out, v->help, 13, 13);
+                wrap_text(out, v->help, 13, 13);
                 any = true;
         }
         if (any)
                 fprintf(out, "\ncapo %s WORD --help explains one of them.\n", verb->name);
         if (c->options) {
                 fputc('\n', out);
-                rows(c->options, measure, &p);
-                rows(c->options, show, &p);
+                visit_rows(c->options, measure_label, &p);
+                visit_rows(c->options, print_option, &p);
         }
         if (c->after) {
                 fputc('\n', out);
-                wrap(out, c->after, 0, 0);
+                wrap_text(out, c->after, 0, 0);
         }
         if (c->list)
                 c->list(out);
         fputs("\nExit status:", out);
-        wrap(out, c->status, 12, 0);
+        wrap_text(out, c->status, 12, 0);
 }
 
 void cli_usage(FILE *out)
@@ -192,14 +192,14 @@ void cli_usage(FILE *out)
                 if (strchr(v->name, ' '))
                         continue;
                 fprintf(out, "  %-10s ", v->name);
-                wrap(out, v->help, 13, 13);
+                wrap_text(out, v->help, 13, 13);
         }
         fputs("\ncapo VERB --help explains one verb.\n", out);
 }
 
 /* ---- man(1): nothing in our texts may be taken for a request or a hyphen ---- */
 
-static void roff(FILE *out, const char *text, size_t n)
+static void write_roff(FILE *out, const char *text, size_t n)
 {
         bool begin = true;
 
@@ -217,7 +217,7 @@ static void roff(FILE *out, const char *text, size_t n)
 static void roff_line(FILE *out, const char *request, const char *text)
 {
         fputs(request, out);
-        roff(out, text, strlen(text));
+        write_roff(out, text, strlen(text));
         fputc('\n', out);
 }
 
@@ -229,7 +229,7 @@ static void roff_text(FILE *out, const char *text)
 
                 if (n && *text != ' ')
                         fputs(".PP\n", out);
-                roff(out, text, n);
+                write_roff(out, text, n);
                 if (n)
                         fputc('\n', out);
                 text += n + (text[n] == '\n');
@@ -244,7 +244,7 @@ static void roff_option(const struct cli_option *o, void *arg)
                 roff_line(arg, ".PP\n", o->help);
                 return;
         }
-        label(o, text, sizeof text);
+        format_label(o, text, sizeof text);
         roff_line(arg, ".TP\n.B ", text);
         roff_line(arg, "", o->help);
 }
@@ -262,16 +262,16 @@ static void roff_verb(FILE *out, const struct cli_verb *verb)
         for (const char *line = c->usage; line;) {
                 size_t n = strcspn(line, "\n");
 
-                roff(out, "capo ", 5);
-                roff(out, verb->name, strlen(verb->name));
+                write_roff(out, "capo ", 5);
+                write_roff(out, verb->name, strlen(verb->name));
                 fputc(' ', out);
-                roff(out, line, n);
+                write_roff(out, line, n);
                 fputc('\n', out);
                 line = line[n] ? line + n + 1 : NULL;
         }
         fputs(".fi\n", out);
         roff_text(out, c->about);
-        rows(c->options, roff_option, out);
+        visit_rows(c->options, roff_option, out);
         roff_text(out, c->after);
         roff_line(out, ".PP\nExit status: ", c->status);
 }
@@ -306,7 +306,7 @@ void cli_manual(FILE *out)
 
 /* ---- for tests ---- */
 
-static const char *example(const struct cli_option *o, char *text, size_t room)
+static const char *format_example(const struct cli_option *o, char *text, size_t room)
 {
         double some = o->least > 1 ? o->least : o->most < 1 ? o->most : 1;
 
@@ -334,7 +334,7 @@ void cli_table(FILE *out)
                         char letter[2] = {o->letter, 0};
 
                         fprintf(out, "%s\t%s\t%s\t%d\t%s\n", v->name, o->name, *letter ? letter : "-", cli_has_value(o),
-                                cli_has_value(o) ? example(o, text, sizeof text) : "");
+                                cli_has_value(o) ? format_example(o, text, sizeof text) : "");
                 }
         }
 }

@@ -16,7 +16,7 @@
 #include "profiles/store/csv.h"
 
 /* Words that take a label back. */
-static bool none(const char *v)
+static bool clears_label(const char *v)
 {
         return !strcmp(v, "none") || !strcmp(v, "auto");
 }
@@ -37,7 +37,7 @@ static const char *take_algo(void *label, const char *v)
 
         l->algo = (uint8_t)capo_algo_find(v);
         l->default_choice = !strcmp(v, "auto");
-        return l->algo || none(v) ? NULL : one_of(capo_algo_words);
+        return l->algo || clears_label(v) ? NULL : one_of(capo_algo_words);
 }
 
 static const char *take_proto(void *label, const char *v)
@@ -45,16 +45,16 @@ static const char *take_proto(void *label, const char *v)
         struct capo_label *l = label;
 
         l->proto = (uint8_t)capo_proto_find(v);
-        return l->proto || none(v) ? NULL : one_of(capo_proto_words);
+        return l->proto || clears_label(v) ? NULL : one_of(capo_proto_words);
 }
 
 static const char *take_channels(void *label, const char *v)
 {
         struct capo_label *l = label;
         char *end;
-        long n = none(v) ? 0 : strtol(v, &end, 10);
+        long n = clears_label(v) ? 0 : strtol(v, &end, 10);
 
-        if (!none(v) && (*end || end == v || n < 1 || n > 127))
+        if (!clears_label(v) && (*end || end == v || n < 1 || n > 127))
                 return "1 to 127";
         l->channels = (uint8_t)n;
         return NULL;
@@ -65,7 +65,7 @@ static const char *take_coll(void *label, const char *v)
         struct capo_label *l = label;
 
         l->call = (uint8_t)capo_call_find(v);
-        return l->call || none(v) ? NULL : "a collective such as all_reduce";
+        return l->call || clears_label(v) ? NULL : "a collective such as all_reduce";
 }
 
 static const char *take_layout(void *label, const char *v)
@@ -76,7 +76,7 @@ static const char *take_layout(void *label, const char *v)
 
         l->n_ranks = l->n_nodes = 0;
         l->layout[0] = 0;
-        if (none(v))
+        if (clears_label(v))
                 return NULL;
         if (capo_layout_parse(v, &layout, NULL) < 0)
                 return "ranks per node such as 8, 3+5 or 10x8";
@@ -92,8 +92,8 @@ static const char *take_nccl(void *label, const char *v)
 {
         struct capo_label *l = label;
 
-        l->nccl = none(v) ? 0 : (uint32_t)capo_nccl_named(v);
-        return l->nccl || none(v) ? NULL : "a release such as 2.29.2";
+        l->nccl = clears_label(v) ? 0 : (uint32_t)capo_nccl_named(v);
+        return l->nccl || clears_label(v) ? NULL : "a release such as 2.29.2";
 }
 
 static const char *take_gpu(void *label, const char *v)
@@ -103,7 +103,7 @@ static const char *take_gpu(void *label, const char *v)
         if (strlen(v) >= sizeof l->gpu)
                 return "a name of less than 48 characters";
         memset(l->gpu, 0, sizeof l->gpu);
-        if (!none(v))
+        if (!clears_label(v))
                 memcpy(l->gpu, v, strlen(v));
         return NULL;
 }
@@ -266,7 +266,7 @@ int cli_inputs_csv(FILE *out, const struct capo_samples *set)
 }
 
 /* @r of reading something, whose notes begin at @before: its error said. */
-static int told(int r, const char *error, size_t before, struct capo_samples *set)
+static int report_read_result(int r, const char *error, size_t before, struct capo_samples *set)
 {
         cli_progress_end();
         if (r < 0) {
@@ -291,7 +291,7 @@ static int read_one(const char *path, const struct capo_label *label, struct cap
         cli_progress(what, set->n_files, 0);
         r = !strncmp(path, "store:", 6) ? read_store(path + 6, set, error, sizeof error)
                                         : capo_import_more(path, label, set, error, sizeof error);
-        return told(r, error, before, set);
+        return report_read_result(r, error, before, set);
 }
 
 static int read_end(struct capo_samples *set)
@@ -300,7 +300,7 @@ static int read_end(struct capo_samples *set)
         size_t before = set->n_notes;
         int r = capo_import_end(set, error, sizeof error);
 
-        return told(r, error, before, set);
+        return report_read_result(r, error, before, set);
 }
 
 int cli_inputs_read(const struct cli_inputs *inputs, struct capo_samples *set)

@@ -13,8 +13,8 @@
 #include "profiles/plan/machine.h"
 
 /* A file with the PCI tree only, completed by what the platform has: through a temporary file, as NCCL gets it. */
-static int completed(const char *path, const struct cli_machine_words *o, struct capo_topology **t, char *why,
-                     size_t room)
+static int load_completed_topology(const char *path, const struct cli_machine_words *o, struct capo_topology **t,
+                                   char *why, size_t room)
 {
         _cleanup_free_ struct plan_machine *m = calloc(1, sizeof *m);
         char name[] = "/tmp/capo-topo-XXXXXX";
@@ -67,7 +67,7 @@ int cli_machine_load(const char *verb, const struct cli_machine_words *o, struct
                 r = capo_topology_read(s->path, flags, o->brick_gbs, t, why, sizeof why);
         if (!r && o->platform && *s->path && !(*t)->n_links && ends_in_nccl_xml(*t)) {
                 capo_topology_free(steal(t));
-                r = completed(s->path, o, t, why, sizeof why);
+                r = load_completed_topology(s->path, o, t, why, sizeof why);
                 s->platform = o->platform;
         }
         if (r < 0)

@@ -118,7 +118,7 @@ static const char *take_words(const struct cli_option *row, void *options, void 
         return NULL;
 }
 
-static int take(const struct parser *p, const struct cli_found *f, const char *value)
+static int set_option(const struct parser *p, const struct cli_found *f, const char *value)
 {
         const struct cli_option *row = f->row;
         char *options = (char *)p->options + f->base;
@@ -149,7 +149,7 @@ static int take(const struct parser *p, const struct cli_found *f, const char *v
 /* ---- words ---- */
 
 /* Letters to be changed, left out or put in to make one of the other. */
-static unsigned distance(const char *a, const char *b)
+static unsigned count_edits(const char *a, const char *b)
 {
         enum { MOST = 31 };
         unsigned row[MOST + 1];
@@ -174,7 +174,7 @@ static unsigned distance(const char *a, const char *b)
         return row[n];
 }
 
-static int unknown(const struct parser *p, const char *word)
+static int report_unknown_option(const struct parser *p, const char *word)
 {
         char name[64] = "";
         const char *nearest = NULL, *other = NULL;
@@ -184,7 +184,7 @@ static int unknown(const struct parser *p, const char *word)
                 snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
         for (unsigned i = 0; *name && i < p->n; i++) {
                 const char *known = p->found[i].row->name;
-                unsigned d = distance(name, known);
+                unsigned d = count_edits(name, known);
 
                 if (!strncmp(known, name, strlen(name)) && begin++ < 2)
                         *(begin == 1 ? &nearest : &other) = known;
@@ -208,7 +208,7 @@ struct words {
         unsigned n;
 };
 
-static int operand(const struct parser *p, struct words *w, char *word)
+static int add_operand(const struct parser *p, struct words *w, char *word)
 {
         if (w->n == w->command->most)
                 return capo_fail(-EINVAL, "%s: unexpected \"%s\"; capo %s --help", p->verb, word, p->verb);
@@ -217,7 +217,7 @@ static int operand(const struct parser *p, struct words *w, char *word)
 }
 
 /* Return: 0; 1 help was asked for; -EINVAL, said. */
-static int parse(struct parser *p, struct words *w, int argc, char **argv)
+static int parse_argv(struct parser *p, struct words *w, int argc, char **argv)
 {
         struct option longs[CLI_OPTIONS_MAX + 2] = {{0}};
         char letters[2 * CLI_OPTIONS_MAX + 4], *at = letters;
@@ -246,7 +246,7 @@ static int parse(struct parser *p, struct words *w, int argc, char **argv)
                 if (c == 'h')
                         return 1;
                 if (c == 1) {
-                        r = operand(p, w, optarg);
+                        r = add_operand(p, w, optarg);
                         continue;
                 }
                 if (c == ':' || (c == '?' && optopt)) {
@@ -258,17 +258,17 @@ static int parse(struct parser *p, struct words *w, int argc, char **argv)
                                 capo_error("%s: --%s takes no value", p->verb,
                                            optopt == 'h' ? "help" : p->found[optopt - FIRST].row->name);
                         else
-                                unknown(p, letter);
+                                report_unknown_option(p, letter);
                         return -EINVAL;
                 }
                 if (c == '?')
-                        return unknown(p, argv[optind - 1]);
+                        return report_unknown_option(p, argv[optind - 1]);
                 while (c < FIRST && p->found[i].row->letter != c)
                         i++;
-                r = take(p, &p->found[c < FIRST ? i : (unsigned)c - FIRST], optarg);
+                r = set_option(p, &p->found[c < FIRST ? i : (unsigned)c - FIRST], optarg);
         }
         for (int i = optind; i < argc && r == 0; i++)
-                r = operand(p, w, argv[i]);
+                r = add_operand(p, w, argv[i]);
         if (r == 0 && w->n < w->command->least)
                 r = capo_fail(-EINVAL, "%s: %s; capo %s --help", p->verb, w->command->missing, p->verb);
         return r;
@@ -288,7 +288,7 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
         if (command->defaults)
                 memcpy(options, command->defaults, command->size);
         p.n = cli_options(command, p.found);
-        r = parse(&p, &w, argc, argv);
+        r = parse_argv(&p, &w, argc, argv);
         if (r > 0)
                 cli_help(stdout, verb);
         if (r == 0 && !command->run)

@@ -19,7 +19,7 @@ static const int deaths[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ};
 static struct sigaction before[N_ELEMENTS(deaths)];
 static char *volatile pending; /* what is there only because it is being written */
 
-static void die(int number)
+static void handle_fatal_signal(int number)
 {
         if (pending)
                 unlink(pending);
@@ -29,7 +29,7 @@ static void die(int number)
 /* Put @path in the place of what is pending, which is none at the beginning or at the end. */
 static void set_pending(char *path)
 {
-        struct sigaction action = {.sa_handler = die, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+        struct sigaction action = {.sa_handler = handle_fatal_signal, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
 
         if (path && pending)
                 return;
@@ -63,14 +63,14 @@ static int open_beside(struct cli_output *o)
         return fd;
 }
 
-static int said(const char *path, int error)
+static int report_write_error(const char *path, int error)
 {
         return capo_fail(error, "%s: %s", path ? path : "standard output",
                          error == -EISDIR ? "is a folder, and a file is to be written" : strerror(-error));
 }
 
 /* The file to appear in the end, links followed; NULL where it is to be written in place, with *@error 0 or why not. */
-static char *regular(const char *path, mode_t *mode, int *error)
+static char *resolve_target(const char *path, mode_t *mode, int *error)
 {
         char resolved[PATH_MAX];
         struct stat st;
@@ -102,9 +102,9 @@ int cli_output_open(struct cli_output *o, const char *path)
         *o = (struct cli_output){.path = path, .file = stdout};
         if (!path)
                 return 0;
-        o->target = regular(path, &mode, &error);
+        o->target = resolve_target(path, &mode, &error);
         if (error)
-                return said(path, error);
+                return report_write_error(path, error);
         if (o->target)
                 fd = open_beside(o);
         if (fd < 0) { /* also where the folder takes no new file but this one may be written */
@@ -123,7 +123,7 @@ int cli_output_open(struct cli_output *o, const char *path)
                 unlink(o->beside);
         if (o->beside && o->beside == pending)
                 set_pending(NULL);
-        return said(path, error);
+        return report_write_error(path, error);
 }
 
 int cli_output_close(struct cli_output *o, int error)
@@ -143,5 +143,5 @@ int cli_output_close(struct cli_output *o, int error)
                 set_pending(NULL);
         free(o->beside);
         free(o->target);
-        return error < 0 && error != -ECANCELED ? said(o->path, error) : error;
+        return error < 0 && error != -ECANCELED ? report_write_error(o->path, error) : error;
 }

@@ -22,7 +22,7 @@ int cli_plain_why_not(void)
         return why_not;
 }
 
-static bool put(const struct way *w, const char *text, size_t n)
+static bool write_bytes(const struct way *w, const char *text, size_t n)
 {
         while (n > 0) {
                 ssize_t written = write(w->fd, text, n);
@@ -49,7 +49,7 @@ static ssize_t write_way(void *cookie, const char *bytes, size_t n)
                 piece = n - at < sizeof w->text - w->held ? n - at : sizeof w->text - w->held;
                 memcpy(w->text + w->held, bytes + at, piece);
                 decided = capo_plain(w->text, w->held + piece, w->styles, false);
-                if (!put(w, w->text, decided))
+                if (!write_bytes(w, w->text, decided))
                         return 0;
                 w->held += piece - decided;
                 memmove(w->text, w->text + decided, w->held);
@@ -62,7 +62,7 @@ static struct way of_stdout; /* never closed */
 static int close_way(void *cookie)
 {
         struct way *w = cookie;
-        bool ok = put(w, w->text, capo_plain(w->text, w->held, w->styles, true));
+        bool ok = write_bytes(w, w->text, capo_plain(w->text, w->held, w->styles, true));
 
         ok = close(w->fd) == 0 && ok;
         if (w != &of_stdout)

@@ -13,7 +13,7 @@ static struct {
 } line;
 
 /* Is it time to write? */
-static bool due(void)
+static bool is_line_due(void)
 {
         uint64_t now = capo_clock_mono();
 
@@ -31,7 +31,7 @@ static bool due(void)
 }
 
 /* The line's beginning: @what may name a file. */
-static void begin(const char *what)
+static void begin_line(const char *what)
 {
         char text[81];
         int n = snprintf(text, sizeof text, "%s", what);
@@ -42,9 +42,9 @@ static void begin(const char *what)
 
 void cli_progress(const char *what, uint64_t done, uint64_t of)
 {
-        if (!due())
+        if (!is_line_due())
                 return;
-        begin(what);
+        begin_line(what);
         if (of)
                 fprintf(stderr, " %llu of %llu", (unsigned long long)done, (unsigned long long)of);
         else
@@ -54,9 +54,9 @@ void cli_progress(const char *what, uint64_t done, uint64_t of)
 
 void cli_progress_percent(const char *what, uint64_t done, uint64_t of)
 {
-        if (!due())
+        if (!is_line_due())
                 return;
-        begin(what);
+        begin_line(what);
         fprintf(stderr, " %.0f %%", of ? 100.0 * (double)done / (double)of : 0);
         fflush(stderr);
 }

@@ -123,7 +123,7 @@ static int make_asks(struct cli_question *q)
 }
 
 /* Would the loader find it? Asked in a child: a plugin may do anything when it is opened. */
-static bool loads(const char *name)
+static bool can_load_library(const char *name)
 {
         pid_t child = fork();
         int status = -1;
@@ -141,7 +141,7 @@ static int find_tuner(const struct cli_question *q)
         if (!q->tuner || access(q->tuner, R_OK) == 0)
                 return 0;
         snprintf(name, sizeof name, "libnccl-tuner-%s.so", q->tuner);
-        if (!strchr(q->tuner, '/') && (loads(q->tuner) || loads(name)))
+        if (!strchr(q->tuner, '/') && (can_load_library(q->tuner) || can_load_library(name)))
                 return 0;
         return capo_fail(-ENOENT, "--tuner %s: %s", q->tuner, strerror(ENOENT));
 }
@@ -179,7 +179,7 @@ static int find_machine(struct cli_question *q, const char *verb)
         return 0;
 }
 
-static int busid(const void *topology, const char *text)
+static int find_dev_by_busid(const void *topology, const char *text)
 {
         const struct capo_topology *t = topology;
         int gpu = t ? capo_topology_gpu_by_busid(t, text) : -1;
@@ -191,7 +191,7 @@ static int find_ranks(struct cli_question *q, const char *verb)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         const char *text = q->gpus ? q->gpus : q->alloc;
-        struct capo_gpus_of of = {q->topo[0], q->devs, q->n_devs, .busid = busid};
+        struct capo_gpus_of of = {q->topo[0], q->devs, q->n_devs, .busid = find_dev_by_busid};
         struct cli_machine_words machine = {.topo = q->topo[0], .platform = q->platform, .partial = true};
         struct cli_machine_source source;
         char why[512], all[16];
@@ -254,7 +254,7 @@ struct pair {
         char why[2][1024];
 };
 
-static int keep(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg)
+static int keep_answer(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg)
 {
         struct pair *pair = arg;
 
@@ -273,7 +273,7 @@ int cli_question_ask(const struct cli_question *q, const char *verb, bool graph,
         int r;
 
         asked[0].graph = asked[1].graph = graph;
-        r = capo_plan_ask_all(asked, compare ? 2 : 1, q->jobs, keep, &pair);
+        r = capo_plan_ask_all(asked, compare ? 2 : 1, q->jobs, keep_answer, &pair);
         for (int i = 0; i < 2; i++) {
                 if (r == 0 && pair.rc[i] < 0) {
                         capo_error("%s%s: %s", verb, i ? " with the tuner" : "",

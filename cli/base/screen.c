@@ -34,7 +34,7 @@ unsigned cli_screen_columns(FILE *out)
 }
 
 /* Bytes of the letter or escape sequence at @text, and the columns it takes. */
-static size_t letter(const char *text, unsigned *columns)
+static size_t measure_letter(const char *text, unsigned *columns)
 {
         size_t n = 1;
 
@@ -54,7 +54,7 @@ unsigned cli_screen_width(const char *text)
         unsigned sum = 0, columns;
 
         for (; text && *text; sum += columns)
-                text += letter(text, &columns);
+                text += measure_letter(text, &columns);
         return sum;
 }
 
@@ -65,7 +65,7 @@ size_t cli_screen_fold(const char *text, unsigned columns, unsigned *used)
 
         used = used ? used : &ignored;
         for (*used = 0; text[n]; n += step, *used += takes) {
-                step = letter(text + n, &takes);
+                step = measure_letter(text + n, &takes);
                 if (text[n] == ' ' && n && text[n - 1] != ' ') {
                         blank = n;
                         to_blank = *used;
@@ -114,7 +114,7 @@ static ssize_t write_page(void *cookie, const char *bytes, size_t n)
 }
 
 /* A last line without an end. */
-static void end(void)
+static void flush_last_line(void)
 {
         fflush(screen.page);
         if (screen.n)
@@ -125,7 +125,7 @@ static void end(void)
         screen.n = 0;
 }
 
-static unsigned measure(void)
+static unsigned measure_terminal(void)
 {
         const char *said = getenv("COLUMNS");
         struct winsize size;
@@ -148,8 +148,8 @@ FILE *cli_screen_begin(FILE *out)
                 return out;
         setvbuf(screen.page, NULL, _IOLBF, 0);
         screen.terminal = stdout;
-        screen.columns = measure();
+        screen.columns = measure_terminal();
         stdout = screen.page;
-        atexit(end);
+        atexit(flush_last_line);
         return screen.page;
 }

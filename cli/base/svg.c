@@ -53,7 +53,7 @@ void capo_svg_round(struct capo_svg_axis *a)
 }
 
 /* Where ticks are: at most MAX_TICKS. */
-static unsigned ticks(const struct capo_svg_axis *a, double *out)
+static unsigned place_ticks(const struct capo_svg_axis *a, double *out)
 {
         unsigned n = 0;
 
@@ -88,7 +88,7 @@ static unsigned ticks(const struct capo_svg_axis *a, double *out)
         return n;
 }
 
-static double part(const struct capo_svg_axis *a, double v)
+static double scale_to_axis(const struct capo_svg_axis *a, double v)
 {
         double p =
                 is_log(a) ? (v > 0 ? log(v / a->from) / log(a->to / a->from) : 0) : (v - a->from) / (a->to - a->from);
@@ -98,12 +98,12 @@ static double part(const struct capo_svg_axis *a, double v)
 
 double capo_svg_x(const struct capo_svg_frame *f, double value)
 {
-        return f->left + f->width * part(&f->x, value);
+        return f->left + f->width * scale_to_axis(&f->x, value);
 }
 
 double capo_svg_y(const struct capo_svg_frame *f, double value)
 {
-        return f->top + f->height * (1 - part(&f->y, value));
+        return f->top + f->height * (1 - scale_to_axis(&f->y, value));
 }
 
 /* Paul Tol's bright scheme (personal.sron.nl/~pault), told apart by most colour-blind eyes. */
@@ -189,7 +189,7 @@ void capo_svg_axes(FILE *out, const struct capo_svg_frame *f)
 {
         double at[MAX_TICKS], bottom = f->top + f->height;
         char text[32];
-        unsigned n = ticks(&f->x, at);
+        unsigned n = place_ticks(&f->x, at);
 
         for (unsigned i = 0; i < n; i++) {
                 double x = capo_svg_x(f, at[i]);
@@ -198,7 +198,7 @@ void capo_svg_axes(FILE *out, const struct capo_svg_frame *f)
                 tick_text(&f->x, at[i], text);
                 capo_svg_text(out, x, bottom + 16, 'm', 0, NULL, text);
         }
-        n = ticks(&f->y, at);
+        n = place_ticks(&f->y, at);
         for (unsigned i = 0; i < n; i++) {
                 double y = capo_svg_y(f, at[i]);
 
@@ -256,7 +256,7 @@ void capo_svg_bars(FILE *out, const char *title, const struct capo_svg_bar *bars
                 capo_svg_widen(&f.x, bars[i].value);
         if (!(f.x.to > 0))
                 f.x.to = 1;
-        n_ticks = ticks(&f.x, at);
+        n_ticks = place_ticks(&f.x, at);
         capo_svg_begin(out, BAR_LEFT + BAR_WIDE + BAR_RIGHT, f.height + 24, title, false);
         for (unsigned i = 0; i < n_ticks; i++) {
                 fprintf(out, "<path class=\"grid\" d=\"M%.1f 0V%.1f\"/>", capo_svg_x(&f, at[i]), f.height);

@@ -80,7 +80,7 @@ void capo_table_free(struct capo_table *t)
         free(t);
 }
 
-static void add(struct capo_table *t, char *text)
+static void append_cell(struct capo_table *t, char *text)
 {
         if (capo_array_room(&t->cells, t->n_cells, sizeof *t->cells) < 0)
                 free(text);
@@ -93,7 +93,7 @@ void capo_table_cell(struct capo_table *t, const char *format, ...)
         va_list args;
 
         va_start(args, format);
-        add(t, capo_print(format, args));
+        append_cell(t, capo_print(format, args));
         va_end(args);
 }
 
@@ -106,7 +106,7 @@ void capo_table_row(struct capo_table *t, const char *format, ...)
         va_end(args);
         for (char *cell = text, *next; cell; cell = next ? next + 1 : NULL) {
                 next = strchrnul(cell, '\t');
-                add(t, strndup(cell, (size_t)(next - cell)));
+                append_cell(t, strndup(cell, (size_t)(next - cell)));
                 next = *next ? next : NULL;
         }
         capo_table_end(t);
@@ -115,7 +115,7 @@ void capo_table_row(struct capo_table *t, const char *format, ...)
 void capo_table_end(struct capo_table *t)
 {
         while (t->n_cells % t->n_columns)
-                add(t, NULL);
+                append_cell(t, NULL);
 }
 
 /* Cells of the row that begins at @row, without those that are left out. */
@@ -128,7 +128,7 @@ static unsigned row_end(const struct capo_table *t, size_t row)
         return n == 1 && !*t->cells[row] ? 0 : n;
 }
 
-static void widths(const struct capo_table *t, struct layout *l)
+static void measure_columns(const struct capo_table *t, struct layout *l)
 {
         for (size_t row = 0; row < t->n_cells; row += t->n_columns) {
                 unsigned n = row_end(t, row);
@@ -146,7 +146,7 @@ static void widths(const struct capo_table *t, struct layout *l)
         }
 }
 
-static unsigned sum(const struct capo_table *t, const struct layout *l, const unsigned *width)
+static unsigned sum_widths(const struct capo_table *t, const struct layout *l, const unsigned *width)
 {
         unsigned n = 0;
 
@@ -156,13 +156,13 @@ static unsigned sum(const struct capo_table *t, const struct layout *l, const un
 }
 
 /* Column by column, the least important first, then texts shorter. */
-static void fit(const struct capo_table *t, struct layout *l)
+static void fit_columns(const struct capo_table *t, struct layout *l)
 {
         unsigned least[MAX_COLUMNS], total, most = 0;
 
         for (unsigned c = 0; c < t->n_columns; c++)
                 least[c] = !t->column[c].right && l->width[c] > WORTH ? WORTH : l->width[c];
-        while ((total = sum(t, l, least)) > l->columns) {
+        while ((total = sum_widths(t, l, least)) > l->columns) {
                 int next = -1;
 
                 for (unsigned c = 0; c < t->n_columns; c++) {
@@ -333,10 +333,10 @@ void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold, co
                 print_html(t, out, n_bold);
                 return;
         }
-        widths(t, &l);
-        fits = !l.columns || sum(t, &l, l.width) <= l.columns;
+        measure_columns(t, &l);
+        fits = !l.columns || sum_widths(t, &l, l.width) <= l.columns;
         if (!fits)
-                fit(t, &l);
+                fit_columns(t, &l);
         for (size_t row = 0; row < t->n_cells; row += t->n_columns) {
                 bool is_bold = row / t->n_columns < n_bold;
 

@@ -30,7 +30,7 @@ static int load_profile(struct explain *e)
 }
 
 /* What the words name. Return: 0; -EINVAL, said. */
-static int understand(struct explain *e, char **words)
+static int parse_query(struct explain *e, char **words)
 {
         e->call = capo_call_find(words[0]);
         e->coll = capo_coll_of_call(e->call);
@@ -52,12 +52,12 @@ static int understand(struct explain *e, char **words)
         return 0;
 }
 
-static int run(void *options, int n, char **words)
+static int run_explain(void *options, int n, char **words)
 {
         struct explain *e = options;
 
         e->shape.min_local = e->shape.max_local = -1;
-        if (understand(e, words) < 0)
+        if (parse_query(e, words) < 0)
                 return CAPO_EXIT_USAGE;
         if (load_profile(e))
                 return CAPO_EXIT_FAIL;
@@ -66,7 +66,7 @@ static int run(void *options, int n, char **words)
         return e->plan.n_topo || e->plan.platform ? explain_planned(e) : explain_shape(e);
 }
 
-static void finish(void *options)
+static void finish_explain(void *options)
 {
         struct explain *e = options;
 
@@ -135,6 +135,6 @@ const struct cli_command explain_command = {
         .least = 2,
         .most = 2,
         .size = sizeof(struct explain),
-        .run = run,
-        .finish = finish,
+        .run = run_explain,
+        .finish = finish_explain,
 };

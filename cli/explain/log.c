@@ -48,7 +48,7 @@ static const char *comm_of(const struct capo_job *job, const struct capo_job_row
         return row->comm == CAPO_NO_COMM ? "-" : job->comms[row->comm].name;
 }
 
-static bool wanted(const struct explain *e, const struct capo_job *job, const struct capo_job_row *row)
+static bool matches_query(const struct explain *e, const struct capo_job *job, const struct capo_job_row *row)
 {
         if (row->call != e->call || row->bytes < e->bytes || row->bytes > e->bytes_max)
                 return false;
@@ -172,7 +172,7 @@ static void print_text(const struct explain *e, const struct capo_job *job, cons
                 enum capo_clock clock = capo_job_row_clock(row);
                 struct capo_sampled s = capo_job_row_sampled(row);
 
-                if (!wanted(e, job, row))
+                if (!matches_query(e, job, row))
                         continue;
                 unknown |= !row->algo_proto;
                 capo_table_row(t, "%s\t%llu\t%s\t%s\t%u\t%llu\t%.1f\t%.1f\t%s\t%s", comm_of(job, row),
@@ -201,7 +201,7 @@ static void say_others(struct explain *e, const struct capo_job *job)
         for (uint32_t i = 0; i < job->n_rows && strlen(names) < sizeof names - 64; i++) {
                 const char *name = comm_of(job, &job->rows[i]);
 
-                if (wanted(e, job, &job->rows[i]) && !strstr(names, name))
+                if (matches_query(e, job, &job->rows[i]) && !strstr(names, name))
                         capo_append(names, sizeof names, "%s%.60s", *names ? ", " : "", name);
         }
         capo_error("%s: no communicator \"%s\" has %s of %s; these have: %s", e->log, asked ? asked : "-",
@@ -222,7 +222,7 @@ int explain_recorded(struct explain *e)
         if (!settle_size(e, job))
                 return CAPO_EXIT_FAIL;
         for (uint32_t i = 0; i < job->n_rows; i++)
-                any |= wanted(e, job, &job->rows[i]);
+                any |= matches_query(e, job, &job->rows[i]);
         if (!any) {
                 say_others(e, job);
                 return CAPO_EXIT_FAIL;
@@ -231,7 +231,7 @@ int explain_recorded(struct explain *e)
                 json_t *rows = json_array(), *page;
 
                 for (uint32_t i = 0; i < job->n_rows; i++) {
-                        if (wanted(e, job, &job->rows[i]))
+                        if (matches_query(e, job, &job->rows[i]))
                                 json_array_append_new(rows, row_json(job, &job->rows[i], rules));
                 }
                 page = json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "capo_explain", 1, "call", capo_call_name(e->call),

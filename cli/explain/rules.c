@@ -298,7 +298,7 @@ static void show_json(const struct explain *e, const struct capo_plan_decision *
 }
 
 /* @answers: NCCL by itself; with the profile, when there is one. */
-static void show(struct explain *e, const struct capo_plan_answer *answers)
+static void show_answers(struct explain *e, const struct capo_plan_answer *answers)
 {
         const struct capo_plan_row *own = &answers[0].rows[0], *with = e->profile ? &answers[1].rows[0] : NULL,
                                    *runs = with ? with : own;
@@ -363,7 +363,7 @@ int explain_planned(struct explain *e)
         if (status == CAPO_EXIT_OK)
                 status = cli_question_ask(&e->plan, "explain", false, answers);
         if (status == CAPO_EXIT_OK)
-                show(e, answers);
+                show_answers(e, answers);
         capo_plan_answer_finish(&answers[0]);
         capo_plan_answer_finish(&answers[1]);
         return status;

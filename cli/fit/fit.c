@@ -32,7 +32,7 @@ struct job {
         struct fit_models models;
 };
 
-static void progress(const char *what, double done, void *user)
+static void show_fit_progress(const char *what, double done, void *user)
 {
         cli_progress_percent(what, (uint64_t)(1e6 * done), 1000000);
 }
@@ -52,7 +52,7 @@ static int who_and_when(struct capo_profile *profile)
                capo_profile_note(profile, CAPO_PROVENANCE, "date", date);
 }
 
-static int provenance(const struct job *j, const struct capo_fit *fit, struct capo_profile *profile)
+static int note_provenance(const struct job *j, const struct capo_fit *fit, struct capo_profile *profile)
 {
         const struct capo_trial *like = fit->n_series ? &fit->series[0].like : &fit->beside[0].like;
         char nccl[16], sources[256] = "";
@@ -96,7 +96,8 @@ static int write_svg(FILE *f, const void *fit)
         return capo_svg_fit(f, fit, "capo fit");
 }
 
-static int outputs(struct job *j, const struct capo_fit *fit, struct capo_profile *profile, int n_rules, int n_rows)
+static int write_outputs(struct job *j, const struct capo_fit *fit, struct capo_profile *profile, int n_rules,
+                         int n_rows)
 {
         size_t n = j->out ? strlen(j->out) : 0;
         struct stat st;
@@ -207,7 +208,7 @@ static int model_alone(struct job *j)
 }
 
 /* What the machine that --topo or --platform names can carry. Return: 0; negative errno, said. */
-static int links(struct job *j)
+static int load_links(struct job *j)
 {
         const struct cli_machine_words words = {
                 .topo = j->models.topo, .platform = j->models.platform, .partial = true};
@@ -222,12 +223,12 @@ static int links(struct job *j)
         return e;
 }
 
-static int take(void *options, char *word)
+static int add_fit_input(void *options, char *word)
 {
         return cli_inputs_add(&((struct job *)options)->inputs, word);
 }
 
-static void finish(void *options)
+static void finish_fit(void *options)
 {
         struct job *j = options;
 
@@ -235,7 +236,7 @@ static void finish(void *options)
         capo_samples_free(&j->set);
 }
 
-static int run(void *options, int n, char **words)
+static int run_fit(void *options, int n, char **words)
 {
         struct job *j = options;
         struct capo_fit *fit = NULL;
@@ -251,9 +252,9 @@ static int run(void *options, int n, char **words)
                 return model_alone(j);
         if (cli_inputs_read(&j->inputs, &j->set) < 0 && !j->set.n) /* what can be read is used */
                 return CAPO_EXIT_FAIL;
-        if (links(j) < 0)
+        if (load_links(j) < 0)
                 return CAPO_EXIT_FAIL;
-        j->options.progress = progress;
+        j->options.progress = show_fit_progress;
         cli_inputs_notes(&j->set);
         if (capo_fit_guard(&j->set, j->options.force) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "fit: no memory");
@@ -277,7 +278,7 @@ static int run(void *options, int n, char **words)
         if (j->out && two_kinds(fit))
                 goto end;
         profile = capo_profile_new(j->name ? j->name : "");
-        if (!profile || capo_fit_profile(fit, profile, &n_rules, &n_rows) < 0 || provenance(j, fit, profile) < 0) {
+        if (!profile || capo_fit_profile(fit, profile, &n_rules, &n_rows) < 0 || note_provenance(j, fit, profile) < 0) {
                 capo_error("fit: no memory");
                 goto end;
         }
@@ -287,7 +288,7 @@ static int run(void *options, int n, char **words)
                 fit_page(&j->set, fit, &(struct fit_page){j->all});
         if (fit_models_measured(&j->models, fit, &j->options, profile, !j->json, &n_rules, &n_rows) < 0)
                 goto end;
-        status = outputs(j, fit, profile, n_rules, n_rows);
+        status = write_outputs(j, fit, profile, n_rules, n_rows);
 end:
         capo_profile_free(profile);
         capo_fit_free(fit);
@@ -348,7 +349,7 @@ const struct cli_command fit_command = {
         .most = UINT_MAX,
         .size = sizeof(struct job),
         .defaults = &defaults,
-        .take = take,
-        .run = run,
-        .finish = finish,
+        .take = add_fit_input,
+        .run = run_fit,
+        .finish = finish_fit,
 };

@@ -18,7 +18,7 @@ static json_t *known_or_null(double v)
         return v > 0 ? json_real(v) : json_null();
 }
 
-static json_t *beside(const struct capo_fit *fit)
+static json_t *pack_beside(const struct capo_fit *fit)
 {
         json_t *list = json_array();
 
@@ -92,7 +92,7 @@ int fit_json(const struct capo_samples *set, const struct capo_fit *fit, const s
         if (!page)
                 return -ENOMEM;
         if (fit->n_beside)
-                json_object_set_new(page, "beside_the_table", beside(fit));
+                json_object_set_new(page, "beside_the_table", pack_beside(fit));
         r = json_dumpf(page, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
         json_decref(page);
         putchar('\n');

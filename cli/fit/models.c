@@ -15,7 +15,7 @@
 #include "profiles/machine/gpus.h"
 #include "profiles/machine/platform.h"
 
-static int parts(const struct fit_models *m, char *tools, char *libnccl, size_t room)
+static int find_model_tools(const struct fit_models *m, char *tools, char *libnccl, size_t room)
 {
         char why[PATH_MAX + 256];
 
@@ -36,7 +36,7 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit, const 
 
         if (!m->n)
                 return 0;
-        if (parts(m, tools, libnccl, sizeof tools) < 0)
+        if (find_model_tools(m, tools, libnccl, sizeof tools) < 0)
                 return -1;
         if (!m->topo) {
                 machine.topo = topo;
@@ -88,7 +88,7 @@ static struct capo_plan_ask *make_asks(const char *sizes, size_t *n)
         return asks;
 }
 
-static int notes(const struct fit_models_shown *s, struct capo_profile *profile)
+static int note_model(const struct fit_models_shown *s, struct capo_profile *profile)
 {
         char nccl[16];
 
@@ -113,7 +113,7 @@ struct asking {
 };
 
 /* Return: 0; 1 NCCL does not answer for this one, said; -1 no use going on, said. */
-static int one(struct asking *k, const char *text, const struct capo_alloc *a, bool exact, bool brief)
+static int model_one_alloc(struct asking *k, const char *text, const struct capo_alloc *a, bool exact, bool brief)
 {
         const struct fragment_machine *machine = k->machine;
         struct capo_fit_fragment f;
@@ -127,7 +127,7 @@ static int one(struct asking *k, const char *text, const struct capo_alloc *a, b
         }
         s.machine = *machine->t->platform ? machine->t->platform : k->m->platform ? k->m->platform : machine->t->name;
         if (k->profile->n_notes[CAPO_PLATFORM] == 0)
-                r = notes(&s, k->profile);
+                r = note_model(&s, k->profile);
         if (k->json && k->shown)
                 fputs(",\n", stdout);
         k->shown = true;
@@ -143,7 +143,7 @@ static int one(struct asking *k, const char *text, const struct capo_alloc *a, b
         return r < 0 ? -1 : 0;
 }
 
-static int named(struct asking *k, const char *text)
+static int model_named_gpus(struct asking *k, const char *text)
 {
         struct capo_alloc a = {0};
         char why[512];
@@ -155,7 +155,7 @@ static int named(struct asking *k, const char *text)
         if (r < 0)
                 capo_error("fit: --model %s: %s", text, why);
         else
-                r = one(k, text, &a, exact, false);
+                r = model_one_alloc(k, text, &a, exact, false);
         capo_alloc_free(&a);
         return r ? -1 : 0;
 }
@@ -199,7 +199,7 @@ static int classes_of(const struct capo_topology *t, int n, struct example *out,
         return found;
 }
 
-static int pair(struct asking *k, const struct example *x, int n_x, const struct example *y, int n_y)
+static int model_class_pair(struct asking *k, const struct example *x, int n_x, const struct example *y, int n_y)
 {
         struct capo_alloc_rank ranks[2 * CAPO_PLAN_GPUS_MAX];
         struct capo_alloc a = {.n_ranks = n_x + n_y, .n_nodes = n_y ? 2 : 1, .ranks = ranks};
@@ -209,10 +209,10 @@ static int pair(struct asking *k, const struct example *x, int n_x, const struct
                 ranks[i] = (struct capo_alloc_rank){0, x->gpus[i]};
         for (int i = 0; i < n_y; i++)
                 ranks[n_x + i] = (struct capo_alloc_rank){1, y->gpus[i]};
-        return one(k, capo_alloc_print(k->machine->t, &a, text, sizeof text), &a, true, true) < 0 ? -1 : 0;
+        return model_one_alloc(k, capo_alloc_print(k->machine->t, &a, text, sizeof text), &a, true, true) < 0 ? -1 : 0;
 }
 
-static int every(struct asking *k, const char *text)
+static int model_every_class(struct asking *k, const char *text)
 {
         enum { CLASSES = 64 };
         _cleanup_free_ struct example *x = calloc(2 * CLASSES, sizeof *x);
@@ -242,7 +242,7 @@ static int every(struct asking *k, const char *text)
                 fit_models_line_head(text);
         for (int i = 0; i < found[0]; i++) {
                 for (int j = n[0] == n[1] ? i : 0; j < found[1]; j++) {
-                        if (pair(k, &x[i], n[0], &x[CLASSES + j], n[1]) < 0)
+                        if (model_class_pair(k, &x[i], n[0], &x[CLASSES + j], n[1]) < 0)
                                 return -1;
                 }
         }
@@ -261,7 +261,7 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         struct fragment_machine machine;
         struct asking k = {.m = m, .machine = &machine, .options = options, .profile = profile, .json = json};
 
-        if (parts(m, tools, libnccl, sizeof tools) < 0 || cli_machine_load("fit", &o, &t, &source) < 0)
+        if (find_model_tools(m, tools, libnccl, sizeof tools) < 0 || cli_machine_load("fit", &o, &t, &source) < 0)
                 return -1;
         if (!*source.path)
                 return capo_fail(-1,
@@ -281,7 +281,7 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         if (json)
                 fputs("[", stdout);
         for (size_t i = 0; i < m->n; i++) {
-                if ((m->every ? every(&k, m->alloc[i]) : named(&k, m->alloc[i])) < 0)
+                if ((m->every ? model_every_class(&k, m->alloc[i]) : model_named_gpus(&k, m->alloc[i])) < 0)
                         return -1;
         }
         if (json)

@@ -22,12 +22,12 @@ static const char *choice_text(uint8_t choice, char *text, size_t room)
         return text;
 }
 
-static uint8_t own(const struct fragment_model *m, size_t i)
+static uint8_t get_own_choice(const struct fragment_model *m, size_t i)
 {
         return CAPO_ALGO_PROTO(m->nccl.rows[i].algo, m->nccl.rows[i].proto);
 }
 
-static double corrected(const struct fragment_model *m, size_t i, uint8_t choice)
+static double get_corrected_cost(const struct fragment_model *m, size_t i, uint8_t choice)
 {
         return choice >> 4 && choice & 15 ? (double)m->cost[i][(choice >> 4) - 1][(choice & 15) - 1] : NAN;
 }
@@ -44,7 +44,7 @@ static void shape_line(const char *name, int channels, const struct fragment_sha
                r->understood ? "" : " (only lowered: this release's formula is not known)");
 }
 
-static void heading(const struct fit_models_shown *s)
+static void print_model_heading(const struct fit_models_shown *s)
 {
         const struct fragment_model *m = &s->f->model;
         int late = m->max_local - m->mean_local;
@@ -73,7 +73,7 @@ static void heading(const struct fit_models_shown *s)
                        "its constants\n");
 }
 
-static double ceiling(const struct fit_models_shown *s, enum capo_coll coll, unsigned algo, const char **of)
+static double find_ceiling(const struct fit_models_shown *s, enum capo_coll coll, unsigned algo, const char **of)
 {
         unsigned what = s->a->n_nodes > 1 || s->f->model.n_nodes > 1 ? CAPO_CEILING_HYBRID : 0;
         struct capo_ceilings c;
@@ -101,14 +101,14 @@ static void no_gain(const struct fit_models_shown *s, size_t last, double gain)
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_plan_row *r = &m->nccl.rows[last];
-        double gbs = (double)r->bytes / corrected(m, last, own(m, last)) / 1000, most;
+        double gbs = (double)r->bytes / get_corrected_cost(m, last, get_own_choice(m, last)) / 1000, most;
         char size[16], text[40];
         const char *of = "";
 
-        most = *m->why_not ? -1 : ceiling(s, r->coll, r->algo, &of);
+        most = *m->why_not ? -1 : find_ceiling(s, r->coll, r->algo, &of);
         capo_size_print(r->bytes, size, sizeof size);
         printf("    nothing to gain by choice (at most %.0f %%): at %s NCCL picks %s, %.1f GB/s", 100 * gain, size,
-               choice_text(own(m, last), text, sizeof text), gbs);
+               choice_text(get_own_choice(m, last), text, sizeof text), gbs);
         if (most > 0)
                 printf(" of %.1f %s", most, of);
         puts(most <= 0 || gbs >= 0.95 * most ? "" : "; the rest is lost to links and channels");
@@ -118,16 +118,16 @@ static bool same_line(const struct fit_models_shown *s, size_t a, size_t b)
 {
         const struct fragment_model *m = &s->f->model;
 
-        return m->nccl.rows[a].coll == m->nccl.rows[b].coll && own(m, a) == own(m, b) &&
+        return m->nccl.rows[a].coll == m->nccl.rows[b].coll && get_own_choice(m, a) == get_own_choice(m, b) &&
                fragment_model_best(m, a) == fragment_model_best(m, b) &&
                s->f->decided[a].choice == s->f->decided[b].choice;
 }
 
-static void line(struct capo_table *t, const struct fit_models_shown *s, size_t first, size_t last)
+static void add_decision_row(struct capo_table *t, const struct fit_models_shown *s, size_t first, size_t last)
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_fit_decision *d = &s->f->decided[last];
-        uint8_t mine = own(m, last), best = fragment_model_best(m, last);
+        uint8_t mine = get_own_choice(m, last), best = fragment_model_best(m, last);
         char from[16], to[16], range[40], picks[32], text[32], gain[32] = "-";
 
         capo_size_print(m->nccl.rows[first].bytes, from, sizeof from);
@@ -136,8 +136,9 @@ static void line(struct capo_table *t, const struct fit_models_shown *s, size_t 
         if (best != mine)
                 snprintf(gain, sizeof gain, "%.0f %%", 100 * d->gain);
         capo_table_row(t, "%s\t%s\t%.1f\t%.1f\t%s\t%.1f\t%s\t%s", range, choice_text(mine, picks, sizeof picks),
-                       m->nccl.rows[last].us, corrected(m, last, mine),
-                       best == mine ? "the same" : choice_text(best, text, sizeof text), corrected(m, last, best), gain,
+                       m->nccl.rows[last].us, get_corrected_cost(m, last, mine),
+                       best == mine ? "the same" : choice_text(best, text, sizeof text),
+                       get_corrected_cost(m, last, best), gain,
                        d->choice                     ? "yes"
                        : best == mine                ? "-"
                        : d->gain < CAPO_MODEL_MARGIN ? "no: below 15 %"
@@ -150,14 +151,14 @@ void fit_models_page(const struct fit_models_shown *s)
         char when[64] = "";
 
         cli_screen_begin(stdout);
-        heading(s);
+        print_model_heading(s);
         for (size_t i = 0, end; i < m->nccl.n_rows; i = end) {
                 bool any = false, differs = false;
                 double gain = 0;
 
                 for (end = i; end < m->nccl.n_rows && m->nccl.rows[end].coll == m->nccl.rows[i].coll; end++) {
                         any |= s->f->decided[end].choice;
-                        differs |= fragment_model_best(m, end) != own(m, end);
+                        differs |= fragment_model_best(m, end) != get_own_choice(m, end);
                         if (s->f->decided[end].gain < CAPO_MODEL_MARGIN)
                                 gain = fmax(gain, s->f->decided[end].gain);
                 }
@@ -172,7 +173,7 @@ void fit_models_page(const struct fit_models_shown *s)
                         for (size_t k = i, next; k < end; k = next) {
                                 for (next = k + 1; next < end && same_line(s, k, next); next++)
                                         ;
-                                line(t, s, k, next - 1);
+                                add_decision_row(t, s, k, next - 1);
                         }
                         capo_table_print(t, stdout, 1, "", "");
                 }
@@ -268,7 +269,7 @@ static json_t *row_json(const struct fit_models_shown *s, size_t i)
                 }
         }
         return json_pack("{s:s, s:I, s:s, s:s, s:b, s:f, s:o}", "coll", capo_coll_word(r->coll), "bytes",
-                         (json_int_t)r->bytes, "nccl", choice_text(own(m, i), text, sizeof text), "best",
+                         (json_int_t)r->bytes, "nccl", choice_text(get_own_choice(m, i), text, sizeof text), "best",
                          best ? choice_text(best, (char[40]){0}, 40) : "", "written", s->f->decided[i].choice != 0,
                          "busbw_factor", capo_busbw_factor(kinds[r->coll], (unsigned)s->a->n_ranks), "cells", cells);
 }

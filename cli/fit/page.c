@@ -12,13 +12,13 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 
-static const char *percent(double fraction, char *text, size_t room)
+static const char *format_percent(double fraction, char *text, size_t room)
 {
         snprintf(text, room, fabs(fraction) < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * fraction);
         return text;
 }
 
-static void line(struct capo_table *t, const struct capo_fit_series *s, int first, int last)
+static void add_range_row(struct capo_table *t, const struct capo_fit_series *s, int first, int last)
 {
         const struct capo_fit_point *p = &s->points[last];
         int c = p->shown;
@@ -42,8 +42,8 @@ static void line(struct capo_table *t, const struct capo_fit_series *s, int firs
                 else
                         snprintf(chose, sizeof chose, "?  %.4g", def->us);
                 if (c > 0 && !cell->is_default && !isnan(p->gain))
-                        snprintf(gain, sizeof gain, "%s +- %s", percent(p->gain, a, sizeof a),
-                                 percent((p->gain_hi - p->gain_lo) / 2, b, sizeof b));
+                        snprintf(gain, sizeof gain, "%s +- %s", format_percent(p->gain, a, sizeof a),
+                                 format_percent((p->gain_hi - p->gain_lo) / 2, b, sizeof b));
         }
         if (c == 0 && p->default_ran)
                 snprintf(name, sizeof name, "%s %s", capo_ran_algo(p->default_ran), capo_ran_proto(p->default_ran));
@@ -52,7 +52,7 @@ static void line(struct capo_table *t, const struct capo_fit_series *s, int firs
         capo_table_row(t, "%s\t%s\t%s\t%s\t%s\t%s", range, name, us, chose, gain, capo_fit_verdict_text(p->verdict));
 }
 
-static void regret(const struct capo_fit_series *s)
+static void print_regret(const struct capo_fit_series *s)
 {
         const struct capo_fit_regret *r = &s->regret;
         char a[16], b[16], d[16];
@@ -64,17 +64,17 @@ static void regret(const struct capo_fit_series *s)
                 return;
         }
         printf("  regret against the best measured (leave one %s out, %u of %u sizes scored): mean %s, worst %s",
-               r->by_run ? "run" : "size", r->n_scored, r->n_scored + r->n_unscored, percent(r->mean, a, sizeof a),
-               percent(r->worst, b, sizeof b));
+               r->by_run ? "run" : "size", r->n_scored, r->n_scored + r->n_unscored,
+               format_percent(r->mean, a, sizeof a), format_percent(r->worst, b, sizeof b));
         if (!isnan(r->mean_default))
                 printf("; all left to NCCL: %s; worst against NCCL's own choice: %s",
-                       percent(r->mean_default, d, sizeof d), percent(r->worst_default, a, sizeof a));
+                       format_percent(r->mean_default, d, sizeof d), format_percent(r->worst_default, a, sizeof a));
         if (r->n_worse)
                 printf("; slower than that beyond noise: %u", r->n_worse);
         putchar('\n');
 }
 
-static void unchecked(const struct capo_fit_series *s)
+static void warn_unchecked(const struct capo_fit_series *s)
 {
         bool writes = false;
 
@@ -119,7 +119,7 @@ static void sweep_command(const struct capo_fit_series *s)
         puts(" -- COMMAND");
 }
 
-static void next(const struct capo_fit_series *s)
+static void print_next_measurement(const struct capo_fit_series *s)
 {
         const struct capo_fit_next *n = &s->next;
         char a[16], b[16], name[56];
@@ -173,17 +173,17 @@ static void series_page(const struct capo_fit_series *s, const struct fit_page *
                                 s->points[k].verdict == s->points[p].verdict;
                      k++)
                         ;
-                line(t, s, p, k - 1);
+                add_range_row(t, s, p, k - 1);
         }
         capo_table_print(t, stdout, 1, "", "");
-        regret(s);
-        unchecked(s);
-        next(s);
+        print_regret(s);
+        warn_unchecked(s);
+        print_next_measurement(s);
         if (columns)
                 capo_terminal_fit(stdout, s, columns < 100 ? (int)columns : 100, 12);
 }
 
-static void heading(const struct capo_samples *set, const struct capo_fit *fit)
+static void print_fit_heading(const struct capo_samples *set, const struct capo_fit *fit)
 {
         printf("capo fit  %zu input%s, %llu samples", set->n_files, set->n_files == 1 ? "" : "s",
                (unsigned long long)fit->n_samples);
@@ -211,7 +211,7 @@ static void heading(const struct capo_samples *set, const struct capo_fit *fit)
         }
 }
 
-static void beside(const struct capo_fit *fit)
+static void print_beside(const struct capo_fit *fit)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = fit->n_beside ? capo_table_new(" l24,l22,l28,l18,r~") : NULL;
         char from[16], to[16];
@@ -234,10 +234,10 @@ static void beside(const struct capo_fit *fit)
 void fit_page(const struct capo_samples *set, const struct capo_fit *fit, const struct fit_page *page)
 {
         cli_screen_begin(stdout);
-        heading(set, fit);
+        print_fit_heading(set, fit);
         for (int i = 0; i < fit->n_series; i++)
                 series_page(&fit->series[i], page);
-        beside(fit);
+        print_beside(fit);
 }
 
 void fit_page_uncertain(const struct capo_samples *set)

@@ -17,12 +17,12 @@
 #include "core/base/util.h"
 
 /* A value of a panel: us, or over NCCL's own choice at that size; NAN where there is none. */
-static double value(const struct capo_fit_series *s, int p, double us, bool ratio)
+static double scale_time(const struct capo_fit_series *s, int p, double us, bool ratio)
 {
         return ratio ? us / capo_fit_cell_of(s, p, 0)->us : us;
 }
 
-static void axes(const struct capo_fit_series *s, struct capo_svg_frame *f, bool ratio)
+static void set_axes(const struct capo_fit_series *s, struct capo_svg_frame *f, bool ratio)
 {
         f->x = (struct capo_svg_axis){CAPO_SVG_BYTES, INFINITY, -INFINITY, "size"};
         f->y = (struct capo_svg_axis){ratio ? CAPO_SVG_LINEAR : CAPO_SVG_LOG, INFINITY, -INFINITY,
@@ -31,13 +31,13 @@ static void axes(const struct capo_fit_series *s, struct capo_svg_frame *f, bool
                 capo_svg_widen(&f->x, (double)s->points[p].bytes);
                 for (int c = 0; c < s->n_candidates; c++) {
                         const struct capo_fit_cell *cell = capo_fit_cell_of(s, p, c);
-                        double v = value(s, p, cell->us, ratio);
+                        double v = scale_time(s, p, cell->us, ratio);
 
                         /* twice as slow and worse: at the edge, so that gains can be seen */
                         capo_svg_widen(&f->y, ratio ? fmin(v, 2) : v);
-                        if (!ratio || value(s, p, cell->hi, ratio) < 2)
-                                capo_svg_widen(&f->y, value(s, p, cell->hi, ratio));
-                        capo_svg_widen(&f->y, value(s, p, cell->lo, ratio));
+                        if (!ratio || scale_time(s, p, cell->hi, ratio) < 2)
+                                capo_svg_widen(&f->y, scale_time(s, p, cell->hi, ratio));
+                        capo_svg_widen(&f->y, scale_time(s, p, cell->lo, ratio));
                 }
         }
         capo_svg_round(&f->x);
@@ -45,8 +45,8 @@ static void axes(const struct capo_fit_series *s, struct capo_svg_frame *f, bool
 }
 
 /* Returns whether anything was to be drawn. */
-static bool curve(FILE *out, const struct capo_fit_series *s, const struct capo_svg_frame *f, int c, bool ratio,
-                  double *x, double *y)
+static bool draw_curve(FILE *out, const struct capo_fit_series *s, const struct capo_svg_frame *f, int c, bool ratio,
+                       double *x, double *y)
 {
         bool any = false;
 
@@ -57,11 +57,11 @@ static bool curve(FILE *out, const struct capo_fit_series *s, const struct capo_
                                                                                               : 0);
 
                 x[p] = (double)s->points[p].bytes;
-                y[p] = value(s, p, cell->us, ratio);
+                y[p] = scale_time(s, p, cell->us, ratio);
                 any |= isfinite(y[p]);
                 if (c >= 0)
-                        capo_svg_error(out, f, x[p], value(s, p, cell->lo, ratio), value(s, p, cell->hi, ratio),
-                                       capo_svg_series((unsigned)c));
+                        capo_svg_error(out, f, x[p], scale_time(s, p, cell->lo, ratio),
+                                       scale_time(s, p, cell->hi, ratio), capo_svg_series((unsigned)c));
         }
         if (c < 0)
                 capo_svg_line(out, f, x, y, (size_t)s->n_points, "c", "style=\"stroke-width:9;opacity:.4\"");
@@ -73,7 +73,7 @@ static bool curve(FILE *out, const struct capo_fit_series *s, const struct capo_
 
 enum { WIDTH = 1240, LEFT = 64, PANEL = 430, GAP = 64, PLOT = 300, KEY = 200, KEY_STEP = 18, KEY_MOST = 15 };
 
-static void key(FILE *out, double top, int nth, const char *class, const char *more, const char *name)
+static void draw_key(FILE *out, double top, int nth, const char *class, const char *more, const char *name)
 {
         double x = LEFT + 2 * PANEL + GAP + 20, y = top + 6 + KEY_STEP * nth;
 
@@ -81,7 +81,7 @@ static void key(FILE *out, double top, int nth, const char *class, const char *m
         capo_svg_text(out, x + 26, y + 4, 's', KEY, NULL, name);
 }
 
-static void series(FILE *out, const struct capo_fit_series *s, double top)
+static void draw_series(FILE *out, const struct capo_fit_series *s, double top)
 {
         _cleanup_free_ double *x = calloc((size_t)s->n_points + 1, sizeof *x);
         _cleanup_free_ double *y = calloc((size_t)s->n_points + 1, sizeof *y);
@@ -98,21 +98,21 @@ static void series(FILE *out, const struct capo_fit_series *s, double top)
                         .left = LEFT + ratio * (PANEL + GAP), .top = top + 56, .width = PANEL, .height = PLOT};
                 bool any = false;
 
-                axes(s, &f, ratio);
+                set_axes(s, &f, ratio);
                 capo_svg_axes(out, &f);
-                curve(out, s, &f, -1, ratio, x, y);
+                draw_curve(out, s, &f, -1, ratio, x, y);
                 for (int c = s->n_candidates - 1; c >= 0; c--)
-                        any |= curve(out, s, &f, c, ratio, x, y);
+                        any |= draw_curve(out, s, &f, c, ratio, x, y);
                 if (!any)
                         capo_svg_text(out, f.left + f.width / 2, f.top + f.height / 2, 'm', f.width, "t",
                                       "NCCL's own choice was not measured");
         }
-        key(out, top + 56, n++, "c", "style=\"stroke-width:9;opacity:.4\"", "with the profile");
+        draw_key(out, top + 56, n++, "c", "style=\"stroke-width:9;opacity:.4\"", "with the profile");
         for (int c = 0; c < s->n_candidates && n < KEY_MOST; c++) {
                 char name[56];
 
-                key(out, top + 56, n++, capo_svg_series((unsigned)c), c ? "" : "stroke-dasharray=\"5 3\"",
-                    capo_fit_candidate_text(&s->candidates[c], name, sizeof name));
+                draw_key(out, top + 56, n++, capo_svg_series((unsigned)c), c ? "" : "stroke-dasharray=\"5 3\"",
+                         capo_fit_candidate_text(&s->candidates[c], name, sizeof name));
         }
 }
 
@@ -122,12 +122,12 @@ int capo_svg_fit(FILE *out, const struct capo_fit *fit, const char *title)
 
         capo_svg_begin(out, WIDTH, HEIGHT * (fit->n_series > 0 ? fit->n_series : 1), title, true);
         for (int i = 0; i < fit->n_series; i++)
-                series(out, &fit->series[i], HEIGHT * i);
+                draw_series(out, &fit->series[i], HEIGHT * i);
         capo_svg_end(out);
         return ferror(out) ? -EIO : 0;
 }
 
-static char letter(int c)
+static char choose_letter(int c)
 {
         return c == 0 ? '.' : c <= 26 ? (char)('a' + c - 1) : c <= 52 ? (char)('A' + c - 27) : '?';
 }
@@ -168,7 +168,8 @@ void capo_terminal_fit(FILE *out, const struct capo_fit_series *s, int columns, 
                                         continue;
                                 }
                                 y = (int)lround((hi - v) / (hi - lo) * (lines - 1));
-                                grid[y * (width * each + 1) + x] = c == s->points[p].chosen && c > 0 ? '#' : letter(c);
+                                grid[y * (width * each + 1) + x] =
+                                        c == s->points[p].chosen && c > 0 ? '#' : choose_letter(c);
                         }
                 }
                 if (!pass && hi - lo < 0.05) {
@@ -194,7 +195,7 @@ void capo_terminal_fit(FILE *out, const struct capo_fit_series *s, int columns, 
         fprintf(out, "\n          %s%*s\n  ", a,
                 width * each - (int)strlen(a) > (int)strlen(b) ? width * each - (int)strlen(a) : (int)strlen(b) + 1, b);
         for (int c = 0; c < s->n_candidates && c < 12; c++)
-                fprintf(out, "%s%c %s", c ? "   " : "", letter(c),
+                fprintf(out, "%s%c %s", c ? "   " : "", choose_letter(c),
                         capo_fit_candidate_text(&s->candidates[c], name, sizeof name));
         fputs(s->n_candidates > 12 ? "   ...\n" : "\n", out);
 }

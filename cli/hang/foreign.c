@@ -46,7 +46,7 @@ static int is_json(const struct dirent *e)
 }
 
 /* A folder stands for its files that end in .json. */
-static int list(struct files *files, int n, char **words)
+static int list_files(struct files *files, int n, char **words)
 {
         int r = 0;
 
@@ -71,7 +71,7 @@ int hang_flight(struct hang_page *page, int n, char **words)
 {
         _cleanup_(files_finish) struct files files = {0};
         char why[1024] = "no memory";
-        int r = list(&files, n, words);
+        int r = list_files(&files, n, words);
 
         page->job = capo_job_new();
         if (!page->job)
@@ -85,7 +85,7 @@ int hang_flight(struct hang_page *page, int n, char **words)
         return r == 0 && !page->known ? -ENOMEM : r;
 }
 
-static int look(const char *where, double timeout_s, struct ras_look *out)
+static int query_ras(const char *where, double timeout_s, struct ras_look *out)
 {
         _cleanup_free_ char *text = NULL;
         char why[512] = "no memory";
@@ -106,11 +106,11 @@ int hang_ras(struct hang_page *page, const char *where, double timeout_s)
         page->job = capo_job_new();
         if (!page->job)
                 return -ENOMEM;
-        r = look(where, timeout_s, &first);
+        r = query_ras(where, timeout_s, &first);
         if (r == 0 && page->after_s > 0) {
                 while (nanosleep(&between, &between) < 0 && errno == EINTR)
                         continue;
-                r = look(where, timeout_s, &second);
+                r = query_ras(where, timeout_s, &second);
         }
         if (r == 0)
                 r = ras_job(&first, second.at_ns ? &second : &first, page->job, &page->hang);

@@ -31,7 +31,7 @@ struct segments {
         uint32_t n;
 };
 
-static int keep(const struct capo_segment_info *info, void *arg)
+static int keep_segment(const struct capo_segment_info *info, void *arg)
 {
         struct segments *s = arg;
 
@@ -41,8 +41,8 @@ static int keep(const struct capo_segment_info *info, void *arg)
         return 0;
 }
 
-static int add(struct hang_logs *logs, const char *path, const char *own, const struct capo_segment_info *s,
-               uint8_t known)
+static int add_log(struct hang_logs *logs, const char *path, const char *own, const struct capo_segment_info *s,
+                   uint8_t known)
 {
         char *copy = strdup(path), *own_copy = own ? strdup(own) : NULL;
 
@@ -84,8 +84,8 @@ static bool has_number(const struct capo_segment_info *s, int pid)
 }
 
 /* Is process @s meant: by its number or that of one beside it, or by the folder its log is in? */
-static bool meant(const struct segments *all, const struct capo_segment_info *s, int n, char **words,
-                  const struct capo_log_paths *paths)
+static bool is_process_meant(const struct segments *all, const struct capo_segment_info *s, int n, char **words,
+                             const struct capo_log_paths *paths)
 {
         for (int i = 0; i < n; i++) {
                 int pid = is_pid(words[i]) ? atoi(words[i]) : 0;
@@ -128,7 +128,7 @@ static int is_ours(const struct dirent *e)
 }
 
 /* What a capo hang that was killed has left in @tmp. The living hold a lock on theirs, which comes right after the folder. */
-static void sweep(const char *tmp)
+static void sweep_folders(const char *tmp)
 {
         struct dirent **names = NULL;
         int n = scandir(tmp, &names, is_ours, NULL);
@@ -150,7 +150,7 @@ static void sweep(const char *tmp)
 
 static int make_folder(struct hang_logs *logs)
 {
-        sweep("/tmp");
+        sweep_folders("/tmp");
         snprintf(logs->folder, sizeof logs->folder, "/tmp/" NAME "XXXXXX");
         if (!mkdtemp(logs->folder)) {
                 *logs->folder = 0;
@@ -162,7 +162,7 @@ static int make_folder(struct hang_logs *logs)
         return 0;
 }
 
-static int look(struct hang_logs *logs, const struct capo_segment_info *s)
+static int gather_segment(struct hang_logs *logs, const struct capo_segment_info *s)
 {
         uint8_t known = CAPO_HANG_IS_DEAD;
         char path[sizeof logs->folder + sizeof s->path + sizeof ".capo"];
@@ -179,7 +179,7 @@ static int look(struct hang_logs *logs, const struct capo_segment_info *s)
         }
         if (s->alive)
                 known = s->here && capo_hang_node_stopped(s->pid) ? CAPO_HANG_IS_STOPPED : CAPO_HANG_IS_ALIVE;
-        return add(logs, path, s->log_path, s, known);
+        return add_log(logs, path, s->log_path, s, known);
 }
 
 static bool looked_at(const struct segments *all, const struct hang_logs *logs, const char *path)
@@ -241,15 +241,15 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         }
         if (n_named && capo_log_find(named, n_named, &paths, why, sizeof why) < 0)
                 return capo_fail(-ENOENT, "%s", why);
-        r = capo_segment_find(NULL, NULL, keep, &all);
+        r = capo_segment_find(NULL, NULL, keep_segment, &all);
         out->now_ns = capo_clock_of(CLOCK_REALTIME);
         for (uint32_t i = 0; i < all.n && r >= 0; i++) {
-                if (meant(&all, &all.v[i], n, words, &paths))
-                        r = look(out, &all.v[i]);
+                if (is_process_meant(&all, &all.v[i], n, words, &paths))
+                        r = gather_segment(out, &all.v[i]);
         }
         for (size_t i = 0; i < paths.n && r >= 0; i++) {
                 if (!looked_at(&all, out, paths.path[i]))
-                        r = add(out, paths.path[i], NULL, NULL, CAPO_HANG_BY_LOG);
+                        r = add_log(out, paths.path[i], NULL, NULL, CAPO_HANG_BY_LOG);
         }
         free(all.v);
         if (r >= 0)

@@ -246,7 +246,7 @@ static int read_job(struct hang_page *page)
         return capo_hang_read(page->job, page->known, page->logs->now_ns, &page->hang, &page->n_stale);
 }
 
-static int run(void *options, int n, char **words)
+static int run_hang(void *options, int n, char **words)
 {
         const struct options *o = options;
         struct hang_logs logs = {0};
@@ -329,5 +329,5 @@ const struct cli_command hang_command = {
         .most = UINT_MAX,
         .size = sizeof(struct options),
         .defaults = &defaults,
-        .run = run,
+        .run = run_hang,
 };

@@ -31,7 +31,7 @@ static const struct offsets {
 /* ---- the interpreter ---- */
 
 /* The objects that may have an interpreter in them: the program, and what is called so. Return: how many. */
-static unsigned candidates(const char *maps, uint64_t *start)
+static unsigned find_objects(const char *maps, uint64_t *start)
 {
         unsigned n = 0;
 
@@ -54,7 +54,7 @@ static unsigned candidates(const char *maps, uint64_t *start)
 }
 
 /* The program's own comes before a library's, as for the loader. */
-static uint64_t symbol(struct hang_memory *m, const uint64_t *start, unsigned n, const char *name)
+static uint64_t find_symbol(struct hang_memory *m, const uint64_t *start, unsigned n, const char *name)
 {
         uint64_t at = 0;
 
@@ -94,7 +94,7 @@ static int minor_of(struct hang_memory *m, const char *maps, uint64_t runtime, u
 }
 
 /* What it says of itself, into the layout. False: that is not what a usual build says. */
-static bool said(struct hang_memory *m, uint64_t runtime, struct capo_py_layout *l)
+static bool read_py_offsets(struct hang_memory *m, uint64_t runtime, struct capo_py_layout *l)
 {
         uint64_t v[52];
         bool good = true;
@@ -134,7 +134,7 @@ static bool said(struct hang_memory *m, uint64_t runtime, struct capo_py_layout 
 /* ---- its threads ---- */
 
 /* The list, the newest first. False: some of it could not be read. */
-static bool list(struct hang_python *p, unsigned *n_all)
+static bool read_thread_list(struct hang_python *p, unsigned *n_all)
 {
         const struct capo_py_layout *l = &p->layout;
         struct hang_memory *m = p->m;
@@ -166,14 +166,14 @@ static bool list(struct hang_python *p, unsigned *n_all)
 }
 
 /* The list as it was at one moment, the oldest threads first, at most so many. */
-static int threads(struct hang_python *p)
+static int snapshot_threads(struct hang_python *p)
 {
         for (int i = 0; i < TRIES && !p->m->error; i++) {
                 unsigned n = 0;
                 bool whole;
 
                 hang_memory_forget(p->m, 0);
-                whole = list(p, &n) && hang_memory_changed(p->m, 0) == 0;
+                whole = read_thread_list(p, &n) && hang_memory_changed(p->m, 0) == 0;
                 hang_memory_forget(p->m, 0);
                 if (whole) {
                         struct hang_python_thread turned[HANG_PYTHON_THREADS] = {0};
@@ -192,7 +192,7 @@ static int threads(struct hang_python *p)
 int hang_python_find(struct hang_memory *m, const char *maps, struct hang_python *out, char *why, size_t room)
 {
         uint64_t start[OBJECTS];
-        unsigned n = candidates(maps, start);
+        unsigned n = find_objects(maps, start);
         struct hang_python *p = out;
         const struct capo_py_layout *l;
         int minor;
@@ -200,27 +200,27 @@ int hang_python_find(struct hang_memory *m, const char *maps, struct hang_python
         *why = 0;
         memset(p, 0, sizeof *p);
         p->m = m;
-        p->runtime = symbol(m, start, n, "_PyRuntime");
+        p->runtime = find_symbol(m, start, n, "_PyRuntime");
         if (!p->runtime)
                 return m->error ? hang_memory_refused(m, why, room) : -ENOENT;
         p->py = (struct capo_py){.layout = &p->layout,
-                                 .code_type = symbol(m, start, n, "PyCode_Type"),
-                                 .text_type = symbol(m, start, n, "PyUnicode_Type"),
-                                 .bytes_type = symbol(m, start, n, "PyBytes_Type"),
-                                 .tuple_type = symbol(m, start, n, "PyTuple_Type"),
+                                 .code_type = find_symbol(m, start, n, "PyCode_Type"),
+                                 .text_type = find_symbol(m, start, n, "PyUnicode_Type"),
+                                 .bytes_type = find_symbol(m, start, n, "PyBytes_Type"),
+                                 .tuple_type = find_symbol(m, start, n, "PyTuple_Type"),
                                  .read = hang_memory_read,
                                  .arg = m};
-        minor = minor_of(m, maps, p->runtime, symbol(m, start, n, "Py_Version"));
+        minor = minor_of(m, maps, p->runtime, find_symbol(m, start, n, "Py_Version"));
         l = capo_py_layout_of(minor);
         if (!minor)
                 return capo_why(-ENOTSUP, why, room, "of which release its Python is cannot be told");
         if (!l)
                 return capo_why(-ENOTSUP, why, room, "its CPython 3.%d is not one of those known, 3.9 to 3.14", minor);
         p->layout = *l;
-        if (!p->py.code_type || !p->py.text_type || !p->py.bytes_type || !said(m, p->runtime, &p->layout))
+        if (!p->py.code_type || !p->py.text_type || !p->py.bytes_type || !read_py_offsets(m, p->runtime, &p->layout))
                 return capo_why(-ENOTSUP, why, room,
                                 "its CPython 3.%d is of a build that is not known (free-threading, debugging)", minor);
-        if (threads(p) < 0)
+        if (snapshot_threads(p) < 0)
                 return m->error ? hang_memory_refused(m, why, room)
                                 : capo_why(-EIO, why, room, "Python's list of its threads did not stand still");
         return 0;

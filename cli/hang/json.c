@@ -69,7 +69,7 @@ json_t *hang_json_python(int pid, json_t **why_none)
 }
 
 /* Python's threads of a culprit, at *@at: by its watch, or now. */
-static json_t *python(const struct hang_page *p, uint32_t process, json_t **at, json_t **why_none)
+static json_t *pack_python(const struct hang_page *p, uint32_t process, json_t **at, json_t **why_none)
 {
         uint64_t at_ns = 0;
         _cleanup_free_ char *text = hang_python(p, process, &at_ns);
@@ -89,7 +89,7 @@ static json_t *python(const struct hang_page *p, uint32_t process, json_t **at, 
 }
 
 /* C's threads of a culprit as its watch saw them, at *@at. */
-static json_t *native(const struct hang_page *p, uint32_t process, json_t **at)
+static json_t *pack_native(const struct hang_page *p, uint32_t process, json_t **at)
 {
         uint64_t at_ns = 0;
         _cleanup_free_ char *text = hang_native(p, process, &at_ns);
@@ -140,7 +140,7 @@ json_t *hang_json_stacks(int pid, json_t **why_none)
 }
 
 /* What its GPU was seen not to have ended, the oldest of each stream. */
-static json_t *streams(const struct hang_page *p, uint32_t process)
+static json_t *pack_streams(const struct hang_page *p, uint32_t process)
 {
         const struct capo_hang_call *c;
         json_t *list = json_array();
@@ -152,7 +152,7 @@ static json_t *streams(const struct hang_page *p, uint32_t process)
 }
 
 /* Its network interfaces, as seen at *@at. */
-static json_t *network(const struct hang_page *p, uint32_t process, json_t **at)
+static json_t *pack_nics(const struct hang_page *p, uint32_t process, json_t **at)
 {
         _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
         json_t *list = json_array();
@@ -174,7 +174,7 @@ static json_t *network(const struct hang_page *p, uint32_t process, json_t **at)
         return list;
 }
 
-static json_t *threads(const struct hang_page *p, uint32_t process, json_t **why_none)
+static json_t *pack_stacks(const struct hang_page *p, uint32_t process, json_t **why_none)
 {
         *why_none = json_null();
         return p->stacks && hang_lives_here(p, process)
@@ -191,7 +191,7 @@ static json_t *missing_from(const struct hang_page *p, const struct capo_hang_cu
                          (int)c->seq, "communicator", comm_or_null(p, c->comm), "waiting", (int)c->n_waiting);
 }
 
-static json_t *culprits(const struct hang_page *p)
+static json_t *pack_culprits(const struct hang_page *p)
 {
         json_t *list = json_array();
 
@@ -199,10 +199,10 @@ static json_t *culprits(const struct hang_page *p)
                 const struct capo_hang_culprit *c = &p->verdict.culprits[i];
                 const struct capo_job_process *jp = &p->job->processes[c->process];
 
-                json_t *none, *stacks = threads(p, c->process, &none), *at, *no_python,
-                              *frames = python(p, c->process, &at, &no_python);
-                json_t *seen, *nics = network(p, c->process, &seen), *native_at,
-                              *of_c = native(p, c->process, &native_at);
+                json_t *none, *stacks = pack_stacks(p, c->process, &none), *at, *no_python,
+                              *frames = pack_python(p, c->process, &at, &no_python);
+                json_t *seen, *nics = pack_nics(p, c->process, &seen), *native_at,
+                              *of_c = pack_native(p, c->process, &native_at);
 
                 json_array_append_new(
                         list,
@@ -212,13 +212,13 @@ static json_t *culprits(const struct hang_page *p)
                                 (int)jp->header.pid, "why", capo_hang_why_name(c->why), "differs", c->differs,
                                 "skipped", c->skipped, "call", call_or_null(p, c->call), "threads", stacks,
                                 "no_threads", none, "python", frames, "python_at", at, "streams",
-                                streams(p, c->process), "network", nics, "network_at", seen, "native", of_c,
+                                pack_streams(p, c->process), "network", nics, "network_at", seen, "native", of_c,
                                 "native_at", native_at, "no_python", no_python, "missing_from", missing_from(p, c)));
         }
         return list;
 }
 
-static json_t *circle(const struct hang_page *p)
+static json_t *pack_circle(const struct hang_page *p)
 {
         json_t *list = json_array();
 
@@ -232,7 +232,7 @@ static json_t *circle(const struct hang_page *p)
         return list;
 }
 
-static json_t *missing(const struct hang_page *p)
+static json_t *pack_missing_data(const struct hang_page *p)
 {
         json_t *list = json_array();
         char text[400];
@@ -242,7 +242,7 @@ static json_t *missing(const struct hang_page *p)
         return list;
 }
 
-static json_t *late(const struct hang_page *p)
+static json_t *pack_late_ranks(const struct hang_page *p)
 {
         const struct capo_page_wait *w;
         json_t *list = json_array();
@@ -266,13 +266,13 @@ static json_t *late(const struct hang_page *p)
 int hang_json(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        json_t *page =
-                json_pack("{s:i, s:s, s:s, s:b, s:f, s:f, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:i}", "capo_hang", 1,
-                          "verdict", capo_hang_kind_name(v->kind), "certainty", capo_hang_sure_name(v->sure), "live",
-                          p->logs->live, "since", (double)v->since_ns / 1e9, "still_s", (double)v->still_ns / 1e9,
-                          "communicator", comm_or_null(p, v->comm), "call", call_or_null(p, v->call), "waiting",
-                          (int)v->n_waiting, "ranks", (int)p->job->n_ranks, "culprits", culprits(p), "circle",
-                          circle(p), "late", late(p), "not_known", missing(p), "disagreed_and_ended", (int)v->differed);
+        json_t *page = json_pack(
+                "{s:i, s:s, s:s, s:b, s:f, s:f, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:i}", "capo_hang", 1,
+                "verdict", capo_hang_kind_name(v->kind), "certainty", capo_hang_sure_name(v->sure), "live",
+                p->logs->live, "since", (double)v->since_ns / 1e9, "still_s", (double)v->still_ns / 1e9, "communicator",
+                comm_or_null(p, v->comm), "call", call_or_null(p, v->call), "waiting", (int)v->n_waiting, "ranks",
+                (int)p->job->n_ranks, "culprits", pack_culprits(p), "circle", pack_circle(p), "late",
+                pack_late_ranks(p), "not_known", pack_missing_data(p), "disagreed_and_ended", (int)v->differed);
 
         return cli_json_print(out, page, JSON_INDENT(2));
 }

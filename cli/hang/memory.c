@@ -63,7 +63,7 @@ void hang_memory_forget(struct hang_memory *m, uint32_t n)
 }
 
 /* The pieces before @end, downwards to @first, as many as one call takes: how many of them are there. */
-static uint32_t again(struct hang_memory *m, uint32_t first, uint32_t end)
+static uint32_t reread_pieces(struct hang_memory *m, uint32_t first, uint32_t end)
 {
         struct iovec here[AT_ONCE], there[AT_ONCE];
         uint32_t n = 0, done = 0;
@@ -93,7 +93,7 @@ uint32_t hang_memory_changed(struct hang_memory *m, uint32_t first)
         uint32_t changed = first;
 
         for (uint32_t end = m->n; end > first;) {
-                uint32_t n = again(m, first, end);
+                uint32_t n = reread_pieces(m, first, end);
 
                 for (uint32_t k = 0; k < n && changed == first; k++) {
                         uint32_t i = end - k - 1;

@@ -37,7 +37,7 @@ struct walk {
         } frames[WALKED + 1];
 };
 
-static void walk(const struct hang_python *p, const struct hang_python_thread *t, struct walk *w)
+static void walk_frames(const struct hang_python *p, const struct hang_python_thread *t, struct walk *w)
 {
         uint64_t address = capo_py_innermost(&p->py, t->state);
         size_t used = 0;
@@ -75,7 +75,7 @@ static bool stands_in(const struct hang_python *p, const struct hang_python_thre
 }
 
 /* Return: how many lines. */
-static unsigned put(FILE *out, const char *before, const char *text, bool more)
+static unsigned print_lines(FILE *out, const char *before, const char *text, bool more)
 {
         unsigned lines = more;
 
@@ -97,7 +97,7 @@ static FILE *open_status(int pid, const char *tid)
 }
 
 /* Does it not run? Then also how often it has given a processor up: one more for each time that it has run. */
-static bool stands(const struct hang_python *p, const struct hang_python_thread *t, uint64_t *switches)
+static bool is_thread_stopped(const struct hang_python *p, const struct hang_python_thread *t, uint64_t *switches)
 {
         char tid[16], line[256], state = 'R';
         _cleanup_fclose_ FILE *status = NULL;
@@ -129,14 +129,14 @@ unsigned hang_python_frames(const struct hang_python *p, const struct hang_pytho
 
         for (int i = 0; text && best && i < TRIES && !p->m->error; i++) {
                 uint64_t switches, then;
-                bool stood = stands(p, t, &switches);
+                bool stood = is_thread_stopped(p, t, &switches);
                 uint32_t changed;
 
                 hang_memory_forget(p->m, 0);
-                walk(p, t, &w);
+                walk_frames(p, t, &w);
                 changed = hang_memory_changed(p->m, 0);
-                if (changed == 0 && (!w.n || (stood && stands(p, t, &then) && then == switches)))
-                        return put(out, before, text, w.more);
+                if (changed == 0 && (!w.n || (stood && is_thread_stopped(p, t, &then) && then == switches)))
+                        return print_lines(out, before, text, w.more);
                 for (k = 0; k < w.n && w.frames[k].piece < changed; k++)
                         ;
                 if (k < w.n && w.n - k > n_best && (changed == 0 || stands_in(p, t, &w, k))) {
@@ -148,7 +148,7 @@ unsigned hang_python_frames(const struct hang_python *p, const struct hang_pytho
         }
         if (!text || !best || p->m->error)
                 return 0;
-        return put(out, before, HANG_PYTHON_CHANGING "\n", false) + put(out, before, best, more);
+        return print_lines(out, before, HANG_PYTHON_CHANGING "\n", false) + print_lines(out, before, best, more);
 }
 
 /* ---- threads by their numbers here ---- */

@@ -108,7 +108,7 @@ static int all_threads(int pid, FILE *out)
 /* ---- who asks ---- */
 
 /* What comes until the helper is through or time is up. */
-static size_t take(int fd, char *text)
+static size_t read_helper(int fd, char *text)
 {
         uint64_t end = capo_clock_mono() + TIME_NS, now;
         size_t n = 0;
@@ -159,7 +159,7 @@ char *hang_stacks(int pid, char *why, size_t room)
                 _exit(out && getppid() == self ? all_threads(pid, out) : 1); /* it may be gone already */
         }
         close(pair[1]);
-        n = take(pair[0], text);
+        n = read_helper(pair[0], text);
         close(pair[0]);
         kill(helper, SIGKILL);
         while (waitpid(helper, &status, 0) < 0 && errno == EINTR)

@@ -21,7 +21,7 @@ struct stranger {
         int readable;              /* 0, or why its list may not be read: -errno */
 };
 
-static void library(struct stranger *s, const char *name, char *path, size_t room)
+static void find_process_library(struct stranger *s, const char *name, char *path, size_t room)
 {
         int r = *path ? 0 : capo_hang_node_library(s->pid, name, path, room);
 
@@ -30,7 +30,7 @@ static void library(struct stranger *s, const char *name, char *path, size_t roo
         capo_plain(path, strlen(path), false, true);
 }
 
-static const char *next(const struct stranger *s)
+static const char *suggest_next_step(const struct stranger *s)
 {
         return *s->capo
                        ? "it has capo's library: ask as its user, and in its container where it is in one (there /dev/shm is another); or it has "
@@ -40,7 +40,7 @@ static const char *next(const struct stranger *s)
                          "--stacks PID shows its functions";
 }
 
-static void text(const struct stranger *s, bool stacks, FILE *to)
+static void print_unrecorded(const struct stranger *s, bool stacks, FILE *to)
 {
         FILE *out = cli_screen_begin(to);
 
@@ -59,23 +59,23 @@ static void text(const struct stranger *s, bool stacks, FILE *to)
                 fprintf(out, "    it has %s, and what that records cannot be seen from here\n", s->capo);
         if (!stacks || !hang_text_stacks(s->pid, out))
                 hang_text_python(s->pid, out);
-        fprintf(out, "NEXT  %s\n", next(s));
+        fprintf(out, "NEXT  %s\n", suggest_next_step(s));
         fflush(out);
 }
 
-static int json(const struct stranger *s, bool stacks, FILE *out)
+static int print_unrecorded_json(const struct stranger *s, bool stacks, FILE *out)
 {
         json_t *none = json_null(), *threads = stacks ? hang_json_stacks(s->pid, &none) : json_array();
         json_t *no_python, *python = hang_json_python(s->pid, &no_python);
 
-        return cli_json_print(out,
-                              json_pack("{s:i, s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
-                                        "capo_hang", 1, "verdict", "undecided", "recorded", 0, "pid", s->pid, "name",
-                                        cli_json_text(s->name), "waits", cli_json_text(s->waits), "nccl",
-                                        *s->nccl ? cli_json_text(s->nccl) : json_null(), "capo",
-                                        *s->capo ? cli_json_text(s->capo) : json_null(), "threads", threads,
-                                        "no_threads", none, "python", python, "no_python", no_python, "next", next(s)),
-                              JSON_INDENT(2));
+        return cli_json_print(
+                out,
+                json_pack("{s:i, s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "capo_hang", 1,
+                          "verdict", "undecided", "recorded", 0, "pid", s->pid, "name", cli_json_text(s->name), "waits",
+                          cli_json_text(s->waits), "nccl", *s->nccl ? cli_json_text(s->nccl) : json_null(), "capo",
+                          *s->capo ? cli_json_text(s->capo) : json_null(), "threads", threads, "no_threads", none,
+                          "python", python, "no_python", no_python, "next", suggest_next_step(s)),
+                JSON_INDENT(2));
 }
 
 int hang_stranger(int pid, bool stacks, bool as_json, FILE *out)
@@ -88,11 +88,11 @@ int hang_stranger(int pid, bool stacks, bool as_json, FILE *out)
         capo_hang_node_name(pid, s.name, sizeof s.name);
         capo_hang_node_waits(pid, s.waits, sizeof s.waits);
         for (size_t i = 0; i < N_ELEMENTS(with_nccl); i++)
-                library(&s, with_nccl[i], s.nccl, sizeof s.nccl);
-        library(&s, "libcapo.so", s.capo, sizeof s.capo);
+                find_process_library(&s, with_nccl[i], s.nccl, sizeof s.nccl);
+        find_process_library(&s, "libcapo.so", s.capo, sizeof s.capo);
         capo_plain(s.name, strlen(s.name), false, true);
         if (as_json)
-                return json(&s, stacks, out);
-        text(&s, stacks, out);
+                return print_unrecorded_json(&s, stacks, out);
+        print_unrecorded(&s, stacks, out);
         return ferror(out) ? -EIO : 0;
 }

@@ -17,7 +17,7 @@
 
 enum { SHOWN = 4, LATE = 3 };
 
-static void head(const struct hang_page *p, FILE *out)
+static void print_job_line(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         const char *id = p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB) : NULL;
@@ -45,7 +45,7 @@ static uint32_t n_named(const struct capo_hang_verdict *v)
 }
 
 /* "RANK 37 IS", "RANKS 3, 5 AND 2 MORE ARE"; capitals: the line people look for. */
-static void names(const struct hang_page *p, FILE *out)
+static void print_named_ranks(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         uint32_t n = n_named(v);
@@ -65,7 +65,7 @@ static void names(const struct hang_page *p, FILE *out)
 }
 
 /* Where the others are: "AllReduce #12 of dp (25.0 MiB)". */
-static void where(const struct hang_page *p, FILE *out)
+static void print_verdict_call(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         char call[256], size[16], seq[32];
@@ -79,40 +79,41 @@ static void where(const struct hang_page *p, FILE *out)
 }
 
 /* "RANK 3 IS MISSING from AllReduce #12 of dp". */
-static void tell(const struct hang_page *p, FILE *out, const char *one, const char *many, const char *what)
+static void print_ranks_at_call(const struct hang_page *p, FILE *out, const char *one, const char *many,
+                                const char *what)
 {
-        names(p, out);
+        print_named_ranks(p, out);
         fprintf(out, " %s %s ", n_named(&p->verdict) > 1 ? many : one, what);
-        where(p, out);
+        print_verdict_call(p, out);
 }
 
-static void headline(const struct hang_page *p, FILE *out)
+static void print_headline(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
 
         switch (v->kind) {
         case CAPO_HANG_HEALTHY: fputs("NOTHING HANGS: no rank waits for another", out); break;
         case CAPO_HANG_SLOW:
-                names(p, out);
+                print_named_ranks(p, out);
                 fprintf(out, " %s LATE, not hung (less than %g s)", n_named(v) > 1 ? "ARE" : "IS", p->after_s);
                 if (v->call) {
                         fputs(": waited for in ", out);
-                        where(p, out);
+                        print_verdict_call(p, out);
                 }
                 break;
         case CAPO_HANG_MISSING:
-                tell(p, out, "IS", "ARE", "MISSING from");
+                print_ranks_at_call(p, out, "IS", "ARE", "MISSING from");
                 fprintf(out, ": %u of %u ranks wait in it", v->n_waiting, v->n_ranks);
                 break;
-        case CAPO_HANG_MISMATCH: tell(p, out, "DIFFERS", "DIFFER", "from the others in"); break;
+        case CAPO_HANG_MISMATCH: print_ranks_at_call(p, out, "DIFFERS", "DIFFER", "from the others in"); break;
         case CAPO_HANG_ORDER:
-                names(p, out);
+                print_named_ranks(p, out);
                 fprintf(out, " WAIT FOR EACH OTHER in %u calls", v->n_steps);
                 break;
-        case CAPO_HANG_TUNED: tell(p, out, "IS", "ARE", "TUNED DIFFERENTLY from the others in"); break;
-        case CAPO_HANG_P2P: tell(p, out, "MAKES", "MAKE", "NO OTHER HALF to"); break;
+        case CAPO_HANG_TUNED: print_ranks_at_call(p, out, "IS", "ARE", "TUNED DIFFERENTLY from the others in"); break;
+        case CAPO_HANG_P2P: print_ranks_at_call(p, out, "MAKES", "MAKE", "NO OTHER HALF to"); break;
         case CAPO_HANG_BIRTH:
-                tell(p, out, "TAKES", "TAKE", "NO PART in");
+                print_ranks_at_call(p, out, "TAKES", "TAKE", "NO PART in");
                 fprintf(out, ": %u rank%s ", v->n_waiting, v->n_waiting > 1 ? "s" : "");
                 if (v->call && v->call->result == CAPO_NCCL_REMOTE_ERROR)
                         fputs("waited in it until a process was gone (ncclRemoteError)", out);
@@ -120,21 +121,21 @@ static void headline(const struct hang_page *p, FILE *out)
                         fprintf(out, "wait%s in it", v->n_waiting > 1 ? "" : "s");
                 break;
         case CAPO_HANG_INSIDE:
-                tell(p, out, "STANDS", "STAND", "INSIDE NCCL in");
+                print_ranks_at_call(p, out, "STANDS", "STAND", "INSIDE NCCL in");
                 fputs(", which all have entered", out);
                 break;
         case CAPO_HANG_RUNNING:
                 fputs("NOT ENDED ON THE GPU of ", out);
-                names(p, out);
+                print_named_ranks(p, out);
                 fputs(": ", out);
-                where(p, out);
+                print_verdict_call(p, out);
                 fputs(", which all have entered", out);
                 break;
         default:
                 fputs("NOT DECIDED: something stands still", out);
                 if (v->call) {
                         fputs(", in ", out);
-                        where(p, out);
+                        print_verdict_call(p, out);
                 }
         }
         if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_UNDECIDED)
@@ -143,7 +144,7 @@ static void headline(const struct hang_page *p, FILE *out)
 }
 
 /* What an innermost frame says: of Python the innermost line of the program's own. */
-static void site(const struct hang_page *p, uint32_t process, const struct capo_hang_call *call, FILE *out)
+static void print_call_site(const struct hang_page *p, uint32_t process, const struct capo_hang_call *call, FILE *out)
 {
         _cleanup_free_ char *text = call ? hang_site(p, process, call) : NULL;
         unsigned shown = 0;
@@ -185,7 +186,7 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
 }
 
 /* What NCCL chose for its call and by whose word, there and with the others. */
-static void chosen(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
+static void print_nccl_choice(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_hang_call *const calls[] = {c->call, p->verdict.call};
         const uint32_t process[] = {c->process, p->verdict.most};
@@ -211,7 +212,7 @@ static void chosen(const struct hang_page *p, const struct capo_hang_culprit *c,
         fputc('\n', out);
 }
 
-static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
+static void print_culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_job_process *jp = &p->job->processes[c->process];
         char who[32], call[256], size[16], at[32];
@@ -232,7 +233,7 @@ static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c
         hang_text_threads(p, c->process, out);
         hang_text_below(p, c, out);
         if (c->why == CAPO_HANG_WHY_TUNED)
-                chosen(p, c, out);
+                print_nccl_choice(p, c, out);
         if (!c->call)
                 return;
         if (c->why == CAPO_HANG_WHY_DIFFERS) {
@@ -252,10 +253,10 @@ static void culprit(const struct hang_page *p, const struct capo_hang_culprit *c
                 fprintf(out, "    it is in %s since %s\n", hang_call(p, c->call, call),
                         capo_text_when(c->call->begin_ns, "%H:%M:%S", at));
         }
-        site(p, c->process, c->call, out);
+        print_call_site(p, c->process, c->call, out);
 }
 
-static void circle(const struct hang_page *p, FILE *out)
+static void print_wait_cycle(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
 
@@ -279,11 +280,11 @@ int hang_text(const struct hang_page *p, FILE *to)
         const struct capo_page_wait *late;
         char text[400];
 
-        head(p, out);
-        headline(p, out);
-        circle(p, out);
+        print_job_line(p, out);
+        print_headline(p, out);
+        print_wait_cycle(p, out);
         for (uint32_t i = 0; i < v->n_culprits && i < SHOWN && v->kind != CAPO_HANG_ORDER; i++)
-                culprit(p, &v->culprits[i], out);
+                print_culprit(p, &v->culprits[i], out);
         if (v->n_culprits > SHOWN && v->kind != CAPO_HANG_ORDER)
                 fprintf(out, "  and %u more\n", v->n_culprits - SHOWN);
         hang_text_network(p, out);

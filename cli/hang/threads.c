@@ -55,7 +55,7 @@ static void put_thread(const char *line, FILE *out)
 }
 
 /* As many threads as a person looks at. @text: as hang_python() gives it; NULL none. */
-static void python(char *text, uint64_t at_ns, FILE *out)
+static void print_python_stacks(char *text, uint64_t at_ns, FILE *out)
 {
         enum { THREADS = 3, FRAMES = 4 };
         unsigned threads = 0, frames = 0;
@@ -84,13 +84,13 @@ void hang_text_python(int pid, FILE *out)
         char why[400];
         _cleanup_free_ char *text = hang_python_now(pid, why, sizeof why);
 
-        python(text, capo_clock_of(CLOCK_REALTIME), out);
+        print_python_stacks(text, capo_clock_of(CLOCK_REALTIME), out);
         if (!text && *why)
                 fprintf(out, "    no lines of Python: %s\n", why);
 }
 
 /* Of C what its own watch saw, where nobody asked for the stacks of now: threads that wait, each place once. */
-static void native(const struct hang_page *p, uint32_t process, FILE *out)
+static void print_native_stacks(const struct hang_page *p, uint32_t process, FILE *out)
 {
         enum { THREADS = 3, FRAMES = 6 };
         uint64_t at_ns = 0;
@@ -127,8 +127,8 @@ void hang_text_threads(const struct hang_page *p, uint32_t process, FILE *out)
         uint64_t at_ns = 0;
         _cleanup_free_ char *text = hang_python(p, process, &at_ns);
 
-        python(text, at_ns, out);
-        native(p, process, out);
+        print_python_stacks(text, at_ns, out);
+        print_native_stacks(p, process, out);
         if ((!p->stacks || !hang_lives_here(p, process) || !hang_text_stacks(pid, out)) && !text &&
             hang_lives_here(p, process))
                 hang_text_python(pid, out);

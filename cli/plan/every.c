@@ -17,7 +17,7 @@
 #include "core/base/util.h"
 #include "profiles/fragment/splits.h"
 
-static void progress(size_t done, size_t of)
+static void show_ask_progress(size_t done, size_t of)
 {
         cli_progress("asking NCCL", done, of);
         if (done == of)
@@ -198,7 +198,7 @@ int plan_every(struct plan_options *o)
                            .k = {o->every, o->every_2},
                            .all = o->all,
                            .at_once = o->q.jobs,
-                           .progress = progress};
+                           .progress = show_ask_progress};
         char why[512];
         int r;
 

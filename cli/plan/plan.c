@@ -10,7 +10,7 @@
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
 
-static int print(struct plan_options *o, const struct capo_plan_answer *own, const struct capo_plan_answer *with)
+static int print_plan(struct plan_options *o, const struct capo_plan_answer *own, const struct capo_plan_answer *with)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
         char layout[CAPO_LAYOUT_TEXT];
@@ -36,19 +36,19 @@ static int print(struct plan_options *o, const struct capo_plan_answer *own, con
         return capo_fail(CAPO_EXIT_FAIL, "plan: ranks decided differently: such a job hangs or computes nonsense");
 }
 
-static int ask(struct plan_options *o)
+static int answer_question(struct plan_options *o)
 {
         struct capo_plan_answer answers[2] = {0};
         int status = cli_question_ask(&o->q, "plan", true, answers);
 
         if (status == CAPO_EXIT_OK)
-                status = print(o, &answers[0], o->q.profile || o->q.tuner ? &answers[1] : NULL);
+                status = print_plan(o, &answers[0], o->q.profile || o->q.tuner ? &answers[1] : NULL);
         capo_plan_answer_finish(&answers[0]);
         capo_plan_answer_finish(&answers[1]);
         return status;
 }
 
-static int run(void *options, int n, char **words)
+static int plan_run(void *options, int n, char **words)
 {
         struct plan_options *o = options;
         int status;
@@ -74,16 +74,16 @@ static int run(void *options, int n, char **words)
         if (status == CAPO_EXIT_OK && !o->every)
                 status = cli_question_ranks(&o->q, "plan");
         if (status == CAPO_EXIT_OK)
-                status = o->every ? plan_every(o) : ask(o);
+                status = o->every ? plan_every(o) : answer_question(o);
         return status;
 }
 
-static void finish(void *options)
+static void finish_question(void *options)
 {
         cli_question_finish(&((struct plan_options *)options)->q);
 }
 
-static void platforms(FILE *out)
+static void print_platforms(FILE *out)
 {
         const struct capo_platform *p;
 
@@ -173,9 +173,9 @@ const struct cli_command plan_command = {
                  "  capo plan --platform dgx1v --gpus '0:1,2,3;1:0-4' --coll allreduce --sizes 64K..1G*4\n"
                  "  capo plan --topo node.xml --alloc 3+5 --profile mycluster.json\n"
                  "  capo plan --platform dgx1v --every 3",
-        .list = platforms,
+        .list = print_platforms,
         .status = "0 answered, 1 it could not be asked or ranks disagree, 2 the command line is wrong",
         .size = sizeof(struct plan_options),
-        .run = run,
-        .finish = finish,
+        .run = plan_run,
+        .finish = finish_question,
 };

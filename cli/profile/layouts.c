@@ -71,7 +71,7 @@ static size_t pairs_of(const struct capo_profile *p, struct pair *out, size_t ro
 }
 
 /* Lists of the same release and numbers are replaced. */
-static void forget(struct capo_profile *p, struct pair pair, int nccl, uint32_t before)
+static void drop_old_lists(struct capo_profile *p, struct pair pair, int nccl, uint32_t before)
 {
         uint32_t kept = 0;
 
@@ -86,7 +86,7 @@ static void forget(struct capo_profile *p, struct pair pair, int nccl, uint32_t 
         p->n_layouts = kept;
 }
 
-static void progress(size_t done, size_t of, void *arg)
+static void show_layout_progress(size_t done, size_t of, void *arg)
 {
         cli_progress("asking NCCL", done, of);
         if (done == of)
@@ -109,7 +109,7 @@ static const char *take_pairs(void *options, const char *value)
                        : "ranks/nodes such as 8/2,12/3, or layouts such as 3+5";
 }
 
-static int layouts(void *options, int n, char **words)
+static int add_layouts(void *options, int n, char **words)
 {
         struct options *o = options;
         struct capo_layouts_machine m = o->machine;
@@ -124,7 +124,7 @@ static int layouts(void *options, int n, char **words)
 
         m.tools = tools;
         m.libnccl = libnccl;
-        m.progress = progress;
+        m.progress = show_layout_progress;
         if (!m.topo && !m.platform)
                 return capo_fail(CAPO_EXIT_USAGE,
                                  "profile layouts: expected --platform or --topo; capo profile layouts --help");
@@ -160,7 +160,7 @@ static int layouts(void *options, int n, char **words)
                         "the layouts",
                         pairs[i].ranks, pairs[i].nodes, capo_nccl_text((uint32_t)made.version, version, sizeof version),
                         made.n_asked, made.n_layouts, made.n_told);
-                forget(p, pairs[i], made.version, before);
+                drop_old_lists(p, pairs[i], made.version, before);
         }
         r = cli_output_open(&out, o->out);
         if (r == 0)
@@ -206,5 +206,5 @@ const struct cli_command profile_layouts_command = {
         .least = 1,
         .most = 1,
         .size = sizeof(struct options),
-        .run = layouts,
+        .run = add_layouts,
 };

@@ -20,7 +20,7 @@
 #include "core/base/util.h"
 
 /* The folder of the shipped profiles, "" when this capo has none. */
-static const char *shipped(void)
+static const char *find_shipped_folder(void)
 {
         static char path[PATH_MAX];
 
@@ -29,13 +29,13 @@ static const char *shipped(void)
         return path;
 }
 
-static struct capo_profile *load(const char *name)
+static struct capo_profile *load_named_profile(const char *name)
 {
         struct capo_profile *p = NULL;
         struct capo_fault fault;
         char path[PATH_MAX];
 
-        if (capo_profile_find(name, shipped(), path, sizeof path, &fault) < 0 ||
+        if (capo_profile_find(name, find_shipped_folder(), path, sizeof path, &fault) < 0 ||
             capo_profile_load(path, &p, &fault) < 0)
                 capo_error("%s", fault.text);
         return p;
@@ -48,7 +48,7 @@ struct said {
         int n[3];
 };
 
-static void say(void *user, enum capo_finding_level level, uint32_t line, const char *text)
+static void print_finding(void *user, enum capo_finding_level level, uint32_t line, const char *text)
 {
         static const char *const words[] = {"error", "warning", "note"};
         struct said *said = user;
@@ -63,7 +63,7 @@ static void say(void *user, enum capo_finding_level level, uint32_t line, const 
 static int check_page(struct capo_profile *p)
 {
         struct said said = {.file = p->file};
-        int errors = capo_profile_check(p, say, &said);
+        int errors = capo_profile_check(p, print_finding, &said);
 
         if (errors < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", p->file, strerror(-errors));
@@ -90,14 +90,14 @@ static int profiles_only(const struct dirent *e)
         return end && (!strcmp(end, ".json") || !strcmp(end, ".csv"));
 }
 
-static int list(void *options, int n_words, char **words)
+static int list_profiles(void *options, int n_words, char **words)
 {
         char folder[PATH_MAX], path[PATH_MAX + 256];
         const char *what, *wanted = getenv(CAPO_ENV_profile);
 
         if (wanted && *wanted)
                 printf("CAPO_PROFILE=%s\n", wanted);
-        for (unsigned i = 0; capo_profile_folder(i, shipped(), folder, sizeof folder, &what); i++) {
+        for (unsigned i = 0; capo_profile_folder(i, find_shipped_folder(), folder, sizeof folder, &what); i++) {
                 struct dirent **entries = NULL;
                 int n = *folder ? scandir(folder, &entries, profiles_only, by_name) : -1;
 
@@ -176,7 +176,7 @@ static const char *take_link(void *link, const char *value)
         return strcmp(value, "nvlink") && strcmp(value, "other") ? "nvlink or other" : NULL;
 }
 
-static int match(void *options, int n, char **words)
+static int print_profile_match(void *options, int n, char **words)
 {
         struct profile_ask *ask = options;
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
@@ -185,29 +185,29 @@ static int match(void *options, int n, char **words)
                 return capo_fail(CAPO_EXIT_USAGE, "profile: match needs --ranks (and --nodes), or --layout");
         if (ask->one && ask->coll < 0)
                 return capo_fail(CAPO_EXIT_USAGE, "profile: --bytes needs --coll");
-        p = load(words[0]);
+        p = load_named_profile(words[0]);
         return p && profile_show_match(p, ask) == 0 ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }
 
-static int check(void *options, int n, char **words)
+static int check_profile_file(void *options, int n, char **words)
 {
-        _cleanup_(capo_profile_freep) struct capo_profile *p = load(words[0]);
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
 
         return p ? check_page(p) : CAPO_EXIT_FAIL;
 }
 
-static int show(void *options, int n, char **words)
+static int show_profile(void *options, int n, char **words)
 {
-        _cleanup_(capo_profile_freep) struct capo_profile *p = load(words[0]);
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
 
         if (p)
                 profile_show(p);
         return p ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }
 
-static int digest(void *options, int n, char **words)
+static int print_digest(void *options, int n, char **words)
 {
-        _cleanup_(capo_profile_freep) struct capo_profile *p = load(words[0]);
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
 
         if (p)
                 printf("%s  %s\n", p->digest, p->file);
@@ -219,9 +219,9 @@ struct export
         bool csv;
 };
 
-static int export(void *options, int n, char **words)
+static int export_profile(void *options, int n, char **words)
 {
-        _cleanup_(capo_profile_freep) struct capo_profile *p = load(words[0]);
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
         bool csv = ((struct export *)options)->csv;
         int r;
 
@@ -257,7 +257,7 @@ const struct cli_command profile_check_command = {
                 "that ranks could answer differently.",
         .status = "0 good; 1 something is wrong, or ranks could differ; 2 wrong command line.",
         ONE_FILE,
-        .run = check,
+        .run = check_profile_file,
 };
 
 const struct cli_command profile_show_command = {
@@ -265,7 +265,7 @@ const struct cli_command profile_show_command = {
         .about = "Shows a profile as tables: where it comes from, its rules, their rows.",
         .status = STATUS,
         ONE_FILE,
-        .run = show,
+        .run = show_profile,
         .options = cli_wide_options,
 };
 
@@ -308,7 +308,7 @@ const struct cli_command profile_match_command = {
         ONE_FILE,
         .size = sizeof(struct profile_ask),
         .defaults = &nothing_asked,
-        .run = match,
+        .run = print_profile_match,
 };
 
 const struct cli_command profile_digest_command = {
@@ -316,7 +316,7 @@ const struct cli_command profile_digest_command = {
         .about = "Prints the 128 bits that every rank must agree on.",
         .status = STATUS,
         ONE_FILE,
-        .run = digest,
+        .run = print_digest,
 };
 
 static const struct cli_option export_options[] = {{"csv", CLI_FLAG(struct export, csv), "for NVIDIA's example tuner"},
@@ -329,12 +329,12 @@ const struct cli_command profile_export_command = {
         .status = STATUS,
         ONE_FILE,
         .size = sizeof(struct export),
-        .run = export,
+        .run = export_profile,
 };
 
 const struct cli_command profile_list_command = {
         .usage = "",
         .about = "Lists the profiles that CAPO_PROFILE=NAME would find: user, site, shipped.",
         .status = "0; 2 wrong command line.",
-        .run = list,
+        .run = list_profiles,
 };

@@ -15,7 +15,7 @@
 static const enum capo_coll order_shown[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST, CAPO_COLL_REDUCE,
                                              CAPO_COLL_ALLGATHER, CAPO_COLL_REDUCESCATTER};
 
-static void sizes(const struct capo_row *row, char *text, size_t room)
+static void format_size_range(const struct capo_row *row, char *text, size_t room)
 {
         char a[24], b[24];
 
@@ -29,7 +29,7 @@ static void sizes(const struct capo_row *row, char *text, size_t room)
                 snprintf(text, room, "%s - %s", a, b);
 }
 
-static void number(float value, const char *format, char *text, size_t room)
+static void format_number(float value, const char *format, char *text, size_t room)
 {
         if (isfinite(value))
                 snprintf(text, room, format, (double)value);
@@ -48,10 +48,10 @@ static void show_row(struct capo_table *t, const struct capo_row *row, bool firs
 {
         char turned[CAPO_TURNED_TEXT], size[64], us[24], spread[24], gain[24], channels[8] = "-", samples[16] = "-";
 
-        sizes(row, size, sizeof size);
-        number(row->us, "%.6g", us, sizeof us);
-        number(row->spread_us, "%.3g", spread, sizeof spread);
-        number(row->gain * 100, "%+.1f %%", gain, sizeof gain);
+        format_size_range(row, size, sizeof size);
+        format_number(row->us, "%.6g", us, sizeof us);
+        format_number(row->spread_us, "%.3g", spread, sizeof spread);
+        format_number(row->gain * 100, "%+.1f %%", gain, sizeof gain);
         if (row->channels)
                 snprintf(channels, sizeof channels, "%u", row->channels);
         if (row->samples)

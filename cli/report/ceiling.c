@@ -34,7 +34,7 @@ static void take_links(struct capo_topology *t, const struct capo_plan_gpu *gpus
 }
 
 /* Two ranks on one GPU of one node, which only slices may be. */
-static bool shared(const struct capo_plan_gpu *gpus, const bool *slices, uint32_t n)
+static bool has_shared_gpu(const struct capo_plan_gpu *gpus, const bool *slices, uint32_t n)
 {
         for (uint32_t i = 1; i < n; i++) {
                 for (uint32_t k = 0; k < i; k++) {
@@ -87,7 +87,7 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t, cons
                 slices[i] = gpu_info(job, &c->members[i], CAPO_INFO_GPU_MIG) != NULL;
                 any_slice |= slices[i];
         }
-        if (shared(gpus, slices, c->n_members)) {
+        if (has_shared_gpu(gpus, slices, c->n_members)) {
                 snprintf(r->no_ceiling, sizeof r->no_ceiling, "%s: two ranks are on one GPU", c->name);
                 return;
         }

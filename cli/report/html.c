@@ -73,7 +73,7 @@ static void time_by_size(const struct capo_page *r, FILE *out)
 }
 
 /* The measure of the text page: the waiting that each rank caused. Marked is the rank that it names. */
-static void lateness(const struct capo_page *r, FILE *out)
+static void draw_lateness(const struct capo_page *r, FILE *out)
 {
         _cleanup_free_ struct bars *b = calloc(1, sizeof *b);
 
@@ -117,7 +117,7 @@ static void lateness(const struct capo_page *r, FILE *out)
 /* ---- the text page as HTML ---- */
 
 /* "NCCL 2.28.9   tuner: none": three blanks stand between facts. */
-static void facts(FILE *out, const char *line, size_t n)
+static void write_facts(FILE *out, const char *line, size_t n)
 {
         _cleanup_free_ char *all = strndup(line, n);
 
@@ -136,7 +136,7 @@ static void facts(FILE *out, const char *line, size_t n)
 }
 
 /* One line without its marks. */
-static void sentence(FILE *out, const char *class, const char *line, size_t n)
+static void write_sentence(FILE *out, const char *class, const char *line, size_t n)
 {
         _cleanup_free_ char *text = strndup(line, n);
         char *to = text;
@@ -162,7 +162,7 @@ static const char *section_end(const char *text)
 }
 
 /* "WHERE THE TIME WENT     per call": the title as people write it, the rest below. */
-static void heading(FILE *out, const char *line, size_t n)
+static void write_heading(FILE *out, const char *line, size_t n)
 {
         const char *end = strstr(line, PLAIN);
         size_t title = end && end < line + n ? (size_t)(end - line - 1) : n - 1;
@@ -174,14 +174,14 @@ static void heading(FILE *out, const char *line, size_t n)
         capo_markup_text(out, text ? text : "");
         fputs("</h2>\n", out);
         if (title + 2 < n)
-                sentence(out, "note", line + title + 2 + strspn(line + title + 2, " "),
-                         n - title - 2 - strspn(line + title + 2, " "));
+                write_sentence(out, "note", line + title + 2 + strspn(line + title + 2, " "),
+                               n - title - 2 - strspn(line + title + 2, " "));
 }
 
 /* Of what stands above the first heading the warnings, or the facts; ALL: a section with its lines and tables. */
 enum part { WARNINGS, FACTS, ALL };
 
-static void section(FILE *out, const char *text, const char *end, enum part head)
+static void write_section(FILE *out, const char *text, const char *end, enum part head)
 {
         size_t n;
 
@@ -193,13 +193,13 @@ static void section(FILE *out, const char *text, const char *end, enum part head
                         fputc('\n', out);
                         n += text[n] != 0;
                 } else if (*text == *HEADING) {
-                        heading(out, text, n);
+                        write_heading(out, text, n);
                 } else if (*text == *WARNING && head != FACTS) {
-                        sentence(out, "problem", text + 2 + (text[2] == ' '), n - 2 - (text[2] == ' '));
+                        write_sentence(out, "problem", text + 2 + (text[2] == ' '), n - 2 - (text[2] == ' '));
                 } else if (head == FACTS && n && *text != *WARNING) {
-                        facts(out, text, n);
+                        write_facts(out, text, n);
                 } else if (head == ALL) {
-                        sentence(out, *text == ' ' ? "more" : NULL, text, n);
+                        write_sentence(out, *text == ' ' ? "more" : NULL, text, n);
                 }
         }
 }
@@ -225,7 +225,7 @@ static void job_heading(const struct capo_page *r, FILE *out)
                 capo_text_time((double)capo_job_duration_ns(job), text), when);
 }
 
-static void style(FILE *out)
+static void write_style(FILE *out)
 {
         fputs("body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:0 auto;padding:1.5em;"
               "background:var(--ground);color:var(--ink)}\n"
@@ -248,22 +248,22 @@ static void style(FILE *out)
 }
 
 /* @text: the text page. Who waits stands before the pictures, all else behind them. */
-static void body(const struct capo_page *r, const char *text, FILE *out)
+static void write_body(const struct capo_page *r, const char *text, FILE *out)
 {
         const char *head = text + strcspn(text, "\n"), *end = section_end(head), *next;
         static const char first[] = HEADING "WHO WAITS";
 
         job_heading(r, out);
-        section(out, head + (*head != 0), end, WARNINGS);
-        section(out, head + (*head != 0), end, FACTS);
+        write_section(out, head + (*head != 0), end, WARNINGS);
+        write_section(out, head + (*head != 0), end, FACTS);
         for (unsigned pass = 0; pass < 2; pass++) {
                 for (const char *at = end; *at; at = next) {
                         next = section_end(at + 1);
                         if (!strncmp(at, first, sizeof first - 1) == !pass)
-                                section(out, at, next, ALL);
+                                write_section(out, at, next, ALL);
                 }
                 if (!pass) {
-                        lateness(r, out);
+                        draw_lateness(r, out);
                         time_by_size(r, out);
                 }
         }
@@ -290,9 +290,9 @@ int report_html(const struct capo_page *r, FILE *out)
         capo_markup_text(out, capo_page_title(r, title, sizeof title));
         fputs("</title>\n<style>\n", out);
         capo_svg_style(out);
-        style(out);
+        write_style(out);
         fputs("</style></head><body>\n", out);
-        body(r, page, out);
+        write_body(r, page, out);
         fputs("</body></html>\n", out);
         return 0;
 }

@@ -29,7 +29,7 @@ static json_t *number_or_null(bool known, double v)
         return known ? report_json_number(v) : json_null();
 }
 
-static json_t *us(const struct capo_page_row *row, double q)
+static json_t *quantile_json(const struct capo_page_row *row, double q)
 {
         struct capo_sampled s = capo_job_row_sampled(&row->row);
 
@@ -55,9 +55,9 @@ static json_t *row_json(const struct capo_page *r, const struct capo_page_row *r
         json_object_set_new(j, "call", json_string(capo_call_name(w->call)));
         json_object_set_new(j, "bytes", json_integer((json_int_t)w->bytes));
         json_object_set_new(j, "count", json_integer((json_int_t)w->count));
-        json_object_set_new(j, "p50_us", us(row, 0.50));
-        json_object_set_new(j, "p95_us", us(row, 0.95));
-        json_object_set_new(j, "p99_us", us(row, 0.99));
+        json_object_set_new(j, "p50_us", quantile_json(row, 0.50));
+        json_object_set_new(j, "p95_us", quantile_json(row, 0.95));
+        json_object_set_new(j, "p99_us", quantile_json(row, 0.99));
         json_object_set_new(j, "max_us", number_or_null(timed, (double)h->max_ns / 1000));
         json_object_set_new(j, "algbw_gbs", number_or_null(row->has_algbw, row->algbw));
         json_object_set_new(j, "busbw_gbs", number_or_null(row->has_bandwidth, row->busbw));

@@ -26,8 +26,8 @@ static int nic_at(const struct capo_topology *t, const char *address)
 }
 
 /* @used: by NIC, whether any rank of this link's node moved data over it. */
-static void measure(const struct capo_job_process *p, const struct capo_topology *t, const struct capo_fabric_link *l,
-                    const bool *used, struct capo_page_near *out)
+static void find_nearer_nic(const struct capo_job_process *p, const struct capo_topology *t,
+                            const struct capo_fabric_link *l, const bool *used, struct capo_page_near *out)
 {
         enum capo_path nearest = CAPO_PATH_UNKNOWN, nearer = CAPO_PATH_UNKNOWN;
         int nic = nic_at(t, l->domain->nic), gpu = -1;
@@ -83,7 +83,7 @@ int report_near(struct capo_page *r, const struct capo_topology *t)
                 const struct capo_fabric_link *l = &r->fabric->links[i];
                 const struct capo_job_process *p = &r->job->processes[l->process];
 
-                measure(p, t, l, used + p->node * t->n_nics, &r->near[i]);
+                find_nearer_nic(p, t, l, used + p->node * t->n_nics, &r->near[i]);
         }
         return 0;
 }

@@ -50,7 +50,7 @@ static int recover_one(const struct capo_segment_info *info, void *arg)
 }
 
 /* What killed processes of this machine left in memory goes into their logs first. True: a log may have been born. */
-static bool recover(const struct capo_log_paths *paths)
+static bool recover_logs(const struct capo_log_paths *paths)
 {
         struct recovering sum = {0};
 
@@ -156,7 +156,7 @@ static int check_filter(const struct capo_page *r)
         return comm && call ? 0 : -ENOENT;
 }
 
-static int make(struct capo_page *r, const struct report_options *o, const struct capo_log_paths *paths)
+static int make_page(struct capo_page *r, const struct report_options *o, const struct capo_log_paths *paths)
 {
         r->job = capo_job_new();
         if (!r->job)
@@ -194,7 +194,7 @@ static int write_beside(const struct capo_page *r, const char *path, int (*write
         return e < 0 ? e : cli_output_close(&file, write(r, file.file));
 }
 
-static int run(void *options, int n, char **words)
+static int report_run(void *options, int n, char **words)
 {
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
         _cleanup_(capo_page_finish) struct capo_page r = {0};
@@ -206,12 +206,12 @@ static int run(void *options, int n, char **words)
         o->n_args = n;
         if (capo_log_find(o->args, (size_t)o->n_args, &paths, why, sizeof why) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s", why);
-        if (o->recover && recover(&paths)) {
+        if (o->recover && recover_logs(&paths)) {
                 capo_log_paths_finish(&paths);
                 if (capo_log_find(o->args, (size_t)o->n_args, &paths, why, sizeof why) < 0)
                         return capo_fail(CAPO_EXIT_FAIL, "%s", why);
         }
-        if (make(&r, o, &paths) < 0)
+        if (make_page(&r, o, &paths) < 0)
                 return CAPO_EXIT_FAIL;
         e = faces[o->face].write(&r, stdout);
         if (e < 0 && e != -EPIPE && !ferror(stdout))
@@ -284,5 +284,5 @@ const struct cli_command report_command = {
         .most = UINT_MAX,
         .size = sizeof(struct report_options),
         .defaults = &defaults,
-        .run = run,
+        .run = report_run,
 };

@@ -16,7 +16,7 @@
 enum { SITES_SHOWN = 5, HINTS_SHOWN = 4 };
 
 /* The job's layout is that of its largest communicator; several nodes without one are only counted. */
-static void heading(const struct capo_page *r, FILE *out, const struct report_style *s)
+static void print_heading(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
         const struct capo_job *job = r->job;
         const struct capo_job_comm *c = job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
@@ -58,7 +58,7 @@ static void gpu_times(const struct capo_page *r, FILE *out)
 }
 
 /* How the program reached NCCL, in words; INFO nccl.how has the recorder's (shim/nccl/real.c). */
-static const char *reached(const char *how)
+static const char *describe_nccl_how(const char *how)
 {
         static const char *const words[][2] = {
                 {"next", "linked by the program"}, {"caller", "linked by a library"},
@@ -74,7 +74,7 @@ static const char *reached(const char *how)
 }
 
 /* What was there to be recorded, and how capo got at it. */
-static void circumstances(const struct capo_page *r, FILE *out)
+static void print_setup(const struct capo_page *r, FILE *out)
 {
         const char *nccl = capo_page_info(r, CAPO_INFO_NCCL_VERSION), *how = capo_page_info(r, CAPO_INFO_NCCL_HOW);
         const char *fabric = capo_page_info(r, CAPO_INFO_FABRIC_VERSION),
@@ -87,7 +87,7 @@ static void circumstances(const struct capo_page *r, FILE *out)
         else
                 fputs("NCCL: not seen", out);
         if (how)
-                fprintf(out, " (%s)", reached(how));
+                fprintf(out, " (%s)", describe_nccl_how(how));
         if (fabric)
                 fprintf(out, "   libfabric %s", fabric);
         if (capo_rules_value(rules, CAPO_RULES_SWEEP, value, sizeof value))
@@ -102,7 +102,7 @@ static void circumstances(const struct capo_page *r, FILE *out)
         fputc('\n', out);
 }
 
-static void totals(const struct capo_page *r, FILE *out)
+static void print_totals(const struct capo_page *r, FILE *out)
 {
         const struct capo_job *job = r->job;
         char text[32];
@@ -128,7 +128,7 @@ static void totals(const struct capo_page *r, FILE *out)
         fputc('\n', out);
 }
 
-static void problems(const struct capo_page *r, FILE *out, const struct report_style *s)
+static void print_problems(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
         for (uint32_t i = 0; i < r->n_problems; i++)
                 fprintf(out, "%s! %s%s\n", s->warn, r->problems[i].text, s->plain);
@@ -183,10 +183,10 @@ static void next_steps(const struct capo_page *r, FILE *out, const struct report
 
 void report_text_styled(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
-        heading(r, out, s);
-        circumstances(r, out);
-        totals(r, out);
-        problems(r, out, s);
+        print_heading(r, out, s);
+        print_setup(r, out);
+        print_totals(r, out);
+        print_problems(r, out, s);
         report_text_rows(r, out, s);
         report_text_comms(r, out, s);
         report_text_fabric(r, out, s);

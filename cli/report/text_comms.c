@@ -6,7 +6,7 @@
 
 enum { COMMS_SHOWN = 6 };
 
-static void communicator(const struct capo_page *r, uint32_t i, struct capo_table *t)
+static void add_comm_row(const struct capo_page *r, uint32_t i, struct capo_table *t)
 {
         const struct capo_job *job = r->job;
         const struct capo_job_comm *c = &job->comms[i];
@@ -30,7 +30,7 @@ static void communicator(const struct capo_page *r, uint32_t i, struct capo_tabl
         capo_table_cell(t, "%s", capo_text_count(n_members, text));
 }
 
-static void communicators(const struct capo_page *r, FILE *out, const struct report_style *s)
+static void print_comms(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
         const struct capo_job *job = r->job;
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("lr/bl~l/arr/c");
@@ -50,7 +50,7 @@ static void communicators(const struct capo_page *r, FILE *out, const struct rep
                 capo_table_cell(t, "%s", head[i]);
         for (uint32_t i = 0; i < job->n_comms && shown < limit; i++) {
                 if (r->class_of[i] == i) {
-                        communicator(r, i, t);
+                        add_comm_row(r, i, t);
                         shown++;
                 }
         }
@@ -134,6 +134,6 @@ static void who_waits(const struct capo_page *r, FILE *out, const struct report_
 
 void report_text_comms(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
-        communicators(r, out, s);
+        print_comms(r, out, s);
         who_waits(r, out, s);
 }

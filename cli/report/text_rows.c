@@ -54,7 +54,7 @@ static void row_cells(const struct capo_page *r, const struct capo_page_row *row
 }
 
 /* Of a row by NCCL's kernels, where these told their phases: how much of it was waiting. */
-static void waited(const struct capo_page *r, const struct capo_page_row *row, FILE *out)
+static void print_kernel_wait(const struct capo_page *r, const struct capo_page_row *row, FILE *out)
 {
         const struct capo_hist *w = &row->row.time[CAPO_TIMES_WAITED], *all = &row->row.time[CAPO_CLOCK_KERNEL];
         char comm[256], size[64], call[64], a[32], b[32];
@@ -95,7 +95,7 @@ static void where_time_went(const struct capo_page *r, FILE *out, const struct r
         if (shown < r->rows.n)
                 fprintf(out, "%u more rows: capo report --all %s\n", r->rows.n - shown, r->what);
         for (uint32_t i = 0; i < shown; i++)
-                waited(r, &r->rows.row[i], out);
+                print_kernel_wait(r, &r->rows.row[i], out);
 }
 
 /* What a ceiling counts on beside NVLink. */
@@ -111,7 +111,7 @@ static const char *beside_nvlink(const char *on)
 }
 
 /* What the links of each communicator's GPUs allow, and what its collectives reached of it. */
-static void ceilings(const struct capo_page *r, FILE *out, const struct report_style *s)
+static void print_ceilings(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
         static const char *const head[] = {"comm", "class", "call", "size", "busbw", "ceiling", "reached"};
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll/alrrrr");
@@ -191,6 +191,6 @@ static void other_calls(const struct capo_page *r, FILE *out, const struct repor
 void report_text_rows(const struct capo_page *r, FILE *out, const struct report_style *s)
 {
         where_time_went(r, out, s);
-        ceilings(r, out, s);
+        print_ceilings(r, out, s);
         other_calls(r, out, s);
 }

@@ -183,7 +183,7 @@ static bool is_preloaded(const char *list, const char *library)
         return false;
 }
 
-static void preload(const char *library)
+static void preload_library(const char *library)
 {
         const char *before = getenv("LD_PRELOAD");
         _cleanup_free_ char *list = NULL;
@@ -343,7 +343,7 @@ int run_exec(const struct run *run, char **command)
          * costs. */
         if (!getenv(CAPO_ENV_profiler) || strcmp(getenv(CAPO_ENV_profiler), "off"))
                 run_take_plugin("NCCL_PROFILER_PLUGIN", CAPO_ENV_chain_profiler, library);
-        preload(library);
+        preload_library(library);
         if (!run->quiet)
                 capo_info("recording to %s; afterwards: capo report %s", dir, dir);
         if (is_open_mpi(command[0]))
@@ -374,7 +374,7 @@ static const char *take_trace(void *trace, const char *value)
         return strcmp(value, "all") ? "\"all\"" : NULL;
 }
 
-static int run(void *options, int n, char **words)
+static int exec_words(void *options, int n, char **words)
 {
         return run_exec(options, words);
 }
@@ -413,5 +413,5 @@ const struct cli_command run_command = {
         .command = true,
         .size = sizeof(struct run),
         .defaults = &defaults,
-        .run = run,
+        .run = exec_words,
 };

@@ -33,7 +33,7 @@ struct sweep {
         bool print;
 };
 
-static int append(struct sweep *s, const char *format, const char *a, const char *b)
+static int append_plan(struct sweep *s, const char *format, const char *a, const char *b)
 {
         size_t n = strlen(s->plan);
 
@@ -85,7 +85,7 @@ static bool add_list(struct sweep *s, const char *format, const char *value, con
                 capo_append(list, sizeof list, "%s%s", *list ? "+" : "", spelt);
                 p += n + (p[n] != 0);
         }
-        return append(s, format, list, "") == 0;
+        return append_plan(s, format, list, "") == 0;
 }
 
 static const char *take_colls(void *s, const char *value)
@@ -138,7 +138,7 @@ static const char *take_sizes(void *s, const char *value)
                 return "A..B, such as 1K..64M";
         snprintf(a, sizeof a, "%llu", (unsigned long long)lo);
         snprintf(b, sizeof b, "%llu", (unsigned long long)hi);
-        return append(s, "%ssizes=%s-%s", a, b) < 0 ? "a shorter plan" : NULL;
+        return append_plan(s, "%ssizes=%s-%s", a, b) < 0 ? "a shorter plan" : NULL;
 }
 
 /* A number that goes into the plan as it is written. */
@@ -149,7 +149,7 @@ static const char *take_number(struct sweep *s, const char *format, const char *
 
         if (*end || end == value || !(v >= least) || (whole && v != floor(v)))
                 return whole ? "a whole number from 1 on" : "a number from 0 on";
-        return append(s, format, value, "") < 0 ? "a shorter plan" : NULL;
+        return append_plan(s, format, value, "") < 0 ? "a shorter plan" : NULL;
 }
 
 static const char *take_calls(void *s, const char *value)
@@ -201,7 +201,7 @@ static unsigned candidate_id(const struct capo_sweep_plan *plan, const struct ca
 
 /* Clearly lost: at every size measured in the class of sizes, in every allocation, its interval is above 1.1 times the
  * best one's. */
-static int refine(struct sweep *s, const struct capo_sweep_plan *plan)
+static int refine_plan(struct sweep *s, const struct capo_sweep_plan *plan)
 {
         struct capo_samples set = {0};
         struct capo_fit_options options = {.min_gain = 0.01};
@@ -239,7 +239,7 @@ static int refine(struct sweep *s, const struct capo_sweep_plan *plan)
                                         continue;
                                 snprintf(item, sizeof item, "%s:%d:%u", capo_coll_word((enum capo_coll)coll), class,
                                          id);
-                                e = append(s, n == 0 ? "%sdrop=%s" : "%.0s+%s", item, "");
+                                e = append_plan(s, n == 0 ? "%sdrop=%s" : "%.0s+%s", item, "");
                                 n++;
                         }
                 }
@@ -265,19 +265,19 @@ static int finish_plan(struct sweep *s)
                                 "sweep: --seconds needs earlier logs of this job (--refine DIR) to tell how many "
                                 "calls that is; or say --calls N");
                 snprintf(calls, sizeof calls, "%.0f", fmax(1, rate * s->seconds));
-                if (append(s, "%scalls=%s", calls, "") < 0)
+                if (append_plan(s, "%scalls=%s", calls, "") < 0)
                         return -EINVAL;
         }
         if (capo_sweep_plan_parse(s->plan, &plan, why, sizeof why) < 0)
                 return capo_fail(-EINVAL, "sweep: %s", why);
-        if (s->refine && refine(s, &plan) < 0)
+        if (s->refine && refine_plan(s, &plan) < 0)
                 return -EINVAL;
         if (!s->plan[0])
                 strcpy(s->plan, "calls=20000");
         return 0;
 }
 
-static int run(void *options, int n, char **words)
+static int sweep_run(void *options, int n, char **words)
 {
         struct sweep *s = options;
         char library[PATH_MAX];
@@ -349,5 +349,5 @@ const struct cli_command sweep_command = {
         .command = true,
         .size = sizeof(struct sweep),
         .defaults = &defaults,
-        .run = run,
+        .run = sweep_run,
 };

@@ -13,7 +13,7 @@ struct options {
         const char *out;
 };
 
-static int capture(void *options, int n, char **words)
+static int capture_machine(void *options, int n, char **words)
 {
         struct capo_capture found;
         struct cli_output out;
@@ -49,5 +49,5 @@ const struct cli_command topo_capture_command = {
         .options = options,
         .status = "0 written, 1 not written, 2 the command line is wrong",
         .size = sizeof(struct options),
-        .run = capture,
+        .run = capture_machine,
 };

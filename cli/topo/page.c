@@ -54,7 +54,8 @@ double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int r
         return share;
 }
 
-static void entry(const struct capo_topology *t, const struct capo_alloc *a, int i, int j, char *text, size_t room)
+static void format_link(const struct capo_topology *t, const struct capo_alloc *a, int i, int j, char *text,
+                        size_t room)
 {
         int from = a->ranks[i].gpu, to = a->ranks[j].gpu, switched = 0;
 
@@ -84,7 +85,7 @@ static void entry(const struct capo_topology *t, const struct capo_alloc *a, int
                 snprintf(text, room, "%s", capo_path_name(t->gpu_path[(size_t)from * t->n_gpus + (size_t)to]));
 }
 
-static void cell(struct capo_table *t, double gbs)
+static void add_rate_cell(struct capo_table *t, double gbs)
 {
         if (gbs < 0)
                 capo_table_cell(t, "-");
@@ -94,18 +95,18 @@ static void cell(struct capo_table *t, double gbs)
 
 /* Ring and chain rates as each collective's algorithm bandwidth. The share is that of what nothing exceeds, which may
  * count on more than the column "ceiling" does: on PCIe and NICs, on switches that add. */
-static void row(struct capo_table *t, const char *name, const struct capo_ceilings *c, enum capo_coll coll,
-                double ceiling, double ring, double chain, double hybrid, const struct fragment_nccl_row *nccl)
+static void add_coll_row(struct capo_table *t, const char *name, const struct capo_ceilings *c, enum capo_coll coll,
+                         double ceiling, double ring, double chain, double hybrid, const struct fragment_nccl_row *nccl)
 {
         static const char *const marks[] = {"", "", "switch", "hybrid", "hybrid"};
         enum capo_ceiling_of of;
         double most = capo_ceiling(c, coll, &of);
 
         capo_table_cell(t, "%s", name);
-        cell(t, ceiling);
-        cell(t, ring);
-        cell(t, chain);
-        cell(t, hybrid);
+        add_rate_cell(t, ceiling);
+        add_rate_cell(t, ring);
+        add_rate_cell(t, chain);
+        add_rate_cell(t, hybrid);
         if (nccl && nccl->gbs >= 0 && most > 0)
                 capo_table_row(t, "%.1f\t%.0f %%\t%s\t%s", nccl->gbs, 100 * nccl->gbs / most, marks[of], nccl->what);
         else if (nccl && nccl->gbs >= 0)
@@ -146,7 +147,7 @@ static void links_page(FILE *out, const struct capo_topology *t, const struct ca
                         capo_table_row(table, "%s", "");
                 capo_table_cell(table, "%d", t->gpus[a->ranks[i].gpu].dev);
                 for (int j = 0; j < n; j++) {
-                        entry(t, a, i, j, text, sizeof text);
+                        format_link(t, a, i, j, text, sizeof text);
                         capo_table_cell(table, "%s", text);
                 }
                 if (share > 0)
@@ -203,14 +204,14 @@ void topo_page(FILE *out, const struct capo_topology *t, const struct capo_alloc
         if (n < 2 || !table)
                 return;
         capo_table_row(table, "algbw GB/s\tceiling\trings\tchains\thybrid%s", asked ? "\tNCCL by its model" : "");
-        row(table, "broadcast, reduce", c, CAPO_COLL_BROADCAST, c->links.broadcast_gbs, s->ring_split_gbs, -1,
-            c->hybrid.broadcast_gbs, asked ? &nccl->broadcast : NULL);
-        row(table, "all-gather, reduce-scatter", c, CAPO_COLL_ALLGATHER, c->links.allgather_gbs,
-            s->ring_split_gbs < 0 ? -1 : s->ring_split_gbs * n / (n - 1), -1, c->hybrid.allgather_gbs,
-            asked ? &nccl->allgather : NULL);
-        row(table, "all-reduce", c, CAPO_COLL_ALLREDUCE, c->links.allreduce_gbs,
-            s->ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(s->ring_split_gbs, n), s->chain_gbs,
-            c->hybrid.allreduce_gbs, asked ? &nccl->allreduce : NULL);
+        add_coll_row(table, "broadcast, reduce", c, CAPO_COLL_BROADCAST, c->links.broadcast_gbs, s->ring_split_gbs, -1,
+                     c->hybrid.broadcast_gbs, asked ? &nccl->broadcast : NULL);
+        add_coll_row(table, "all-gather, reduce-scatter", c, CAPO_COLL_ALLGATHER, c->links.allgather_gbs,
+                     s->ring_split_gbs < 0 ? -1 : s->ring_split_gbs * n / (n - 1), -1, c->hybrid.allgather_gbs,
+                     asked ? &nccl->allgather : NULL);
+        add_coll_row(table, "all-reduce", c, CAPO_COLL_ALLREDUCE, c->links.allreduce_gbs,
+                     s->ring_split_gbs < 0 ? -1 : capo_ring_allreduce_gbs(s->ring_split_gbs, n), s->chain_gbs,
+                     c->hybrid.allreduce_gbs, asked ? &nccl->allreduce : NULL);
         if (c->nvls_gbs > 0)
                 capo_table_row(table, "all-reduce in the switch\t%.1f\t(the switch adds and copies: NVLS)",
                                c->nvls_gbs);
@@ -269,7 +270,7 @@ int topo_json(FILE *out, const struct capo_topology *t, const struct capo_alloc 
                 for (int j = 0; j < c->n_ranks; j++) {
                         char word[64];
 
-                        entry(t, a, i, j, word, sizeof word);
+                        format_link(t, a, i, j, word, sizeof word);
                         json_array_append_new(row, json_string(word));
                 }
                 json_array_append_new(matrix, row);

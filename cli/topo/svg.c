@@ -17,16 +17,16 @@ struct point {
         double x, y;
 };
 
-static struct point centre(int node)
+static struct point find_centre(int node)
 {
         return (struct point){SIDE * (node + 0.5), TOP + SIDE / 2};
 }
 
 /* Where a GPU is; @radius NICS: where what it leaves the machine by is. */
-static struct point place(const struct capo_alloc *a, int rank, double radius)
+static struct point place_gpu(const struct capo_alloc *a, int rank, double radius)
 {
         int node = a->ranks[rank].node, before = 0, n = 0;
-        struct point p = centre(node);
+        struct point p = find_centre(node);
 
         for (int i = 0; i < a->n_ranks; i++) {
                 n += a->ranks[i].node == node;
@@ -37,16 +37,16 @@ static struct point place(const struct capo_alloc *a, int rank, double radius)
         return p;
 }
 
-static void line(FILE *f, struct point from, struct point to, double width, const char *class)
+static void draw_line(FILE *f, struct point from, struct point to, double width, const char *class)
 {
         fprintf(f, "<line x1=\"%.0f\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\" class=\"%s\" stroke-width=\"%.1f\"/>\n",
                 from.x, from.y, to.x, to.y, class, width);
 }
 
 /* All links of one GPU, each pair from its first. */
-static void links(FILE *f, const struct capo_topology *t, const struct capo_alloc *a, int rank)
+static void draw_links(FILE *f, const struct capo_topology *t, const struct capo_alloc *a, int rank)
 {
-        struct point from = place(a, rank, RADIUS);
+        struct point from = place_gpu(a, rank, RADIUS);
         int switched = 0;
 
         for (size_t k = 0; k < t->n_links; k++) {
@@ -56,26 +56,26 @@ static void links(FILE *f, const struct capo_topology *t, const struct capo_allo
                         continue;
                 switched += l->end == CAPO_END_SWITCH ? l->count : 0;
                 for (int j = 0; j < a->n_ranks && l->end == CAPO_END_GPU; j++) {
-                        struct point to = place(a, j, RADIUS);
+                        struct point to = place_gpu(a, j, RADIUS);
                         char count[16];
 
                         if (a->ranks[j].gpu != l->to || a->ranks[j].node != a->ranks[rank].node)
                                 continue;
                         snprintf(count, sizeof count, "%d", l->count);
-                        line(f, from, to, 3 * l->count, "s3");
+                        draw_line(f, from, to, 3 * l->count, "s3");
                         capo_svg_text(f, from.x + 0.3 * (to.x - from.x) + 6, from.y + 0.3 * (to.y - from.y) - 4, 's', 0,
                                       NULL, count);
                 }
         }
         if (switched)
-                line(f, from, centre(a->ranks[rank].node), switched / 4.0, "s3");
+                draw_line(f, from, find_centre(a->ranks[rank].node), switched / 4.0, "s3");
 }
 
 /* The nearest NICs of a GPU and its share of them. */
-static void nics(FILE *f, const struct capo_topology *t, const struct capo_alloc *a, int rank)
+static void draw_nics(FILE *f, const struct capo_topology *t, const struct capo_alloc *a, int rank)
 {
-        struct point gpu = place(a, rank, RADIUS), out = place(a, rank, NICS);
-        double aside = out.x - centre(a->ranks[rank].node).x, room = SIDE / 2 - fabs(aside) - 8;
+        struct point gpu = place_gpu(a, rank, RADIUS), out = place_gpu(a, rank, NICS);
+        double aside = out.x - find_centre(a->ranks[rank].node).x, room = SIDE / 2 - fabs(aside) - 8;
         char anchor = fabs(aside) < NICS / 4 ? 'm' : aside > 0 ? 's' : 'e', name[80], share[96];
         double gbs = topo_nic(t, a, rank, name, sizeof name);
 
@@ -83,13 +83,13 @@ static void nics(FILE *f, const struct capo_topology *t, const struct capo_alloc
                 return;
         if (gbs > 0)
                 snprintf(share, sizeof share, "%.3g GB/s", gbs);
-        line(f, gpu, (struct point){gpu.x + 0.6 * (out.x - gpu.x), gpu.y + 0.6 * (out.y - gpu.y)}, 2, "s1");
+        draw_line(f, gpu, (struct point){gpu.x + 0.6 * (out.x - gpu.x), gpu.y + 0.6 * (out.y - gpu.y)}, 2, "s1");
         capo_svg_text(f, out.x, out.y - 2, anchor, room, NULL, name);
         if (gbs > 0)
                 capo_svg_text(f, out.x, out.y + 12, anchor, room, "t", share);
 }
 
-static void ceilings(FILE *f, const struct capo_ceilings *c)
+static void draw_ceilings(FILE *f, const struct capo_ceilings *c)
 {
         static const struct {
                 enum capo_coll coll;
@@ -114,18 +114,18 @@ static void ceilings(FILE *f, const struct capo_ceilings *c)
         }
 }
 
-static void machine(FILE *f, const struct capo_topology *t, const struct capo_alloc *a, int node)
+static void draw_node(FILE *f, const struct capo_topology *t, const struct capo_alloc *a, int node)
 {
-        struct point middle = centre(node);
+        struct point middle = find_centre(node);
         bool switched = false;
         char text[32];
 
         for (int i = 0; i < a->n_ranks; i++) {
                 if (a->ranks[i].node != node)
                         continue;
-                links(f, t, a, i);
+                draw_links(f, t, a, i);
                 if (a->n_ranks <= 24 * a->n_nodes)
-                        nics(f, t, a, i);
+                        draw_nics(f, t, a, i);
                 for (size_t k = 0; k < t->n_links; k++)
                         switched |= t->links[k].end == CAPO_END_SWITCH && t->links[k].from == a->ranks[i].gpu;
         }
@@ -135,7 +135,7 @@ static void machine(FILE *f, const struct capo_topology *t, const struct capo_al
                 capo_svg_text(f, middle.x, middle.y + 4, 'm', 0, NULL, "NVSwitch");
         }
         for (int i = 0; i < a->n_ranks; i++) {
-                struct point p = place(a, i, RADIUS);
+                struct point p = place_gpu(a, i, RADIUS);
 
                 if (a->ranks[i].node != node)
                         continue;
@@ -160,8 +160,8 @@ int topo_svg(const char *path, const struct capo_topology *t, const struct capo_
         capo_svg_begin(out.file, width, SIDE + TOP + 84, title, true);
         capo_svg_text(out.file, 12, 22, 's', width - 24, NULL, title);
         for (int node = 0; node < a->n_nodes; node++)
-                machine(out.file, t, a, node);
-        ceilings(out.file, c);
+                draw_node(out.file, t, a, node);
+        draw_ceilings(out.file, c);
         capo_svg_end(out.file);
         return cli_output_close(&out, 0);
 }

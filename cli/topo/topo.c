@@ -10,7 +10,8 @@
 #include "profiles/machine/visible.h"
 
 /* The GPUs that CUDA would show to a program started here, in its order. */
-static int visible(struct capo_topology *t, struct capo_alloc *a, char *said, size_t said_room, char *why, size_t room)
+static int find_visible_gpus(struct capo_topology *t, struct capo_alloc *a, char *said, size_t said_room, char *why,
+                             size_t room)
 {
         _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
         _cleanup_free_ struct capo_visible *v = malloc(sizeof *v);
@@ -34,8 +35,8 @@ static int visible(struct capo_topology *t, struct capo_alloc *a, char *said, si
         return capo_alloc_gpus(gpus, v->n, a);
 }
 
-static int allocation(const struct topo_options *o, struct capo_topology *t, struct capo_alloc *a, char *said,
-                      size_t said_room, char *why, size_t room)
+static int find_allocation(const struct topo_options *o, struct capo_topology *t, struct capo_alloc *a, char *said,
+                           size_t said_room, char *why, size_t room)
 {
         _cleanup_free_ int *all = NULL;
 
@@ -43,7 +44,7 @@ static int allocation(const struct topo_options *o, struct capo_topology *t, str
         if (o->gpus || o->alloc)
                 return capo_alloc_parse(t, o->gpus ? o->gpus : o->alloc, !o->gpus, a, why, room);
         if (!o->machine.topo && !o->machine.platform)
-                return visible(t, a, said, said_room, why, room);
+                return find_visible_gpus(t, a, said, said_room, why, room);
         all = malloc(sizeof *all * (t->n_gpus + 1));
         for (size_t i = 0; all && i < t->n_gpus; i++)
                 all[i] = (int)i;
@@ -60,13 +61,13 @@ static void topo_ask(const struct cli_machine_source *s, const struct capo_topol
                 (void)fragment_nccl_ask(&asker->machine, a, nccl);
 }
 
-static int one(const struct topo_options *o, struct capo_topology *t, const struct cli_machine_source *s)
+static int print_allocation(const struct topo_options *o, struct capo_topology *t, const struct cli_machine_source *s)
 {
         struct capo_alloc a;
         struct capo_ceilings c;
         struct fragment_nccl nccl = {0};
         char why[1600] = "out of memory", said[1024];
-        int r = allocation(o, t, &a, said, sizeof said, why, sizeof why), status = CAPO_EXIT_OK;
+        int r = find_allocation(o, t, &a, said, sizeof said, why, sizeof why), status = CAPO_EXIT_OK;
 
         if (r < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "topo: %s", why);
@@ -87,7 +88,7 @@ static int one(const struct topo_options *o, struct capo_topology *t, const stru
         return r < 0 ? CAPO_EXIT_FAIL : status;
 }
 
-static int run(void *options, int n, char **words)
+static int topo_run(void *options, int n, char **words)
 {
         struct topo_options *o = options;
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
@@ -97,7 +98,7 @@ static int run(void *options, int n, char **words)
                 return capo_fail(CAPO_EXIT_USAGE, "topo: only one of --gpus and --alloc");
         if (cli_machine_load("topo", &o->machine, &t, &s) < 0)
                 return CAPO_EXIT_FAIL;
-        return one(o, t, &s);
+        return print_allocation(o, t, &s);
 }
 
 static const struct cli_option options[] = {
@@ -135,5 +136,5 @@ const struct cli_command topo_command = {
                  "  capo topo --topo topo.xml --alloc 3+5",
         .status = "0; 1 the description or the allocation is wrong; 2 wrong command line.",
         .size = sizeof(struct topo_options),
-        .run = run,
+        .run = topo_run,
 };

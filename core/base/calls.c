@@ -191,8 +191,8 @@ bool capo_pair_offered(enum capo_coll coll, unsigned algo, unsigned proto)
 }
 
 /* @word(i) for i from @first to @end - 1. */
-static char *words(const char *(*word)(unsigned i), unsigned first, unsigned end, const char *last, char *text,
-                   size_t room)
+static char *join_words(const char *(*word)(unsigned i), unsigned first, unsigned end, const char *last, char *text,
+                        size_t room)
 {
         *text = 0;
         for (unsigned i = first; i < end; i++)
@@ -207,17 +207,17 @@ static const char *coll_word_at(unsigned place)
 
 char *capo_algo_words(const char *last, char *text, size_t room)
 {
-        return words(capo_algo_word, 1, CAPO_ALGOS, last, text, room);
+        return join_words(capo_algo_word, 1, CAPO_ALGOS, last, text, room);
 }
 
 char *capo_proto_words(const char *last, char *text, size_t room)
 {
-        return words(capo_proto_word, 1, CAPO_PROTOS, last, text, room);
+        return join_words(capo_proto_word, 1, CAPO_PROTOS, last, text, room);
 }
 
 char *capo_coll_words(const char *last, char *text, size_t room)
 {
-        return words(coll_word_at, 0, CAPO_COLLS, last, text, room);
+        return join_words(coll_word_at, 0, CAPO_COLLS, last, text, room);
 }
 
 const char *capo_coll_word(enum capo_coll coll)

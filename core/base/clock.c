@@ -38,7 +38,7 @@ static bool counter_is_a_clock(void)
 }
 
 /* The tightest of a few readings of both clocks: an interrupt between them would pass for drift. */
-static void moment(uint64_t *ticks, uint64_t *mono, uint64_t *real)
+static void read_clocks(uint64_t *ticks, uint64_t *mono, uint64_t *real)
 {
         uint64_t best = UINT64_MAX;
 
@@ -61,7 +61,7 @@ void capo_clock_init(struct capo_timebase *clock)
         capo_clock_counter = counter_is_a_clock();
         since.ticks = since.mono_ns = 0;
         *clock = (struct capo_timebase){.counter = capo_clock_counter};
-        moment(&clock->t0_ticks, &clock->t0_mono_ns, &clock->t0_real_ns);
+        read_clocks(&clock->t0_ticks, &clock->t0_mono_ns, &clock->t0_real_ns);
         clock->now_ticks = clock->t0_ticks;
         clock->now_mono_ns = clock->t0_mono_ns;
         clock->now_real_ns = clock->t0_real_ns;
@@ -73,7 +73,7 @@ void capo_clock_init(struct capo_timebase *clock)
  * Has one clock gone on without the other since the last moment? In a virtual machine that was paused, or a computer that was asleep, the
  * counter may have and CLOCK_MONOTONIC not. NTP makes 0.05 % at most.
  */
-static bool jumped(const struct capo_timebase *last, uint64_t ticks, uint64_t mono)
+static bool clock_jumped(const struct capo_timebase *last, uint64_t ticks, uint64_t mono)
 {
         double passed = (double)(int64_t)(mono - last->now_mono_ns);
         double counted = (double)(int64_t)(ticks - last->now_ticks) * last->ns_per_tick;
@@ -88,8 +88,8 @@ void capo_clock_update(struct capo_timebase *clock)
         uint64_t from_mono = since.ticks ? since.mono_ns : clock->t0_mono_ns;
         uint64_t ticks, mono, real, least = since.ticks ? NEW_NS : 1000000;
 
-        moment(&ticks, &mono, &real);
-        if (clock->counter && clock->now_mono_ns - from_mono >= SURE_NS && jumped(clock, ticks, mono)) {
+        read_clocks(&ticks, &mono, &real);
+        if (clock->counter && clock->now_mono_ns - from_mono >= SURE_NS && clock_jumped(clock, ticks, mono)) {
                 from_ticks = since.ticks = ticks;
                 from_mono = since.mono_ns = mono;
         }

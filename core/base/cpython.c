@@ -112,7 +112,7 @@ bool capo_py_text(const struct capo_py *py, uint64_t object, bool its_end, char 
 
 /* ---- frames ---- */
 
-static uint64_t word(const uint8_t *raw, size_t offset)
+static uint64_t get_word(const uint8_t *raw, size_t offset)
 {
         uint64_t value;
 
@@ -120,7 +120,7 @@ static uint64_t word(const uint8_t *raw, size_t offset)
         return value;
 }
 
-static size_t furthest(size_t a, size_t b)
+static size_t max_offset(size_t a, size_t b)
 {
         return a > b ? a : b;
 }
@@ -138,14 +138,14 @@ uint64_t capo_py_innermost(const struct capo_py *py, uint64_t thread)
 
 size_t capo_py_frame_bytes(const struct capo_py_layout *l)
 {
-        return furthest(furthest(furthest(l->back, l->code), l->at) + 8, (size_t)(l->owner + 1));
+        return max_offset(max_offset(max_offset(l->back, l->code), l->at) + 8, (size_t)(l->owner + 1));
 }
 
 struct capo_py_frame capo_py_frame_in(const struct capo_py_layout *l, const uint8_t *raw)
 {
-        return (struct capo_py_frame){.back = word(raw, l->back),
-                                      .code = word(raw, l->code) & ~(uint64_t)NOT_ADDRESS,
-                                      .at = word(raw, l->at),
+        return (struct capo_py_frame){.back = get_word(raw, l->back),
+                                      .code = get_word(raw, l->code) & ~(uint64_t)NOT_ADDRESS,
+                                      .at = get_word(raw, l->at),
                                       .entry = l->owner >= 0 && raw[l->owner] > 2};
 }
 
@@ -162,16 +162,16 @@ bool capo_py_frame(const struct capo_py *py, uint64_t address, struct capo_py_fr
 bool capo_py_code(const struct capo_py *py, uint64_t address, struct capo_py_code *out)
 {
         const struct capo_py_layout *l = py->layout;
-        size_t size = furthest(furthest(l->file, l->name), furthest(l->lines, l->first_line)) + 8;
+        size_t size = max_offset(max_offset(l->file, l->name), max_offset(l->lines, l->first_line)) + 8;
         uint8_t raw[CAPO_PY_CODE_MOST + 8];
         uint64_t bytes = 0;
 
-        if (!capo_py_get(py, address, 0, raw, size) || word(raw, CAPO_PY_TYPE) != py->code_type)
+        if (!capo_py_get(py, address, 0, raw, size) || get_word(raw, CAPO_PY_TYPE) != py->code_type)
                 return false;
-        *out = (struct capo_py_code){.file = word(raw, l->file),
-                                     .name = word(raw, l->name),
-                                     .lines = word(raw, l->lines),
-                                     .size = (int64_t)word(raw, CAPO_PY_LENGTH)};
+        *out = (struct capo_py_code){.file = get_word(raw, l->file),
+                                     .name = get_word(raw, l->name),
+                                     .lines = get_word(raw, l->lines),
+                                     .size = (int64_t)get_word(raw, CAPO_PY_LENGTH)};
         memcpy(&out->first_line, raw + l->first_line, sizeof out->first_line);
         if (l->code_begin < 0 && (!capo_py_object(py, address, l->code_bytes, py->bytes_type, &bytes) ||
                                   !capo_py_get(py, bytes, CAPO_PY_LENGTH, &out->size, sizeof out->size)))
@@ -194,7 +194,7 @@ static bool get_at(const struct capo_py_layout *l, const struct capo_py_frame *f
 }
 
 /* A file of an installed package, or of Python itself, is named from there on: torch/nn/modules/module.py. NULL: neither. */
-static const char *installed(const char *file)
+static const char *strip_package_root(const char *file)
 {
         static const char *const roots[] = {"/site-packages/", "/dist-packages/", "/lib/python3."};
 
@@ -219,7 +219,7 @@ int capo_py_say(const struct capo_py *py, const struct capo_py_frame *frame, cha
         if (!capo_py_code(py, frame->code, &code) || !get_at(py->layout, frame, &code, &at) ||
             !capo_py_text(py, code.file, true, file) || !capo_py_text(py, code.name, false, name))
                 return -1;
-        package = installed(file);
+        package = strip_package_root(file);
         if (package && (*packaged)-- <= 0)
                 return 0;
         m = snprintf(text, room, "%s:%d %s\n", package ? package : file, capo_py_line(py, &code, at), name);

@@ -31,7 +31,7 @@ static uint8_t next_byte(struct table *t)
 }
 
 /* 3.9 (Objects/lnotab_notes.txt): pairs of so many bytes further, so many lines further. */
-static unsigned lnotab(struct table *t, unsigned line, int at)
+static unsigned read_lnotab(struct table *t, unsigned line, int at)
 {
         for (int byte = next_byte(t); !t->ended && byte <= at; byte += next_byte(t))
                 line += (unsigned)(int8_t)next_byte(t);
@@ -39,7 +39,7 @@ static unsigned lnotab(struct table *t, unsigned line, int at)
 }
 
 /* 3.10 (PEP 626): pairs of so many bytes, which are so many lines further than those before; -128: they have no line. */
-static unsigned pairs(struct table *t, unsigned line, int at)
+static unsigned read_pairs(struct table *t, unsigned line, int at)
 {
         for (int end = 0; !t->ended;) {
                 int8_t further;
@@ -53,7 +53,7 @@ static unsigned pairs(struct table *t, unsigned line, int at)
         return 0;
 }
 
-static unsigned varint(struct table *t)
+static unsigned read_varint(struct table *t)
 {
         unsigned value = 0, byte = 0x40;
 
@@ -65,7 +65,7 @@ static unsigned varint(struct table *t)
 }
 
 /* Since 3.11 (PEP 657, Objects/locations.md): entries of a kind and so many units of two bytes; lines and, not wanted, columns. */
-static unsigned locations(struct table *t, unsigned line, int at)
+static unsigned read_locations(struct table *t, unsigned line, int at)
 {
         enum { SHORT = 10, LINES = 13, LONG = 14, NONE = 15 };
 
@@ -75,13 +75,13 @@ static unsigned locations(struct table *t, unsigned line, int at)
 
                 end += 2 * ((first & 7) + 1);
                 if (kind == LINES || kind == LONG)
-                        further = varint(t);
+                        further = read_varint(t);
                 line += kind == LINES || kind == LONG   ? further & 1 ? 0 - (further >> 1) : further >> 1
                         : kind >= SHORT && kind < LINES ? kind - (unsigned)SHORT
                                                         : 0;
                 if (kind == LONG) {
                         for (int i = 0; i < 3; i++)
-                                varint(t);
+                                read_varint(t);
                 }
                 skip = kind < SHORT ? 1 : kind < LINES ? 2 : 0;
                 while (skip--)
@@ -106,6 +106,8 @@ int capo_py_line(const struct capo_py *py, const struct capo_py_code *code, int 
                 return code->first_line;
         t.at = code->lines + CAPO_PY_BYTES;
         t.left = (int64_t)head[CAPO_PY_LENGTH / 8];
-        line = minor < 10 ? lnotab(&t, first, at) : minor < 11 ? pairs(&t, first, at) : locations(&t, first, at);
+        line = minor < 10   ? read_lnotab(&t, first, at)
+               : minor < 11 ? read_pairs(&t, first, at)
+                            : read_locations(&t, first, at);
         return line <= INT_MAX ? (int)line : 0;
 }

@@ -21,28 +21,28 @@ static bool is_digit(char c)
         return c >= '0' && c <= '9';
 }
 
-static void put(struct parse *s, const char *text, size_t n)
+static void put_chars(struct parse *s, const char *text, size_t n)
 {
         for (size_t i = 0; i < n && s->n + 1 < s->room; i++)
                 s->text[s->n++] = text[i] == ' ' || text[i] == '+' || (unsigned char)text[i] < 32 ? '_' : text[i];
 }
 
 /* The next part of a qualified name. */
-static void part(struct parse *s, const char *text, size_t n)
+static void put_part(struct parse *s, const char *text, size_t n)
 {
         if (s->n)
-                put(s, "::", 2);
+                put_chars(s, "::", 2);
         s->last = s->n;
-        put(s, text, n);
+        put_chars(s, text, n);
 }
 
-static void digits(struct parse *s)
+static void skip_digits(struct parse *s)
 {
         while (is_digit(*s->p))
                 s->p++;
 }
 
-static void through(struct parse *s, char c)
+static void skip_through(struct parse *s, char c)
 {
         while (*s->p && *s->p != c)
                 s->p++;
@@ -66,12 +66,12 @@ static const char *source_name(struct parse *s, size_t *n)
         return *n == length ? name : NULL;
 }
 
-static void skip(struct parse *s);
+static void skip_token(struct parse *s);
 
 static void skip_through_e(struct parse *s)
 {
         while (*s->p && *s->p != 'E')
-                skip(s);
+                skip_token(s);
         s->p += *s->p == 'E';
 }
 
@@ -82,12 +82,12 @@ static void skip_literal(struct parse *s)
                 skip_through_e(s);
                 return;
         }
-        skip(s);
-        through(s, 'E'); /* the value */
+        skip_token(s);
+        skip_through(s, 'E'); /* the value */
 }
 
 /* One token of a type, an argument or an expression, with what is inside it. */
-static void skip(struct parse *s)
+static void skip_token(struct parse *s)
 {
         char c = *s->p;
         size_t n;
@@ -104,13 +104,13 @@ static void skip(struct parse *s)
                 break;
         case 'S':
                 if (*s->p == '_' || is_digit(*s->p) || (*s->p >= 'A' && *s->p <= 'Z'))
-                        through(s, '_');
+                        skip_through(s, '_');
                 else
                         s->p += *s->p != 0;
                 break;
         case 'T':
                 if (*s->p == '_' || is_digit(*s->p))
-                        through(s, '_');
+                        skip_through(s, '_');
                 break;
         case 'N':
         case 'I':
@@ -127,12 +127,12 @@ static void skip(struct parse *s)
                 if (*s->p == 'l') {
                         s->p++;
                         skip_through_e(s);
-                        through(s, '_');
+                        skip_through(s, '_');
                 } else if (*s->p == 't') {
-                        through(s, '_');
+                        skip_through(s, '_');
                 }
                 break;
-        case 'A': digits(s); break;
+        case 'A': skip_digits(s); break;
         case 'C':
                 if (*s->p == 'I')
                         s->p++;
@@ -142,17 +142,17 @@ static void skip(struct parse *s)
                 if (*s->p == 't' || *s->p == 'T')
                         skip_through_e(s);
                 else if (*s->p == 'v')
-                        through(s, '_');
+                        skip_through(s, '_');
                 else if (*s->p == 'F') /* _Float16 and the like */
-                        s->p++, digits(s);
+                        s->p++, skip_digits(s);
                 else
                         s->p += *s->p != 0;
                 break;
         case 'f': /* a parameter, unless it is a float */
                 if (*s->p == 'p' || (*s->p == 'L' && s->p[1 + strspn(s->p + 1, "0123456789")] == 'p'))
-                        through(s, '_');
+                        skip_through(s, '_');
                 break;
-        case '_': digits(s); break;
+        case '_': skip_digits(s); break;
         }
         s->depth--;
 }
@@ -167,10 +167,10 @@ static void put_source(struct parse *s, const char *name, size_t n)
         size_t i = 0;
 
         if (n >= 11 && !memcmp(name, "_GLOBAL__N_", 11)) {
-                part(s, "(anonymous)", 11);
+                put_part(s, "(anonymous)", 11);
                 return;
         }
-        part(s, "", 0);
+        put_part(s, "", 0);
         if (!strncmp(name, "_$", 2))
                 i = 1;
         while (i < n) {
@@ -180,12 +180,12 @@ static void put_source(struct parse *s, const char *name, size_t n)
                         size_t m = strlen(codes[k].code);
 
                         if (n - i >= m && !memcmp(name + i, codes[k].code, m)) {
-                                put(s, codes[k].is, strlen(codes[k].is));
+                                put_chars(s, codes[k].is, strlen(codes[k].is));
                                 i += m;
                         }
                 }
                 if (i == was)
-                        put(s, name + i++, 1);
+                        put_chars(s, name + i++, 1);
         }
 }
 
@@ -195,7 +195,7 @@ static bool is_rust_hash(const char *name, size_t n)
 }
 
 /* One part of a nested name; false: no more of it can be told. */
-static bool component(struct parse *s)
+static bool parse_component(struct parse *s)
 {
         static const char *const std[][2] = {{"t", "std"},          {"a", "std::allocator"}, {"s", "std::string"},
                                              {"i", "std::istream"}, {"o", "std::ostream"},   {"d", "std::iostream"}};
@@ -217,38 +217,38 @@ static bool component(struct parse *s)
         case 'S':
                 for (size_t i = 0; i < sizeof std / sizeof std[0]; i++) {
                         if (s->p[1] == *std[i][0])
-                                part(s, std[i][1], strlen(std[i][1]));
+                                put_part(s, std[i][1], strlen(std[i][1]));
                 }
-                skip(s);
+                skip_token(s);
                 return true;
         case 'C':
         case 'D':
                 if (is_digit(s->p[1]) || s->p[1] == 'I') {
                         name = s->text + s->last;
                         n = s->n - s->last;
-                        part(s, "~", *s->p == 'D');
-                        put(s, name, n);
+                        put_part(s, "~", *s->p == 'D');
+                        put_chars(s, name, n);
                 }
-                skip(s);
+                skip_token(s);
                 return true;
         case 'U':
-                part(s, s->p[1] == 'l' ? "{lambda}" : "{unnamed}", s->p[1] == 'l' ? 8 : 9);
-                skip(s);
+                put_part(s, s->p[1] == 'l' ? "{lambda}" : "{unnamed}", s->p[1] == 'l' ? 8 : 9);
+                skip_token(s);
                 return true;
-        case 'T': skip(s); return true;
+        case 'T': skip_token(s); return true;
         case 'a' ... 'z':
                 if (!s->p[1])
                         return false;
-                part(s, "operator", 8);
+                put_part(s, "operator", 8);
                 s->p += 2;
                 if (!memcmp(s->p - 2, "cv", 2)) /* to a type */
-                        skip(s);
+                        skip_token(s);
                 return true;
         }
         return false;
 }
 
-static void encoding(struct parse *s)
+static void parse_encoding(struct parse *s)
 {
         if (++s->depth > DEPTH) { /* no way back up: nothing more is told */
                 s->p += strlen(s->p);
@@ -256,26 +256,26 @@ static void encoding(struct parse *s)
         }
         if (*s->p == 'Z') { /* something inside a function */
                 s->p++;
-                encoding(s);
+                parse_encoding(s);
                 while (*s->p && *s->p != 'E') /* the function's parameters */
-                        skip(s);
+                        skip_token(s);
                 if (*s->p == 'E' && s->p[1] != 's') {
                         s->p++;
                         if (*s->p == 'd')
-                                through(s, '_');
-                        encoding(s);
+                                skip_through(s, '_');
+                        parse_encoding(s);
                 }
         } else if (*s->p == 'N') {
                 s->p++;
                 while (*s->p && strchr("rVKRO", *s->p))
                         s->p++;
-                while (*s->p && *s->p != 'E' && component(s))
+                while (*s->p && *s->p != 'E' && parse_component(s))
                         ;
                 s->p += *s->p == 'E';
         } else {
                 while (*s->p == 'S' || *s->p == 'L')
-                        component(s);
-                component(s);
+                        parse_component(s);
+                parse_component(s);
         }
         s->depth--;
 }
@@ -295,7 +295,7 @@ static bool rust_path(struct parse *s)
         if (!nested && s->p[-1] != 'C')
                 return false;
         if (*s->p == 's')
-                through(s, '_');
+                skip_through(s, '_');
         if (*s->p == 'u') /* in Punycode: shown as it is */
                 s->p++;
         if (!is_digit(*s->p))
@@ -304,9 +304,9 @@ static bool rust_path(struct parse *s)
         if (!name)
                 return false;
         if (n)
-                part(s, name, n);
+                put_part(s, name, n);
         else
-                part(s, "{closure}", 9);
+                put_part(s, "{closure}", 9);
         return true;
 }
 
@@ -319,7 +319,7 @@ size_t capo_demangle(const char *mangled, char *text, size_t room)
         *text = 0;
         if (!strncmp(mangled, "_Z", 2)) {
                 s.p = mangled + 2;
-                encoding(&s);
+                parse_encoding(&s);
         } else if (!strncmp(mangled, "_R", 2)) {
                 s.p = mangled + 2;
                 s.rust = true;

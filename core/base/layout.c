@@ -153,7 +153,7 @@ bool capo_layout_equal(const struct capo_layout *a, const struct capo_layout *b)
 /* --- one communicator --- */
 
 /* Ranks and nodes with the smallest and largest node given: is there only one way to fill the nodes in between? */
-static int settle(int n_ranks, int n_nodes, int low, int high, struct capo_layout *out)
+static int solve_layout(int n_ranks, int n_nodes, int low, int high, struct capo_layout *out)
 {
         struct capo_layout l = {0};
         long between = n_nodes - 2, rest = (long)n_ranks - low - high;
@@ -202,7 +202,7 @@ static int settle(int n_ranks, int n_nodes, int low, int high, struct capo_layou
         return r;
 }
 
-static int say(struct capo_layout_why *why, int r, enum capo_layout_source source, const char *text)
+static int set_reason(struct capo_layout_why *why, int r, enum capo_layout_source source, const char *text)
 {
         if (why) {
                 why->source = r ? CAPO_LAYOUT_UNKNOWN : source;
@@ -211,7 +211,7 @@ static int say(struct capo_layout_why *why, int r, enum capo_layout_source sourc
         return r;
 }
 
-static void drop(struct capo_layout_why *why, const char *text)
+static void mark_dropped(struct capo_layout_why *why, const char *text)
 {
         why->dropped = true;
         why->text = text;
@@ -227,28 +227,28 @@ int capo_layout_of_comm(const struct capo_layout *world, const struct capo_layou
         why = why ? why : &unused;
         *why = (struct capo_layout_why){0};
         if (n < 1 || nodes < 1 || nodes > n)
-                return say(why, -EINVAL, 0, "NCCL told no ranks or nodes");
+                return set_reason(why, -EINVAL, 0, "NCCL told no ranks or nodes");
         if (nodes == 1)
                 low = high = n;
         if (nodes == n)
                 low = high = 1;
         if (whole && world->n_nodes != (uint32_t)nodes)
-                drop(why, "the launcher's layout is dropped: NCCL counts another number of nodes");
+                mark_dropped(why, "the launcher's layout is dropped: NCCL counts another number of nodes");
         else if (whole && low > 0 && high > 0 &&
                  (capo_layout_smallest(world) != (uint32_t)low || capo_layout_largest(world) != (uint32_t)high))
-                drop(why, "the launcher's layout is dropped: NCCL counts another smallest or largest node");
-        r = low < 1 || high < 1 ? -ENODATA : settle(n, nodes, low, high, out);
+                mark_dropped(why, "the launcher's layout is dropped: NCCL counts another smallest or largest node");
+        r = low < 1 || high < 1 ? -ENODATA : solve_layout(n, nodes, low, high, out);
         if (r == 0)
-                return say(why, 0, CAPO_LAYOUT_NCCL, "NCCL's nodes, smallest and largest leave one layout");
+                return set_reason(why, 0, CAPO_LAYOUT_NCCL, "NCCL's nodes, smallest and largest leave one layout");
         if (r == -ENODATA && whole && !why->dropped) {
                 *out = *world;
-                return say(why, 0, CAPO_LAYOUT_LAUNCHER, "the launcher's layout, of all ranks");
+                return set_reason(why, 0, CAPO_LAYOUT_LAUNCHER, "the launcher's layout, of all ranks");
         }
         if (low < 1 || high < 1)
-                return say(why, r, 0, "not known: NCCL told neither smallest nor largest node");
+                return set_reason(why, r, 0, "not known: NCCL told neither smallest nor largest node");
         if (r == -ENODATA)
-                return say(why, r, 0, "not known: several layouts have these numbers");
-        return say(why, r, 0, "ranks, nodes, smallest and largest node contradict each other");
+                return set_reason(why, r, 0, "not known: several layouts have these numbers");
+        return set_reason(why, r, 0, "ranks, nodes, smallest and largest node contradict each other");
 }
 
 /* --- launchers --- */
@@ -290,8 +290,8 @@ static void claim_local(struct claim *c, const char *variable, uint32_t size, ui
  * allocation's on one node and its daemons' step on the next, and ranks would disagree. @in_rank: asked by a rank, not
  * by what starts the ranks: then there is a step, and the allocation says nothing.
  */
-static size_t collect(capo_layout_getenv get, void *user, bool in_rank, struct claim *claims,
-                      struct capo_layout_launch *out)
+static size_t collect_claims(capo_layout_getenv get, void *user, bool in_rank, struct claim *claims,
+                             struct capo_layout_launch *out)
 {
         static const char *const slurm[] = {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
         uint32_t world = env_number(get, user, "WORLD_SIZE"), local = env_number(get, user, "LOCAL_WORLD_SIZE"),
@@ -336,7 +336,7 @@ static size_t collect(capo_layout_getenv get, void *user, bool in_rank, struct c
         return n;
 }
 
-static int resolve(capo_layout_getenv get, void *user, bool in_rank, struct capo_layout_launch *out)
+static int resolve_claims(capo_layout_getenv get, void *user, bool in_rank, struct capo_layout_launch *out)
 {
         struct claim claims[8] = {0};
         const char *given = get(CAPO_ENV_layout, user), *at = NULL, *ranks_source = "";
@@ -355,7 +355,7 @@ static int resolve(capo_layout_getenv get, void *user, bool in_rank, struct capo
                 claims[0].n_ranks = claims[0].layout.n_ranks;
                 n = 1;
         }
-        n += collect(get, user, in_rank, claims + n, out);
+        n += collect_claims(get, user, in_rank, claims + n, out);
         /* The launcher nearest to the ranks knows how many there are; Slurm may have started one torchrun per node. */
         for (size_t i = 0; i < n && !out->n_ranks; i++) {
                 if (claims[i].n_ranks && (strcmp(claims[i].variable, CAPO_ENV_layout) != 0 || n == 1)) {
@@ -388,10 +388,10 @@ static int resolve(capo_layout_getenv get, void *user, bool in_rank, struct capo
 
 int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_layout_launch *out)
 {
-        return resolve(get, user, false, out);
+        return resolve_claims(get, user, false, out);
 }
 
 int capo_layout_from_rank(capo_layout_getenv get, void *user, struct capo_layout_launch *out)
 {
-        return resolve(get, user, true, out);
+        return resolve_claims(get, user, true, out);
 }

@@ -11,7 +11,7 @@ static __thread struct {
  * Both settings: who cancels a thread looks at them, and then sends it a signal. By the time that this comes the thread may have a
  * lock, and the handler of some releases of glibc (2.36 is one) asks for the type alone.
  */
-static void enter(void)
+static void disable_cancel(void)
 {
         int state, type;
 
@@ -24,7 +24,7 @@ static void enter(void)
 }
 
 /* The type last: going back to an asynchronous one is what ends a thread that was cancelled meanwhile. */
-static void leave(void)
+static void restore_cancel(void)
 {
         int state = mine.state, type = mine.type; /* a signal's handler behind the next line has its own */
 
@@ -36,23 +36,23 @@ static void leave(void)
 
 void capo_lock(pthread_mutex_t *lock)
 {
-        enter();
+        disable_cancel();
         pthread_mutex_lock(lock);
 }
 
 bool capo_trylock(pthread_mutex_t *lock)
 {
-        enter();
+        disable_cancel();
         if (pthread_mutex_trylock(lock) == 0)
                 return true;
-        leave();
+        restore_cancel();
         return false;
 }
 
 void capo_unlock(pthread_mutex_t *lock)
 {
         pthread_mutex_unlock(lock);
-        leave();
+        restore_cancel();
 }
 
 unsigned capo_locked(void)

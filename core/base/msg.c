@@ -15,7 +15,7 @@ void capo_msg_set_level(enum capo_level last)
         last_level = last;
 }
 
-static void print(enum capo_level level, const char *format, va_list args)
+static void print_message(enum capo_level level, const char *format, va_list args)
 {
         static const char *const prefix[] = {"capo: ", "capo: warning: ", "capo: ", "capo: debug: "};
         int saved = errno;
@@ -44,7 +44,7 @@ void capo_msg(enum capo_level level, const char *format, ...)
         va_list args;
 
         va_start(args, format);
-        print(level, format, args);
+        print_message(level, format, args);
         va_end(args);
 }
 
@@ -53,7 +53,7 @@ int capo_fail(int rc, const char *format, ...)
         va_list args;
 
         va_start(args, format);
-        print(CAPO_ERROR, format, args);
+        print_message(CAPO_ERROR, format, args);
         va_end(args);
         return rc;
 }

@@ -23,14 +23,14 @@ static const struct span tuner_abis[] = {
 #include "capo/plugin_abis.def"
 };
 
-static bool in(struct span s, int version)
+static bool span_contains(struct span s, int version)
 {
         return version > 0 && version >= s.first && version <= s.last;
 }
 
 bool capo_nccl_has(int version, enum capo_nccl_fact fact)
 {
-        return in(facts[fact], version);
+        return span_contains(facts[fact], version);
 }
 
 int capo_nccl_since(enum capo_nccl_fact fact)
@@ -40,7 +40,7 @@ int capo_nccl_since(enum capo_nccl_fact fact)
 
 bool capo_tuner_abi_asked(int version, int abi)
 {
-        return abi > 0 && abi < (int)N_ELEMENTS(tuner_abis) && in(tuner_abis[abi], version);
+        return abi > 0 && abi < (int)N_ELEMENTS(tuner_abis) && span_contains(tuner_abis[abi], version);
 }
 
 int capo_tuner_abi_since(int abi)
@@ -49,7 +49,7 @@ int capo_tuner_abi_since(int abi)
 }
 
 /* A function of NCCL's that this capo has a row for, wrapped or not. */
-static bool known(const char *name)
+static bool is_known_call(const char *name)
 {
         static const char *const names[] = {
 #define CALL(name, ...)       #name,
@@ -70,7 +70,7 @@ void capo_nccl_strange(char *list, size_t room, const char *name)
 {
         size_t used = strlen(list), length = strlen(name);
 
-        if (strncmp(name, "nccl", 4) != 0 || name[4] < 'A' || name[4] > 'Z' || known(name))
+        if (strncmp(name, "nccl", 4) != 0 || name[4] < 'A' || name[4] > 'Z' || is_known_call(name))
                 return;
         for (const char *at = list; (at = strstr(at, name)); at += length) {
                 if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ','))

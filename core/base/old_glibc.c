@@ -143,7 +143,7 @@ struct find {
         struct dl_find_object *out;
 };
 
-static int look(struct dl_phdr_info *info, size_t size, void *arg)
+static int match_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
         struct find *find = arg;
         uintptr_t low = UINTPTR_MAX, high = 0;
@@ -177,7 +177,7 @@ int capo_find_object(void *pc, struct dl_find_object *out)
 {
         struct find find = {(uintptr_t)pc, out};
 
-        return dl_iterate_phdr(look, &find) == 2 ? 0 : -1;
+        return dl_iterate_phdr(match_object, &find) == 2 ? 0 : -1;
 }
 
 int _dl_find_object(void *pc, struct dl_find_object *out)

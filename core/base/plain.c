@@ -8,7 +8,7 @@
 enum { REFUSED = 0, UNDECIDED = 9 };
 
 /* Bytes of the letter at @p; REFUSED; UNDECIDED: so far it is one. */
-static size_t letter(const unsigned char *p, size_t n)
+static size_t check_letter(const unsigned char *p, size_t n)
 {
         size_t size = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
         unsigned least = 0x80, most = 0xbf; /* of the second byte */
@@ -35,7 +35,7 @@ static size_t letter(const unsigned char *p, size_t n)
         return size;
 }
 
-static size_t style(const unsigned char *p, size_t n)
+static size_t check_style(const unsigned char *p, size_t n)
 {
         static const char *const styles[] = {CAPO_STYLE_BOLD, CAPO_STYLE_YELLOW, CAPO_STYLE_NORMAL};
 
@@ -53,7 +53,7 @@ size_t capo_plain(char *text, size_t n, bool styles, bool last)
         for (size_t at = 0, size; at < n; at += size) {
                 const unsigned char *p = (const unsigned char *)text + at;
 
-                size = *p == '\033' && styles ? style(p, n - at) : letter(p, n - at);
+                size = *p == '\033' && styles ? check_style(p, n - at) : check_letter(p, n - at);
                 if (size == UNDECIDED && !last)
                         return at;
                 if (size == UNDECIDED || size == REFUSED) {

@@ -11,7 +11,7 @@ struct line {
         size_t n, room;
 };
 
-static void put(struct line *l, const char *text, size_t n)
+static void append_bytes(struct line *l, const char *text, size_t n)
 {
         if (n > l->room - 1 - l->n)
                 n = l->room - 1 - l->n;
@@ -19,7 +19,7 @@ static void put(struct line *l, const char *text, size_t n)
         l->n += n;
 }
 
-static bool is(const char *word, size_t n, const char *what)
+static bool word_is(const char *word, size_t n, const char *what)
 {
         return n == strlen(what) && !strncasecmp(word, what, n);
 }
@@ -41,11 +41,11 @@ static bool says_secret(const char *name, size_t n)
                                 break;
                 }
                 for (size_t i = 0; i < N_ELEMENTS(words); i++) {
-                        if (is(word, size, words[i]))
+                        if (word_is(word, size, words[i]))
                                 return true;
                 }
                 for (size_t i = 0; last && i < N_ELEMENTS(before_key); i++) {
-                        if (is(word, size, "key") && is(last, n_last, before_key[i]))
+                        if (word_is(word, size, "key") && word_is(last, n_last, before_key[i]))
                                 return true;
                 }
                 last = word;
@@ -124,21 +124,21 @@ static void put_masked(struct line *l, const char *text, size_t n)
                 size_t size = begins ? known_key(text + at, n - at) : 0, begin;
 
                 if (size) {
-                        put(l, "***", 3);
+                        append_bytes(l, "***", 3);
                         at += size;
                 } else if (n - at > 3 && !memcmp(text + at, "://", 3) &&
                            url_password(text + at, n - at, &begin, &size)) {
-                        put(l, text + at, begin);
-                        put(l, "***", 3);
+                        append_bytes(l, text + at, begin);
+                        append_bytes(l, "***", 3);
                         at += begin + size;
                 } else if (begins && n - at > 7 && !strncasecmp(text + at, "bearer ", 7)) {
-                        put(l, text + at, 7);
-                        put(l, "***", 3);
+                        append_bytes(l, text + at, 7);
+                        append_bytes(l, "***", 3);
                         at += 7;
                         while (at < n && !strchr(" \"'", text[at]))
                                 at++;
                 } else {
-                        put(l, text + at++, 1);
+                        append_bytes(l, text + at++, 1);
                 }
         }
 }
@@ -156,16 +156,16 @@ size_t capo_secret_args(const char *args, size_t size, char *out, size_t room)
                 equals = memchr(arg, '=', n);
                 name = equals ? (size_t)(equals - arg) : n;
                 if (at)
-                        put(&line, " ", 1);
+                        append_bytes(&line, " ", 1);
                 if (next_is && *arg != '-') {
-                        put(&line, "***", 3);
+                        append_bytes(&line, "***", 3);
                         next_is = false;
                         continue;
                 }
                 next_is = !equals && *arg == '-' && says_secret(arg, n);
                 if (equals && !memchr(arg, ' ', name) && says_secret(arg, name)) {
-                        put(&line, arg, name + 1);
-                        put(&line, "***", 3);
+                        append_bytes(&line, arg, name + 1);
+                        append_bytes(&line, "***", 3);
                 } else {
                         put_masked(&line, arg, n);
                 }

@@ -27,7 +27,7 @@ int capo_alive_text(const char *path, char *text, size_t room)
 }
 
 /* Field @n of a /proc/.../stat, from field 3 on. The command in field 2 may hold anything, so it is counted from the last ')'. NULL: none. */
-static const char *field(const char *text, int n)
+static const char *find_stat_field(const char *text, int n)
 {
         const char *p = strrchr(text, ')');
 
@@ -39,7 +39,7 @@ static const char *field(const char *text, int n)
 /* Of a process whose first thread has ended the state is Z; as long as it has others it lives. 0: it is gone. */
 static long threads_left(const char *text)
 {
-        const char *state = field(text, 3), *threads = field(text, 20);
+        const char *state = find_stat_field(text, 3), *threads = find_stat_field(text, 20);
         long n = threads ? strtol(threads, NULL, 10) : 0;
 
         return !state || *state == 'X' ? 0 : *state == 'Z' ? n - 1 : n;
@@ -51,7 +51,8 @@ uint64_t capo_alive_since(int pid)
         const char *since;
 
         snprintf(path, sizeof path, "/proc/%d/stat", pid);
-        if (capo_alive_text(path, text, sizeof text) < 0 || threads_left(text) < 1 || !(since = field(text, 22)))
+        if (capo_alive_text(path, text, sizeof text) < 0 || threads_left(text) < 1 ||
+            !(since = find_stat_field(text, 22)))
                 return 0;
         return strtoull(since, NULL, 10);
 }
@@ -63,7 +64,7 @@ bool capo_alive_last(void)
 
         /* its thread's own: the process's would sum up over all threads */
         snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
-        return capo_alive_text(path, text, sizeof text) > 0 && (state = field(text, 3)) && *state == 'Z' &&
+        return capo_alive_text(path, text, sizeof text) > 0 && (state = find_stat_field(text, 3)) && *state == 'Z' &&
                threads_left(text) == 1;
 }
 

@@ -74,7 +74,7 @@ double capo_drain_fullest(const struct capo_drain *d)
         return d->fullest;
 }
 
-static void take(struct capo_drain *d, const struct capo_record *r)
+static void count_record(struct capo_drain *d, const struct capo_record *r)
 {
         bool kept = d->taken_over && capo_flight_is_last(&d->flight, r);
 
@@ -113,7 +113,7 @@ static unsigned ring_take(struct capo_drain *d, struct capo_ring *ring)
         if (full > d->fullest)
                 d->fullest = full;
         for (; tail < head; tail++) {
-                take(d, &ring->records[tail & (d->h->ring_records - 1)]);
+                count_record(d, &ring->records[tail & (d->h->ring_records - 1)]);
                 atomic_store_explicit(&ring->tail, tail + 1, memory_order_release);
                 blocks_when_full(d);
         }
@@ -136,7 +136,7 @@ unsigned capo_drain_round(struct capo_drain *d)
                 struct capo_slot *slot = capo_area_at(d->seg, CAPO_AREA_SLOTS, i);
 
                 if (atomic_load_explicit(&slot->state, memory_order_acquire) == CAPO_SLOT_DONE) {
-                        take(d, &slot->record);
+                        count_record(d, &slot->record);
                         atomic_store_explicit(&slot->state, CAPO_SLOT_FREE, memory_order_release);
                         blocks_when_full(d);
                         n++;
@@ -146,7 +146,7 @@ unsigned capo_drain_round(struct capo_drain *d)
 }
 
 /* Everything that describes; the frames of a failed flush are said again by the next. */
-static int describe(struct capo_drain *d, unsigned clean)
+static int write_descriptions(struct capo_drain *d, unsigned clean)
 {
         d->describe.again = d->out.resync; /* failures from here on are for the next time */
         d->out.resync = false;
@@ -170,7 +170,7 @@ int capo_drain_text(struct capo_drain *d)
 
 int capo_drain_checkpoint(struct capo_drain *d)
 {
-        return describe(d, 0);
+        return write_descriptions(d, 0);
 }
 
 int capo_drain_finish(struct capo_drain *d, unsigned clean)
@@ -190,7 +190,7 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
                 capo_describe_kept(&d->describe);
         if (d->n_unfinished)
                 capo_output_frame(&d->out, CAPO_FRAME_INFO, d->unfinished, d->n_unfinished, NULL, 0);
-        r = describe(d, clean);
+        r = write_descriptions(d, clean);
         end = capo_log_finish(&d->out.log, clean == 2);
         if (r == 0)
                 r = end < 0 ? end : d->out.log.lost_bytes > lost ? -ENOSPC : 0; /* only the last of it found room */

@@ -27,7 +27,7 @@ enum { OVERRUN = 268 }; /* FI_EOVERRUN (rdma/fi_errno.h) */
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
 /* A number, and @after behind it (0: the value's end); *@at moves behind both. */
-static bool number(const char **at, char after, uint64_t *out)
+static bool number_read(const char **at, char after, uint64_t *out)
 {
         char *end;
 
@@ -52,14 +52,14 @@ static void number_store(void *field, size_t size, uint64_t v)
 }
 
 /* "place:n,place:n": added to @n counters of @size bytes. */
-static bool places(const char *at, void *counters, size_t n, size_t size)
+static bool places_read(const char *at, void *counters, size_t n, size_t size)
 {
         while (*at) {
                 uint64_t place, count;
 
-                if (!number(&at, ':', &place) || place >= n)
+                if (!number_read(&at, ':', &place) || place >= n)
                         return false;
-                if (!number(&at, strchr(at, ',') ? ',' : 0, &count))
+                if (!number_read(&at, strchr(at, ',') ? ',' : 0, &count))
                         return false;
                 if (size == 4)
                         ((uint32_t *)counters)[place] += (uint32_t)count;
@@ -69,16 +69,16 @@ static bool places(const char *at, void *counters, size_t n, size_t size)
         return true;
 }
 
-static bool times(const char *at, struct capo_fabric_hist *h)
+static bool times_read(const char *at, struct capo_fabric_hist *h)
 {
-        return number(&at, ',', &h->count) && number(&at, ',', &h->sum_ns) && number(&at, ';', &h->max_ns) &&
-               places(at, h->bucket, CAPO_HIST_BUCKETS, sizeof h->bucket[0]);
+        return number_read(&at, ',', &h->count) && number_read(&at, ',', &h->sum_ns) &&
+               number_read(&at, ';', &h->max_ns) && places_read(at, h->bucket, CAPO_HIST_BUCKETS, sizeof h->bucket[0]);
 }
 
-static bool kind(const char *at, struct capo_fabric_counts *n, unsigned k)
+static bool kind_read(const char *at, struct capo_fabric_counts *n, unsigned k)
 {
-        return number(&at, ',', &n->kind[k].count) && number(&at, ';', &n->kind[k].bytes) &&
-               places(at, n->kind[k].sizes, CAPO_FI_SIZES, sizeof n->kind[k].sizes[0]);
+        return number_read(&at, ',', &n->kind[k].count) && number_read(&at, ';', &n->kind[k].bytes) &&
+               places_read(at, n->kind[k].sizes, CAPO_FI_SIZES, sizeof n->kind[k].sizes[0]);
 }
 
 static void error_add(struct capo_fabric_counts *n, int code, uint64_t count, const char *text)
@@ -98,11 +98,11 @@ static void error_add(struct capo_fabric_counts *n, int code, uint64_t count, co
         }
 }
 
-static bool error(const char *at, struct capo_fabric_counts *n)
+static bool error_read(const char *at, struct capo_fabric_counts *n)
 {
         uint64_t code, count;
 
-        if (!number(&at, ',', &code) || !number(&at, ',', &count))
+        if (!number_read(&at, ',', &code) || !number_read(&at, ',', &count))
                 return false;
         error_add(n, (int)code, count, at);
         return true;
@@ -118,27 +118,27 @@ static bool value_read(const struct fabric_key *k, const char *at, void *what)
         case FABRIC_NUMBER:
         case FABRIC_NODE:
         case FABRIC_FLAG:
-                if (!number(&at, 0, &v[0]))
+                if (!number_read(&at, 0, &v[0]))
                         return false;
                 number_store(field, k->size, k->value == FABRIC_FLAG ? !!v[0] : v[0]);
                 return true;
         case FABRIC_NAME: snprintf(field, k->size, "%s", at); return true;
         case FABRIC_TEXT: *(const char **)field = at; return true;
         case FABRIC_VERSION:
-                if (!number(&at, '.', &v[0]) || !number(&at, 0, &v[1]) || v[0] > 0xffff || v[1] > 0xffff)
+                if (!number_read(&at, '.', &v[0]) || !number_read(&at, 0, &v[1]) || v[0] > 0xffff || v[1] > 0xffff)
                         return false;
                 *(uint32_t *)field = (uint32_t)(v[0] << 16 | v[1]);
                 return true;
         case FABRIC_PAIR:
-                if (!number(&at, ',', &v[0]) || !number(&at, 0, &v[1]))
+                if (!number_read(&at, ',', &v[0]) || !number_read(&at, 0, &v[1]))
                         return false;
                 memcpy(field, v, sizeof v);
                 return true;
-        case FABRIC_TIMES: return times(at, field);
+        case FABRIC_TIMES: return times_read(at, field);
         case FABRIC_KINDS: return true; /* by their own names, in pair_read() */
         case FABRIC_ERRORS:
-                return error(at,
-                             (struct capo_fabric_counts *)((char *)field - offsetof(struct capo_fabric_counts, error)));
+                return error_read(
+                        at, (struct capo_fabric_counts *)((char *)field - offsetof(struct capo_fabric_counts, error)));
         }
         return false;
 }
@@ -149,7 +149,7 @@ static bool pair_read(enum capo_fabric_line line, const char *key, const char *v
         for (const struct fabric_key *k = fabric_keys_of(line); k->line == line; k++) {
                 for (unsigned i = 0; k->value == FABRIC_KINDS && i < CAPO_FI_KINDS; i++) {
                         if (!strcmp(key, fabric_kinds[i]))
-                                return kind(value, (struct capo_fabric_counts *)((char *)what + k->at), i);
+                                return kind_read(value, (struct capo_fabric_counts *)((char *)what + k->at), i);
                 }
                 if (!strcmp(key, k->key))
                         return value_read(k, value, what);
@@ -204,7 +204,8 @@ static int looks_read(struct capo_fabric *f, const struct capo_fabric_looks *lin
                 size_t digits = strspn(at, "0123456789");
                 uint64_t gap_us;
 
-                if (!at[digits] || !(letter = strchr(fabric_letters, at[digits])) || !number(&at, *letter, &gap_us))
+                if (!at[digits] || !(letter = strchr(fabric_letters, at[digits])) ||
+                    !number_read(&at, *letter, &gap_us))
                         return 1;
                 if (f->n_looks == MOST_LOOKS)
                         return 1;

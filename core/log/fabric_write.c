@@ -9,7 +9,7 @@
 
 #include "core/log/fabric_keys.h"
 
-static void put(struct capo_fabric_text *t, const char *s, size_t n)
+static void put_bytes(struct capo_fabric_text *t, const char *s, size_t n)
 {
         size_t left = sizeof t->room - 1 - t->n; /* a place for the newline */
 
@@ -20,7 +20,7 @@ static void put(struct capo_fabric_text *t, const char *s, size_t n)
 
 static void put_string(struct capo_fabric_text *t, const char *s)
 {
-        put(t, s, strlen(s));
+        put_bytes(t, s, strlen(s));
 }
 
 /* Tens of thousands of these make a snapshot, so without printf(). @after: one character behind it. */
@@ -34,7 +34,7 @@ static void put_number(struct capo_fabric_text *t, uint64_t v, char after)
         do
                 digits[--n] = (char)('0' + v % 10);
         while (v /= 10);
-        put(t, digits + n, sizeof digits - n);
+        put_bytes(t, digits + n, sizeof digits - n);
 }
 
 static void begin_piece(struct capo_fabric_text *t)
@@ -45,7 +45,7 @@ static void begin_piece(struct capo_fabric_text *t)
         t->line = t->n;
 }
 
-static void flush(struct capo_fabric_text *t)
+static void flush_lines(struct capo_fabric_text *t)
 {
         if (t->line)
                 t->out(CAPO_FRAME_FABRIC, t->room, t->line);
@@ -66,7 +66,7 @@ void capo_fabric_end_line(struct capo_fabric_text *t)
         t->lines_size += t->n - t->line;
         t->line = t->n;
         if (t->n > CAPO_FABRIC_PIECE / 2) {
-                flush(t);
+                flush_lines(t);
                 begin_piece(t);
         }
 }
@@ -76,7 +76,7 @@ void capo_fabric_end(struct capo_fabric_text *t)
         put_string(t, FABRIC_COMPLETE "\t");
         put_number(t, t->snapshot, 0);
         capo_fabric_end_line(t);
-        flush(t);
+        flush_lines(t);
 }
 
 void capo_fabric_put_look(struct capo_fabric_text *t, uint64_t gap_us, unsigned seen)
@@ -88,9 +88,9 @@ void capo_fabric_put_look(struct capo_fabric_text *t, uint64_t gap_us, unsigned 
 
 static void put_key(struct capo_fabric_text *t, const char *key)
 {
-        put(t, "\t", 1);
+        put_bytes(t, "\t", 1);
         put_string(t, key);
-        put(t, "=", 1);
+        put_bytes(t, "=", 1);
 }
 
 /* A value from outside: tabs and control characters would break the line. */
@@ -102,7 +102,7 @@ static void put_name(struct capo_fabric_text *t, const char *key, const char *na
                 return;
         put_key(t, key);
         at = t->n;
-        put(t, name, n);
+        put_bytes(t, name, n);
         for (; at < t->n; at++) {
                 if ((unsigned char)t->room[at] < ' ')
                         t->room[at] = ' ';
@@ -125,7 +125,7 @@ static void put_places(struct capo_fabric_text *t, const void *counters, unsigne
                 if (!v)
                         continue;
                 if (some)
-                        put(t, ",", 1);
+                        put_bytes(t, ",", 1);
                 put_number(t, i, ':');
                 put_number(t, v, 0);
                 some = true;

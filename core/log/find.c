@@ -18,7 +18,7 @@
 #include "core/log/jobs.h"
 
 /* Takes @path over; NULL is a want of memory. */
-static int add(char ***list, size_t *n, char *path)
+static int add_path(char ***list, size_t *n, char *path)
 {
         if (!path || capo_array_room(list, *n, sizeof **list) < 0) {
                 free(path);
@@ -47,7 +47,7 @@ static void free_names(struct dirent **names, int n)
         free(names);
 }
 
-static char *join(const char *folder, const char *name)
+static char *join_path(const char *folder, const char *name)
 {
         size_t n = strlen(folder);
         char *path;
@@ -63,7 +63,7 @@ static int64_t newest_in(const char *folder)
         int64_t newest = -1;
 
         for (int i = 0; i < n; i++) {
-                _cleanup_free_ char *path = join(folder, names[i]->d_name);
+                _cleanup_free_ char *path = join_path(folder, names[i]->d_name);
                 struct stat st;
 
                 if (path && stat(path, &st) == 0) {
@@ -108,7 +108,7 @@ static int find_subs(const char *parent, struct subs *subs)
         int n = scandir(parent, &names, is_visible, alphasort), r = 0;
 
         for (int i = 0; i < n && r == 0; i++) {
-                char *path = join(parent, names[i]->d_name);
+                char *path = join_path(parent, names[i]->d_name);
                 int64_t t = path ? newest_in(path) : -1;
 
                 if (t >= 0)
@@ -124,7 +124,7 @@ static int find_subs(const char *parent, struct subs *subs)
 }
 
 /* All logs directly in @folder. */
-static int list(const char *folder, struct capo_log_paths *out)
+static int list_logs(const char *folder, struct capo_log_paths *out)
 {
         struct dirent **names = NULL;
         int n = scandir(folder, &names, is_log, alphasort), r = 0;
@@ -132,7 +132,7 @@ static int list(const char *folder, struct capo_log_paths *out)
         if (n < 0)
                 return -errno;
         for (int i = 0; i < n && r == 0; i++)
-                r = add(&out->path, &out->n, join(folder, names[i]->d_name));
+                r = add_path(&out->path, &out->n, join_path(folder, names[i]->d_name));
         free_names(names, n);
         return r;
 }
@@ -168,7 +168,7 @@ static int who_is_who(struct found *f)
 static int look_into(const char *folder, bool every, struct found *f)
 {
         _cleanup_(subs_finish) struct subs subs = {0};
-        int r = list(folder, &f->all);
+        int r = list_logs(folder, &f->all);
 
         if (r < 0)
                 return r;
@@ -186,7 +186,7 @@ static int look_into(const char *folder, bool every, struct found *f)
                         break;
                 }
                 if (r == 0)
-                        r = list(subs.v[i].path, &f->all);
+                        r = list_logs(subs.v[i].path, &f->all);
         }
         return r < 0 ? r : who_is_who(f);
 }
@@ -217,7 +217,7 @@ static void say_others(const char *name, const struct found *f, uint32_t job)
 }
 
 /* Is log @i in a folder of @job's, or is there no job at all? */
-static bool beside(const struct found *f, size_t i, uint32_t job)
+static bool is_beside_job(const struct found *f, size_t i, uint32_t job)
 {
         _cleanup_free_ char *of = folder_of(f->all.path[i]);
 
@@ -233,10 +233,10 @@ static bool beside(const struct found *f, size_t i, uint32_t job)
 /* The logs of @job, and those that cannot be read: nobody knows whose they are, and a page is to say so. */
 static int take_job(struct found *f, const char *folder, uint32_t job, struct capo_log_paths *out)
 {
-        int r = f->below ? 0 : add(&out->folder, &out->n_folders, strdup(folder));
+        int r = f->below ? 0 : add_path(&out->folder, &out->n_folders, strdup(folder));
 
         for (size_t i = 0; i < f->all.n && r == 0; i++) {
-                if (f->job[i] != job && (f->job[i] != CAPO_LOG_NO_JOB || !beside(f, i, job)))
+                if (f->job[i] != job && (f->job[i] != CAPO_LOG_NO_JOB || !is_beside_job(f, i, job)))
                         continue;
                 if (f->below) {
                         char *of = folder_of(f->all.path[i]);
@@ -245,10 +245,10 @@ static int take_job(struct found *f, const char *folder, uint32_t job, struct ca
                         if (known)
                                 free(of);
                         else
-                                r = add(&out->folder, &out->n_folders, of);
+                                r = add_path(&out->folder, &out->n_folders, of);
                 }
                 if (r == 0)
-                        r = add(&out->path, &out->n, strdup(f->all.path[i]));
+                        r = add_path(&out->path, &out->n, strdup(f->all.path[i]));
         }
         return r;
 }
@@ -263,7 +263,7 @@ static int add_folder(const char *folder, unsigned long number, struct capo_log_
         if (r < 0)
                 return r;
         if (!f.all.n)
-                return number ? -ENOENT : add(&out->folder, &out->n_folders, strdup(folder));
+                return number ? -ENOENT : add_path(&out->folder, &out->n_folders, strdup(folder));
         if (number > (unsigned long)f.n_jobs)
                 return -ENOENT;
         job = number ? (uint32_t)number - 1 : f.n_jobs ? (uint32_t)f.n_jobs - 1 : 0;
@@ -355,7 +355,7 @@ static int drop_copies(struct capo_log_paths *out)
 }
 
 /* "DIR@N": *number, and DIR, to be freed; NULL when @arg is none. */
-static char *numbered(const char *arg, unsigned long *number)
+static char *parse_job_number(const char *arg, unsigned long *number)
 {
         const char *at = strrchr(arg, '@');
         struct stat st;
@@ -382,14 +382,14 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
 
                 if (stat(args[i], &st) < 0) {
                         r = -errno;
-                        folder = numbered(args[i], &number);
+                        folder = parse_job_number(args[i], &number);
                         if (folder && (r = add_folder(folder, number, out)) == -ENOENT)
                                 return capo_why(r, why, why_size, "%s: there is no job %lu in that folder", args[i],
                                                 number);
                 } else if (S_ISDIR(st.st_mode)) {
                         r = add_folder(args[i], 0, out);
                 } else {
-                        r = add(&out->path, &out->n, strdup(args[i]));
+                        r = add_path(&out->path, &out->n, strdup(args[i]));
                 }
                 if (r < 0)
                         return capo_why(r, why, why_size, "%s: %s", args[i], strerror(-r));

@@ -18,7 +18,7 @@ static const char *value_of(const struct capo_info_line *line, char value[CAPO_H
         return value;
 }
 
-static bool number(const struct capo_info_line *line, const char *key, uint64_t *to)
+static bool parse_value(const struct capo_info_line *line, const char *key, uint64_t *to)
 {
         char value[CAPO_HANG_LINE];
 
@@ -34,10 +34,10 @@ int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *o
         size_t at = 0;
 
         while (capo_info_next(f, &at, &line)) {
-                found |= number(&line, CAPO_HANG_KEY_AT, &t.at_ns) ? 1 : 0;
-                found |= number(&line, CAPO_HANG_KEY_SINCE, &t.since_ns) ? 2 : 0;
-                found |= number(&line, CAPO_HANG_KEY_CALLS, &t.calls) ? 4 : 0;
-                found |= number(&line, CAPO_HANG_KEY_NTH, &nth) ? 8 : 0;
+                found |= parse_value(&line, CAPO_HANG_KEY_AT, &t.at_ns) ? 1 : 0;
+                found |= parse_value(&line, CAPO_HANG_KEY_SINCE, &t.since_ns) ? 2 : 0;
+                found |= parse_value(&line, CAPO_HANG_KEY_CALLS, &t.calls) ? 4 : 0;
+                found |= parse_value(&line, CAPO_HANG_KEY_NTH, &nth) ? 8 : 0;
         }
         if (found != 15 || t.since_ns > t.at_ns || nth > UINT32_MAX)
                 return -EBADMSG;

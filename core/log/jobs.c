@@ -48,7 +48,7 @@ static void all_finish(struct all *all)
         free(all->use);
 }
 
-static long number(const struct capo_info_line *line)
+static long parse_info_number(const struct capo_info_line *line)
 {
         char text[24];
         size_t n = line->n_value < sizeof text - 1 ? line->n_value : sizeof text - 1;
@@ -65,9 +65,9 @@ static void take_info(struct said *s, const struct capo_log_frame *f)
 
         while (capo_info_next(f, &at, &line)) {
                 if (capo_info_is(&line, CAPO_INFO_RANK)) {
-                        s->rank = (int)number(&line);
+                        s->rank = (int)parse_info_number(&line);
                 } else if (capo_info_is(&line, CAPO_INFO_WORLD_SIZE)) {
-                        s->n_ranks = (int)number(&line);
+                        s->n_ranks = (int)parse_info_number(&line);
                 } else if (capo_info_is(&line, CAPO_INFO_JOB)) {
                         size_t n = line.n_value < sizeof s->job - 1 ? line.n_value : sizeof s->job - 1;
 
@@ -77,13 +77,13 @@ static void take_info(struct said *s, const struct capo_log_frame *f)
         }
 }
 
-static void later(struct said *s, uint64_t ns)
+static void extend_end(struct said *s, uint64_t ns)
 {
         s->end_ns = ns > s->end_ns ? ns : s->end_ns;
 }
 
 /* Read the first @most bytes of a log. 0 or -ENOMEM; a log that cannot be read is marked so. */
-static int look(struct all *all, uint32_t i, uint64_t most)
+static int scan_log(struct all *all, uint32_t i, uint64_t most)
 {
         _cleanup_(capo_log_closep) struct capo_log *log = NULL;
         struct said *s = &all->log[i];
@@ -105,9 +105,9 @@ static int look(struct all *all, uint32_t i, uint64_t most)
                 if (f.type == CAPO_FRAME_INFO) {
                         take_info(s, &f);
                 } else if (f.type == CAPO_FRAME_BLOCK && capo_log_block(&f, &columns) == 0) {
-                        later(s, s->begin_ns + columns.base);
+                        extend_end(s, s->begin_ns + columns.base);
                 } else if (f.type == CAPO_FRAME_END && capo_log_end(&f, &end) == 0 && end.clean != 2) {
-                        later(s, s->begin_ns + end.t_ns);
+                        extend_end(s, s->begin_ns + end.t_ns);
                 } else if (f.type == CAPO_FRAME_COMM && capo_log_comm(&f, &comm, &name) == 0) {
                         s->many |= comm.n_ranks > 1;
                         if (!comm.uid)
@@ -128,7 +128,7 @@ static uint32_t group_of(struct all *all, uint32_t i)
         return i;
 }
 
-static void join(struct all *all, uint32_t a, uint32_t b)
+static void join_groups(struct all *all, uint32_t a, uint32_t b)
 {
         a = group_of(all, a);
         b = group_of(all, b);
@@ -148,19 +148,19 @@ static int read_all(struct all *all, uint64_t most)
         free(all->use);
         all->use = NULL;
         for (uint32_t i = 0; i < all->n; i++) {
-                if (look(all, i, most) < 0)
+                if (scan_log(all, i, most) < 0)
                         return -ENOMEM;
         }
         if (all->n_uses)
                 qsort(all->use, all->n_uses, sizeof *all->use, by_uid);
         for (size_t i = 1; i < all->n_uses; i++) {
                 if (all->use[i].uid == all->use[i - 1].uid)
-                        join(all, all->use[i].log, all->use[i - 1].log);
+                        join_groups(all, all->use[i].log, all->use[i - 1].log);
         }
         return 0;
 }
 
-static bool several(struct all *all)
+static bool has_several_groups(struct all *all)
 {
         uint32_t first = UINT32_MAX;
 
@@ -285,7 +285,7 @@ int capo_log_jobs(char *const *path, size_t n, uint32_t *job, struct capo_log_jo
                 all.log[i].n_folder = slash ? (size_t)(slash - path[i]) : 0;
                 job[i] = CAPO_LOG_NO_JOB;
         }
-        if (read_all(&all, HEAD) < 0 || (several(&all) && read_all(&all, UINT64_MAX) < 0))
+        if (read_all(&all, HEAD) < 0 || (has_several_groups(&all) && read_all(&all, UINT64_MAX) < 0))
                 return -ENOMEM;
         n_groups = make_groups(&all, group);
         *jobs = calloc(n_groups + 1, sizeof **jobs);

@@ -21,7 +21,7 @@ static void make_true(struct capo_segment_header *h, const struct capo_commit *w
         atomic_store_explicit(&h->text_tail, what->text_tail, memory_order_release);
 }
 
-static void commit(struct capo_output *o)
+static void commit_output(struct capo_output *o)
 {
         o->done.log_bytes = o->log.file_bytes;
         o->h->bytes_lost = o->log.lost_bytes;
@@ -52,7 +52,7 @@ int capo_output_flush(struct capo_output *o)
         capo_segment_step(o->h);
         if (r < 0)
                 o->resync = true;
-        commit(o);
+        commit_output(o);
         return r;
 }
 
@@ -85,7 +85,7 @@ int capo_output_create(struct capo_output *o)
                 r = capo_log_create(&o->log, &header);
         }
         if (r == 0)
-                commit(o);
+                commit_output(o);
         return r;
 }
 
@@ -100,7 +100,7 @@ int capo_output_take_over(struct capo_output *o)
                         o->log.lost_bytes = o->h->bytes_lost;
         } else if (capo_log_append(&o->log, &header, sizeof header) == 0) { /* killed between making it and saying so */
                 o->done = (struct capo_commit){.text_tail = o->done.text_tail};
-                commit(o);
+                commit_output(o);
                 r = 0;
         }
         if (r == -ENOENT) { /* text before text_tail may be overwritten by now: it stays */

@@ -41,13 +41,13 @@ struct capo_log {
         size_t held;
 };
 
-static uint64_t padded(uint64_t n)
+static uint64_t pad_size(uint64_t n)
 {
         return (n + 7) & ~(uint64_t)7;
 }
 
 /* Bytes [offset, offset + n) of the file, which has them: NULL and *error when it cannot be read or memory is short. */
-static const unsigned char *look(struct capo_log *log, uint64_t offset, size_t n, int *error)
+static const unsigned char *read_window(struct capo_log *log, uint64_t offset, size_t n, int *error)
 {
         size_t keep = 0;
 
@@ -134,7 +134,7 @@ int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why
         log->window = aligned_alloc(4096, log->room);
         if (!log->path || !log->window)
                 return -ENOMEM;
-        bytes = look(log, 0, sizeof log->header, &r);
+        bytes = read_window(log, 0, sizeof log->header, &r);
         if (!bytes)
                 return capo_why(r, why, why_size, "%s", strerror(-r));
         memcpy(&log->header, bytes, sizeof log->header);
@@ -191,7 +191,8 @@ const char *capo_frame_name(unsigned type)
 enum verdict { GOOD, BAD_CHECK, NOT_A_FRAME, BEYOND_END, FAILED };
 
 /* Is there a whole, true frame at @offset? @strict: it must be of a type we know, for places that may be anything. */
-static enum verdict judge(struct capo_log *log, uint64_t offset, bool strict, struct capo_log_frame *out, int *error)
+static enum verdict check_frame(struct capo_log *log, uint64_t offset, bool strict, struct capo_log_frame *out,
+                                int *error)
 {
         uint64_t left = log->size - offset;
         struct capo_frame head;
@@ -199,7 +200,7 @@ static enum verdict judge(struct capo_log *log, uint64_t offset, bool strict, st
 
         if (left < sizeof head)
                 return BEYOND_END;
-        bytes = look(log, offset, sizeof head, error);
+        bytes = read_window(log, offset, sizeof head, error);
         if (!bytes)
                 return FAILED;
         memcpy(&head, bytes, sizeof head);
@@ -207,7 +208,7 @@ static enum verdict judge(struct capo_log *log, uint64_t offset, bool strict, st
                 return NOT_A_FRAME;
         if (head.size > left - sizeof head)
                 return BEYOND_END;
-        bytes = look(log, offset, sizeof head + head.size, error);
+        bytes = read_window(log, offset, sizeof head + head.size, error);
         if (!bytes)
                 return FAILED;
         if (strict)
@@ -236,7 +237,7 @@ static void note_damage(struct capo_log *log, uint64_t from, uint64_t to, const 
 }
 
 /* The frame at log->next is bad: find the next good one. GOOD with @out, BEYOND_END when there is none, or FAILED. */
-static enum verdict resynchronise(struct capo_log *log, enum verdict why, struct capo_log_frame *out, int *error)
+static enum verdict find_next_frame(struct capo_log *log, enum verdict why, struct capo_log_frame *out, int *error)
 {
         uint64_t bad = log->next;
         struct capo_frame head;
@@ -246,16 +247,16 @@ static enum verdict resynchronise(struct capo_log *log, enum verdict why, struct
         if (why == BAD_CHECK) {
                 uint64_t after;
 
-                bytes = look(log, bad, sizeof head, error);
+                bytes = read_window(log, bad, sizeof head, error);
                 if (!bytes)
                         return FAILED;
                 memcpy(&head, bytes, sizeof head);
-                after = bad + sizeof head + padded(head.size);
+                after = bad + sizeof head + pad_size(head.size);
                 if (after >= log->size) { /* the last frame: nothing behind it to find */
                         note_damage(log, bad, log->size, "checksum");
                         return BEYOND_END;
                 }
-                v = judge(log, after, true, out, error);
+                v = check_frame(log, after, true, out, error);
                 if (v == GOOD) {
                         note_damage(log, bad, after, "checksum");
                         return GOOD;
@@ -264,7 +265,7 @@ static enum verdict resynchronise(struct capo_log *log, enum verdict why, struct
                         return v;
         }
         for (uint64_t at = bad + 8; at + sizeof head <= log->size && log->search_left; at += 8) {
-                v = judge(log, at, true, out, error);
+                v = check_frame(log, at, true, out, error);
                 if (v == GOOD) {
                         note_damage(log, bad, at, why == BAD_CHECK ? "checksum" : "not a frame");
                         return GOOD;
@@ -285,17 +286,17 @@ int capo_log_next(struct capo_log *log, struct capo_log_frame *frame)
 {
         while (log->next < log->size) {
                 int error = 0;
-                enum verdict v = judge(log, log->next, false, frame, &error);
+                enum verdict v = check_frame(log, log->next, false, frame, &error);
 
                 if (v != GOOD && v != FAILED)
-                        v = resynchronise(log, v, frame, &error);
+                        v = find_next_frame(log, v, frame, &error);
                 if (v == FAILED)
                         return error;
                 if (v != GOOD) {
                         log->next = log->size;
                         return 0;
                 }
-                log->next = frame->offset + sizeof(struct capo_frame) + padded(frame->size);
+                log->next = frame->offset + sizeof(struct capo_frame) + pad_size(frame->size);
                 if (frame->type < CAPO_FRAMES)
                         return 1;
                 log->health.unknown_frames++;
@@ -309,11 +310,11 @@ int capo_log_frame_at(struct capo_log *log, uint64_t offset, struct capo_log_fra
         const unsigned char *bytes;
         int error = 0;
 
-        bytes = look(log, offset, sizeof head, &error);
+        bytes = read_window(log, offset, sizeof head, &error);
         if (!bytes)
                 return error;
         memcpy(&head, bytes, sizeof head);
-        bytes = look(log, offset, sizeof head + head.size, &error);
+        bytes = read_window(log, offset, sizeof head + head.size, &error);
         if (!bytes)
                 return error;
         *frame = (struct capo_log_frame){.offset = offset,
@@ -440,8 +441,8 @@ int capo_log_block(const struct capo_log_frame *f, struct capo_log_columns *out)
 
         if (f->size < sizeof *b)
                 return -EBADMSG;
-        words = padded(4 * (uint64_t)b->n);
-        halves = padded(2 * (uint64_t)b->n);
+        words = pad_size(4 * (uint64_t)b->n);
+        halves = pad_size(2 * (uint64_t)b->n);
         if (3 * words + halves + words * !!(b->columns & CAPO_COLUMN_GPU) + words * !!(b->columns & CAPO_COLUMN_AUX) >
             f->size - sizeof *b)
                 return -EBADMSG;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finding and taking over what dead processes left. Whatever a segment says is looked at as if a stranger had written
- * it: attach() checks the header's numbers, the drain's parts what lies in the areas.
+ * it: attach_segment() checks the header's numbers, the drain's parts what lies in the areas.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -44,7 +44,7 @@ static void *copy_in(int fd, size_t size)
 }
 
 /* Map a process's file privately, every number in it checked. @copy: also where it is written meanwhile. */
-static int attach(int fd, struct capo_segment *seg, bool copy)
+static int attach_segment(int fd, struct capo_segment *seg, bool copy)
 {
         struct capo_segment_header *h, plan = {0}, first;
         struct capo_area *flight;
@@ -120,14 +120,14 @@ static bool is_here(const struct capo_segment_header *h)
         return h->pid_ns == capo_alive_namespace() && !strcmp(boot_id, h->boot_id);
 }
 
-static enum life life(const struct capo_segment_header *h)
+static enum life check_owner(const struct capo_segment_header *h)
 {
         if (!is_here(h) || h->pid == getpid())
                 return ELSEWHERE;
         return capo_alive_since(h->pid) == h->start_time ? LIVES : GONE;
 }
 
-static bool removed(int fd)
+static bool is_removed(int fd)
 {
         struct stat st;
 
@@ -135,13 +135,13 @@ static bool removed(int fd)
 }
 
 /* 0 when the process is gone; -EBUSY while it lives; -EALREADY when it is gone, and another is taking it up; -ESTALE as below. */
-static int look(int fd, const struct capo_segment_header *h)
+static int check_segment(int fd, const struct capo_segment_header *h)
 {
         bool locked = capo_alive_locked(fd);
 
-        if (!locked && removed(fd))
+        if (!locked && is_removed(fd))
                 return -ESTALE;
-        switch (life(h)) {
+        switch (check_owner(h)) {
         case GONE: return locked ? -EALREADY : 0;
         case LIVES: return -EBUSY;
         default: return locked ? -EBUSY : 0;
@@ -152,20 +152,20 @@ static int look(int fd, const struct capo_segment_header *h)
  * -EBUSY while the process lives; -ESTALE when it ended by itself, or another took it up, since @fd was opened. On
  * success this process holds the lock, so that nobody else recovers it meanwhile.
  */
-static int take(int fd, const struct capo_segment_header *h)
+static int lock_segment(int fd, const struct capo_segment_header *h)
 {
         if (capo_alive_lock(fd))
                 return -EBUSY;
-        if (removed(fd))
+        if (is_removed(fd))
                 return -ESTALE;
-        return life(h) == LIVES ? -EBUSY : 0;
+        return check_owner(h) == LIVES ? -EBUSY : 0;
 }
 
 /*
  * The file of a process that was killed while it made it: empty, or unborn, and not locked by anybody. The lock comes right
  * after the file, so a minute later its maker is gone.
  */
-static void sweep(int fd, const char *path)
+static void remove_leftover(int fd, const char *path)
 {
         struct capo_segment_header first = {0};
         struct stat st;
@@ -193,7 +193,7 @@ static uint64_t count_left(const struct capo_segment *seg)
         return n;
 }
 
-static void describe(const struct capo_segment *seg, const char *path, struct capo_segment_info *info)
+static void describe_segment(const struct capo_segment *seg, const char *path, struct capo_segment_info *info)
 {
         const struct capo_segment_header *h = seg->header;
 
@@ -224,8 +224,8 @@ static void close_dirp(DIR **d)
 }
 
 /* @living: those too. */
-static int find(const char *shm_dir, const char *log_dir, bool living,
-                int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
+static int find_segments(const char *shm_dir, const char *log_dir, bool living,
+                         int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
 {
         const char *folder = shm_dir ? shm_dir : CAPO_SEGMENT_DIR;
         _cleanup_(close_dirp) DIR *dir = opendir(folder);
@@ -248,12 +248,12 @@ static int find(const char *shm_dir, const char *log_dir, bool living,
                 fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
                 if (fd < 0)
                         continue;
-                r = attach(fd, &seg, false);
+                r = attach_segment(fd, &seg, false);
                 if (r == 0) {
-                        r = look(fd, seg.header);
+                        r = check_segment(fd, seg.header);
                         if ((r == 0 || (living && (r == -EBUSY || r == -EALREADY))) &&
                             in_folder(seg.header->log_path, log_dir)) {
-                                describe(&seg, path, &info);
+                                describe_segment(&seg, path, &info);
                                 info.alive = r == -EBUSY;
                                 r = 0;
                                 n++;
@@ -262,7 +262,7 @@ static int find(const char *shm_dir, const char *log_dir, bool living,
                         }
                         munmap(seg.header, seg.header->size);
                 } else {
-                        sweep(fd, path);
+                        remove_leftover(fd, path);
                 }
                 close(fd);
                 if (r == 0 && (r = found(&info, cookie)))
@@ -274,13 +274,13 @@ static int find(const char *shm_dir, const char *log_dir, bool living,
 int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
                            int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
 {
-        return find(shm_dir, log_dir, false, found, cookie);
+        return find_segments(shm_dir, log_dir, false, found, cookie);
 }
 
 int capo_segment_find(const char *shm_dir, const char *log_dir,
                       int (*found)(const struct capo_segment_info *info, void *cookie), void *cookie)
 {
-        return find(shm_dir, log_dir, true, found, cookie);
+        return find_segments(shm_dir, log_dir, true, found, cookie);
 }
 
 /* All that @seg knows goes to header.log_path. @clean: of the END frame. */
@@ -304,7 +304,7 @@ int capo_segment_peek(const struct capo_segment_info *info, const char *log)
 {
         _cleanup_close_ int fd = open(info->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         struct capo_segment seg;
-        int r = fd < 0 ? -errno : attach(fd, &seg, true);
+        int r = fd < 0 ? -errno : attach_segment(fd, &seg, true);
 
         if (r < 0)
                 return r;
@@ -317,18 +317,18 @@ int capo_segment_peek(const struct capo_segment_info *info, const char *log)
         return r;
 }
 
-static int recover(int fd, const char *path, const char *log, struct capo_segment_info *out)
+static int recover_segment(int fd, const char *path, const char *log, struct capo_segment_info *out)
 {
         struct capo_segment seg;
         struct capo_segment_info info;
-        int r = attach(fd, &seg, false);
+        int r = attach_segment(fd, &seg, false);
 
         if (r < 0)
                 return r;
-        r = take(fd, seg.header);
+        r = lock_segment(fd, seg.header);
         if (r < 0)
                 goto out;
-        describe(&seg, path, &info);
+        describe_segment(&seg, path, &info);
         if (log) {
                 _cleanup_free_ char *absolute = realpath(log, NULL); /* NULL: not there yet */
 
@@ -355,5 +355,5 @@ int capo_segment_recover(const char *path, const char *log, struct capo_segment_
 
         if (fd < 0)
                 return errno == ENOENT ? -ESTALE : -errno;
-        return recover(fd, path, log, out);
+        return recover_segment(fd, path, log, out);
 }

@@ -12,7 +12,7 @@ static const char *next_line(const char *line)
 }
 
 /* What stands behind @word and its tab; NULL when the line begins with another. */
-static const char *behind(const char *line, const char *word)
+static const char *skip_word(const char *line, const char *word)
 {
         size_t n = strlen(word);
 
@@ -22,7 +22,7 @@ static const char *behind(const char *line, const char *word)
 bool capo_rules_value(const char *rules, const char *key, char *out, size_t room)
 {
         for (const char *line = rules ? rules : ""; *line; line = next_line(line)) {
-                const char *value = behind(line, key);
+                const char *value = skip_word(line, key);
 
                 if (value) {
                         snprintf(out, room, "%.*s", (int)strcspn(value, "\n"), value);
@@ -36,13 +36,13 @@ bool capo_rules_value(const char *rules, const char *key, char *out, size_t room
 bool capo_rules_row(const char *line, struct capo_rules_row *out)
 {
         unsigned long long from = 0, upto = 0;
-        const char *fields = behind(line, CAPO_RULES_CANDIDATE);
+        const char *fields = skip_word(line, CAPO_RULES_CANDIDATE);
         bool candidate = fields, whole;
         int end = 0;
 
         *out = (struct capo_rules_row){.candidate = candidate};
         if (!candidate)
-                fields = behind(line, CAPO_RULES_ROW);
+                fields = skip_word(line, CAPO_RULES_ROW);
         if (!fields)
                 return false;
         whole = candidate ? sscanf(fields, "%u\t%31[^\t\n]\t%15[^\t\n]\t%u%n", &out->rule, out->algo, out->proto,

@@ -80,7 +80,7 @@ void capo_segment_lay_out(struct capo_segment_header *h, const struct capo_segme
  * posix_fallocate() with signals held back: up to Linux 6.8 a tmpfs gives up, with EINTR, as soon as one is to be delivered, and a
  * profiler sends many.
  */
-static int allocate(int fd, uint64_t begin, uint64_t size)
+static int allocate_range(int fd, uint64_t begin, uint64_t size)
 {
         sigset_t all, before;
         int r;
@@ -118,7 +118,7 @@ static int create_file(struct capo_segment *seg, const char *dir, uint64_t size,
         fd = capo_file_high(&fd);
         r = capo_alive_lock(fd);
         if (r == 0)
-                r = allocate(fd, 0, round_up(sizeof(struct capo_segment_header), PAGE));
+                r = allocate_range(fd, 0, round_up(sizeof(struct capo_segment_header), PAGE));
         if (r == 0 && fstat(fd, &st))
                 r = -errno;
         if (r == 0) {
@@ -244,7 +244,7 @@ int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n)
         if (end > round_up(seg->header->size, PAGE)) /* of a dead process's file only what is there is mapped */
                 return -ENOSPC;
         file = seg->fd >= 0 && have_file(seg);
-        if (seg->fd >= 0 && (!file || allocate(seg->fd, begin, end - begin) < 0) &&
+        if (seg->fd >= 0 && (!file || allocate_range(seg->fd, begin, end - begin) < 0) &&
             !go_private(seg, a->offset + have * a->item, end, file)) {
                 errno = saved;
                 return -ENOSPC;

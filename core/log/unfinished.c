@@ -15,8 +15,8 @@ struct lines {
         size_t size, room;
 };
 
-static size_t print(char *line, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static size_t print(char *line, size_t room, const char *format, ...)
+static size_t print_unfinished(char *line, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static size_t print_unfinished(char *line, size_t room, const char *format, ...)
 {
         char key[32];
         va_list args;
@@ -32,13 +32,14 @@ static size_t print(char *line, size_t room, const char *format, ...)
 /* The words of the log, by enum capo_unfinished_where. */
 static const char *const wheres[CAPO_UNFINISHED_WHERES] = {"host", "member", "group", "ends", "running", "gpu"};
 
-static void add(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
+static void add_line(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
 {
         struct lines *l = arg;
         char line[200];
-        size_t n = print(line, sizeof line, "%s %u %s %u %u %llu %llu %u %u %d %u", wheres[where], r->thread,
-                         capo_call_name(r->call), r->seq, r->comm, (unsigned long long)r->bytes,
-                         (unsigned long long)capo_clock_ns(l->clock, r->t_begin), r->type, r->op, r->peer, r->stream);
+        size_t n = print_unfinished(line, sizeof line, "%s %u %s %u %u %llu %llu %u %u %d %u", wheres[where], r->thread,
+                                    capo_call_name(r->call), r->seq, r->comm, (unsigned long long)r->bytes,
+                                    (unsigned long long)capo_clock_ns(l->clock, r->t_begin), r->type, r->op, r->peer,
+                                    r->stream);
 
         if (l->size + n > l->room)
                 return;
@@ -52,7 +53,7 @@ struct finder {
         void *arg;
 };
 
-static void tell(const struct finder *f, enum capo_unfinished_where where, const struct capo_record *r)
+static void pass_record(const struct finder *f, enum capo_unfinished_where where, const struct capo_record *r)
 {
         f->found(where, r, f->arg);
 }
@@ -75,22 +76,22 @@ CAPO_UNSANITIZED static void of_ring(const struct finder *f, const struct capo_s
                 if (r.call == CAPO_CALL_NONE || r.call >= CAPO_CALLS || r.t_begin <= before)
                         break; /* from the ring's last round */
                 if (r.t_end < r.t_begin) {
-                        tell(f, CAPO_UNFINISHED_HOST, &r);
+                        pass_record(f, CAPO_UNFINISHED_HOST, &r);
                         return;
                 }
                 if (r.flags & CAPO_RECORD_MEMBER) {
                         group = r;
-                        tell(f, CAPO_UNFINISHED_MEMBER, &r);
+                        pass_record(f, CAPO_UNFINISHED_MEMBER, &r);
                 }
                 before = r.t_begin;
         }
         if (since) {
                 closing.t_begin = since;
                 closing.thread = (uint16_t)ring->thread;
-                tell(f, CAPO_UNFINISHED_ENDS, &closing);
+                pass_record(f, CAPO_UNFINISHED_ENDS, &closing);
         }
         if (group.call)
-                tell(f, CAPO_UNFINISHED_GROUP, &group);
+                pass_record(f, CAPO_UNFINISHED_GROUP, &group);
 }
 
 /* The oldest of each communicator that waits for its GPU time, then the oldest of all. */
@@ -116,10 +117,10 @@ CAPO_UNSANITIZED static void of_slots(const struct finder *f, const struct capo_
         }
         for (unsigned i = 0; i < COMMS; i++) {
                 if (of[i].call)
-                        tell(f, CAPO_UNFINISHED_RUNNING, &of[i]);
+                        pass_record(f, CAPO_UNFINISHED_RUNNING, &of[i]);
         }
         if (oldest.call)
-                tell(f, CAPO_UNFINISHED_GPU, &oldest);
+                pass_record(f, CAPO_UNFINISHED_GPU, &oldest);
 }
 
 void capo_unfinished_each(const struct capo_segment *seg, capo_unfinished_fn found, void *arg)
@@ -136,7 +137,7 @@ size_t capo_unfinished(const struct capo_segment *seg, char *text, size_t room)
 {
         struct lines l = {.clock = &seg->header->clock, .text = text, .room = room};
 
-        capo_unfinished_each(seg, add, &l);
+        capo_unfinished_each(seg, add_line, &l);
         return l.size;
 }
 

@@ -16,7 +16,7 @@
 #include "core/log/write.h"
 
 /* Takes *@fd over where it succeeds. */
-static int remember(struct capo_log_writer *w, int *fd)
+static int keep_file(struct capo_log_writer *w, int *fd)
 {
         struct stat st;
 
@@ -55,7 +55,7 @@ int capo_log_create(struct capo_log_writer *w, const struct capo_log_header *hea
                 return -errno;
         r = write_all(fd, (const char *)header, sizeof *header, 0);
         if (r == 0)
-                r = remember(w, &fd);
+                r = keep_file(w, &fd);
         if (r < 0) {
                 unlink(w->path);
                 return r;
@@ -79,7 +79,7 @@ int capo_log_append(struct capo_log_writer *w, const struct capo_log_header *hea
         if ((uint64_t)st.st_size > good_bytes && ftruncate(fd, (off_t)good_bytes))
                 return -errno;
         w->file_bytes = good_bytes;
-        return remember(w, &fd);
+        return keep_file(w, &fd);
 }
 
 int capo_log_frame(struct capo_log_writer *w, unsigned type, const struct iovec *iov, int n_iov)
@@ -123,7 +123,7 @@ static int check_file(const struct capo_log_writer *w)
 }
 
 /* The file by its name again, if that is still the same file. */
-static int reopen(struct capo_log_writer *w)
+static int reopen_file(struct capo_log_writer *w)
 {
         _cleanup_close_ int fd = open(w->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         struct stat st;
@@ -132,7 +132,7 @@ static int reopen(struct capo_log_writer *w)
                 return -errno;
         if (fstat(fd, &st) || st.st_dev != w->dev || st.st_ino != w->ino)
                 return -ESTALE;
-        return remember(w, &fd);
+        return keep_file(w, &fd);
 }
 
 int capo_log_flush(struct capo_log_writer *w)
@@ -144,7 +144,7 @@ int capo_log_flush(struct capo_log_writer *w)
                 return 0;
         r = check_file(w);
         if (r == -ESTALE)
-                r = reopen(w);
+                r = reopen_file(w);
         if (r == 0) {
                 r = write_all(w->fd, w->buffer, w->n, w->file_bytes);
                 if (r < 0 && ftruncate(w->fd, (off_t)w->file_bytes)) {

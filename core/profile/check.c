@@ -29,7 +29,7 @@ struct check {
 };
 
 static void __attribute__((format(printf, 4, 5)))
-found(struct check *c, enum capo_finding_level level, uint32_t line, const char *format, ...)
+report_finding(struct check *c, enum capo_finding_level level, uint32_t line, const char *format, ...)
 {
         char text[500];
         va_list args;
@@ -42,12 +42,12 @@ found(struct check *c, enum capo_finding_level level, uint32_t line, const char 
 }
 
 /* Are all releases of the range older than what has this? */
-static bool before(struct capo_range nccl, enum capo_nccl_fact fact)
+static bool predates_fact(struct capo_range nccl, enum capo_nccl_fact fact)
 {
         return !capo_range_any(nccl) && nccl.max < capo_nccl_since(fact);
 }
 
-static bool contains(struct capo_range outer, struct capo_range inner)
+static bool covers_range(struct capo_range outer, struct capo_range inner)
 {
         return capo_range_any(outer) || (!capo_range_any(inner) && outer.min <= inner.min && inner.max <= outer.max);
 }
@@ -58,12 +58,12 @@ static bool covers_text(const char *outer, const char *inner)
 }
 
 /* Does @outer hold whenever @inner does? False when in doubt. */
-static bool implies(const struct capo_when *inner, const struct capo_when *outer)
+static bool when_implies(const struct capo_when *inner, const struct capo_when *outer)
 {
-        return contains(outer->nodes, inner->nodes) && contains(outer->ranks, inner->ranks) &&
-               contains(outer->min_local, inner->min_local) && contains(outer->max_local, inner->max_local) &&
-               contains(outer->nccl, inner->nccl) && contains(outer->pipe_ops, inner->pipe_ops) &&
-               contains(outer->ring_gbs, inner->ring_gbs) && contains(outer->tree_gbs, inner->tree_gbs) &&
+        return covers_range(outer->nodes, inner->nodes) && covers_range(outer->ranks, inner->ranks) &&
+               covers_range(outer->min_local, inner->min_local) && covers_range(outer->max_local, inner->max_local) &&
+               covers_range(outer->nccl, inner->nccl) && covers_range(outer->pipe_ops, inner->pipe_ops) &&
+               covers_range(outer->ring_gbs, inner->ring_gbs) && covers_range(outer->tree_gbs, inner->tree_gbs) &&
                covers_text(outer->layout, inner->layout) && covers_text(outer->class_name, inner->class_name) &&
                covers_text(outer->comm, inner->comm) && (!outer->link || outer->link == inner->link) &&
                (outer->reg_buff < 0 || outer->reg_buff == inner->reg_buff);
@@ -73,11 +73,12 @@ static bool implies(const struct capo_when *inner, const struct capo_when *outer
 static void check_turned(struct check *c, const struct capo_row *row)
 {
         if (row->kernel && (row->coll == CAPO_COLL_BROADCAST || row->coll == CAPO_COLL_REDUCE))
-                found(c, CAPO_FINDING_ERROR, row->line, "%s has no symmetric kernel in any NCCL: %s does nothing",
-                      capo_coll_word(row->coll), row->kernel + 5);
+                report_finding(c, CAPO_FINDING_ERROR, row->line,
+                               "%s has no symmetric kernel in any NCCL: %s does nothing", capo_coll_word(row->coll),
+                               row->kernel + 5);
         if (row->cta_policy == 2 && row->coll != CAPO_COLL_ALLGATHER)
-                found(c, CAPO_FINDING_WARNING, row->line,
-                      "cta_policy zero: of these collectives only all-gather can be done by copy engines");
+                report_finding(c, CAPO_FINDING_WARNING, row->line,
+                               "cta_policy zero: of these collectives only all-gather can be done by copy engines");
 }
 
 /* NCCL makes whole grains of a chunk, by rounding down; less than one would be none. */
@@ -86,13 +87,13 @@ static void check_chunk(struct check *c, const struct capo_row *row)
         unsigned grain = capo_proto_grain(row->proto);
 
         if (row->chunk && row->chunk < grain)
-                found(c, CAPO_FINDING_WARNING, row->line,
-                      "chunk is less than the %u bytes that %s moves at least: that is taken", grain,
-                      capo_proto_name(row->proto));
+                report_finding(c, CAPO_FINDING_WARNING, row->line,
+                               "chunk is less than the %u bytes that %s moves at least: that is taken", grain,
+                               capo_proto_name(row->proto));
         else if (row->chunk && row->chunk % grain)
-                found(c, CAPO_FINDING_NOTE, row->line,
-                      "chunk is no multiple of the %u bytes that %s moves: NCCL rounds it down to %u", grain,
-                      capo_proto_name(row->proto), row->chunk / grain * grain);
+                report_finding(c, CAPO_FINDING_NOTE, row->line,
+                               "chunk is no multiple of the %u bytes that %s moves: NCCL rounds it down to %u", grain,
+                               capo_proto_name(row->proto), row->chunk / grain * grain);
 }
 
 static void check_rows(struct check *c)
@@ -102,22 +103,25 @@ static void check_rows(struct check *c)
                 const char *algo = capo_algo_name(row->algo), *proto = capo_proto_name(row->proto);
 
                 if (!capo_pair_offered(row->coll, row->algo, row->proto))
-                        found(c, CAPO_FINDING_ERROR, row->line,
-                              "%s has no %s with %s in any NCCL: the row never applies", capo_coll_word(row->coll),
-                              algo, proto);
+                        report_finding(c, CAPO_FINDING_ERROR, row->line,
+                                       "%s has no %s with %s in any NCCL: the row never applies",
+                                       capo_coll_word(row->coll), algo, proto);
                 else if (row->channels &&
                          (row->algo == CAPO_ALGO_COLLNET_DIRECT || row->algo == CAPO_ALGO_COLLNET_CHAIN))
-                        found(c, CAPO_FINDING_WARNING, row->line,
-                              "channels is ignored: NCCL takes it unchecked for %s, so capo leaves it alone", algo);
+                        report_finding(c, CAPO_FINDING_WARNING, row->line,
+                                       "channels is ignored: NCCL takes it unchecked for %s, so capo leaves it alone",
+                                       algo);
                 else if (row->channels && row->coll == CAPO_COLL_ALLGATHER)
-                        found(c, CAPO_FINDING_NOTE, row->line,
-                              "channels is ignored from NCCL 2.29 on, which takes an all-gather's unchecked for "
-                              "grouped broadcasts");
+                        report_finding(
+                                c, CAPO_FINDING_NOTE, row->line,
+                                "channels is ignored from NCCL 2.29 on, which takes an all-gather's unchecked for "
+                                "grouped broadcasts");
                 check_turned(c, row);
                 check_chunk(c, row);
                 if (row->algo && row->gain < 0)
-                        found(c, CAPO_FINDING_WARNING, row->line,
-                              "by its own evidence this is slower than NCCL's choice (gain %g)", (double)row->gain);
+                        report_finding(c, CAPO_FINDING_WARNING, row->line,
+                                       "by its own evidence this is slower than NCCL's choice (gain %g)",
+                                       (double)row->gain);
         }
 }
 
@@ -129,7 +133,8 @@ static void check_neighbours(struct check *c)
 
                 if (b->from && a->coll == b->coll && a->algo == b->algo && a->proto == b->proto &&
                     a->channels == b->channels && !a->algo && !capo_row_turned(a) && !capo_row_turned(b))
-                        found(c, CAPO_FINDING_NOTE, b->line, "says the same as the row before it; one row would do");
+                        report_finding(c, CAPO_FINDING_NOTE, b->line,
+                                       "says the same as the row before it; one row would do");
         }
 }
 
@@ -148,9 +153,10 @@ static void check_layout(struct check *c, const struct capo_rule *rule)
                 OUTSIDE(w->max_local, capo_layout_largest(&layout));
 #undef OUTSIDE
         if (wrong)
-                found(c, CAPO_FINDING_ERROR, rule->line,
-                      "the rule never holds: layout %s has %u nodes and %u ranks, %u to %u on a node", w->layout,
-                      layout.n_nodes, layout.n_ranks, capo_layout_smallest(&layout), capo_layout_largest(&layout));
+                report_finding(c, CAPO_FINDING_ERROR, rule->line,
+                               "the rule never holds: layout %s has %u nodes and %u ranks, %u to %u on a node",
+                               w->layout, layout.n_nodes, layout.n_ranks, capo_layout_smallest(&layout),
+                               capo_layout_largest(&layout));
 }
 
 static void check_rule(struct check *c, const struct capo_rule *rule)
@@ -161,47 +167,51 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
         for (int k = 0; k < CAPO_COLLS; k++)
                 rows |= rule->count[k] > 0;
         if (!rows && !rule->n_constants)
-                found(c, CAPO_FINDING_WARNING, rule->line, "the rule has neither rows nor constants");
+                report_finding(c, CAPO_FINDING_WARNING, rule->line, "the rule has neither rows nor constants");
         check_layout(c, rule);
         if (!capo_range_any(w->nodes) && !capo_range_any(w->ranks) && w->ranks.max < w->nodes.min)
-                found(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: fewer ranks than nodes");
+                report_finding(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: fewer ranks than nodes");
         if (!capo_range_any(w->min_local) && !capo_range_any(w->max_local) && w->min_local.min > w->max_local.max)
-                found(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: min_local above max_local");
+                report_finding(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: min_local above max_local");
         if (rule->n_constants && capo_when_asks(w))
-                found(c, CAPO_FINDING_ERROR, rule->line,
-                      "the constants never apply: the rule has conditions that change from call to call");
-        if (rule->n_constants && before(w->nccl, CAPO_NCCL_MODEL_CONSTANTS))
-                found(c, CAPO_FINDING_ERROR, rule->line,
-                      "the constants never apply: NCCL before 2.28 does not let a tuner change them");
+                report_finding(c, CAPO_FINDING_ERROR, rule->line,
+                               "the constants never apply: the rule has conditions that change from call to call");
+        if (rule->n_constants && predates_fact(w->nccl, CAPO_NCCL_MODEL_CONSTANTS))
+                report_finding(c, CAPO_FINDING_ERROR, rule->line,
+                               "the constants never apply: NCCL before 2.28 does not let a tuner change them");
         for (int k = 0; k < CAPO_COLLS; k++) {
                 for (uint32_t i = 0; i < rule->count[k]; i++) {
                         const struct capo_row *row = &c->p->rows[rule->first[k] + i];
 
-                        if (row->chunk && before(w->nccl, CAPO_NCCL_CHUNK))
-                                found(c, CAPO_FINDING_ERROR, row->line,
-                                      "chunk never applies: NCCL before 2.30 asks no tuner for it");
+                        if (row->chunk && predates_fact(w->nccl, CAPO_NCCL_CHUNK))
+                                report_finding(c, CAPO_FINDING_ERROR, row->line,
+                                               "chunk never applies: NCCL before 2.30 asks no tuner for it");
                         if (!capo_row_turned(row))
                                 continue;
-                        if (before(w->nccl, CAPO_NCCL_CALL_CONFIG))
-                                found(c, CAPO_FINDING_ERROR, row->line,
-                                      "kernel, ctas, cluster and cta_policy never apply: NCCL before 2.31 has no calls "
-                                      "that take them");
+                        if (predates_fact(w->nccl, CAPO_NCCL_CALL_CONFIG))
+                                report_finding(
+                                        c, CAPO_FINDING_ERROR, row->line,
+                                        "kernel, ctas, cluster and cta_policy never apply: NCCL before 2.31 has no calls "
+                                        "that take them");
                         else if (capo_when_asks(w))
-                                found(c, CAPO_FINDING_ERROR, row->line,
-                                      "kernel, ctas, cluster and cta_policy never apply: the rule has conditions that "
-                                      "are known only after the call is made");
+                                report_finding(
+                                        c, CAPO_FINDING_ERROR, row->line,
+                                        "kernel, ctas, cluster and cta_policy never apply: the rule has conditions that "
+                                        "are known only after the call is made");
                 }
         }
         if (w->reg_buff >= 0)
-                found(c, CAPO_FINDING_WARNING, rule->line,
-                      "reg_buff may differ between ranks; where it does, the job hangs. Every rank must register its "
-                      "buffers, or none");
+                report_finding(
+                        c, CAPO_FINDING_WARNING, rule->line,
+                        "reg_buff may differ between ranks; where it does, the job hangs. Every rank must register its "
+                        "buffers, or none");
         if (w->comm)
-                found(c, CAPO_FINDING_WARNING, rule->line,
-                      "comm is set by hand in the program; all ranks must give the communicator one name");
+                report_finding(c, CAPO_FINDING_WARNING, rule->line,
+                               "comm is set by hand in the program; all ranks must give the communicator one name");
         if ((w->link || !capo_range_any(w->ring_gbs) || !capo_range_any(w->tree_gbs)) &&
-            before(w->nccl, CAPO_NCCL_COST_TABLE))
-                found(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: NCCL before 2.22 shows no cost table");
+            predates_fact(w->nccl, CAPO_NCCL_COST_TABLE))
+                report_finding(c, CAPO_FINDING_ERROR, rule->line,
+                               "the rule never holds: NCCL before 2.22 shows no cost table");
         if (capo_range_any(w->ring_gbs) && capo_range_any(w->tree_gbs))
                 return;
         for (int k = 0; k < CAPO_COLLS; k++) {
@@ -209,8 +219,8 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
                         const struct capo_row *row = &c->p->rows[rule->first[k] + i];
 
                         if (row->upto < CAPO_GBS_MIN_BYTES && row->algo)
-                                found(c, CAPO_FINDING_ERROR, row->line,
-                                      "the row never applies: ring_gbs and tree_gbs are known from 16 MiB on");
+                                report_finding(c, CAPO_FINDING_ERROR, row->line,
+                                               "the row never applies: ring_gbs and tree_gbs are known from 16 MiB on");
                 }
         }
 }
@@ -225,11 +235,11 @@ static void check_lists(struct check *c, const uint32_t *order, int n)
                         for (int i = 0; i < j && late->count[k]; i++) {
                                 const struct capo_rule *early = &c->p->rules[order[i]];
 
-                                if (!early->count[k] || !implies(&late->when, &early->when))
+                                if (!early->count[k] || !when_implies(&late->when, &early->when))
                                         continue;
-                                found(c, CAPO_FINDING_ERROR, late->line,
-                                      "the %s rows cannot win: the rule of line %u always comes first",
-                                      capo_coll_word(k), early->line);
+                                report_finding(c, CAPO_FINDING_ERROR, late->line,
+                                               "the %s rows cannot win: the rule of line %u always comes first",
+                                               capo_coll_word(k), early->line);
                                 break;
                         }
                 }
@@ -274,7 +284,7 @@ static void check_line(struct check *c, const struct line *l, const struct line 
 
         for (; of < end && of->row->coll == row->coll && of->row->from <= row->upto; of++) {
                 e = of->row;
-                if (e >= row || e->upto < row->from || !implies(&l->rule->when, &of->rule->when))
+                if (e >= row || e->upto < row->from || !when_implies(&l->rule->when, &of->rule->when))
                         continue;
                 if (!overlap || e->line < overlap)
                         overlap = e->line;
@@ -282,14 +292,14 @@ static void check_line(struct check *c, const struct line *l, const struct line 
                         continue;
                 by = e->line > by ? e->line : by;
                 if (e->upto >= row->upto) {
-                        found(c, CAPO_FINDING_ERROR, row->line,
-                              "the line cannot win: line %u and those before it cover all its sizes", by);
+                        report_finding(c, CAPO_FINDING_ERROR, row->line,
+                                       "the line cannot win: line %u and those before it cover all its sizes", by);
                         return;
                 }
                 free_from = e->upto + 1;
         }
         if (overlap)
-                found(c, CAPO_FINDING_WARNING, row->line, "overlaps line %u, which comes first", overlap);
+                report_finding(c, CAPO_FINDING_WARNING, row->line, "overlaps line %u, which comes first", overlap);
 }
 
 static int check_lines(struct check *c)
@@ -299,8 +309,8 @@ static int check_lines(struct check *c)
         const struct line *of[CAPO_COLLS] = {NULL};
 
         if (p->n_rows > ROWS_COMPARED) {
-                found(c, CAPO_FINDING_NOTE, 0, "more than %d lines: not looked for lines that cannot win",
-                      ROWS_COMPARED);
+                report_finding(c, CAPO_FINDING_NOTE, 0, "more than %d lines: not looked for lines that cannot win",
+                               ROWS_COMPARED);
                 return 0;
         }
         lines = calloc(p->n_rows + 1, sizeof *lines);
@@ -339,8 +349,8 @@ static int check_gaps(struct check *c)
                         char a[24], b[24];
 
                         for (uint32_t j = i; j < p->n_rules; j++) {
-                                if (!implies(&p->rules[i].when, &p->rules[j].when) ||
-                                    !implies(&p->rules[j].when, &p->rules[i].when))
+                                if (!when_implies(&p->rules[i].when, &p->rules[j].when) ||
+                                    !when_implies(&p->rules[j].when, &p->rules[i].when))
                                         continue;
                                 for (uint32_t m = 0; m < p->rules[j].count[k]; m++)
                                         list[n++] = &p->rows[p->rules[j].first[k] + m];
@@ -351,10 +361,10 @@ static int check_gaps(struct check *c)
                         reach = n ? list[0]->upto : 0;
                         for (uint32_t m = 1; m < n; m++) {
                                 if (reach != UINT64_MAX && list[m]->from > reach + 1)
-                                        found(c, CAPO_FINDING_WARNING, list[m]->line,
-                                              "gap: no %s line with these conditions for %s to %s", capo_coll_word(k),
-                                              capo_size_print(reach + 1, a, sizeof a),
-                                              capo_size_print(list[m]->from - 1, b, sizeof b));
+                                        report_finding(c, CAPO_FINDING_WARNING, list[m]->line,
+                                                       "gap: no %s line with these conditions for %s to %s",
+                                                       capo_coll_word(k), capo_size_print(reach + 1, a, sizeof a),
+                                                       capo_size_print(list[m]->from - 1, b, sizeof b));
                                 if (list[m]->upto > reach)
                                         reach = list[m]->upto;
                         }
@@ -378,30 +388,32 @@ int capo_profile_check(const struct capo_profile *p, capo_finding_say say, void 
         for (uint32_t i = 0; i < p->n_rules; i++)
                 check_rule(&c, &p->rules[i]);
         if (p->n_layouts > ROWS_COMPARED)
-                found(&c, CAPO_FINDING_NOTE, 0, "more than %d layouts: not looked for those that lists lack",
-                      ROWS_COMPARED);
+                report_finding(&c, CAPO_FINDING_NOTE, 0, "more than %d layouts: not looked for those that lists lack",
+                               ROWS_COMPARED);
         for (uint32_t i = 0; i < p->n_layouts && p->n_layouts <= ROWS_COMPARED; i++) {
                 char missing[CAPO_LAYOUT_TEXT];
 
                 if (capo_seen_gap(p, i, missing, sizeof missing))
-                        found(&c, CAPO_FINDING_WARNING, p->layouts[i].line,
-                              "the list of layouts of %u ranks on %u nodes lacks %s: unless NCCL counts other nodes "
-                              "there, "
-                              "a tuner may take that for another layout",
-                              p->layouts[i].n_ranks, p->layouts[i].n_nodes, missing);
+                        report_finding(
+                                &c, CAPO_FINDING_WARNING, p->layouts[i].line,
+                                "the list of layouts of %u ranks on %u nodes lacks %s: unless NCCL counts other nodes "
+                                "there, "
+                                "a tuner may take that for another layout",
+                                p->layouts[i].n_ranks, p->layouts[i].n_nodes, missing);
         }
         if (!p->csv) {
                 check_lists(&c, order, n);
                 if (!p->n_notes[CAPO_PROVENANCE])
-                        found(&c, CAPO_FINDING_WARNING, 0, "no provenance: who measured this, when, with what?");
+                        report_finding(&c, CAPO_FINDING_WARNING, 0,
+                                       "no provenance: who measured this, when, with what?");
         } else {
                 if (check_lines(&c) < 0 || check_gaps(&c) < 0)
                         return -ENOMEM;
         }
         if (!p->n_rules)
-                found(&c, CAPO_FINDING_WARNING, 0, "no rules: the profile changes nothing");
+                report_finding(&c, CAPO_FINDING_WARNING, 0, "no rules: the profile changes nothing");
         if (p->n_rows > UINT16_MAX - 1)
-                found(&c, CAPO_FINDING_WARNING, 0, "%u rows: logs can tell the first %d apart", p->n_rows,
-                      UINT16_MAX - 1);
+                report_finding(&c, CAPO_FINDING_WARNING, 0, "%u rows: logs can tell the first %d apart", p->n_rows,
+                               UINT16_MAX - 1);
         return c.errors;
 }

@@ -45,7 +45,7 @@ struct line {
 
 /* Cut the line into fields; the count may be wrong, the caller looks. false: a field is too long to be any word of
  * ours. */
-static bool cut(struct line *l, enum field *bad)
+static bool split_line(struct line *l, enum field *bad)
 {
         const char *p = l->begin;
 
@@ -77,7 +77,7 @@ static bool cut(struct line *l, enum field *bad)
 }
 
 /* A whole number from @min on; *@out is -1 for "-1". */
-static bool number(const char *text, int min, int max, int *out)
+static bool parse_whole(const char *text, int min, int max, int *out)
 {
         double value;
 
@@ -118,7 +118,7 @@ static int read_fields(const struct line *l, struct capo_row *row, struct capo_w
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
                 enum field f = numbers[i].field;
 
-                if (f < l->n && !number(l->text[f], numbers[i].min, numbers[i].max, &v[f]))
+                if (f < l->n && !parse_whole(l->text[f], numbers[i].min, numbers[i].max, &v[f]))
                         return (int)f + 1;
         }
         row->channels = v[CHANNELS] > 0 ? (uint8_t)v[CHANNELS] : 0;
@@ -135,8 +135,8 @@ static bool same_when(const struct capo_when *a, const struct capo_when *b)
                a->reg_buff == b->reg_buff;
 }
 
-static int fail(struct capo_profile *p, uint32_t number_, const struct line *l, const char *at, const char *what,
-                struct capo_fault *fault)
+static int fail_parse(struct capo_profile *p, uint32_t number_, const struct line *l, const char *at, const char *what,
+                      struct capo_fault *fault)
 {
         const char *stop = at;
 
@@ -166,7 +166,7 @@ static int fail_field(struct capo_profile *p, uint32_t n, const struct line *l, 
         else if (field == PROTO)
                 capo_proto_words(", ", words, sizeof words);
         snprintf(what, sizeof what, "%s%s", expected[field], words);
-        return fail(p, n, l, l->at[field], what, fault);
+        return fail_parse(p, n, l, l->at[field], what, fault);
 }
 
 int capo_profile_parse_csv(struct capo_profile *p, const char *text, size_t size, struct capo_fault *fault)
@@ -195,13 +195,14 @@ int capo_profile_parse_csv(struct capo_profile *p, const char *text, size_t size
                         text++;
                 if (text == l.end)
                         continue;
-                if (!cut(&l, &bad))
+                if (!split_line(&l, &bad))
                         return fail_field(p, n, &l, bad, fault);
                 if (l.n < 8 || l.n > FIELDS)
-                        return fail(p, n, &l, l.begin,
-                                    "8 to 10 fields "
-                                    "(collective,min,max,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff)",
-                                    fault);
+                        return fail_parse(
+                                p, n, &l, l.begin,
+                                "8 to 10 fields "
+                                "(collective,min,max,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff)",
+                                fault);
                 r = read_fields(&l, &row, &when);
                 if (r > 0)
                         return fail_field(p, n, &l, (enum field)r - 1, fault);
@@ -227,13 +228,13 @@ no_memory:
 
 /* ---- writing ---- */
 
-static bool single(struct capo_range v)
+static bool is_single_value(struct capo_range v)
 {
         return v.min == v.max; /* also "any": -1 on both sides, which is what CSV writes */
 }
 
 /* Can CSV say this condition? */
-static bool expressible(const struct capo_when *w)
+static bool when_fits_csv(const struct capo_when *w)
 {
         const struct capo_range *other[] = {&w->min_local, &w->max_local, &w->nccl, &w->ring_gbs, &w->tree_gbs};
 
@@ -241,13 +242,13 @@ static bool expressible(const struct capo_when *w)
                 if (other[i]->max != -1)
                         return false;
         }
-        return single(w->nodes) && single(w->ranks) && single(w->pipe_ops) && !w->layout && !w->class_name &&
-               !w->comm && !w->link;
+        return is_single_value(w->nodes) && is_single_value(w->ranks) && is_single_value(w->pipe_ops) && !w->layout &&
+               !w->class_name && !w->comm && !w->link;
 }
 
 /* One thing that is left out, said once. What it is called is somebody's text, and @to a terminal, perhaps. */
 static int __attribute__((format(printf, 4, 5)))
-lose(FILE *to, const struct capo_profile *p, uint32_t line, const char *format, ...)
+report_omission(FILE *to, const struct capo_profile *p, uint32_t line, const char *format, ...)
 {
         char text[1024], what[600];
         va_list args;
@@ -270,11 +271,12 @@ static int lose_of_row(FILE *to, const struct capo_profile *p, const struct capo
         int lost = 0;
 
         if (capo_row_turned(row))
-                lost += lose(to, p, row->line, "\"%s\"", capo_row_turned_text(row, turned, sizeof turned));
+                lost += report_omission(to, p, row->line, "\"%s\"", capo_row_turned_text(row, turned, sizeof turned));
         else if (!row->algo)
-                lost += lose(to, p, row->line, "\"leave to NCCL\"; lines with wider conditions may apply there");
+                lost += report_omission(to, p, row->line,
+                                        "\"leave to NCCL\"; lines with wider conditions may apply there");
         if (row->chunk)
-                lost += lose(to, p, row->line, "chunk");
+                lost += report_omission(to, p, row->line, "chunk");
         return lost;
 }
 
@@ -292,13 +294,14 @@ int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_o
                 const struct capo_rule *rule = &p->rules[order[i]];
 
                 if (rule->n_constants)
-                        lost += lose(left_out, p, rule->line, "constants");
-                else if (!expressible(&rule->when))
-                        lost += lose(left_out, p, rule->line, "%s", capo_when_print(&rule->when, text, sizeof text));
+                        lost += report_omission(left_out, p, rule->line, "constants");
+                else if (!when_fits_csv(&rule->when))
+                        lost += report_omission(left_out, p, rule->line, "%s",
+                                                capo_when_print(&rule->when, text, sizeof text));
                 else if (rule->basis == CAPO_BASIS_MODELLED)
-                        lost += lose(left_out, p, rule->line,
-                                     "\"modelled\": its lines would hold without being allowed");
-                if (!expressible(&rule->when) || rule->basis == CAPO_BASIS_MODELLED)
+                        lost += report_omission(left_out, p, rule->line,
+                                                "\"modelled\": its lines would hold without being allowed");
+                if (!when_fits_csv(&rule->when) || rule->basis == CAPO_BASIS_MODELLED)
                         continue;
                 for (int c = 0; c < CAPO_COLLS; c++) {
                         for (uint32_t n = 0; n < rule->count[c]; n++) {

@@ -37,7 +37,7 @@ static bool word_goes_on(const char *p, const char *end)
 }
 
 /* What stands at @at, short and printable; "..." behind it where it goes on. */
-static void describe(const struct capo_json *r, const char *at, char *out, size_t room)
+static void describe_token(const struct capo_json *r, const char *at, char *out, size_t room)
 {
         const char *stop = at;
         bool cut = false;
@@ -88,7 +88,7 @@ bool capo_json_fail(struct capo_json *r, const char *where, const char *expected
         va_start(args, expected);
         vsnprintf(what, sizeof what, expected, args);
         va_end(args);
-        describe(r, where, found, sizeof found);
+        describe_token(r, where, found, sizeof found);
         snprintf(r->fault->text, sizeof r->fault->text, "%s:%u:%u: expected %s, found %s", r->file, line,
                  (unsigned)(where - start) + 1, what, found);
         return false;
@@ -120,7 +120,7 @@ bool capo_json_open(struct capo_json *r, char bracket, const char *what)
 }
 
 /* The end of a container, or the comma before its next member. */
-static bool more(struct capo_json *r, char close)
+static bool next_member(struct capo_json *r, char close)
 {
         char c;
 
@@ -144,7 +144,7 @@ static bool more(struct capo_json *r, char close)
 
 bool capo_json_key(struct capo_json *r, struct capo_slice *key)
 {
-        if (!more(r, '}'))
+        if (!next_member(r, '}'))
                 return false;
         r->key = r->at;
         if (!capo_json_string(r, key, "a key in quotes"))
@@ -158,10 +158,10 @@ bool capo_json_key(struct capo_json *r, struct capo_slice *key)
 
 bool capo_json_item(struct capo_json *r)
 {
-        return more(r, ']');
+        return next_member(r, ']');
 }
 
-static int hex4(const char *p, const char *end)
+static int parse_hex4(const char *p, const char *end)
 {
         int value = 0;
 
@@ -216,7 +216,7 @@ static char *utf8_put(char *out, unsigned c)
 
 /* The escape at @p, behind its backslash and before the closing quote: append to *out, return one past it; NULL with a
  * fault. */
-static const char *escape(struct capo_json *r, const char *p, char **out)
+static const char *decode_escape(struct capo_json *r, const char *p, char **out)
 {
         static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
         const char *hit = *p ? strchr(from, *p) : NULL;
@@ -226,14 +226,14 @@ static const char *escape(struct capo_json *r, const char *p, char **out)
                 *(*out)++ = to[hit - from];
                 return p + 1;
         }
-        if (*p != 'u' || (c = hex4(p + 1, r->end)) <= 0) {
+        if (*p != 'u' || (c = parse_hex4(p + 1, r->end)) <= 0) {
                 capo_json_fail(r, p - 1,
                                "an escape (\\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\u and four digits, not 0000)");
                 return NULL;
         }
         p += 5;
         if (c >= 0xd800 && c < 0xe000) {
-                low = p[0] == '\\' && p[1] == 'u' ? hex4(p + 2, r->end) : -1;
+                low = p[0] == '\\' && p[1] == 'u' ? parse_hex4(p + 2, r->end) : -1;
                 if (c >= 0xdc00 || low < 0xdc00 || low > 0xdfff) {
                         capo_json_fail(r, p - 6, "a pair of surrogates");
                         return NULL;
@@ -246,7 +246,7 @@ static const char *escape(struct capo_json *r, const char *p, char **out)
 }
 
 /* A string with escapes: decoded into the scratch, which is as large as the raw text at most. */
-static bool decode(struct capo_json *r, const char *raw, const char *stop, struct capo_slice *out)
+static bool decode_string(struct capo_json *r, const char *raw, const char *stop, struct capo_slice *out)
 {
         size_t size = (size_t)(stop - raw);
         char *to;
@@ -262,7 +262,7 @@ static bool decode(struct capo_json *r, const char *raw, const char *stop, struc
         to = r->scratch;
         while (raw < stop) {
                 if (*raw == '\\') {
-                        raw = escape(r, raw + 1, &to);
+                        raw = decode_escape(r, raw + 1, &to);
                         if (!raw)
                                 return false;
                 } else {
@@ -326,7 +326,7 @@ bool capo_json_string(struct capo_json *r, struct capo_slice *out, const char *w
                 return capo_json_fail(r, r->end, "a closing quote");
         r->at = p + 1;
         *out = (struct capo_slice){open + 1, (size_t)(p - open - 1)};
-        return !escapes || decode(r, open + 1, p, out);
+        return !escapes || decode_string(r, open + 1, p, out);
 }
 
 bool capo_json_number(struct capo_json *r, double *out, const char *what)
@@ -343,7 +343,7 @@ bool capo_json_number(struct capo_json *r, double *out, const char *what)
         return true;
 }
 
-static bool literal(struct capo_json *r, const char *word)
+static bool match_literal(struct capo_json *r, const char *word)
 {
         size_t n = strlen(word);
 
@@ -358,16 +358,16 @@ bool capo_json_bool(struct capo_json *r, bool *out, const char *what)
         if (r->failed)
                 return false;
         capo_json_peek(r);
-        if (literal(r, "true"))
+        if (match_literal(r, "true"))
                 *out = true;
-        else if (literal(r, "false"))
+        else if (match_literal(r, "false"))
                 *out = false;
         else
                 return capo_json_fail(r, r->at, "%s", what);
         return true;
 }
 
-static bool skip(struct capo_json *r, unsigned depth)
+static bool skip_value(struct capo_json *r, unsigned depth)
 {
         struct capo_slice text;
         double value;
@@ -377,19 +377,19 @@ static bool skip(struct capo_json *r, unsigned depth)
                 if (depth >= DEPTH_MAX)
                         return capo_json_fail(r, r->at, "at most %d levels", DEPTH_MAX);
                 capo_json_open(r, '{', "{");
-                while (capo_json_key(r, &text) && skip(r, depth + 1))
+                while (capo_json_key(r, &text) && skip_value(r, depth + 1))
                         ;
                 return !r->failed;
         case '[':
                 if (depth >= DEPTH_MAX)
                         return capo_json_fail(r, r->at, "at most %d levels", DEPTH_MAX);
                 capo_json_open(r, '[', "[");
-                while (capo_json_item(r) && skip(r, depth + 1))
+                while (capo_json_item(r) && skip_value(r, depth + 1))
                         ;
                 return !r->failed;
         case '"': return capo_json_string(r, &text, "text");
         default:
-                return literal(r, "true") || literal(r, "false") || literal(r, "null") ||
+                return match_literal(r, "true") || match_literal(r, "false") || match_literal(r, "null") ||
                        capo_json_number(r, &value, "a value");
         }
 }
@@ -400,7 +400,7 @@ bool capo_json_any(struct capo_json *r, struct capo_slice *out)
                 return false;
         capo_json_peek(r);
         out->at = r->at;
-        if (!skip(r, 0))
+        if (!skip_value(r, 0))
                 return false;
         out->size = (size_t)(r->at - out->at);
         return true;

@@ -14,7 +14,7 @@
 
 /* ---- what is known about a communicator ---- */
 
-static void claim(struct capo_shape *s, const struct capo_layout *layout, char *text, size_t room)
+static void set_layout(struct capo_shape *s, const struct capo_layout *layout, char *text, size_t room)
 {
         s->layout = capo_layout_print(layout, text, room);
         s->min_local = (int)capo_layout_smallest(layout);
@@ -29,7 +29,7 @@ void capo_shape_fill(struct capo_shape *s, const char *launcher, char *text, siz
 
         s->layout = NULL;
         if (capo_layout_of_comm(known ? &world : NULL, &told, &layout, why) == 0)
-                claim(s, &layout, text, room);
+                set_layout(s, &layout, text, room);
 }
 
 void capo_shape_claim(struct capo_shape *s, const char *text, char *kept, size_t room)
@@ -37,13 +37,13 @@ void capo_shape_claim(struct capo_shape *s, const char *text, char *kept, size_t
         struct capo_layout layout;
 
         if (capo_layout_parse(text, &layout, NULL) == 0)
-                claim(s, &layout, kept, room);
+                set_layout(s, &layout, kept, room);
 }
 
 /* ---- conditions ---- */
 
 /* @value < 0: not known, which only "any" matches. */
-static bool in(struct capo_range r, double value)
+static bool range_includes(struct capo_range r, double value)
 {
         return capo_range_any(r) || (value >= 0 && value >= r.min && value <= r.max);
 }
@@ -65,13 +65,13 @@ bool capo_when_settled(const struct capo_when *w, const struct capo_shape *s, co
                 const char *key;
                 bool holds;
         } by[] = {
-                {"nodes", in(w->nodes, s->n_nodes)},
-                {"ranks", in(w->ranks, s->n_ranks)},
+                {"nodes", range_includes(w->nodes, s->n_nodes)},
+                {"ranks", range_includes(w->ranks, s->n_ranks)},
                 {"layout", !w->layout || layout_holds(w->layout, s)},
-                {"min_local", in(w->min_local, s->min_local)},
-                {"max_local", in(w->max_local, s->max_local)},
+                {"min_local", range_includes(w->min_local, s->min_local)},
+                {"max_local", range_includes(w->max_local, s->max_local)},
                 {"class", !w->class_name || (s->class_name && !strcmp(w->class_name, s->class_name))},
-                {"nccl", in(w->nccl, s->nccl > 0 ? s->nccl : -1)},
+                {"nccl", range_includes(w->nccl, s->nccl > 0 ? s->nccl : -1)},
                 {"comm", !w->comm || (s->comm && !fnmatch(w->comm, s->comm, 0))},
         };
         size_t i = 0;
@@ -102,21 +102,22 @@ bool capo_when_asks(const struct capo_when *w)
 
 bool capo_when_asked(const struct capo_when *w, const struct capo_question *q)
 {
-        return in(w->pipe_ops, q->pipe_ops) && in(w->ring_gbs, q->ring_gbs) && in(w->tree_gbs, q->tree_gbs) &&
-               (!w->link || w->link == q->link) && (w->reg_buff < 0 || w->reg_buff == q->reg_buff);
+        return range_includes(w->pipe_ops, q->pipe_ops) && range_includes(w->ring_gbs, q->ring_gbs) &&
+               range_includes(w->tree_gbs, q->tree_gbs) && (!w->link || w->link == q->link) &&
+               (w->reg_buff < 0 || w->reg_buff == q->reg_buff);
 }
 
 /* ---- order ---- */
 
 /* 0 a single value, more the wider, none the widest */
-static double width(struct capo_range r)
+static double range_width(struct capo_range r)
 {
         return capo_range_any(r) ? INFINITY : isinf(r.max) ? 1e300 : r.max - r.min;
 }
 
 static int by_width(struct capo_range a, struct capo_range b)
 {
-        double x = width(a), y = width(b);
+        double x = range_width(a), y = range_width(b);
 
         return CAPO_ORDER(x, y);
 }

@@ -63,7 +63,7 @@ static bool same_letters(struct capo_slice text, const char *word)
 }
 
 /* One of @words; *@out is its index. */
-static bool word(struct capo_json *r, const struct capo_slice *words, size_t n, uint8_t *out)
+static bool read_word(struct capo_json *r, const struct capo_slice *words, size_t n, uint8_t *out)
 {
         struct capo_slice s = {0};
         const char *where;
@@ -119,7 +119,7 @@ static bool whole_number(struct capo_json *r, double min, double max, double *ou
         return (*out >= min && *out <= max && *out == (double)(int64_t)*out) || capo_json_fail(r, where, "%s", what);
 }
 
-static bool evidence(struct capo_json *r, float *out, bool negative)
+static bool read_evidence(struct capo_json *r, float *out, bool negative)
 {
         const char *where = capo_json_here(r);
         double value = NAN;
@@ -172,11 +172,11 @@ static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_ro
                         size_value(r, &row->upto);
                         break;
                 case ROW_ALGO:
-                        if (word(r, algo_words, N_ELEMENTS(algo_words), &row->algo))
+                        if (read_word(r, algo_words, N_ELEMENTS(algo_words), &row->algo))
                                 row->algo++;
                         break;
                 case ROW_PROTO:
-                        if (word(r, proto_words, N_ELEMENTS(proto_words), &row->proto))
+                        if (read_word(r, proto_words, N_ELEMENTS(proto_words), &row->proto))
                                 row->proto++;
                         break;
                 case ROW_CHANNELS:
@@ -187,9 +187,9 @@ static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_ro
                         if (capo_json_bool(r, &leave, "true") && !leave)
                                 capo_json_fail(r, where, "true (a row without \"leave\" has algo and proto)");
                         break;
-                case ROW_US: evidence(r, &row->us, false); break;
-                case ROW_SPREAD: evidence(r, &row->spread_us, false); break;
-                case ROW_GAIN: evidence(r, &row->gain, true); break;
+                case ROW_US: read_evidence(r, &row->us, false); break;
+                case ROW_SPREAD: read_evidence(r, &row->spread_us, false); break;
+                case ROW_GAIN: read_evidence(r, &row->gain, true); break;
                 case ROW_SAMPLES:
                         if (whole_number(r, 0, UINT32_MAX, &n, "a number of samples"))
                                 row->samples = (uint32_t)n;
@@ -204,7 +204,7 @@ static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_ro
                                 row->cluster = (uint8_t)(n + 1);
                         break;
                 case ROW_CTA_POLICY:
-                        if (word(r, policy_words, N_ELEMENTS(policy_words), &row->cta_policy))
+                        if (read_word(r, policy_words, N_ELEMENTS(policy_words), &row->cta_policy))
                                 row->cta_policy++;
                         break;
                 case ROW_CHUNK:
@@ -299,7 +299,7 @@ static bool read_when(struct capo_json *r, struct capo_profile *p, struct capo_w
                 case TEXT:
                 case PATTERN: read_text(r, p, when_keys[k].kind, field); break;
                 case LINK:
-                        if (word(r, link_words + 1, N_ELEMENTS(link_words) - 1, field))
+                        if (read_word(r, link_words + 1, N_ELEMENTS(link_words) - 1, field))
                                 ++*(uint8_t *)field;
                         break;
                 case FLAG:
@@ -328,15 +328,15 @@ static bool read_constant(struct capo_json *r, struct capo_profile *p)
                 bool good = false;
 
                 switch (k) {
-                case CONST_TABLE: word(r, constant_tables, N_ELEMENTS(constant_tables), &c.table); break;
+                case CONST_TABLE: read_word(r, constant_tables, N_ELEMENTS(constant_tables), &c.table); break;
                 case CONST_VALUE:
                         if (capo_json_number(r, &c.value, "a number") && !(c.value >= 0 && c.value < 1e9))
                                 capo_json_fail(r, where, "microseconds or GB/s, at least 0");
                         break;
-                case CONST_LINK: word(r, constant_links, N_ELEMENTS(constant_links), &link); break;
-                case CONST_ALGO: word(r, algo_words, N_ELEMENTS(algo_words), &algo); break;
-                case CONST_PROTO: word(r, proto_words, N_ELEMENTS(proto_words), &proto); break;
-                case CONST_GPU: word(r, constant_gpus, N_ELEMENTS(constant_gpus), &gpu); break;
+                case CONST_LINK: read_word(r, constant_links, N_ELEMENTS(constant_links), &link); break;
+                case CONST_ALGO: read_word(r, algo_words, N_ELEMENTS(algo_words), &algo); break;
+                case CONST_PROTO: read_word(r, proto_words, N_ELEMENTS(proto_words), &proto); break;
+                case CONST_GPU: read_word(r, constant_gpus, N_ELEMENTS(constant_gpus), &gpu); break;
                 case CONST_SCALE:
                         if (!whole_number(r, 1, 4, &n, "1, 2 or 4 (nodes)"))
                                 return false;
@@ -389,7 +389,7 @@ static bool read_rule(struct capo_json *r, struct capo_profile *p)
         while ((k = capo_json_next(r, rule_keys, N_ELEMENTS(rule_keys), &seen)) >= 0) {
                 switch (k) {
                 case RULE_WHEN: read_when(r, p, &rule->when); break;
-                case RULE_BASIS: word(r, basis_words, N_ELEMENTS(basis_words), &basis); break;
+                case RULE_BASIS: read_word(r, basis_words, N_ELEMENTS(basis_words), &basis); break;
                 case RULE_CONSTANTS:
                         if (capo_json_open(r, '[', "a list of constants")) {
                                 while (capo_json_item(r) && read_constant(r, p))

@@ -13,7 +13,7 @@ static bool looks_at_layout(const struct capo_when *w)
 }
 
 /* Can the answer matter? A rule with a condition on the layout whose other settled conditions hold. */
-static bool wanted(const struct capo_profile *p, const struct capo_shape *told)
+static bool layout_matters(const struct capo_profile *p, const struct capo_shape *told)
 {
         for (uint32_t i = 0; i < p->n_rules; i++) {
                 struct capo_rule rule = p->rules[i];
@@ -28,7 +28,7 @@ static bool wanted(const struct capo_profile *p, const struct capo_shape *told)
         return false;
 }
 
-static bool possible(const struct capo_layout_cost *c, const struct capo_shape *told)
+static bool layout_fits(const struct capo_layout_cost *c, const struct capo_shape *told)
 {
         struct capo_layout l;
 
@@ -61,7 +61,7 @@ int capo_seen_new(const struct capo_profile *p, const struct capo_shape *told, c
         int r = 0;
 
         *out = NULL;
-        if (why->source == CAPO_LAYOUT_NCCL || told->n_nodes < 2 || !p->n_layouts || !wanted(p, told))
+        if (why->source == CAPO_LAYOUT_NCCL || told->n_nodes < 2 || !p->n_layouts || !layout_matters(p, told))
                 return 0;
         s = calloc(1, sizeof *s);
         if (!s)
@@ -74,7 +74,7 @@ int capo_seen_new(const struct capo_profile *p, const struct capo_shape *told, c
         for (uint32_t i = 0; i < p->n_layouts && r >= 0; i++) {
                 const struct capo_layout_cost *l = &p->layouts[i];
 
-                if (!possible(l, told))
+                if (!layout_fits(l, told))
                         continue;
                 r = layout_index(s, l->layout);
                 for (int c = 0; c < CAPO_COLLS && r >= 0; c++) {
@@ -114,7 +114,7 @@ void capo_seen_free(struct capo_seen *s)
 }
 
 /* The layout whose costs agree with @us; the launcher's, if it is among them; -1: none, or several. */
-static int agreeing(const struct capo_seen *s, unsigned coll, double bytes, double ops, double us)
+static int find_cost_layout(const struct capo_seen *s, unsigned coll, double bytes, double ops, double us)
 {
         int found = -1;
         bool several = false;
@@ -140,10 +140,10 @@ int capo_seen_find(const struct capo_seen *s, unsigned coll, uint64_t bytes, int
         if (coll >= CAPO_COLLS || !s->listed[coll] || !(us > 0) ||
             bytes < (uint64_t)s->n_ranks * CAPO_SEEN_BYTES_PER_RANK)
                 return CAPO_SEEN_UNASKED;
-        i = agreeing(s, coll, (double)bytes, ops, us);
+        i = find_cost_layout(s, coll, (double)bytes, ops, us);
         /* fp8 over more than 8 ranks: NCCL 2.24 and later make rings dear on purpose (enqueue.cc) */
         if (i < 0 && coll == CAPO_COLL_ALLREDUCE && s->n_ranks > 8)
-                i = agreeing(s, coll, (double)bytes, ops, us / 1024);
+                i = find_cost_layout(s, coll, (double)bytes, ops, us / 1024);
         return i;
 }
 

@@ -285,9 +285,9 @@ static uint32_t piece_at(const struct canvas *c, uint64_t size)
 }
 
 /* Lines of @coll that fit a question in the cell @q, painted. NULL: no memory. */
-static const struct capo_table *paint(struct capo_tables *t, const struct capo_profile *p,
-                                      const struct capo_shape *shape, const uint32_t *order, int n, int coll,
-                                      const struct capo_question *q, struct steps *s)
+static const struct capo_table *paint_table(struct capo_tables *t, const struct capo_profile *p,
+                                            const struct capo_shape *shape, const uint32_t *order, int n, int coll,
+                                            const struct capo_question *q, struct steps *s)
 {
         _cleanup_free_ uint64_t *cut = malloc((2 * (size_t)p->n_rows + 1) * sizeof *cut);
         _cleanup_free_ uint32_t *next = malloc((2 * (size_t)p->n_rows + 2) * sizeof *next);
@@ -382,7 +382,7 @@ static int compile_csv(struct capo_tables *t, const struct capo_profile *p, cons
                         when[used].pipe_ops = (struct capo_range){q.pipe_ops, q.pipe_ops};
                         when[used].reg_buff = q.reg_buff;
                         list[used] = (struct capo_branch){last ? NULL : &when[used],
-                                                          paint(t, p, shape, order, n, coll, &q, s)};
+                                                          paint_table(t, p, shape, order, n, coll, &q, s)};
                         if (!list[used++].table)
                                 return -ENOMEM;
                 }

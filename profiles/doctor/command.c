@@ -29,7 +29,7 @@ enum { ASK_TIMEOUT_MS = 10000 };
  * Run @argv with its output read into @text, at most @room - 1 bytes, at most ASK_TIMEOUT_MS. Return: bytes read, 0 on
  * any failure. No shell is involved.
  */
-static size_t ask(char *const *argv, const char *extra_env, char *text, size_t room)
+static size_t capture_output(char *const *argv, const char *extra_env, char *text, size_t room)
 {
         uint64_t until = capo_clock_mono() + ASK_TIMEOUT_MS * 1000000ull;
         int ends[2];
@@ -106,7 +106,7 @@ static int ask_version(const char *path)
 }
 
 /* The library path in a line of the dynamic loader's listing, "\tlibx.so => /path (0x...)". */
-static bool listed(const char *listing, const char *soname, char *path, size_t room)
+static bool find_library_path(const char *listing, const char *soname, char *path, size_t room)
 {
         const char *at = strstr(listing, soname), *arrow, *end;
 
@@ -173,8 +173,9 @@ static void look_at_program(struct capo_findings *f, const char *program, struct
                                  program);
         }
         /* The dynamic loader's own answer; LD_TRACE_LOADED_OBJECTS makes it list instead of run the program. */
-        if (listing && ask(self, "LD_TRACE_LOADED_OBJECTS=1", listing, 1 << 16) &&
-            (listed(listing, "libnccl.so.2", path, sizeof path) || listed(listing, "librccl.so.1", path, sizeof path)))
+        if (listing && capture_output(self, "LD_TRACE_LOADED_OBJECTS=1", listing, 1 << 16) &&
+            (find_library_path(listing, "libnccl.so.2", path, sizeof path) ||
+             find_library_path(listing, "librccl.so.1", path, sizeof path)))
                 set_reach(f, reach, path, "is linked: the preload sees every call");
 }
 
@@ -201,7 +202,7 @@ static void look_at_python(struct capo_findings *f, const char *program, struct 
         char *save = NULL;
         bool any = false;
 
-        if (!text || !ask(command, NULL, text, 1 << 16)) {
+        if (!text || !capture_output(command, NULL, text, 1 << 16)) {
                 capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s does not tell its search path", program);
                 return;
         }
@@ -269,7 +270,8 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
                 const char *at, *end;
 
                 if (!capo_file_find(getenv("LD_LIBRARY_PATH"), "libnccl.so.2", R_OK, path, sizeof path) && listing &&
-                    (ask(cache, NULL, listing, 1 << 20) || ask(cache_sbin, NULL, listing, 1 << 20)) &&
+                    (capture_output(cache, NULL, listing, 1 << 20) ||
+                     capture_output(cache_sbin, NULL, listing, 1 << 20)) &&
                     (at = strstr(listing, "libnccl.so.2 ")) && (at = strstr(at, "=> ")) && (end = strchr(at, '\n')))
                         snprintf(path, sizeof path, "%.*s", (int)(end - at - 3), at + 3);
                 if (*path)

@@ -42,7 +42,7 @@ void capo_elf_close(struct capo_elf_file *elf)
 }
 
 /* @n objects of @size bytes at @offset lie within the file, tables where ELF has them: at multiples of 8. */
-static const void *range(const struct capo_elf_file *elf, uint64_t offset, uint64_t n, uint64_t size)
+static const void *file_range(const struct capo_elf_file *elf, uint64_t offset, uint64_t n, uint64_t size)
 {
         if (offset > elf->size || n > (elf->size - offset) / size || (size > 1 && offset % 8))
                 return NULL;
@@ -52,7 +52,7 @@ static const void *range(const struct capo_elf_file *elf, uint64_t offset, uint6
 bool capo_elf_is_static(const struct capo_elf_file *elf)
 {
         const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
-        const Elf64_Phdr *ph = range(elf, head->e_phoff, head->e_phnum, sizeof *ph);
+        const Elf64_Phdr *ph = file_range(elf, head->e_phoff, head->e_phnum, sizeof *ph);
 
         if (!ph || (head->e_type != ET_EXEC && head->e_type != ET_DYN))
                 return false;
@@ -68,7 +68,7 @@ static bool each_symbol(const struct capo_elf_file *elf, unsigned table,
                         bool (*each)(const Elf64_Sym *symbol, const char *name, size_t room, void *arg), void *arg)
 {
         const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
-        const Elf64_Shdr *sections = range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
+        const Elf64_Shdr *sections = file_range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
 
         for (unsigned i = 0; sections && i < head->e_shnum; i++) {
                 const Elf64_Shdr *s = &sections[i], *str;
@@ -79,8 +79,8 @@ static bool each_symbol(const struct capo_elf_file *elf, unsigned table,
                 if (s->sh_type != table || s->sh_link >= head->e_shnum)
                         continue;
                 str = &sections[s->sh_link];
-                symbols = range(elf, s->sh_offset, n, sizeof *symbols);
-                strings = range(elf, str->sh_offset, str->sh_size, 1);
+                symbols = file_range(elf, s->sh_offset, n, sizeof *symbols);
+                strings = file_range(elf, str->sh_offset, str->sh_size, 1);
                 if (!symbols || !strings)
                         continue;
                 for (size_t k = 0; k < n; k++) {
@@ -97,19 +97,19 @@ static bool is_named(const Elf64_Sym *symbol, const char *name, size_t room, voi
         return !strncmp(name, wanted, room);
 }
 
-static bool defines(const struct capo_elf_file *elf, unsigned table, const char *name)
+static bool has_symbol(const struct capo_elf_file *elf, unsigned table, const char *name)
 {
         return each_symbol(elf, table, is_named, (void *)(uintptr_t)name);
 }
 
 bool capo_elf_exports(const struct capo_elf_file *elf, const char *name)
 {
-        return defines(elf, SHT_DYNSYM, name);
+        return has_symbol(elf, SHT_DYNSYM, name);
 }
 
 bool capo_elf_contains(const struct capo_elf_file *elf, const char *name)
 {
-        return defines(elf, SHT_SYMTAB, name);
+        return has_symbol(elf, SHT_SYMTAB, name);
 }
 
 struct each_export {
@@ -134,7 +134,7 @@ void capo_elf_each_export(const struct capo_elf_file *elf, void (*each)(const ch
 int capo_elf_highest(const struct capo_elf_file *elf, const char *stem)
 {
         const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
-        const Elf64_Shdr *sections = range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
+        const Elf64_Shdr *sections = file_range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
         size_t n_stem = strlen(stem);
         int highest = 0;
 
@@ -145,7 +145,7 @@ int capo_elf_highest(const struct capo_elf_file *elf, const char *stem)
                 /* read-only, of the program's own: neither code nor what runs on the GPU, which is most of the file */
                 if (s->sh_type != SHT_PROGBITS || s->sh_flags & (SHF_WRITE | SHF_EXECINSTR) ||
                     !(s->sh_flags & SHF_ALLOC) || s->sh_size > 64 << 20 ||
-                    !(at = range(elf, s->sh_offset, s->sh_size, 1)))
+                    !(at = file_range(elf, s->sh_offset, s->sh_size, 1)))
                         continue;
                 for (end = at + s->sh_size; (at = memmem(at, (size_t)(end - at), stem, n_stem));) {
                         int number = 0;

@@ -14,7 +14,7 @@ struct devices {
         unsigned efa, infiniband, cxi;
 };
 
-static unsigned count(const char *folder, const char *driver)
+static unsigned count_devices(const char *folder, const char *driver)
 {
         DIR *dir = opendir(folder);
         unsigned n = 0;
@@ -45,11 +45,12 @@ static bool is_set(const char *name, const char *value)
 
 void capo_doctor_network(struct capo_findings *f)
 {
-        struct devices d = {.efa = count("/sys/class/infiniband", "efa"), .cxi = count("/sys/class/cxi", NULL)};
+        struct devices d = {.efa = count_devices("/sys/class/infiniband", "efa"),
+                            .cxi = count_devices("/sys/class/cxi", NULL)};
         const char *provider = getenv("FI_PROVIDER"), *net = getenv("NCCL_NET"), *plugin = getenv("NCCL_NET_PLUGIN");
         unsigned fast;
 
-        d.infiniband = count("/sys/class/infiniband", NULL) - d.efa;
+        d.infiniband = count_devices("/sys/class/infiniband", NULL) - d.efa;
         fast = d.efa + d.infiniband + d.cxi;
         if (!fast) {
                 capo_finding_add(f, CAPO_FINDING_NOTE, "network",

@@ -11,7 +11,7 @@ struct strange {
         char names[600];
 };
 
-static void look(const char *name, void *arg)
+static void add_strange_name(const char *name, void *arg)
 {
         struct strange *s = arg;
 
@@ -46,7 +46,7 @@ void capo_doctor_newer(struct capo_findings *f, const char *path, const char *re
 
         if (capo_elf_open(path, &elf) < 0)
                 return;
-        capo_elf_each_export(&elf, look, &s);
+        capo_elf_each_export(&elf, add_strange_name, &s);
         if (*s.names)
                 capo_finding_add(f, CAPO_FINDING_WARN, "nccl",
                                  "NCCL %s has functions that this capo does not know (%s): calls of them will be in no "

@@ -28,8 +28,8 @@ struct settings {
         size_t n;
 };
 
-static void add(struct settings *s, const char *name, size_t n_name, const char *value, size_t n_value,
-                const char *where)
+static void setting_add(struct settings *s, const char *name, size_t n_name, const char *value, size_t n_value,
+                        const char *where)
 {
         struct setting *row;
 
@@ -59,11 +59,11 @@ static void read_file(struct settings *s, const char *path)
                 n_name = strcspn(name, " \t=");
                 equals++;
                 n_value = strcspn(equals, "\r\n");
-                add(s, name, n_name, equals, n_value, path);
+                setting_add(s, name, n_name, equals, n_value, path);
         }
 }
 
-static void gather(struct settings *s)
+static void gather_settings(struct settings *s)
 {
         const char *home = getenv("HOME");
         char path[512];
@@ -72,14 +72,14 @@ static void gather(struct settings *s)
                 const char *equals = strchr(*e, '=');
 
                 if (equals && (!strncmp(*e, "NCCL_", 5) || !strncmp(*e, "FI_", 3)))
-                        add(s, *e, (size_t)(equals - *e), equals + 1, strlen(equals + 1), "environment");
+                        setting_add(s, *e, (size_t)(equals - *e), equals + 1, strlen(equals + 1), "environment");
         }
         if (home && snprintf(path, sizeof path, "%s/.nccl.conf", home) < (int)sizeof path)
                 read_file(s, path);
         read_file(s, "/etc/nccl.conf");
 }
 
-static const struct setting *find(const struct settings *s, const char *name)
+static const struct setting *setting_find(const struct settings *s, const char *name)
 {
         for (size_t i = 0; i < s->n; i++) {
                 if (!strcmp(s->rows[i].name, name))
@@ -102,7 +102,7 @@ static void check_life(struct capo_findings *f, const struct settings *s, int ve
         char v[16], a[16], b[16];
 
         for (size_t i = 0; i < N_ELEMENTS(lives); i++) {
-                const struct setting *set = find(s, lives[i].name);
+                const struct setting *set = setting_find(s, lives[i].name);
 
                 if (!set)
                         continue;
@@ -221,7 +221,7 @@ static bool names_ll128(const char *value)
 
 static void check_values(struct capo_findings *f, const struct settings *s, int version)
 {
-        const struct setting *algo = find(s, "NCCL_ALGO"), *proto = find(s, "NCCL_PROTO"), *set, *other;
+        const struct setting *algo = setting_find(s, "NCCL_ALGO"), *proto = setting_find(s, "NCCL_PROTO"), *set, *other;
 
         if (algo) {
                 check_choice(f, algo, find_algo, version);
@@ -244,8 +244,8 @@ static void check_values(struct capo_findings *f, const struct settings *s, int 
         if (algo || proto)
                 capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
                                  "NCCL_ALGO and NCCL_PROTO win over every profile: capo chooses among what they leave");
-        set = find(s, "NCCL_MIN_NCHANNELS");
-        other = find(s, "NCCL_MAX_NCHANNELS");
+        set = setting_find(s, "NCCL_MIN_NCHANNELS");
+        other = setting_find(s, "NCCL_MAX_NCHANNELS");
         if (set && other && atoi(set->value) > atoi(other->value))
                 capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                                  "NCCL_MIN_NCHANNELS=%s is more than NCCL_MAX_NCHANNELS=%s", set->value, other->value);
@@ -253,34 +253,34 @@ static void check_values(struct capo_findings *f, const struct settings *s, int 
                 const char *names[2][2] = {{"NCCL_MIN_NRINGS", "NCCL_MIN_NCHANNELS"},
                                            {"NCCL_MAX_NRINGS", "NCCL_MAX_NCHANNELS"}};
 
-                if (find(s, names[i][0]) && find(s, names[i][1]))
+                if (setting_find(s, names[i][0]) && setting_find(s, names[i][1]))
                         capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s and %s are both set: the latter wins",
                                          names[i][0], names[i][1]);
         }
-        set = find(s, "NCCL_NTHREADS");
+        set = setting_find(s, "NCCL_NTHREADS");
         if (set && capo_nccl_has(version, CAPO_NCCL_NTHREADS_CHECKED) &&
             (atoi(set->value) % 32 || atoi(set->value) < 64 || atoi(set->value) > 512))
                 capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                                  "NCCL_NTHREADS=%s: NCCL takes multiples of 32 from 64 to 512 only", set->value);
         static const char *const files[] = {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE"};
         for (size_t i = 0; i < N_ELEMENTS(files); i++) {
-                set = find(s, files[i]);
+                set = setting_find(s, files[i]);
                 if (set && access(set->value, R_OK))
                         capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s=%s cannot be read on this machine",
                                          set->name, set->value);
         }
-        if (find(s, "NCCL_GRAPH_FILE"))
+        if (setting_find(s, "NCCL_GRAPH_FILE"))
                 capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
                                  "NCCL_GRAPH_FILE applies to every communicator of a process: one over fewer GPUs than "
                                  "the file names fails");
         static const char *const slow[] = {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_NVB_DISABLE"};
         for (size_t i = 0; i < N_ELEMENTS(slow); i++) {
-                set = find(s, slow[i]);
+                set = setting_find(s, slow[i]);
                 if (set && atoi(set->value))
                         capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                                          "%s=%s takes away a fast path inside the node", set->name, set->value);
         }
-        set = find(s, "NCCL_DEBUG");
+        set = setting_find(s, "NCCL_DEBUG");
         if (set && !strcasecmp(set->value, "TRACE"))
                 capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
                                  "NCCL_DEBUG=TRACE prints more than INFO only in builds with TRACE=1");
@@ -293,7 +293,7 @@ void capo_doctor_settings(struct capo_findings *f, int version)
 
         if (!s)
                 return;
-        gather(s);
+        gather_settings(s);
         check_life(f, s, version);
         check_values(f, s, version);
         capo_doctor_own(f, version);

@@ -19,7 +19,7 @@
 
 #define LEAST_GAIN 0.03 /* of the step's communication */
 
-static bool ours(const struct capo_job_row *r, uint32_t comm)
+static bool is_comm_row(const struct capo_job_row *r, uint32_t comm)
 {
         return r->comm == comm && r->call == CAPO_CALL_ALLREDUCE && r->bytes > 0 && !(r->flags & CAPO_RECORD_GROUP);
 }
@@ -58,7 +58,7 @@ int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_cur
                 enum capo_clock clock = capo_job_row_clock(r);
                 double us, pm;
 
-                if (!ours(r, comm) || (r->flags & CAPO_RECORD_MEMBER) || clock < CAPO_CLOCK_EVENT)
+                if (!is_comm_row(r, comm) || (r->flags & CAPO_RECORD_MEMBER) || clock < CAPO_CLOCK_EVENT)
                         continue;
                 us = capo_hist_quantile(&r->time[clock], QUARTER) / 1e3;
                 if (!(us > 0))
@@ -126,7 +126,7 @@ static double doubt_at(const struct capo_curve *c, double bytes)
         return bytes == c->bytes[i] || i == 0 || bytes > c->bytes[i] ? c->pm[i] : fmax(c->pm[i - 1], c->pm[i]);
 }
 
-static uint64_t common(uint64_t a, uint64_t b)
+static uint64_t common_divisor(uint64_t a, uint64_t b)
 {
         while (b) {
                 uint64_t t = a % b;
@@ -149,7 +149,7 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 const struct capo_job_row *r = &job->rows[i];
 
-                if (!ours(r, comm))
+                if (!is_comm_row(r, comm))
                         continue;
                 bytes += (double)r->bytes * (double)r->count;
                 calls += r->count;
@@ -164,11 +164,11 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
         for (uint32_t i = 0; i <= job->n_rows; i++) { /* a size may have several rows, by what ran */
                 const struct capo_job_row *r = i < job->n_rows ? &job->rows[i] : NULL;
 
-                if (r && !ours(r, comm))
+                if (r && !is_comm_row(r, comm))
                         continue;
                 if (!r || r->bytes != last) {
                         if (count && (double)last * (double)count >= bytes / 1000)
-                                found = common(count, found);
+                                found = common_divisor(count, found);
                         count = 0;
                 }
                 last = r ? r->bytes : 0;

@@ -25,7 +25,7 @@ struct tally {
 };
 
 /* One decision, @c at point @p, timed by @truth. */
-static void judge(struct tally *t, const struct capo_fit_cell *truth, int p, int c)
+static void score_decision(struct tally *t, const struct capo_fit_cell *truth, int p, int c)
 {
         struct capo_fit_series *s = t->s;
         const struct capo_fit_cell *row = &truth[p * s->n_candidates];
@@ -94,15 +94,15 @@ int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
                 if (e == 0)
                         e = capo_fit_decide(s, o, cells, -1, points);
                 for (int p = 0; e == 0 && p < s->n_points; p++)
-                        judge(&t, truth, p, points[p].chosen);
+                        score_decision(&t, truth, p, points[p].chosen);
         }
         for (int p = 0; folds <= 1 && s->n_points > 1 && p < s->n_points && e == 0; p += step) {
                 e = capo_fit_estimate(s, (struct capo_fit_part){-1, -1, p}, cells);
                 if (e == 0)
                         e = capo_fit_decide(s, o, cells, p, points);
                 if (e == 0)
-                        judge(&t, s->cells, p,
-                              row_choice(rows, capo_fit_rows(s, cells, p, points, rows), s->points[p].bytes));
+                        score_decision(&t, s->cells, p,
+                                       row_choice(rows, capo_fit_rows(s, cells, p, points, rows), s->points[p].bytes));
         }
         for (int p = 0; p < s->n_points; p++)
                 s->regret.n_scored += scored[p];

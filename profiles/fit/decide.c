@@ -35,7 +35,7 @@ struct view {
         int skip;
 };
 
-static const struct capo_fit_cell *at(const struct view *v, int p, int c)
+static const struct capo_fit_cell *cell_at(const struct view *v, int p, int c)
 {
         return &v->cells[p * v->s->n_candidates + c];
 }
@@ -64,7 +64,7 @@ int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_opt
 /* ln of the baseline's time over the candidate's; NAN where one of them was not measured. */
 static double gain_at(const struct view *v, int p, int c, double *se)
 {
-        const struct capo_fit_cell *row = at(v, p, 0), *cell = &row[c], *base;
+        const struct capo_fit_cell *row = cell_at(v, p, 0), *cell = &row[c], *base;
         int b = p == v->skip || isnan(cell->us) ? -1 : capo_fit_baseline(v->s, v->o, row, c);
 
         if (b < 0 || (c > 0 && cell->is_default))
@@ -76,7 +76,7 @@ static double gain_at(const struct view *v, int p, int c, double *se)
 }
 
 /* What the sizes beside share of the gain at @p; 0 where there is none on one side (@both), or on either. */
-static double shared(const struct view *v, int p, int c, double gain, bool both)
+static double shared_gain(const struct view *v, int p, int c, double gain, bool both)
 {
         int sides = 0;
 
@@ -116,17 +116,17 @@ static bool same_everywhere(const struct view *v, int c)
 }
 
 /* ln gain of a measured candidate worth a rule; 0: it is not. @why: set when it is refused. */
-static double worth(const struct view *v, int p, int c, bool same, enum capo_fit_verdict *why)
+static double candidate_worth(const struct view *v, int p, int c, bool same, enum capo_fit_verdict *why)
 {
         const struct capo_fit_point *q = &v->s->points[p];
         double se = 0, gain = gain_at(v, p, c, &se), sure;
         bool once;
 
         if (c == 0 || isnan(gain) || !capo_fit_writable(&v->s->candidates[c]) ||
-            (at(v, p, c)->n_runs < 2 && v->s->candidates[c].n_runs > 1 && !v->o->force))
+            (cell_at(v, p, c)->n_runs < 2 && v->s->candidates[c].n_runs > 1 && !v->o->force))
                 return 0;
         once = q->default_runs < 2 || v->s->candidates[c].n_runs < 2;
-        sure = v->s->has_default && once ? shared(v, p, c, gain, q->default_runs < 2) : gain;
+        sure = v->s->has_default && once ? shared_gain(v, p, c, gain, q->default_runs < 2) : gain;
         if (sure - q->quantile * se <= 0 || 1 - exp(-gain) < v->o->min_gain)
                 return 0;
         if (v->o->force)
@@ -135,7 +135,7 @@ static double worth(const struct view *v, int p, int c, bool same, enum capo_fit
                 *why = CAPO_FIT_TOO_GOOD;
         else if (1 - exp(-gain) > MOST_ONCE && v->s->has_default && q->default_runs < 2)
                 *why = CAPO_FIT_TOO_GOOD_ONCE;
-        else if (capo_fit_beyond(v->s->links, &v->s->like, v->s->call, q->bytes, at(v, p, c)->us))
+        else if (capo_fit_beyond(v->s->links, &v->s->like, v->s->call, q->bytes, cell_at(v, p, c)->us))
                 *why = CAPO_FIT_BEYOND_LINKS;
         else if (same)
                 *why = CAPO_FIT_SAME_EVERYWHERE;
@@ -143,7 +143,7 @@ static double worth(const struct view *v, int p, int c, bool same, enum capo_fit
 }
 
 /* Between two sizes where @c is worth it: its gain there, 0 when it is not so. */
-static double between(const struct view *v, const double *value, int p, int c)
+static double interpolate_gain(const struct view *v, const double *value, int p, int c)
 {
         int lo = p - 1, hi = p + 1, m = v->s->n_candidates;
         double x, xa, xb, se;
@@ -163,7 +163,7 @@ static double between(const struct view *v, const double *value, int p, int c)
 }
 
 /* Of the candidates at @p none is worth it; false: none was. */
-static bool clear(const struct view *v, double *value, int p)
+static bool clear_point(const struct view *v, double *value, int p)
 {
         bool any = false;
 
@@ -178,17 +178,17 @@ static bool clear(const struct view *v, double *value, int p)
 
 /* Where the time of NCCL's own choice is not believed, no candidate is measured by it; and what made one run of it slow there
  * made it slow at the sizes beside, as far as anything seems to gain. */
-static void blame(const struct view *v, double *value, struct capo_fit_point *points)
+static void clear_refused(const struct view *v, double *value, struct capo_fit_point *points)
 {
         for (int p = 0; p < v->s->n_points; p++) {
                 if (points[p].refused != CAPO_FIT_TOO_GOOD && points[p].refused != CAPO_FIT_TOO_GOOD_ONCE)
                         continue;
-                clear(v, value, p);
+                clear_point(v, value, p);
                 for (int step = -1; step <= 1; step += 2) {
                         for (int k = p + step; k >= 0 && k < v->s->n_points; k += step) {
                                 if (k == v->skip)
                                         continue;
-                                if (v->s->points[k].default_runs > 1 || !clear(v, value, k))
+                                if (v->s->points[k].default_runs > 1 || !clear_point(v, value, k))
                                         break;
                                 points[k].refused = CAPO_FIT_TOO_GOOD_ONCE;
                         }
@@ -197,7 +197,7 @@ static void blame(const struct view *v, double *value, struct capo_fit_point *po
 }
 
 /* value[p * m + c]: ln gain where @c may be written, 0 for NCCL's own choice, -INFINITY elsewhere. */
-static void admit(const struct view *v, double *value, struct capo_fit_point *points)
+static void admit_candidates(const struct view *v, double *value, struct capo_fit_point *points)
 {
         int m = v->s->n_candidates;
 
@@ -207,12 +207,12 @@ static void admit(const struct view *v, double *value, struct capo_fit_point *po
                 for (int p = 0; p < v->s->n_points; p++) {
                         enum capo_fit_verdict why = CAPO_FIT_WRITTEN;
 
-                        value[p * m + c] = worth(v, p, c, same, &why);
+                        value[p * m + c] = candidate_worth(v, p, c, same, &why);
                         if (why && (c == points[p].best || why == CAPO_FIT_TOO_GOOD || why == CAPO_FIT_TOO_GOOD_ONCE))
                                 points[p].refused = why;
                 }
         }
-        blame(v, value, points);
+        clear_refused(v, value, points);
         for (int p = 0; p < v->s->n_points; p++) {
                 bool any = false;
                 double se;
@@ -222,8 +222,8 @@ static void admit(const struct view *v, double *value, struct capo_fit_point *po
                 for (int c = 1; c < m; c++) {
                         double *x = &value[p * m + c];
 
-                        if (!any && p != v->skip && isnan(gain_at(v, p, c, &se)) && !at(v, p, c)->is_default)
-                                *x = -between(v, value, p, c); /* below zero: not yet seen by the next size */
+                        if (!any && p != v->skip && isnan(gain_at(v, p, c, &se)) && !cell_at(v, p, c)->is_default)
+                                *x = -interpolate_gain(v, value, p, c); /* below zero: not yet seen by the next size */
                 }
         }
         for (int p = 0; p < v->s->n_points; p++) {
@@ -236,7 +236,8 @@ static void admit(const struct view *v, double *value, struct capo_fit_point *po
 }
 
 /* The path with the largest total, from the last size back. */
-static void path(const struct view *v, const double *value, double *score, int *from, struct capo_fit_point *points)
+static void find_path(const struct view *v, const double *value, double *score, int *from,
+                      struct capo_fit_point *points)
 {
         int m = v->s->n_candidates, last = -1, now = 0;
 
@@ -275,9 +276,9 @@ static void path(const struct view *v, const double *value, double *score, int *
 static void set_gain(const struct view *v, int p, struct capo_fit_point *q)
 {
         int c = q->chosen > 0 ? q->chosen : q->best;
-        double se = 0, gain = c < 0 ? NAN : c == 0 || at(v, p, c)->is_default ? 0 : gain_at(v, p, c, &se);
+        double se = 0, gain = c < 0 ? NAN : c == 0 || cell_at(v, p, c)->is_default ? 0 : gain_at(v, p, c, &se);
 
-        if (isnan(gain) || (q->chosen <= 0 && isnan(at(v, p, 0)->us)))
+        if (isnan(gain) || (q->chosen <= 0 && isnan(cell_at(v, p, 0)->us)))
                 return;
         q->gain = 1 - exp(-gain);
         q->gain_lo = 1 - exp(-(gain - q->quantile * se));
@@ -300,14 +301,14 @@ int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_optio
                 points[p].refused = CAPO_FIT_WRITTEN;
                 points[p].gain = points[p].gain_lo = points[p].gain_hi = NAN;
                 for (int c = 0; p != skip && c < s->n_candidates; c++) {
-                        const struct capo_fit_cell *cell = at(&v, p, c);
+                        const struct capo_fit_cell *cell = cell_at(&v, p, c);
 
-                        if (cell->n_blocks && (points[p].best < 0 || cell->us < at(&v, p, points[p].best)->us))
+                        if (cell->n_blocks && (points[p].best < 0 || cell->us < cell_at(&v, p, points[p].best)->us))
                                 points[p].best = c;
                 }
         }
-        admit(&v, value, points);
-        path(&v, value, score, from, points);
+        admit_candidates(&v, value, points);
+        find_path(&v, value, score, from, points);
         for (int p = 0; p < s->n_points; p++) {
                 if (p != skip)
                         set_gain(&v, p, &points[p]);

@@ -24,7 +24,7 @@ static bool more_than_numbers(const char *class)
         return false;
 }
 
-static struct capo_fit_decision decide(const struct fragment_model *f, size_t i, double margin)
+static struct capo_fit_decision decide_row(const struct fragment_model *f, size_t i, double margin)
 {
         const struct capo_plan_row *r = &f->nccl.rows[i];
         struct capo_fit_decision d = {.bytes = r->bytes, .us = NAN, .gain = NAN};
@@ -43,8 +43,8 @@ static struct capo_fit_decision decide(const struct fragment_model *f, size_t i,
         return d;
 }
 
-static int when(const struct capo_fit_fragment *f, const struct capo_alloc *a, struct capo_profile *profile,
-                struct capo_rule *rule)
+static int set_conditions(const struct capo_fit_fragment *f, const struct capo_alloc *a, struct capo_profile *profile,
+                          struct capo_rule *rule)
 {
         uint32_t minor = (uint32_t)f->model.nccl.version / 100 * 100;
 
@@ -62,7 +62,7 @@ static int write_rule(struct capo_fit_fragment *f, const struct capo_alloc *a, s
 {
         const struct fragment_model *m = &f->model;
         struct capo_rule *rule = capo_profile_rule(profile, CAPO_BASIS_MODELLED);
-        int r = rule ? when(f, a, profile, rule) : -ENOMEM;
+        int r = rule ? set_conditions(f, a, profile, rule) : -ENOMEM;
 
         for (int i = 0; i < m->n_constants && r == 0; i++)
                 r = capo_profile_constant(profile, &m->constants[i]);
@@ -99,7 +99,7 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
         if (!out->decided)
                 r = -ENOMEM;
         for (size_t i = 0; i < out->model.nccl.n_rows && r == 0; i++) {
-                out->decided[i] = decide(&out->model, i, margin);
+                out->decided[i] = decide_row(&out->model, i, margin);
                 any |= out->decided[i].choice;
         }
         if (r == 0 && (any || out->model.n_constants)) {

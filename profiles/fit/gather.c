@@ -162,7 +162,7 @@ static int mixed_units(const struct capo_fit_maker *m, const struct capo_fit_ser
         return e;
 }
 
-static int contradiction(const struct capo_fit_maker *m, const struct capo_fit_series *s, struct capo_fault *fault)
+static int check_labels(const struct capo_fit_maker *m, const struct capo_fit_series *s, struct capo_fault *fault)
 {
         const struct capo_trial *runs = m->set->runs;
         char size[16];
@@ -188,7 +188,7 @@ static int contradiction(const struct capo_fit_maker *m, const struct capo_fit_s
 
 /* A mean over a few calls with a stall in it. Three and more repeats outvote it; of two, the one that also stands out
  * from the sizes beside it goes. */
-static bool stalled(const struct capo_fit_series *s, int i, double median, int repeats, double other)
+static bool block_stalled(const struct capo_fit_series *s, int i, double median, int repeats, double other)
 {
         const struct capo_fit_block *b = &s->blocks[i];
         int beside = 0;
@@ -230,7 +230,7 @@ static int set_aside(struct capo_fit_maker *m, struct capo_fit_series *s)
                         v[end - i] = s->blocks[end].value;
                 median = capo_median(v, (size_t)(end - i));
                 for (int k = i; end - i > 1 && k < end; k++)
-                        gone[k] = stalled(s, k, median, end - i, v[0]);
+                        gone[k] = block_stalled(s, k, median, end - i, v[0]);
         }
         for (int i = 0; i < s->n_blocks; i++) {
                 if (!gone[i]) {
@@ -249,7 +249,7 @@ static int set_aside(struct capo_fit_maker *m, struct capo_fit_series *s)
 /* ---- 2. in-place habit ---- */
 
 /* Are blocks @i - 1 and @i the two halves of one run of a candidate? */
-static bool halves(const struct capo_fit_series *s, int i)
+static bool are_halves(const struct capo_fit_series *s, int i)
 {
         const struct capo_fit_block *a = &s->blocks[i - 1], *b = &s->blocks[i];
 
@@ -271,7 +271,7 @@ static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
                 return -ENOMEM;
         }
         for (int i = 1; i < s->n_blocks; i++) {
-                bool both = halves(s, i);
+                bool both = are_halves(s, i);
 
                 at[s->blocks[i].candidate + 1] += both;
                 n_all += both;
@@ -279,7 +279,7 @@ static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
         for (int c = 0; c < s->n_candidates; c++)
                 at[c + 1] += at[c];
         for (int i = 1; i < s->n_blocks; i++) {
-                if (halves(s, i))
+                if (are_halves(s, i))
                         v[at[s->blocks[i].candidate]++] = s->blocks[i].value - s->blocks[i - 1].value;
         }
         for (int c = 0; c < s->n_candidates; c++) { /* the one over all is for candidates with few pairs */
@@ -394,7 +394,7 @@ static void number_folds(struct capo_fit_series *s)
 /* Could NCCL's own choice have been anything but one of these? Its choice is the cheapest pair by its model, and under
  * NCCL_PROTO=p it takes the cheapest with p: so one of the three runs with each protocol is its own choice. The same
  * holds for algorithms, where all that the collective has were tried. */
-static bool covers(const struct capo_fit_series *s)
+static bool covers_default(const struct capo_fit_series *s)
 {
         unsigned algos = 0, protos = 0;
 
@@ -422,7 +422,7 @@ int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s, const s
         int e = make_points(m, s, items, n);
 
         if (e == 0)
-                e = contradiction(m, s, fault);
+                e = check_labels(m, s, fault);
         if (e == 0)
                 e = set_aside(m, s);
         if (e == 0)
@@ -433,6 +433,6 @@ int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s, const s
                 return e;
         what_default_ran(s);
         number_folds(s);
-        s->covered = !s->has_default && covers(s);
+        s->covered = !s->has_default && covers_default(s);
         return capo_fit_noise(s);
 }

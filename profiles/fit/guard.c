@@ -19,14 +19,14 @@ struct seen {
         size_t n, n_default, n_forced;
 };
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t mix_hash(uint64_t h, uint64_t v)
 {
         h ^= v;
         h *= 0x9e3779b97f4a7c15u;
         return h ^ h >> 29;
 }
 
-static void look(const struct capo_samples *set, struct seen *seen)
+static void sum_samples(const struct capo_samples *set, struct seen *seen)
 {
         for (size_t i = 0; i < set->n; i++) {
                 const struct capo_sample *s = &set->v[i];
@@ -34,7 +34,9 @@ static void look(const struct capo_samples *set, struct seen *seen)
                 uint64_t us;
 
                 memcpy(&us, &s->us, sizeof us);
-                r->sum += mix(mix(mix(s->bytes, us), (uint64_t)s->call << 16 | (uint64_t)s->place << 8 | s->want), 1);
+                r->sum += mix_hash(
+                        mix_hash(mix_hash(s->bytes, us), (uint64_t)s->call << 16 | (uint64_t)s->place << 8 | s->want),
+                        1);
                 r->n++;
                 if (s->want || s->want_channels)
                         r->n_forced++;
@@ -68,7 +70,7 @@ static int by_sum(const void *a, const void *b, void *seen)
 }
 
 /* The same times twice are one measurement, whatever the files are called. */
-static int identical(struct capo_samples *set, const struct seen *seen)
+static int drop_identical(struct capo_samples *set, const struct seen *seen)
 {
         enum { LEAST = 3 }; /* samples: fewer may agree by chance */
         _cleanup_free_ uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
@@ -159,15 +161,15 @@ static int same_settings(struct capo_samples *set, const struct seen *seen)
 }
 
 /* Known to differ: what nobody wrote down is not, nor is what CUDA says of a driver and what a person says. */
-static bool apart(const char *a, const char *b)
+static bool known_to_differ(const char *a, const char *b)
 {
         return *a && *b && strcmp(a, b) && !strncmp(a, "CUDA ", 5) == !strncmp(b, "CUDA ", 5);
 }
 
 /* Of the runs in @t's place that have NCCL's own choice (or else candidates): is there one that is not known to differ
  * from @t? -1: there is no such run at all. @of: the text that is compared. */
-static int met(const struct capo_samples *set, const struct seen *seen, const struct capo_trial *t, size_t of,
-               bool own_choice)
+static int has_comparable_run(const struct capo_samples *set, const struct seen *seen, const struct capo_trial *t,
+                              size_t of, bool own_choice)
 {
         int found = -1;
 
@@ -176,7 +178,7 @@ static int met(const struct capo_samples *set, const struct seen *seen, const st
 
                 if (a->left_out || !(own_choice ? seen[i].n_default : seen[i].n_forced) || !same_place(a, t))
                         continue;
-                if (!apart((const char *)a + of, (const char *)t + of))
+                if (!known_to_differ((const char *)a + of, (const char *)t + of))
                         return 1;
                 found = 0;
         }
@@ -190,19 +192,21 @@ static void one_place(struct capo_samples *set, const struct seen *seen, size_t 
         for (size_t i = 0; i < set->n_runs; i++) {
                 struct capo_trial *t = &set->runs[i];
 
-                if (!t->left_out && seen[i].n_forced && !seen[i].n_default && met(set, seen, t, of, true) == 0)
+                if (!t->left_out && seen[i].n_forced && !seen[i].n_default &&
+                    has_comparable_run(set, seen, t, of, true) == 0)
                         leave_out(t, "NCCL's own choice was measured %s than %.40s", what, (const char *)t + of);
         }
         for (size_t i = 0; i < set->n_runs; i++) {
                 struct capo_trial *t = &set->runs[i];
 
-                if (!t->left_out && seen[i].n_default && !seen[i].n_forced && met(set, seen, t, of, false) == 0)
+                if (!t->left_out && seen[i].n_default && !seen[i].n_forced &&
+                    has_comparable_run(set, seen, t, of, false) == 0)
                         leave_out(t, "the candidates were measured %s than %.40s", what, (const char *)t + of);
         }
 }
 
 /* Only a few sets of files have runs that differ in hosts or drivers; so the loops over all runs are rare. */
-static int compare(struct capo_samples *set, const struct seen *seen)
+static int compare_runs(struct capo_samples *set, const struct seen *seen)
 {
         bool settings = false, hosts = false, drivers = false;
 
@@ -227,11 +231,11 @@ int capo_fit_guard(struct capo_samples *set, bool force)
 
         if (!seen)
                 return -ENOMEM;
-        look(set, seen);
-        e = identical(set, seen);
+        sum_samples(set, seen);
+        e = drop_identical(set, seen);
         if (e == 0)
                 e = capo_fit_odd_runs(set);
         if (e == 0 && !force)
-                e = compare(set, seen);
+                e = compare_runs(set, seen);
         return e;
 }

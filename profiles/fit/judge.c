@@ -30,7 +30,7 @@ static bool best_is_nccls(const struct capo_fit_series *s, int p)
         return best <= 0 || capo_fit_cell_of(s, p, best)->is_default;
 }
 
-static enum capo_fit_verdict verdict(const struct capo_fit_series *s, const struct capo_fit_options *o, int p)
+static enum capo_fit_verdict point_verdict(const struct capo_fit_series *s, const struct capo_fit_options *o, int p)
 {
         const struct capo_fit_point *q = &s->points[p];
 
@@ -49,12 +49,12 @@ static enum capo_fit_verdict verdict(const struct capo_fit_series *s, const stru
         return q->gain < o->min_gain ? CAPO_FIT_LEFT_SMALL : CAPO_FIT_LEFT_NOISE;
 }
 
-static bool undecided(const struct capo_fit_series *s, int p, int candidate)
+static bool point_undecided(const struct capo_fit_series *s, int p, int candidate)
 {
         return p >= 0 && p < s->n_points && s->points[p].chosen == 0 && s->points[p].best == candidate;
 }
 
-static struct capo_fit_next next(const struct capo_fit_series *s, const struct capo_fit_options *o)
+static struct capo_fit_next suggest_next(const struct capo_fit_series *s, const struct capo_fit_options *o)
 {
         struct capo_fit_next next = {.what = CAPO_FIT_NEXT_NOTHING, .gain = o->min_gain};
 
@@ -74,9 +74,9 @@ static struct capo_fit_next next(const struct capo_fit_series *s, const struct c
         if (next.what == CAPO_FIT_NEXT_CANDIDATE) {
                 if (s->has_default && s->points[next.first].default_runs < 2)
                         next.what = CAPO_FIT_NEXT_DEFAULT_AGAIN;
-                while (undecided(s, next.first - 1, next.candidate))
+                while (point_undecided(s, next.first - 1, next.candidate))
                         next.first--;
-                while (undecided(s, next.last + 1, next.candidate))
+                while (point_undecided(s, next.last + 1, next.candidate))
                         next.last++;
         }
         return next;
@@ -88,7 +88,7 @@ void capo_fit_judge(struct capo_fit_series *s, const struct capo_fit_options *o)
                 s->points[p].shown = s->points[p].chosen > 0 ? s->points[p].chosen
                                      : best_is_nccls(s, p)   ? 0
                                                              : s->points[p].best;
-                s->points[p].verdict = verdict(s, o, p);
+                s->points[p].verdict = point_verdict(s, o, p);
         }
-        s->next = next(s, o);
+        s->next = suggest_next(s, o);
 }

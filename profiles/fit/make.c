@@ -58,7 +58,7 @@ static int by_class(const void *a, const void *b, void *runs)
 }
 
 /* class_of[run]: number of its class; like[class]: one of its runs. Returns the number of classes. */
-static int classes(const struct capo_samples *set, uint32_t *class_of, uint32_t *like)
+static int group_classes(const struct capo_samples *set, uint32_t *class_of, uint32_t *like)
 {
         uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
         int n = 0;
@@ -164,7 +164,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
         int e;
 
         fault->text[0] = 0;
-        if (!fit || !items || !class_of || !like || !v || classes(set, class_of, like) < 0)
+        if (!fit || !items || !class_of || !like || !v || group_classes(set, class_of, like) < 0)
                 return -ENOMEM;
         for (size_t i = 0; i < set->n; i++) {
                 const struct capo_sample *s = &set->v[i];

@@ -19,8 +19,8 @@
 
 enum { MAX_SIZES = 256 };
 
-static int ask(const struct capo_fit_machine *m, const char *layout, const struct capo_fit_series *s,
-               struct capo_plan_answer *out, char *why, size_t room)
+static int ask_plan(const struct capo_fit_machine *m, const char *layout, const struct capo_fit_series *s,
+                    struct capo_plan_answer *out, char *why, size_t room)
 {
         static struct capo_plan_ask asks[MAX_SIZES];
         struct capo_plan_gpu gpus[CAPO_PLAN_RANKS_MAX];
@@ -48,8 +48,8 @@ static int ask(const struct capo_fit_machine *m, const char *layout, const struc
 }
 
 /* Measured over modelled for one algorithm and protocol at one size; NAN when either is not known. */
-static double ratio(const struct capo_fit_series *s, const struct capo_plan_answer *here, int p, unsigned algo,
-                    unsigned proto)
+static double measured_ratio(const struct capo_fit_series *s, const struct capo_plan_answer *here, int p, unsigned algo,
+                             unsigned proto)
 {
         const struct capo_plan_row *row = &here->rows[p];
         double us = NAN;
@@ -69,8 +69,8 @@ static double ratio(const struct capo_fit_series *s, const struct capo_plan_answ
 }
 
 /* The choice at one size of the new allocation; 0: leave. */
-static uint8_t decide(const struct capo_fit_series *s, const struct capo_plan_answer *here,
-                      const struct capo_plan_answer *there, int p, double margin, double *us, double *gain)
+static uint8_t choose_pair(const struct capo_fit_series *s, const struct capo_plan_answer *here,
+                           const struct capo_plan_answer *there, int p, double margin, double *us, double *gain)
 {
         const struct capo_plan_row *row = &there->rows[p];
         double own, best = INFINITY;
@@ -78,11 +78,12 @@ static uint8_t decide(const struct capo_fit_series *s, const struct capo_plan_an
 
         if (!row->algo || !row->proto || row->algo - 1 >= row->n_algo || row->proto - 1 >= row->n_proto)
                 return 0;
-        own = row->cost[row->algo - 1][row->proto - 1] * ratio(s, here, p, row->algo, row->proto);
+        own = row->cost[row->algo - 1][row->proto - 1] * measured_ratio(s, here, p, row->algo, row->proto);
         for (unsigned a = 1; a <= row->n_algo && a < CAPO_ALGOS; a++) {
                 for (unsigned o = 1; o <= row->n_proto && o < CAPO_PROTOS; o++) {
-                        double t =
-                                row->cost[a - 1][o - 1] > 0 ? row->cost[a - 1][o - 1] * ratio(s, here, p, a, o) : NAN;
+                        double t = row->cost[a - 1][o - 1] > 0
+                                           ? row->cost[a - 1][o - 1] * measured_ratio(s, here, p, a, o)
+                                           : NAN;
 
                         if (t < best) {
                                 best = t;
@@ -149,7 +150,7 @@ static int write_rows(const struct capo_fit_series *s, const struct capo_plan_an
 
         for (int p = 0; p < n; p++) {
                 d[p] = (struct capo_fit_decision){.bytes = s->points[p].bytes, .us = NAN, .gain = NAN};
-                d[p].choice = decide(s, here, there, p, margin, &d[p].us, &d[p].gain);
+                d[p].choice = choose_pair(s, here, there, p, margin, &d[p].us, &d[p].gain);
         }
         out->n_sizes += n;
         r = capo_fit_modelled_rows(profile, (enum capo_coll)capo_coll_of_call(s->call), d, n, false);
@@ -186,9 +187,9 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
                         first &= fit->series[k].call != s->call;
                 if (!first || !s->like.layout[0] || s->n_candidates < 2)
                         continue;
-                e = ask(machine, s->like.layout, s, &here, why, room);
+                e = ask_plan(machine, s->like.layout, s, &here, why, room);
                 if (e == 0)
-                        e = ask(machine, canonical, s, &there, why, room);
+                        e = ask_plan(machine, canonical, s, &there, why, room);
                 if (e == 0) {
                         used++;
                         capo_fit_class_text(&s->like, out->from, sizeof out->from);

@@ -143,7 +143,7 @@ static struct sums of_point(struct capo_fit_series *s, int p, struct capo_fit_ru
 }
 
 /* From which point on, or up to which, are points within the window of @p? */
-static int window(const struct capo_fit_series *s, int p, int from, bool end)
+static int window_edge(const struct capo_fit_series *s, int p, int from, bool end)
 {
         double x = log2((double)s->points[p].bytes) + (end ? WINDOW + 1e-9 : -WINDOW - 1e-9);
 
@@ -154,8 +154,8 @@ static int window(const struct capo_fit_series *s, int p, int from, bool end)
 }
 
 /* @lo, @hi: as they were for the point before. */
-static void settle(struct capo_fit_series *s, int p, const struct sums *all, const struct before *before, int *lo,
-                   int *hi, int compared)
+static void set_noise(struct capo_fit_series *s, int p, const struct sums *all, const struct before *before, int *lo,
+                      int *hi, int compared)
 {
         struct capo_fit_point *q = &s->points[p];
         double alpha = 0.05 / compared, measured = 0, floor_t = capo_quantile_t(alpha, FLOOR_FREEDOM);
@@ -163,8 +163,8 @@ static void settle(struct capo_fit_series *s, int p, const struct sums *all, con
         int64_t near;
         int freedom = q->default_runs >= 2 || !s->has_default ? all[p].freedom : 0;
 
-        *lo = window(s, p, *lo, false);
-        *hi = window(s, p, *hi, true);
+        *lo = window_edge(s, p, *lo, false);
+        *hi = window_edge(s, p, *hi, true);
         squares = before[*hi].squares - before[*lo].squares;
         within = before[*hi].within - before[*lo].within;
         near = before[*hi].freedom - before[*lo].freedom;
@@ -202,7 +202,7 @@ int capo_fit_noise(struct capo_fit_series *s)
                                                 before[p].freedom + all[p].freedom};
         }
         for (int p = 0; p < s->n_points; p++) {
-                settle(s, p, all, before, &lo, &hi, others < 1 ? 1 : others);
+                set_noise(s, p, all, before, &lo, &hi, others < 1 ? 1 : others);
                 s->one_run &= s->points[p].repeats == 0;
                 v[p] = s->points[p].noise;
         }

@@ -32,7 +32,7 @@ struct suspect {
         int64_t apart; /* sum of decades */
 };
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t mix_key(uint64_t h, uint64_t v)
 {
         h = (h ^ v) * 0x9e3779b97f4a7c15u;
         return h ^ h >> 29;
@@ -40,17 +40,17 @@ static uint64_t mix(uint64_t h, uint64_t v)
 
 static uint64_t place_of(const struct capo_trial *t)
 {
-        uint64_t h = mix(mix(mix(1, (uint64_t)t->n_ranks), (uint64_t)t->n_nodes), t->nccl);
+        uint64_t h = mix_key(mix_key(mix_key(1, (uint64_t)t->n_ranks), (uint64_t)t->n_nodes), t->nccl);
 
         for (const char *c = t->layout; *c; c++)
-                h = mix(h, (unsigned char)*c);
+                h = mix_key(h, (unsigned char)*c);
         for (const char *c = t->gpu; *c; c++)
-                h = mix(h, (unsigned char)*c);
+                h = mix_key(h, (unsigned char)*c);
         return h;
 }
 
 /* The ballot of @key; NULL where it is not there, and may not be added or cannot. */
-static struct ballot *find(struct votes *w, uint64_t key, bool add)
+static struct ballot *find_ballot(struct votes *w, uint64_t key, bool add)
 {
         size_t i;
 
@@ -96,7 +96,7 @@ static int decade_of(double us)
         return d;
 }
 
-static void cast(struct ballot *b, const struct capo_sample *s)
+static void cast_vote(struct ballot *b, const struct capo_sample *s)
 {
         int k = 0;
 
@@ -150,10 +150,10 @@ static void other_choice(struct capo_trial *t, const struct capo_sample *s, uint
         t->left_out = true;
 }
 
-static void count(const struct votes *w, struct capo_samples *set, uint64_t key, const struct capo_sample *s,
-                  struct suspect *x)
+static void count_sample(const struct votes *w, struct capo_samples *set, uint64_t key, const struct capo_sample *s,
+                         struct suspect *x)
 {
-        const struct ballot *b = find((struct votes *)w, key, false);
+        const struct ballot *b = find_ballot((struct votes *)w, key, false);
         struct capo_trial *t = &set->runs[s->run];
         int usual = b ? usual_decade(b) : -1, apart = decade_of(s->us) - usual;
         uint8_t choice = b ? usual_choice(b) : 0;
@@ -181,15 +181,15 @@ int capo_fit_odd_runs(struct capo_samples *set)
         for (int pass = 0; pass < 2; pass++) {
                 for (size_t i = 0; i < set->n; i++) {
                         const struct capo_sample *s = &set->v[i];
-                        uint64_t key = mix(mix(place[s->run], s->bytes), (uint64_t)s->call << 8 | s->make);
+                        uint64_t key = mix_key(mix_key(place[s->run], s->bytes), (uint64_t)s->call << 8 | s->make);
                         struct ballot *b;
 
                         if (capo_ran_beside(s->ran))
                                 continue;
                         if (pass == 1)
-                                count(&w, set, key, s, &suspects[s->run]);
-                        else if (!set->runs[s->run].left_out && (b = find(&w, key, true)))
-                                cast(b, s);
+                                count_sample(&w, set, key, s, &suspects[s->run]);
+                        else if (!set->runs[s->run].left_out && (b = find_ballot(&w, key, true)))
+                                cast_vote(b, s);
                 }
         }
         for (size_t i = 0; i < set->n_runs; i++) {

@@ -82,7 +82,7 @@ static void set_when(const struct capo_fit *fit, const struct capo_trial *r, str
         }
 }
 
-static void evidence(const struct capo_fit_series *s, const struct capo_fit_row *from, struct capo_row *row)
+static void fill_evidence(const struct capo_fit_series *s, const struct capo_fit_row *from, struct capo_row *row)
 {
         double gain = 0;
         int n = 0;
@@ -120,7 +120,7 @@ static int add_rows(const struct capo_fit_series *s, struct capo_profile *profil
                         row.chunk = c->chunk;
                         ++*n_rows;
                 }
-                evidence(s, from, &row);
+                fill_evidence(s, from, &row);
                 e = capo_profile_row(profile, &row);
                 if (e < 0)
                         return e;

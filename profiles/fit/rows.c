@@ -29,8 +29,8 @@ static int next_of(const struct capo_fit_series *s, int p, int skip)
  * it is taken for straight only where the same thing ran at both sizes; else a candidate keeps to the sizes where it was
  * seen to gain, as it does where its own curve ends.
  */
-static uint64_t border(const struct capo_fit_series *s, const struct capo_fit_cell *cells, int a, int b, int ca, int cb,
-                       uint64_t *leave)
+static uint64_t find_border(const struct capo_fit_series *s, const struct capo_fit_cell *cells, int a, int b, int ca,
+                            int cb, uint64_t *leave)
 {
         double xa = log((double)s->points[a].bytes), xb = log((double)s->points[b].bytes), x = (xa + xb) / 2;
         const struct capo_fit_cell *ra = &cells[a * s->n_candidates], *rb = &cells[b * s->n_candidates];
@@ -90,7 +90,7 @@ int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_cell *c
                 }
                 rows[n] = (struct capo_fit_row){.chosen = points[p].chosen, .first = start, .last = p};
                 if (next >= 0)
-                        rows[n].upto = border(s, cells, p, next, points[p].chosen, points[next].chosen, &leave);
+                        rows[n].upto = find_border(s, cells, p, next, points[p].chosen, points[next].chosen, &leave);
                 else if (points[p].chosen > 0)
                         rows[n].upto = points[p].bytes;
                 else

@@ -41,7 +41,7 @@ void capo_alloc_layout(const struct capo_alloc *a, struct capo_layout *out)
         }
 }
 
-static int busid(const void *topology, const char *text)
+static int find_busid(const void *topology, const char *text)
 {
         return capo_topology_gpu_by_busid(topology, text);
 }
@@ -68,7 +68,7 @@ int capo_alloc_parse(const struct capo_topology *t, const char *text, bool count
                      size_t room)
 {
         _cleanup_free_ uint16_t *devs = malloc((t->n_gpus + 1) * sizeof *devs);
-        struct capo_gpus_of of = {t->name, devs, t->n_gpus, 4096, busid, t};
+        struct capo_gpus_of of = {t->name, devs, t->n_gpus, 4096, find_busid, t};
         struct capo_gpu_place *places;
         struct capo_alloc a = {0};
         size_t n;

@@ -8,14 +8,14 @@
 #include "profiles/machine/platform.h"
 
 /* Every rank on one switch, by a port each: a chain for broadcast; for the others every GPU is the centre of one tree. */
-static void star(double port_gbs, int n, struct capo_rates *out)
+static void star_rates(double port_gbs, int n, struct capo_rates *out)
 {
         out->broadcast_gbs = port_gbs;
         out->allgather_gbs = port_gbs * n / (n - 1);
         out->allreduce_gbs = port_gbs * n / (2 * (n - 1));
 }
 
-static int rates(const struct pack_net *net, double unit_gbs, struct capo_rates *out)
+static int pack_rates(const struct pack_net *net, double unit_gbs, struct capo_rates *out)
 {
         struct pack_rate broadcast, gather;
         double reduce;
@@ -31,7 +31,7 @@ static int rates(const struct pack_net *net, double unit_gbs, struct capo_rates 
 }
 
 /* Do the switches of this machine add and copy? */
-static bool adds(const struct capo_topology *t)
+static bool switches_add(const struct capo_topology *t)
 {
         const struct capo_wire_kind *wire = capo_wire_kind(CAPO_WIRE_NVLINK, t->gpus[0].sm, 0);
 
@@ -40,9 +40,9 @@ static bool adds(const struct capo_topology *t)
 
 /* NVLink SHARP: each GPU's shard is fetched summed by the switch, then stored to all by it. A GPU sends its buffer once
  * and its shard once, and receives as much: port / (1 + 1/n). */
-static double nvls(const struct capo_topology *t, int64_t port, int n, double unit_gbs)
+static double nvls_rate(const struct capo_topology *t, int64_t port, int n, double unit_gbs)
 {
-        return port && n > 1 && adds(t) ? (double)port * unit_gbs / (1 + 1.0 / n) : 0;
+        return port && n > 1 && switches_add(t) ? (double)port * unit_gbs / (1 + 1.0 / n) : 0;
 }
 
 double capo_ceiling(const struct capo_ceilings *c, enum capo_coll coll, enum capo_ceiling_of *of)
@@ -97,11 +97,11 @@ int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, uns
                 return r;
         port = fragment_star(&net);
         if (a->n_ranks > 1 && port)
-                star((double)port * unit_gbs, a->n_ranks, &c.links);
+                star_rates((double)port * unit_gbs, a->n_ranks, &c.links);
         else if (a->n_ranks > 1)
-                r = rates(&net, unit_gbs, &c.links);
+                r = pack_rates(&net, unit_gbs, &c.links);
         c.connected = a->n_ranks == 1 || c.links.broadcast_gbs > 0;
-        c.nvls_gbs = nvls(t, port, a->n_ranks, unit_gbs);
+        c.nvls_gbs = nvls_rate(t, port, a->n_ranks, unit_gbs);
         if (!r && what & CAPO_CEILING_RINGS)
                 r = fragment_shapes(&net, unit_gbs, t->brick_gbs, &c.shapes);
         free(net.cap);
@@ -109,9 +109,9 @@ int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, uns
                 r = fragment_net(t, a, true, &net, &unit_gbs);
                 if (r < 0)
                         return r;
-                r = rates(&net, unit_gbs, &c.hybrid);
+                r = pack_rates(&net, unit_gbs, &c.hybrid);
                 free(net.cap);
-                c.nvls_across_gbs = adds(t) ? c.hybrid.broadcast_gbs : 0;
+                c.nvls_across_gbs = switches_add(t) ? c.hybrid.broadcast_gbs : 0;
         }
         if (!r)
                 *out = c;

@@ -38,7 +38,7 @@ struct order {
 };
 
 /* @equal: the rows so far equal the best ones; otherwise they are larger, and all that follow replace them. */
-static void search(struct order *o, int depth, unsigned used, bool equal)
+static void search_orders(struct order *o, int depth, unsigned used, bool equal)
 {
         if (depth == o->n) {
                 o->have = true;
@@ -63,7 +63,7 @@ static void search(struct order *o, int depth, unsigned used, bool equal)
                         o->have = true;
                 }
                 o->place[depth] = v;
-                search(o, depth + 1, used | 1u << v, true);
+                search_orders(o, depth + 1, used | 1u << v, true);
         }
 }
 
@@ -93,11 +93,11 @@ static void class_code(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], struct clas
                 memcpy(out->row, o.m, sizeof out->row);
                 return;
         }
-        search(&o, 0, 0, true);
+        search_orders(&o, 0, 0, true);
         memcpy(out->row, o.best, sizeof out->row);
 }
 
-static int bricks(const struct class_code *c)
+static int count_bricks(const struct class_code *c)
 {
         int sum = 0;
 
@@ -110,18 +110,18 @@ static int bricks(const struct class_code *c)
 
 /* --- words --- */
 
-static bool walk(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], int at, unsigned seen, bool ring)
+static bool has_walk(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], int at, unsigned seen, bool ring)
 {
         if (seen + 1 == 1u << n)
                 return !ring || label[at][0];
         for (int v = 0; v < n; v++) {
-                if (!(seen >> v & 1) && label[at][v] && walk(n, label, v, seen | 1u << v, ring))
+                if (!(seen >> v & 1) && label[at][v] && has_walk(n, label, v, seen | 1u << v, ring))
                         return true;
         }
         return false;
 }
 
-static void components(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], char *text, size_t room)
+static void list_components(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], char *text, size_t room)
 {
         int size[CLASS_GPUS] = {0}, n_sizes = 0;
         unsigned seen = 0;
@@ -154,14 +154,14 @@ static void components(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], char *text,
 static bool has_chain(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS])
 {
         for (int s = 0; s < n; s++) {
-                if (walk(n, label, s, 1u << s, false))
+                if (has_walk(n, label, s, 1u << s, false))
                         return true;
         }
         return false;
 }
 
-static int words(const struct capo_topology *t, const int *gpus, int n, uint8_t label[CLASS_GPUS][CLASS_GPUS],
-                 char *text, size_t room)
+static int class_words(const struct capo_topology *t, const int *gpus, int n, uint8_t label[CLASS_GPUS][CLASS_GPUS],
+                       char *text, size_t room)
 {
         char parts[48];
 
@@ -185,10 +185,10 @@ static int words(const struct capo_topology *t, const int *gpus, int n, uint8_t 
                 else
                         snprintf(text, room, "2-apart");
         } else {
-                components(n, label, parts, sizeof parts);
+                list_components(n, label, parts, sizeof parts);
                 if (strchr(parts, '.')) {
                         snprintf(text, room, "%d-split%s", n, parts);
-                } else if (walk(n, label, 0, 1, true)) {
+                } else if (has_walk(n, label, 0, 1, true)) {
                         struct capo_alloc a;
                         struct capo_ceilings c;
                         int r = capo_alloc_gpus(gpus, n, &a);
@@ -245,7 +245,7 @@ static bool known_machine(const struct capo_topology *t)
 }
 
 /* Letters for those of the machine's classes of n GPUs that share words. */
-static int letter(const struct capo_topology *t, const struct class_code *code, const char *base, char *out)
+static int class_letter(const struct capo_topology *t, const struct class_code *code, const char *base, char *out)
 {
         int n = code->n, total = (int)t->n_gpus, gpus[CLASS_GPUS], before = 0, others = 0, r;
         uint8_t label[CLASS_GPUS][CLASS_GPUS];
@@ -273,19 +273,20 @@ static int letter(const struct capo_topology *t, const struct class_code *code, 
                 seen[n_seen++] = c;
                 if (!memcmp(&c, code, sizeof c))
                         continue;
-                r = words(t, gpus, n, label, text, sizeof text);
+                r = class_words(t, gpus, n, label, text, sizeof text);
                 if (r < 0)
                         return r;
                 if (strcmp(text, base) != 0)
                         continue;
                 others++;
-                before += bricks(&c) != bricks(code) ? bricks(&c) > bricks(code) : memcmp(&c, code, sizeof c) > 0;
+                before += count_bricks(&c) != count_bricks(code) ? count_bricks(&c) > count_bricks(code)
+                                                                 : memcmp(&c, code, sizeof c) > 0;
         }
         *out = others ? (char)('a' + before) : 0;
         return 0;
 }
 
-static uint32_t hash(const struct class_code *c)
+static uint32_t code_hash(const struct class_code *c)
 {
         const uint8_t *p = &c->row[0][0];
         uint32_t h = 2166136261u; /* FNV-1a */
@@ -362,16 +363,16 @@ static int name_node(const struct capo_topology *t, const int *gpus, int n, char
                 return 0;
         }
         class_labels(t, gpus, n, label);
-        r = words(t, gpus, n, label, base, sizeof base);
+        r = class_words(t, gpus, n, label, base, sizeof base);
         if (r < 0)
                 return r;
         class_code(n, label, &code);
         if (n <= 2) {
                 snprintf(name, room, "%.20s/%.40s", machine, base);
         } else if (!known_machine(t) || t->n_gpus > EXACT_MAX) {
-                snprintf(name, room, "%.20s/%.36s-%04x", machine, base, hash(&code) & 0xffff);
+                snprintf(name, room, "%.20s/%.36s-%04x", machine, base, code_hash(&code) & 0xffff);
         } else {
-                r = letter(t, &code, base, &which);
+                r = class_letter(t, &code, base, &which);
                 if (r < 0)
                         return r;
                 snprintf(name, room, which ? "%.20s/%.40s-%c" : "%.20s/%.40s", machine, base, which);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dinic's algorithm. levels() numbers the vertices by their distance from the source over arcs that have room left;
- * push() then fills every way that goes one level up with each arc, as far as it goes (`at` remembers which arcs of a
+ * Dinic's algorithm. set_levels() numbers the vertices by their distance from the source over arcs that have room left;
+ * push_flow() then fills every way that goes one level up with each arc, as far as it goes (`at` remembers which arcs of a
  * vertex have nothing left to give, so that none is tried twice). The next round's distance is larger, so there are
  * fewer rounds than vertices. When the sink is out of reach, the vertices that still have a level are the source's side
  * of a smallest cut (flow_side).
@@ -61,7 +61,7 @@ void flow_add(struct flow *f, int from, int to, int64_t cap, int64_t back)
         f->head[to] = f->n_arcs++;
 }
 
-static bool levels(struct flow *f, int s, int t)
+static bool set_levels(struct flow *f, int s, int t)
 {
         int first = 0, last = 0;
 
@@ -84,7 +84,7 @@ static bool levels(struct flow *f, int s, int t)
         return f->level[t] >= 0;
 }
 
-static int64_t push(struct flow *f, int v, int t, int64_t most)
+static int64_t push_flow(struct flow *f, int v, int t, int64_t most)
 {
         int64_t done = 0;
 
@@ -96,7 +96,7 @@ static int64_t push(struct flow *f, int v, int t, int64_t most)
 
                 if (arc->left <= 0 || f->level[arc->to] != f->level[v] + 1)
                         continue;
-                got = push(f, arc->to, t, most - done < arc->left ? most - done : arc->left);
+                got = push_flow(f, arc->to, t, most - done < arc->left ? most - done : arc->left);
                 arc->left -= got;
                 f->arcs[*a ^ 1].left += got;
                 done += got;
@@ -112,9 +112,9 @@ int64_t flow_max(struct flow *f, int s, int t, int64_t enough)
 
         for (int i = 0; i < f->n_arcs; i++)
                 f->arcs[i].left = f->arcs[i].cap;
-        while (total < enough && levels(f, s, t)) {
+        while (total < enough && set_levels(f, s, t)) {
                 memcpy(f->at, f->head, sizeof *f->at * (size_t)f->n);
-                total += push(f, s, t, enough - total);
+                total += push_flow(f, s, t, enough - total);
         }
         return total;
 }

@@ -18,29 +18,29 @@ static const struct constants untold = {
         .tree_bw = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {38.7, 41.4, 36.0}},
 };
 
-static double cap(const struct formula *f, double gbs, double most)
+static double cap_rate(const struct formula *f, double gbs, double most)
 {
         return f->caps ? fmin(gbs, most) : gbs;
 }
 
 double formula_tree(const struct formula *f, double bus)
 {
-        return cap(f, bus * 0.92, f->channels * f->k->tree_bw[f->gpu][f->scale]);
+        return cap_rate(f, bus * 0.92, f->channels * f->k->tree_bw[f->gpu][f->scale]);
 }
 
 double formula_gbs(const struct formula *f, int algo, int proto, double bus)
 {
         if (algo == RING && proto == LL)
-                return cap(f, bus * 0.5, f->k->ll_bw[f->ll][f->scale]);
+                return cap_rate(f, bus * 0.5, f->k->ll_bw[f->ll][f->scale]);
         if (algo == RING && proto == LL128)
-                return cap(f, bus * 0.92, f->channels * f->k->ring_ll128_bw[f->gpu][f->scale]);
+                return cap_rate(f, bus * 0.92, f->channels * f->k->ring_ll128_bw[f->gpu][f->scale]);
         if (algo == TREE)
                 bus = formula_tree(f, bus);
         if (algo == TREE && proto == LL)
-                return cap(f, bus / 3.8, f->k->ll_bw[f->ll][f->scale]);
+                return cap_rate(f, bus / 3.8, f->k->ll_bw[f->ll][f->scale]);
         if (algo == TREE && proto == LL128)
-                return cap(f, bus * (f->n_nodes == 1 ? 7.0 / 9 : 15.0 / 16),
-                           f->channels * f->k->tree_ll128_bw[f->gpu][f->scale]);
+                return cap_rate(f, bus * (f->n_nodes == 1 ? 7.0 / 9 : 15.0 / 16),
+                                f->channels * f->k->tree_ll128_bw[f->gpu][f->scale]);
         return bus;
 }
 

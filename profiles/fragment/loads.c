@@ -19,7 +19,7 @@ struct machine {
         bool lost;    /* there was no way */
 };
 
-static void go(struct machine *m, struct way way, double x)
+static void add_way_load(struct machine *m, struct way way, double x)
 {
         m->lost |= way.type == WAY_NONE;
         way_load(&way, x, m->load);
@@ -27,7 +27,7 @@ static void go(struct machine *m, struct way way, double x)
 
 static void gpu_to_gpu(struct machine *m, const struct fragment_domain *d, int a, int b, double x)
 {
-        go(m, way_between(&m->ways, d->gpus, d->n_gpus, a, b), x);
+        add_way_load(m, way_between(&m->ways, d->gpus, d->n_gpus, a, b), x);
 }
 
 /* ---- channels ---- */
@@ -78,8 +78,8 @@ static int ring_channel(struct machine *m, const struct fragment_domain *d, cons
         }
         if (c->nic[0] < 0)
                 return -EINVAL;
-        go(m, way_in(&m->ways, c->nic[0], c->gpus[0]), x);
-        go(m, way_out(&m->ways, d->gpus, d->n_gpus, c->gpus[c->n - 1], c->nic[1]), x);
+        add_way_load(m, way_in(&m->ways, c->nic[0], c->gpus[0]), x);
+        add_way_load(m, way_out(&m->ways, d->gpus, d->n_gpus, c->gpus[c->n - 1], c->nic[1]), x);
         return 0;
 }
 
@@ -135,8 +135,8 @@ static int tree_channel(struct machine *m, const struct fragment_domain *d, cons
 
                         if (k < 2 ? !p.child[k] : !p.parent)
                                 continue;
-                        go(m, way_out(&m->ways, d->gpus, d->n_gpus, c->gpus[at], c->nic[at > 0]), x / 2);
-                        go(m, way_in(&m->ways, c->nic[at > 0], c->gpus[at]), x / 2);
+                        add_way_load(m, way_out(&m->ways, d->gpus, d->n_gpus, c->gpus[at], c->nic[at > 0]), x / 2);
+                        add_way_load(m, way_in(&m->ways, c->nic[at > 0], c->gpus[at]), x / 2);
                 }
         }
         return 0;
@@ -144,7 +144,7 @@ static int tree_channel(struct machine *m, const struct fragment_domain *d, cons
 
 /* ---- the fullest link ---- */
 
-static void fullest(const struct machine *m, double *rate, char *text, size_t room)
+static void find_fullest(const struct machine *m, double *rate, char *text, size_t room)
 {
         const double *cap = m->ways.cap;
 
@@ -156,8 +156,8 @@ static void fullest(const struct machine *m, double *rate, char *text, size_t ro
         }
 }
 
-static int shape(const struct capo_topology *t, const struct fragment_domain *domains, int n_domains, int n_channels,
-                 bool tree, double *rate, char *text, size_t room)
+static int shape_rate(const struct capo_topology *t, const struct fragment_domain *domains, int n_domains,
+                      int n_channels, bool tree, double *rate, char *text, size_t room)
 {
         struct machine m = {0};
         int r = ways_new(t, &m.ways);
@@ -178,7 +178,7 @@ static int shape(const struct capo_topology *t, const struct fragment_domain *do
                                          : ring_channel(&m, d, &channel, n_domains == 1, 1.0 / n_channels);
                 }
                 if (i + 1 == n_domains || domains[i + 1].machine != d->machine) {
-                        fullest(&m, rate, text, room);
+                        find_fullest(&m, rate, text, room);
                         memset(m.load, 0, sizeof *m.load * (size_t)m.ways.n_links);
                 }
         }
@@ -197,10 +197,10 @@ int fragment_loads(const struct capo_topology *t, const struct fragment_domain *
         memset(out, 0, sizeof *out);
         if (n_channels < 1 || n_domains < 1)
                 return -EINVAL;
-        r = shape(t, domains, n_domains, n_channels, false, &out->ring_gbs, out->ring_full, sizeof out->ring_full);
+        r = shape_rate(t, domains, n_domains, n_channels, false, &out->ring_gbs, out->ring_full, sizeof out->ring_full);
         if (r == 0)
-                r = shape(t, domains, n_domains, n_channels, true, &out->tree_gbs, out->tree_full,
-                          sizeof out->tree_full);
+                r = shape_rate(t, domains, n_domains, n_channels, true, &out->tree_gbs, out->tree_full,
+                               sizeof out->tree_full);
         out->tree_gbs *= 2; /* what NCCL calls bus bandwidth of Tree is twice what all-reduce gets */
         return r;
 }

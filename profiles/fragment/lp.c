@@ -34,7 +34,7 @@ struct simplex {
         double *price, *use, *step;
 };
 
-static void prices(struct simplex *s)
+static void set_prices(struct simplex *s)
 {
         for (int j = 0; j < s->m; j++) {
                 double p = 0;
@@ -46,7 +46,7 @@ static void prices(struct simplex *s)
 }
 
 /* Bring a column into the basis. False: nothing limits it (a thing that uses no link). */
-static int enter(struct simplex *s, const double *column, double value)
+static int enter_column(struct simplex *s, const double *column, double value)
 {
         int m = s->m, row = -1;
         double least = INFINITY, pivot;
@@ -111,7 +111,7 @@ int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, double *most
                 int slack = -1;
                 double cost, total = 0;
 
-                prices(&s);
+                set_prices(&s);
                 for (int j = 0; j < m; j++) {
                         if (s.price[j] < -SMALL && (slack < 0 || s.price[j] < s.price[slack]))
                                 slack = j;
@@ -119,7 +119,7 @@ int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, double *most
                 if (slack >= 0) { /* a negative price: the link's slack comes back */
                         memset(s.use, 0, sizeof *s.use * rows);
                         s.use[slack] = 1;
-                        if (enter(&s, s.use, 0) < 0)
+                        if (enter_column(&s, s.use, 0) < 0)
                                 break;
                         continue;
                 }
@@ -138,7 +138,7 @@ int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, double *most
                         *most = total / cost;
                 if (cost >= 1 - 1e-10)
                         return 0;
-                if (enter(&s, s.use, 1) < 0)
+                if (enter_column(&s, s.use, 1) < 0)
                         break;
         }
         return -ELOOP;

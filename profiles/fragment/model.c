@@ -53,8 +53,8 @@ struct views {
         int n_domains;
 };
 
-static int ask(const struct views *v, const int *order, const struct capo_plan_ask *asks, size_t n_asks,
-               struct capo_plan_answer *out, char *why, size_t room)
+static int ask_in_order(const struct views *v, const int *order, const struct capo_plan_ask *asks, size_t n_asks,
+                        struct capo_plan_answer *out, char *why, size_t room)
 {
         struct capo_plan_gpu gpus[CAPO_PLAN_RANKS_MAX];
         int node_of[CAPO_PLAN_RANKS_MAX], nodes = 0;
@@ -84,7 +84,7 @@ static int gpus_of(const struct capo_topology *t, const struct capo_plan_graph *
         return n;
 }
 
-static bool has(const int *list, int n, int x)
+static bool list_has(const int *list, int n, int x)
 {
         for (int i = 0; i < n; i++) {
                 if (list[i] == x)
@@ -106,7 +106,7 @@ static int machine_gpus(const struct capo_alloc *a, int node, int gpus[CAPO_PLAN
 }
 
 /* A domain that was seen on this machine, or on one with the same GPUs, and has @gpu; NULL: not seen yet. */
-static const struct fragment_domain *seen(const struct views *v, int node, int gpu)
+static const struct fragment_domain *find_domain(const struct views *v, int node, int gpu)
 {
         int mine[CAPO_PLAN_GPUS_MAX], theirs[CAPO_PLAN_GPUS_MAX], n = machine_gpus(v->a, node, mine);
 
@@ -115,43 +115,44 @@ static const struct fragment_domain *seen(const struct views *v, int node, int g
                 bool same = machine_gpus(v->a, d->machine, theirs) == n;
 
                 for (int k = 0; same && k < n; k++)
-                        same = has(theirs, n, mine[k]);
-                if (same && has(d->gpus, d->n_gpus, gpu))
+                        same = list_has(theirs, n, mine[k]);
+                if (same && list_has(d->gpus, d->n_gpus, gpu))
                         return d;
         }
         return NULL;
 }
 
 /* The domain of @gpu, from the graphs of a node of an answer. */
-static bool take(const struct views *v, const struct capo_plan_answer *answer, int node, int gpu,
-                 struct fragment_domain *d)
+static bool read_domain(const struct views *v, const struct capo_plan_answer *answer, int node, int gpu,
+                        struct fragment_domain *d)
 {
         d->ring = capo_plan_graph_find(answer, node, 0);
         d->tree = capo_plan_graph_find(answer, node, 1);
         d->n_gpus = gpus_of(v->m->t, d->ring, d->gpus);
-        return d->ring && d->tree && has(d->gpus, d->n_gpus, gpu);
+        return d->ring && d->tree && list_has(d->gpus, d->n_gpus, gpu);
 }
 
 /* Look at every domain, in the order of lowest ranks, which is the order of NCCL's nodes. Return: 0, 1 when there are
  * too many kinds of node, or what the asking says. */
-static int look(struct views *v, char *why, size_t room)
+static int collect_domains(struct views *v, char *why, size_t room)
 {
         static const struct capo_plan_ask small[] = {{CAPO_COLL_ALLREDUCE, 1 << 20}};
         int order[CAPO_PLAN_RANKS_MAX], r;
 
         for (int rank = 0; rank < v->a->n_ranks; rank++) {
                 int node = v->a->ranks[rank].node, gpu = v->a->ranks[rank].gpu, at = 0;
-                const struct fragment_domain *like = seen(v, node, gpu);
+                const struct fragment_domain *like = find_domain(v, node, gpu);
                 struct fragment_domain *d = &v->domains[v->n_domains];
                 bool mine = false;
 
                 for (int i = 0; i < v->n_domains; i++)
-                        mine |= v->domains[i].machine == node && has(v->domains[i].gpus, v->domains[i].n_gpus, gpu);
+                        mine |= v->domains[i].machine == node &&
+                                list_has(v->domains[i].gpus, v->domains[i].n_gpus, gpu);
                 if (mine)
                         continue;
                 if (like)
                         *d = *like;
-                else if (!take(v, &v->answers[0], node, gpu, d)) {
+                else if (!read_domain(v, &v->answers[0], node, gpu, d)) {
                         if (v->n == (int)N_ELEMENTS(v->answers))
                                 return 1;
                         order[at++] = rank;
@@ -159,10 +160,10 @@ static int look(struct views *v, char *why, size_t room)
                                 if (i != rank)
                                         order[at++] = i;
                         }
-                        r = ask(v, order, small, 1, &v->answers[v->n], why, room);
+                        r = ask_in_order(v, order, small, 1, &v->answers[v->n], why, room);
                         if (r < 0)
                                 return r;
-                        if (!take(v, &v->answers[v->n++], 0, gpu, d))
+                        if (!read_domain(v, &v->answers[v->n++], 0, gpu, d))
                                 return 1;
                 }
                 d->machine = node;
@@ -173,12 +174,13 @@ static int look(struct views *v, char *why, size_t room)
 
 /* ---- correcting ---- */
 
-static bool near(double a, double b)
+static bool nearly_equal(double a, double b)
 {
         return fabs(a / b - 1) < 0.02;
 }
 
-static void settle(struct fragment_shape_rate *s, double believed, double attained, const char *full, bool understood)
+static void set_shape_rate(struct fragment_shape_rate *s, double believed, double attained, const char *full,
+                           bool understood)
 {
         s->believed = believed;
         s->understood = understood;
@@ -187,8 +189,8 @@ static void settle(struct fragment_shape_rate *s, double believed, double attain
 }
 
 /* What NCCL took for each shape, and what the links carry. */
-static void rates(struct fragment_model *f, const struct views *v, const struct formula *k, struct line ring,
-                  struct line tree)
+static void set_rates(struct fragment_model *f, const struct views *v, const struct formula *k, struct line ring,
+                      struct line tree)
 {
         struct fragment_attained got;
         double speed = INFINITY, bus;
@@ -202,12 +204,12 @@ static void rates(struct fragment_model *f, const struct views *v, const struct 
                 speed = fmin(speed,
                              v->n_domains <= 2 ? v->domains[i].tree->speed_intra : v->domains[i].tree->speed_inter);
         if (ring.gbs > 0)
-                settle(&f->ring, ring.gbs * 2 * (n - 1) / n, got.ring_gbs, got.ring_full, k->caps);
+                set_shape_rate(&f->ring, ring.gbs * 2 * (n - 1) / n, got.ring_gbs, got.ring_full, k->caps);
         bus = f->channels * speed;
         if (tree.gbs > 0) /* 0.85: trees with all NIC traffic at one GPU */
-                settle(&f->tree, bus, got.tree_gbs, got.tree_full,
-                       k->caps && (near(2 * tree.gbs, formula_tree(k, bus)) ||
-                                   near(2 * tree.gbs, 0.85 * formula_tree(k, bus))));
+                set_shape_rate(&f->tree, bus, got.tree_gbs, got.tree_full,
+                               k->caps && (nearly_equal(2 * tree.gbs, formula_tree(k, bus)) ||
+                                           nearly_equal(2 * tree.gbs, 0.85 * formula_tree(k, bus))));
 }
 
 /* All-reduce in the switch of one node. */
@@ -219,8 +221,8 @@ static void switch_rate(struct fragment_model *f, const struct views *v, const s
         if (!(nvls.gbs > 0) || f->n_nodes != 1 || capo_ceilings(v->m->t, v->a, 0, &c) < 0)
                 return;
         if (c.nvls_gbs > 0 && formula_nvls_efficiency(k) > 0)
-                settle(&f->nvls, nvls.gbs * 2 * (n - 1) / n, c.nvls_gbs * formula_nvls_efficiency(k) * 2 * (n - 1) / n,
-                       "NVLink of each GPU", true);
+                set_shape_rate(&f->nvls, nvls.gbs * 2 * (n - 1) / n,
+                               c.nvls_gbs * formula_nvls_efficiency(k) * 2 * (n - 1) / n, "NVLink of each GPU", true);
 }
 
 static void correct_row(struct fragment_model *f, const struct formula *k, size_t row, const struct line *lines)
@@ -249,7 +251,7 @@ static void correct_row(struct fragment_model *f, const struct formula *k, size_
         }
 }
 
-static void constant(struct fragment_model *f, enum capo_constant_table table, int a, int b, double value)
+static void add_constant(struct fragment_model *f, enum capo_constant_table table, int a, int b, double value)
 {
         if (f->n_constants < (int)N_ELEMENTS(f->constants))
                 f->constants[f->n_constants++] = (struct capo_constant){
@@ -264,17 +266,18 @@ static void make_constants(struct fragment_model *f, const struct formula *k)
                 return;
         for (int p = 0; p < CAPO_PLAN_PROTOS; p++) {
                 if (f->tree_late_us[p] > 0)
-                        constant(f, CAPO_CONST_BASE_LATENCY, TREE, p, k->k->base_latency[TREE][p] + f->tree_late_us[p]);
+                        add_constant(f, CAPO_CONST_BASE_LATENCY, TREE, p,
+                                     k->k->base_latency[TREE][p] + f->tree_late_us[p]);
         }
         if (f->tree.corrected > 0 && formula_tree(k, f->tree.corrected) < formula_tree(k, f->tree.believed) * 0.999)
-                constant(f, CAPO_CONST_TREE_BW, k->gpu, k->scale, formula_tree(k, f->tree.corrected) / f->channels);
+                add_constant(f, CAPO_CONST_TREE_BW, k->gpu, k->scale, formula_tree(k, f->tree.corrected) / f->channels);
         if (f->ring.corrected > 0 &&
             formula_gbs(k, RING, LL128, f->ring.corrected) < formula_gbs(k, RING, LL128, f->ring.believed) * 0.999)
-                constant(f, CAPO_CONST_RING_LL128_BW, k->gpu, k->scale,
-                         formula_gbs(k, RING, LL128, f->ring.corrected) / f->channels);
+                add_constant(f, CAPO_CONST_RING_LL128_BW, k->gpu, k->scale,
+                             formula_gbs(k, RING, LL128, f->ring.corrected) / f->channels);
 }
 
-static void count(struct fragment_model *f, const struct views *v)
+static void set_domain_sizes(struct fragment_model *f, const struct views *v)
 {
         f->channels = CAPO_CHANNELS_MAX;
         f->n_nodes = v->n_domains;
@@ -303,7 +306,7 @@ static int tree_link(const struct views *v)
         return nvlink ? 0 : 1;
 }
 
-static void correct(struct fragment_model *f, const struct views *v, const struct capo_plan_row *large)
+static void correct_model(struct fragment_model *f, const struct views *v, const struct capo_plan_row *large)
 {
         const struct capo_topology *t = v->m->t;
         struct line lines[CAPO_COLLS][CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS];
@@ -311,7 +314,7 @@ static void correct(struct fragment_model *f, const struct views *v, const struc
         struct constants k;
         int sm = INT32_MAX;
 
-        count(f, v);
+        set_domain_sizes(f, v);
         for (size_t i = 0; i < t->n_gpus; i++)
                 sm = t->gpus[i].sm < sm ? t->gpus[i].sm : sm;
         formula = formula_new(&f->nccl, sm, t->n_cpus && !strcmp(t->cpus[0].vendor, "AuthenticAMD"), f->channels,
@@ -321,8 +324,8 @@ static void correct(struct fragment_model *f, const struct views *v, const struc
                         lines[c][i] = formula_line(&large[2 * c], &large[2 * c + 1], i / CAPO_PLAN_PROTOS,
                                                    i % CAPO_PLAN_PROTOS);
         }
-        rates(f, v, &formula, lines[CAPO_COLL_ALLREDUCE][RING * CAPO_PLAN_PROTOS + SIMPLE],
-              lines[CAPO_COLL_ALLREDUCE][TREE * CAPO_PLAN_PROTOS + SIMPLE]);
+        set_rates(f, v, &formula, lines[CAPO_COLL_ALLREDUCE][RING * CAPO_PLAN_PROTOS + SIMPLE],
+                  lines[CAPO_COLL_ALLREDUCE][TREE * CAPO_PLAN_PROTOS + SIMPLE]);
         switch_rate(f, v, &formula, lines[CAPO_COLL_ALLREDUCE][NVLS * CAPO_PLAN_PROTOS + SIMPLE]);
         for (int p = 0; p < CAPO_PLAN_PROTOS && formula.caps; p++)
                 f->tree_late_us[p] = 2 * (f->max_local - f->mean_local) * formula.k->hw_latency[tree_link(v)][TREE][p];
@@ -375,7 +378,7 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         }
         for (int i = 0; i < a->n_ranks; i++)
                 order[i] = i;
-        r = ask(v, order, all, n_asks + 2 * CAPO_COLLS, &v->answers[0], why, room);
+        r = ask_in_order(v, order, all, n_asks + 2 * CAPO_COLLS, &v->answers[0], why, room);
         if (r < 0) {
                 fragment_model_finish(out);
                 return r;
@@ -383,13 +386,13 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         out->nccl = v->answers[0];
         out->nccl.n_rows = n_asks;
         if (out->nccl.rows[n_asks].n_algo) {
-                r = look(v, why, room);
+                r = collect_domains(v, why, room);
         } else {
                 r = capo_why(-ENOTSUP, why, room, "NCCL %d.%d gives a tuner no cost table; 2.22 and later do",
                              out->nccl.version / 10000, out->nccl.version / 100 % 100);
         }
         if (r == 0) {
-                correct(out, v, out->nccl.rows + n_asks);
+                correct_model(out, v, out->nccl.rows + n_asks);
         } else if (r > 0) {
                 snprintf(out->why_not, sizeof out->why_not, "NCCL's graphs of some node are not known");
                 for (size_t i = 0; i < n_asks; i++)

@@ -9,7 +9,7 @@
 
 #define LARGE (1ull << 30)
 
-static void take(const struct capo_plan_row *r, struct fragment_nccl_row *out)
+static void fill_row(const struct capo_plan_row *r, struct fragment_nccl_row *out)
 {
         out->gbs = r->us > 0 ? (double)r->bytes / r->us / 1000 : -1;
         snprintf(out->what, sizeof out->what, "%s %s %u ch", r->algo ? capo_algo_name(r->algo) : "?",
@@ -57,9 +57,9 @@ int fragment_nccl_ask(const struct fragment_machine *m, const struct capo_alloc 
         *out->why_not = 0;
         out->version = answer.version;
         out->nodes = answer.told.n_nodes;
-        take(&answer.rows[0], &out->broadcast);
-        take(&answer.rows[1], &out->allgather);
-        take(&answer.rows[2], &out->allreduce);
+        fill_row(&answer.rows[0], &out->broadcast);
+        fill_row(&answer.rows[1], &out->allgather);
+        fill_row(&answer.rows[2], &out->allreduce);
         graph_text(&answer, 0, out->ring, sizeof out->ring);
         graph_text(&answer, 1, out->tree, sizeof out->tree);
         capo_plan_answer_finish(&answer);

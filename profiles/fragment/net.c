@@ -17,7 +17,7 @@ struct builder {
         int64_t *cap; /* room * room */
 };
 
-static void join(struct builder *b, int u, int v, double gbs)
+static void connect_vertices(struct builder *b, int u, int v, double gbs)
 {
         int64_t mbs = llround(gbs * 1000);
 
@@ -53,7 +53,7 @@ double fragment_cpu_link_gbs(const struct capo_topology_cpu *cpu)
 #define NIC_LEAST_GBS 1.0
 
 /* Interfaces below 1 GB/s are for management, unless there is nothing faster. */
-static bool counts(const struct capo_topology *t, size_t nic)
+static bool nic_counts(const struct capo_topology *t, size_t nic)
 {
         bool fast = false;
 
@@ -74,11 +74,11 @@ static void add_nvlinks(struct builder *b, const struct places *p)
                 const struct capo_topology_link *l = &b->t->links[i];
 
                 if (l->end == CAPO_END_GPU)
-                        join(b, p->gpu[l->from], p->gpu[l->to], l->gbs);
+                        connect_vertices(b, p->gpu[l->from], p->gpu[l->to], l->gbs);
                 else if (l->end == CAPO_END_SWITCH)
-                        join(b, p->gpu[l->from], p->fabric, l->gbs);
+                        connect_vertices(b, p->gpu[l->from], p->fabric, l->gbs);
                 else if (p->cpu)
-                        join(b, p->gpu[l->from], p->cpu[l->to], l->gbs);
+                        connect_vertices(b, p->gpu[l->from], p->cpu[l->to], l->gbs);
         }
 }
 
@@ -89,7 +89,7 @@ static void add_pci(struct builder *b, const struct capo_alloc *a, int node, con
         for (size_t i = 0; i < t->n_pcis; i++) {
                 const struct capo_topology_pci *d = &t->pcis[i];
 
-                join(b, p->pci[i], d->parent >= 0 ? p->pci[d->parent] : p->cpu[d->cpu], d->gbs);
+                connect_vertices(b, p->pci[i], d->parent >= 0 ? p->pci[d->parent] : p->cpu[d->cpu], d->gbs);
         }
         for (int r = 0; r < a->n_ranks; r++) {
                 const struct capo_topology_gpu *g = &t->gpus[a->ranks[r].gpu];
@@ -97,15 +97,15 @@ static void add_pci(struct builder *b, const struct capo_alloc *a, int node, con
                 if (g->pci < 0 || a->ranks[r].node != node)
                         continue;
                 /* the GPU is its PCI function; a slice reaches its siblings by way of the bus only */
-                join(b, r, p->pci[g->pci], g->mig ? t->pcis[g->pci].gbs : 1e6);
+                connect_vertices(b, r, p->pci[g->pci], g->mig ? t->pcis[g->pci].gbs : 1e6);
         }
         for (size_t i = 0; i < t->n_cpus; i++) {
                 for (size_t j = 0; j < i; j++)
-                        join(b, p->cpu[i], p->cpu[j], fragment_cpu_link_gbs(&t->cpus[i]));
+                        connect_vertices(b, p->cpu[i], p->cpu[j], fragment_cpu_link_gbs(&t->cpus[i]));
         }
         for (size_t i = 0; i < t->n_nics; i++) {
-                if (counts(t, i))
-                        join(b, p->pci[t->nics[i].pci], network, t->nics[i].gbs);
+                if (nic_counts(t, i))
+                        connect_vertices(b, p->pci[t->nics[i].pci], network, t->nics[i].gbs);
         }
 }
 
@@ -125,7 +125,7 @@ static void remove_vertex(struct builder *b, int v)
 }
 
 /* Relays with one neighbour lead nowhere; with two, they are a link as wide as the narrower side. */
-static void simplify(struct builder *b, int n_ranks)
+static void simplify_relays(struct builder *b, int n_ranks)
 {
         for (bool again = true; again;) {
                 again = false;
@@ -141,7 +141,7 @@ static void simplify(struct builder *b, int n_ranks)
                         if (n == 2) {
                                 int64_t x = b->cap[v * b->room + ends[0]], y = b->cap[v * b->room + ends[1]];
 
-                                join(b, ends[0], ends[1], (double)(x < y ? x : y) / 1000);
+                                connect_vertices(b, ends[0], ends[1], (double)(x < y ? x : y) / 1000);
                         }
                         remove_vertex(b, v);
                         again = true;
@@ -185,7 +185,7 @@ int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool
                 if (hybrid)
                         add_pci(&b, a, node, &p, network);
         }
-        simplify(&b, a->n_ranks);
+        simplify_relays(&b, a->n_ranks);
         for (int u = 0; u < b.n; u++) {
                 for (int v = 0; v < u; v++)
                         unit = pack_gcd(b.cap[u * b.room + v], unit);

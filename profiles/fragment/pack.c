@@ -64,7 +64,7 @@ int pack_broadcast(const struct pack_net *net, struct pack_rate *out)
 }
 
 /* Capacity that leaves the set `in`, and the ranks inside. */
-static void leaving(const struct pack_net *net, const bool *in, int64_t *cap, int64_t *ranks)
+static void cut_capacity(const struct pack_net *net, const bool *in, int64_t *cap, int64_t *ranks)
 {
         *cap = *ranks = 0;
         for (int u = 0; u < net->n; u++) {
@@ -92,7 +92,7 @@ int pack_gather(const struct pack_net *net, struct pack_rate *out)
         for (int v = 0; v < n; v++) {
                 memset(in, true, (size_t)net->n);
                 in[v] = false;
-                leaving(net, in, &cap, &ranks);
+                cut_capacity(net, in, &cap, &ranks);
                 if (!v || cap * x.den < x.num * ranks)
                         x = pack_rate_make(cap, ranks);
         }
@@ -118,7 +118,7 @@ int pack_gather(const struct pack_net *net, struct pack_rate *out)
                 if (r < 0)
                         return r;
                 if (again) {
-                        leaving(net, in, &cap, &ranks);
+                        cut_capacity(net, in, &cap, &ranks);
                         x = pack_rate_make(cap, ranks);
                 }
         }
@@ -139,7 +139,7 @@ struct relay_tree {
 };
 
 /* Dijkstra from rank s; paths do not run through other ranks (those could keep a copy, and do as ends). */
-static void paths(struct relay_tree *w, int s, const double *price)
+static void find_paths(struct relay_tree *w, int s, const double *price)
 {
         int n = w->net->n, ranks = w->net->n_ranks;
         double *far = w->far + s * n;
@@ -186,7 +186,7 @@ static double cheapest_tree(void *user, const double *price, double *use)
         double total = 0, *at = w->at;
 
         for (int s = 0; s < ranks; s++)
-                paths(w, s, price);
+                find_paths(w, s, price);
         for (int v = 0; v < ranks; v++) {
                 at[v] = w->far[v];
                 parent[v] = 0;
@@ -216,7 +216,7 @@ static double cheapest_tree(void *user, const double *price, double *use)
 }
 
 /* Over direct links the answer is a whole number over less than the number of ranks (Tutte): rounding is taken back. */
-static double whole(double value, int ranks)
+static double round_fraction(double value, int ranks)
 {
         for (int den = 1; den < ranks; den++) {
                 double near = round(value * den) / den;
@@ -255,6 +255,6 @@ int pack_allreduce(const struct pack_net *net, double *out)
         }
         if (lp_pack(n_links, cap, cheapest_tree, &w, &most) == -ENOMEM)
                 return -ENOMEM;
-        *out = whole(most, net->n_ranks);
+        *out = round_fraction(most, net->n_ranks);
         return 0;
 }

@@ -34,7 +34,7 @@ struct tour {
  * (a ring has no other beginning) and pays for the link back from its end. `before` keeps the u that was best, and from
  * it the links are read backwards. n^2 2^n steps: 590,000 for 12 GPUs, instead of 12! orders.
  */
-static double cheapest(void *user, const double *price, double *use)
+static double cheapest_tour(void *user, const double *price, double *use)
 {
         struct tour *w = user;
         int n = w->n, full = (1 << n) - 1, last = -1;
@@ -96,7 +96,7 @@ static double cheapest(void *user, const double *price, double *use)
  * As many rings as possible out of whole bricks: extend a path from GPU 0, take its bricks away, close it, start the
  * next in what is left; at the end of a try give the bricks back. A ring is tried in one of its two directions only;
  * the same rings in another order are tried again, which costs time and changes nothing. Two bounds end most tries
- * early: every GPU needs two bricks for each further ring (hopeless()), and no more rings fit than half the bricks of
+ * early: every GPU needs two bricks for each further ring (cannot_improve()), and no more rings fit than half the bricks of
  * the poorest GPU (`most`), where the search stops at once. After 2,000,000 steps the best so far stands as "at least".
  */
 struct search {
@@ -107,9 +107,9 @@ struct search {
         int made;
 };
 
-static void extend(struct search *s, int depth, unsigned seen);
+static void extend_ring(struct search *s, int depth, unsigned seen);
 
-static bool hopeless(const struct search *s)
+static bool cannot_improve(const struct search *s)
 {
         int least = 1 << 20;
 
@@ -127,13 +127,13 @@ static void next_ring(struct search *s)
 {
         if (s->made > s->best)
                 s->best = s->made;
-        if (s->best >= s->most || hopeless(s))
+        if (s->best >= s->most || cannot_improve(s))
                 return;
         s->path[0] = 0;
-        extend(s, 1, 1);
+        extend_ring(s, 1, 1);
 }
 
-static void extend(struct search *s, int depth, unsigned seen)
+static void extend_ring(struct search *s, int depth, unsigned seen)
 {
         int u = s->path[depth - 1];
 
@@ -161,7 +161,7 @@ static void extend(struct search *s, int depth, unsigned seen)
                         int keep[8];
 
                         memcpy(keep, s->path, sizeof keep);
-                        extend(s, depth + 1, seen | 1u << v);
+                        extend_ring(s, depth + 1, seen | 1u << v);
                         memcpy(s->path, keep, sizeof keep);
                 }
                 s->left[u][v]++;
@@ -207,7 +207,7 @@ static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, 
         }
         w.cost = malloc(sizeof *w.cost * (size_t)n << n);
         w.before = calloc((size_t)n << n, sizeof *w.before);
-        r = w.cost && w.before ? lp_pack(w.n_links, cap, cheapest, &w, &most) : -ENOMEM;
+        r = w.cost && w.before ? lp_pack(w.n_links, cap, cheapest_tour, &w, &most) : -ENOMEM;
         free(w.cost);
         free(w.before);
         if (r == -ENOMEM)

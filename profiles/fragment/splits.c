@@ -10,7 +10,7 @@
 #include "profiles/fragment/splits.h"
 #include "profiles/plan/symmetry.h"
 
-static int add(struct splits *s, uint32_t one, uint32_t two, uint32_t stands_for)
+static int add_split(struct splits *s, uint32_t one, uint32_t two, uint32_t stands_for)
 {
         struct split *p;
 
@@ -31,7 +31,7 @@ static int add(struct splits *s, uint32_t one, uint32_t two, uint32_t stands_for
         return 0;
 }
 
-static int subsets(size_t n_gpus, int k, uint32_t **out, size_t *n)
+static int list_subsets(size_t n_gpus, int k, uint32_t **out, size_t *n)
 {
         uint64_t end = 1ull << n_gpus;
 
@@ -48,11 +48,11 @@ static int subsets(size_t n_gpus, int k, uint32_t **out, size_t *n)
 }
 
 /* Sets that no symmetry maps to a smaller one, and for how many each stands. */
-static int orbits(const struct capo_symmetry *symmetry, int k, uint32_t **sets, uint32_t **counts, size_t *n)
+static int list_orbits(const struct capo_symmetry *symmetry, int k, uint32_t **sets, uint32_t **counts, size_t *n)
 {
         _cleanup_free_ uint32_t *all = NULL;
         size_t n_all;
-        int r = subsets(symmetry->n_gpus, k, &all, &n_all);
+        int r = list_subsets(symmetry->n_gpus, k, &all, &n_all);
 
         *n = 0;
         *sets = calloc(n_all + 1, sizeof **sets);
@@ -78,7 +78,7 @@ static int orbits(const struct capo_symmetry *symmetry, int k, uint32_t **sets, 
  * 2.28.9 gives 13 two channels where their 14 least images would say 12, of the 3-GPU subsets 8 of 16 go out by another
  * way. All are asked there; it takes seconds.
  */
-static int list(struct splits *s, char *why, size_t room)
+static int list_splits(struct splits *s, char *why, size_t room)
 {
         bool two = s->k[1] > 0, same = s->k[0] == s->k[1] && !s->all;
         struct capo_symmetry symmetry = {.n_gpus = s->n_devs};
@@ -94,7 +94,7 @@ static int list(struct splits *s, char *why, size_t room)
                         r = capo_symmetry_find(t, &symmetry);
         }
         for (int k = 0; k < 1 + two && r != -ENOMEM; k++)
-                r = orbits(&symmetry, s->k[k], &sets[k], &counts[k], &n[k]);
+                r = list_orbits(&symmetry, s->k[k], &sets[k], &counts[k], &n[k]);
         for (size_t i = 0; i < n[0] && r == 0; i++) {
                 for (size_t k = 0; k < n[1] && r == 0; k++) {
                         uint32_t stands = counts[0][i] * (two ? counts[1][k] : 1);
@@ -105,7 +105,7 @@ static int list(struct splits *s, char *why, size_t room)
                         if (same && sets[1][k] != sets[0][i])
                                 stands *= 2;
                         s->n_all += stands;
-                        r = add(s, sets[0][i], two ? sets[1][k] : 0, stands);
+                        r = add_split(s, sets[0][i], two ? sets[1][k] : 0, stands);
                 }
         }
         for (int k = 0; k < 2; k++) {
@@ -129,7 +129,7 @@ static void graph_text(const struct capo_plan_graph *g, char *text, size_t room)
                 snprintf(text, room, "%d x %g %s", g->n_channels, g->speed_intra, g->type_intra);
 }
 
-static int take(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg)
+static int take_answer(size_t i, int rc, struct capo_plan_answer *answer, const char *why, void *arg)
 {
         struct splits *s = arg;
         struct split *p = &s->splits[i];
@@ -153,7 +153,7 @@ static int take(size_t i, int rc, struct capo_plan_answer *answer, const char *w
         return 0;
 }
 
-static bool alike(const struct splits *s, const struct split *x, const struct split *y)
+static bool same_answer(const struct splits *s, const struct split *x, const struct split *y)
 {
         if (x->rc != y->rc || x->nodes != y->nodes || strcmp(x->ring, y->ring) != 0 || strcmp(x->tree, y->tree) != 0)
                 return false;
@@ -181,12 +181,12 @@ static int by_speed(const void *x, const void *y, void *arg)
         return u < v ? -1 : 1;
 }
 
-static int group(struct splits *s)
+static int group_splits(struct splits *s)
 {
         for (size_t i = 0; i < s->n_splits; i++) {
                 size_t g = 0;
 
-                while (g < s->n_groups && !alike(s, &s->splits[i], &s->splits[s->groups[g].first]))
+                while (g < s->n_groups && !same_answer(s, &s->splits[i], &s->splits[s->groups[g].first]))
                         g++;
                 if (g == s->n_groups) {
                         if (capo_array_room(&s->groups, s->n_groups, sizeof *s->groups) < 0)
@@ -198,7 +198,7 @@ static int group(struct splits *s)
         if (s->n_groups)
                 qsort_r(s->groups, s->n_groups, sizeof *s->groups, by_speed, s);
         for (size_t i = 0; i < s->n_splits; i++) {
-                while (!alike(s, &s->splits[i], &s->splits[s->groups[s->splits[i].group].first]))
+                while (!same_answer(s, &s->splits[i], &s->splits[s->groups[s->splits[i].group].first]))
                         s->splits[i].group++;
         }
         return 0;
@@ -223,7 +223,7 @@ static void fold_bound(struct split_group *g, const struct fragment_bound *b, en
 
 /* Classes and ceilings: every allocation of one node; of two nodes, where one takes longer, those that are shown first.
  */
-static void bounds(struct splits *s)
+static void set_bounds(struct splits *s)
 {
         enum capo_coll coll = s->question->asks[s->question->n_asks - 1].coll;
         struct capo_topology *t = NULL;
@@ -247,7 +247,7 @@ int splits_ask(struct splits *s, char *why, size_t room)
         int r;
 
         *why = 0;
-        r = list(s, why, room);
+        r = list_splits(s, why, room);
         q = r ? NULL : calloc(s->n_splits + 1, sizeof *q);
         if (!q)
                 return r ? r : -ENOMEM;
@@ -256,11 +256,11 @@ int splits_ask(struct splits *s, char *why, size_t room)
                 q[i].gpus = s->splits[i].gpus;
                 q[i].n_ranks = s->splits[i].n_gpus;
         }
-        r = capo_plan_ask_all(q, s->n_splits, s->at_once, take, s);
+        r = capo_plan_ask_all(q, s->n_splits, s->at_once, take_answer, s);
         if (!r)
-                r = group(s);
+                r = group_splits(s);
         if (!r && s->version)
-                bounds(s);
+                set_bounds(s);
         for (size_t i = 0; i < s->n_splits && (r < 0 || !s->version) && !*why; i++)
                 snprintf(why, room, "%s", s->splits[i].why);
         return r < 0 ? r : s->version ? 0 : -EPROTO;

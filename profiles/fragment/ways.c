@@ -86,7 +86,7 @@ void ways_link_name(const struct ways *w, int link, char *text, size_t room)
 
 /* ---- ways ---- */
 
-static void take(struct way *way, int link, double share)
+static void add_link_share(struct way *way, int link, double share)
 {
         for (int i = 0; i < way->n; i++) {
                 if (way->use[i].link == link) {
@@ -102,10 +102,10 @@ static void take(struct way *way, int link, double share)
         way->use[way->n++].share = share;
 }
 
-static void append(struct way *way, const struct way *more)
+static void append_way(struct way *way, const struct way *more)
 {
         for (int i = 0; i < more->n; i++)
-                take(way, more->use[i].link, more->use[i].share);
+                add_link_share(way, more->use[i].link, more->use[i].share);
         if (more->type == WAY_NONE)
                 way->type = WAY_NONE;
 }
@@ -116,7 +116,7 @@ void way_load(const struct way *way, double rate, double *use)
                 use[way->use[i].link] += rate * way->use[i].share;
 }
 
-static bool above(const struct capo_topology *t, int pci, int maybe)
+static bool is_above(const struct capo_topology *t, int pci, int maybe)
 {
         for (; pci >= 0; pci = t->pcis[pci].parent) {
                 if (pci == maybe)
@@ -135,14 +135,14 @@ static void by_pci(const struct ways *w, int from, int to, double share, struct 
                 way->type = WAY_NONE;
                 return;
         }
-        for (int p = from; p >= 0 && !above(t, to, p); p = t->pcis[p].parent)
-                take(way, w->pci + 2 * p, share);
-        for (int p = to; p >= 0 && !above(t, from, p); p = t->pcis[p].parent)
-                take(way, w->pci + 2 * p + 1, share);
+        for (int p = from; p >= 0 && !is_above(t, to, p); p = t->pcis[p].parent)
+                add_link_share(way, w->pci + 2 * p, share);
+        for (int p = to; p >= 0 && !is_above(t, from, p); p = t->pcis[p].parent)
+                add_link_share(way, w->pci + 2 * p + 1, share);
         a = t->pcis[from].cpu;
         b = t->pcis[to].cpu;
         if (a != b && a >= 0 && b >= 0)
-                take(way, w->cpu + a * (int)t->n_cpus + b, share);
+                add_link_share(way, w->cpu + a * (int)t->n_cpus + b, share);
 }
 
 static enum way_type type_of(enum capo_path path)
@@ -165,7 +165,7 @@ static enum way_type to_nic(const struct ways *w, int gpu, int nic)
 }
 
 /* NVLink between two GPUs, straight or by a switch; 0: none. */
-static double wire(const struct ways *w, int a, int b)
+static double nvlink_rate(const struct ways *w, int a, int b)
 {
         double straight = w->cap[a * (int)w->t->n_gpus + b];
 
@@ -177,23 +177,23 @@ static struct way by_wire(const struct ways *w, int a, int b)
         struct way way = {.type = WAY_NVL};
 
         if (w->cap[a * (int)w->t->n_gpus + b] > 0) {
-                take(&way, a * (int)w->t->n_gpus + b, 1);
+                add_link_share(&way, a * (int)w->t->n_gpus + b, 1);
         } else {
-                take(&way, w->port + 2 * a, 1);
-                take(&way, w->port + 2 * b + 1, 1);
+                add_link_share(&way, w->port + 2 * a, 1);
+                add_link_share(&way, w->port + 2 * b + 1, 1);
         }
         return way;
 }
 
 /* The GPU that is best joined to both, of equals the lowest, as NCCL has them; -1: none is. */
-static int relay(const struct ways *w, const int *gpus, int n, int a, int b)
+static int find_relay(const struct ways *w, const int *gpus, int n, int a, int b)
 {
         double most = 0;
         int by = -1;
 
         for (int i = 0; i < n; i++) {
                 int c = gpus[i];
-                double least = c == a || c == b ? 0 : fmin(wire(w, a, c), wire(w, c, b));
+                double least = c == a || c == b ? 0 : fmin(nvlink_rate(w, a, c), nvlink_rate(w, c, b));
 
                 if (least > most || (least > 0 && least == most && c < by)) {
                         most = least;
@@ -211,14 +211,14 @@ struct way way_between(const struct ways *w, const int *gpus, int n, int a, int 
 
         if (a == b)
                 return way;
-        if (wire(w, a, b) > 0)
+        if (nvlink_rate(w, a, b) > 0)
                 return by_wire(w, a, b);
-        by = relay(w, gpus, n, a, b);
+        by = find_relay(w, gpus, n, a, b);
         if (by >= 0) {
                 struct way on = by_wire(w, by, b);
 
                 way = by_wire(w, a, by);
-                append(&way, &on);
+                append_way(&way, &on);
                 way.type = WAY_NVB;
                 return way;
         }
@@ -232,10 +232,10 @@ struct way way_in(const struct ways *w, int nic, int gpu)
         const struct capo_topology_gpu *g = &w->t->gpus[gpu];
         struct way way = {.type = to_nic(w, gpu, nic)};
 
-        take(&way, w->nic + 2 * nic + 1, 1);
+        add_link_share(&way, w->nic + 2 * nic + 1, 1);
         by_pci(w, w->t->nics[nic].pci, g->pci, 1, &way);
         if (g->sm > 0 && g->sm < 80 && g->pci >= 0)
-                take(&way, w->pci + 2 * g->pci, 1.0 / 8);
+                add_link_share(&way, w->pci + 2 * g->pci, 1.0 / 8);
         return way;
 }
 
@@ -246,12 +246,12 @@ static struct way straight_out(const struct ways *w, int gpu, int nic)
         bool intel = t->gpus[gpu].cpu >= 0 && !strcmp(t->cpus[t->gpus[gpu].cpu].vendor, "GenuineIntel");
 
         by_pci(w, t->gpus[gpu].pci, t->nics[nic].pci, way.type == WAY_PHB && intel ? 6.0 / 5 : 1, &way);
-        take(&way, w->nic + 2 * nic, 1);
+        add_link_share(&way, w->nic + 2 * nic, 1);
         return way;
 }
 
 /* The GPU beside a NIC that the others send through: the lowest. -1: none is beside it. */
-static int beside(const struct ways *w, const int *gpus, int n, int nic)
+static int gpu_near_nic(const struct ways *w, const int *gpus, int n, int nic)
 {
         int least = -1;
 
@@ -264,14 +264,14 @@ static int beside(const struct ways *w, const int *gpus, int n, int nic)
 
 struct way way_out(const struct ways *w, const int *gpus, int n, int gpu, int nic)
 {
-        int by = beside(w, gpus, n, nic);
+        int by = gpu_near_nic(w, gpus, n, nic);
         struct way way, on;
 
-        if (to_nic(w, gpu, nic) <= WAY_PXB || by < 0 || !(wire(w, gpu, by) > 0))
+        if (to_nic(w, gpu, nic) <= WAY_PXB || by < 0 || !(nvlink_rate(w, gpu, by) > 0))
                 return straight_out(w, gpu, nic);
         way = by_wire(w, gpu, by);
         on = straight_out(w, by, nic);
-        append(&way, &on);
+        append_way(&way, &on);
         if (way.type != WAY_NONE)
                 way.type = WAY_PXN;
         return way;

@@ -53,14 +53,14 @@ static void json_freep(json_t **j)
         json_decref(*j);
 }
 
-static const char *text(const json_t *o)
+static const char *string_or_empty(const json_t *o)
 {
         const char *s = json_string_value(o);
 
         return s ? s : "";
 }
 
-static json_int_t number(const json_t *o, const char *key)
+static json_int_t get_integer(const json_t *o, const char *key)
 {
         const json_t *v = json_object_get(o, key);
 
@@ -111,7 +111,7 @@ static uint8_t type_of(const json_t *types, unsigned *size)
         } known[] = {{"Float8_e4m3", 10, 1}, {"Float8_e5m2", 11, 1}, {"Float", 7, 4}, {"BFloat16", 9, 2},
                      {"Half", 6, 2},         {"Double", 8, 8},       {"Long", 4, 8},  {"Int", 2, 4},
                      {"Byte", 1, 1},         {"Char", 0, 1},         {"Bool", 1, 1}};
-        const char *word = text(json_array_get(types, 0));
+        const char *word = string_or_empty(json_array_get(types, 0));
 
         for (size_t i = 0; i < N_ELEMENTS(known); i++) {
                 if (!strncmp(word, known[i].word, strlen(known[i].word))) {
@@ -123,7 +123,7 @@ static uint8_t type_of(const json_t *types, unsigned *size)
         return UINT8_MAX;
 }
 
-static uint64_t elements(const json_t *sizes)
+static uint64_t count_elements(const json_t *sizes)
 {
         uint64_t sum = 0;
         size_t i, k;
@@ -154,13 +154,13 @@ static uint64_t bytes_of(const json_t *e, uint8_t call, unsigned size)
         case CAPO_KIND_REDUCE:
         case CAPO_KIND_ALLGATHER:
         case CAPO_KIND_P2P: break;
-        case CAPO_KIND_REDUCESCATTER: return elements(json_object_get(e, "output_sizes")) * size;
+        case CAPO_KIND_REDUCESCATTER: return count_elements(json_object_get(e, "output_sizes")) * size;
         default: return 0;
         }
-        if (strstr(text(json_object_get(e, "profiling_name")), "_v"))
+        if (strstr(string_or_empty(json_object_get(e, "profiling_name")), "_v"))
                 return 0;
-        n = elements(json_object_get(e, "input_sizes"));
-        return (n ? n : elements(json_object_get(e, "output_sizes"))) * size;
+        n = count_elements(json_object_get(e, "input_sizes"));
+        return (n ? n : count_elements(json_object_get(e, "output_sizes"))) * size;
 }
 
 /* "send 0->3", "recv 1<-?": the other one; -1 not known. */
@@ -184,12 +184,12 @@ static uint16_t site_of(struct flight *f, const json_t *frames)
                 return 0;
         json_array_foreach(frames, i, frame)
         {
-                const char *file = capo_base_name(text(json_object_get(frame, "filename")));
+                const char *file = capo_base_name(string_or_empty(json_object_get(frame, "filename")));
 
                 if (i == FRAMES)
                         break;
-                snprintf(line, sizeof line, "%s:%lld %s", file, (long long)number(frame, "line"),
-                         text(json_object_get(frame, "name")));
+                snprintf(line, sizeof line, "%s:%lld %s", file, (long long)get_integer(frame, "line"),
+                         string_or_empty(json_object_get(frame, "name")));
                 fprintf(out, "%s%s", i ? "\n" : "", line);
         }
         if (fclose(out) != 0) {
@@ -206,7 +206,7 @@ static json_t *ranks_of(const json_t *config)
 {
         json_t *ranks = json_object_get(config, "ranks");
 
-        return json_is_array(ranks) ? json_incref(ranks) : json_loads(text(ranks), 0, NULL);
+        return json_is_array(ranks) ? json_incref(ranks) : json_loads(string_or_empty(ranks), 0, NULL);
 }
 
 static int32_t place_of(const json_t *ranks, int32_t rank)
@@ -218,12 +218,12 @@ static int32_t place_of(const json_t *ranks, int32_t rank)
         return -1;
 }
 
-static int join(struct flight *f, const char *name, const json_t *config)
+static int join_group(struct flight *f, const char *name, const json_t *config)
 {
         int32_t me = f->to.hang->processes[f->process].rank;
         _cleanup_(json_freep) json_t *ranks = ranks_of(config);
         _cleanup_free_ char *list = json_is_array(ranks) ? json_dumps(ranks, JSON_COMPACT) : strdup("");
-        const char *desc = text(json_object_get(config, "desc"));
+        const char *desc = string_or_empty(json_object_get(config, "desc"));
         uint32_t comm = 0, n = f->to.hang->n_comms;
         int32_t size = (int32_t)json_array_size(ranks);
         int64_t r;
@@ -266,17 +266,18 @@ static uint32_t group_of(const struct flight *f, const char *name)
 
 static uint8_t gpu_of(const json_t *e)
 {
-        return !strcmp(text(json_object_get(e, "state")), "completed") ? CAPO_HANG_GPU_ENDED : CAPO_HANG_GPU_RUNNING;
+        return !strcmp(string_or_empty(json_object_get(e, "state")), "completed") ? CAPO_HANG_GPU_ENDED
+                                                                                  : CAPO_HANG_GPU_RUNNING;
 }
 
 /* The end of a group: what it says holds of its calls, which are just before it. */
 static void close_group(struct flight *f, const json_t *e, uint32_t comm)
 {
         struct capo_hang_process *p = &f->to.hang->processes[f->process];
-        json_int_t collective = number(e, "collective_seq_id");
+        json_int_t collective = get_integer(e, "collective_seq_id");
         uint32_t first = p->n_calls;
 
-        if (f->run.comm == comm && f->run.number == number(e, "p2p_seq_id"))
+        if (f->run.comm == comm && f->run.number == get_integer(e, "p2p_seq_id"))
                 first = f->run.first;
         else if (p->n_calls && p->calls[p->n_calls - 1].comm == comm && p->calls[p->n_calls - 1].seq == collective)
                 first = p->n_calls - 1;
@@ -288,19 +289,19 @@ static void close_group(struct flight *f, const json_t *e, uint32_t comm)
         f->run.comm = CAPO_HANG_NONE;
 }
 
-static int take(struct flight *f, const json_t *e)
+static int take_entry(struct flight *f, const json_t *e)
 {
-        const char *group = text(json_array_get(json_object_get(e, "process_group"), 0));
-        const char *name = text(json_object_get(e, "profiling_name"));
+        const char *group = string_or_empty(json_array_get(json_object_get(e, "process_group"), 0));
+        const char *name = string_or_empty(json_object_get(e, "profiling_name"));
         struct capo_hang_process *p = &f->to.hang->processes[f->process];
         uint32_t comm = group_of(f, group);
         struct capo_hang_call c = {.call = call_of(name), .peer = -1, .gpu = gpu_of(e), .op = UINT8_MAX}, *last;
-        json_int_t seq = number(e, "collective_seq_id"), ended = number(e, "time_discovered_completed_ns");
+        json_int_t seq = get_integer(e, "collective_seq_id"), ended = get_integer(e, "time_discovered_completed_ns");
         struct capo_hang_member *m;
         unsigned size;
 
         if (comm == CAPO_HANG_NONE) { /* a group that the dump does not describe */
-                int r = join(f, group, NULL);
+                int r = join_group(f, group, NULL);
 
                 if (r < 0)
                         return r;
@@ -309,14 +310,14 @@ static int take(struct flight *f, const json_t *e)
         m = &f->to.hang->comms[comm].members[f->groups[comm].member];
         c.comm = comm;
         c.member = f->groups[comm].member;
-        c.begin_ns = (uint64_t)number(e, "time_created_ns");
+        c.begin_ns = (uint64_t)get_integer(e, "time_created_ns");
         c.end_ns = c.begin_ns; /* the host's call: the dump has it behind it */
         c.type = type_of(json_object_get(e, "input_dtypes"), &size);
         c.bytes = bytes_of(e, c.call, size);
         f->last_ns = c.begin_ns > f->last_ns ? c.begin_ns : f->last_ns;
         f->last_ns = ended > 0 && (uint64_t)ended > f->last_ns ? (uint64_t)ended : f->last_ns;
         if (capo_call_kind(c.call) == CAPO_KIND_P2P) {
-                json_int_t run = number(e, "p2p_seq_id");
+                json_int_t run = get_integer(e, "p2p_seq_id");
 
                 c.peer = peer_of(name);
                 c.stream = 1u << 31 | ((comm * 2 + (c.call == CAPO_CALL_SEND)) * 0x9e3779b1u ^ (uint32_t)c.peer);
@@ -361,16 +362,16 @@ static int take_dump(struct flight *f, const json_t *dump)
         json_object_foreach((json_t *)config, name, v)
         {
                 if (r == 0)
-                        r = join(f, name, v);
+                        r = join_group(f, name, v);
         }
         json_array_foreach(entries, i, v)
         {
                 if (r == 0)
-                        r = take(f, v);
+                        r = take_entry(f, v);
         }
         if (r < 0)
                 return r;
-        whole = number(json_array_get(entries, 0), "record_id") == 0; /* else the oldest were overwritten */
+        whole = get_integer(json_array_get(entries, 0), "record_id") == 0; /* else the oldest were overwritten */
         for (i = 0; i < f->to.hang->n_comms; i++) {
                 if (f->groups[i].member != CAPO_HANG_NONE)
                         f->to.hang->comms[i].members[f->groups[i].member].whole_p2p = whole;
@@ -393,7 +394,7 @@ static int32_t rank_in(const char *path)
         return (int32_t)n;
 }
 
-static int load(const char *path, json_t **out, uint64_t *written_ns, char *why, size_t room)
+static int load_dump(const char *path, json_t **out, uint64_t *written_ns, char *why, size_t room)
 {
         _cleanup_fclose_ FILE *file = fopen(path, "r");
         struct stat st;
@@ -425,12 +426,12 @@ static int load(const char *path, json_t **out, uint64_t *written_ns, char *why,
         return -EINVAL;
 }
 
-static int one(struct flight *f, const char *path, uint64_t *written_ns, char *why, size_t room)
+static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, char *why, size_t room)
 {
         _cleanup_(json_freep) json_t *dump = NULL;
         int32_t rank = rank_in(path);
         int64_t process;
-        int r = load(path, &dump, written_ns, why, room);
+        int r = load_dump(path, &dump, written_ns, why, room);
 
         if (r < 0)
                 return r;
@@ -461,7 +462,7 @@ int capo_hang_flight(char *const *paths, size_t n, struct capo_job *job, struct 
         for (size_t i = 0; i < n && r == 0; i++) {
                 uint64_t written_ns = 0;
 
-                r = one(&f, paths[i], &written_ns, why, room);
+                r = read_dump(&f, paths[i], &written_ns, why, room);
                 first_ns = written_ns < first_ns ? written_ns : first_ns;
         }
         for (uint32_t i = 0; i < out->n_comms && f.groups; i++) {

@@ -167,7 +167,7 @@ static bool *who_has(const struct capo_hang_job *job, uint32_t key)
  * The making of a communicator that one of the others left by its death: NCCL has told it, nothing was done since but
  * to clean up, so this is where the job stood.
  */
-static const struct capo_hang_call *bereft(const struct capo_hang_process *p)
+static const struct capo_hang_call *find_failed_init(const struct capo_hang_process *p)
 {
         for (uint32_t i = p->n_calls; i-- > 0;) {
                 const struct capo_hang_call *c = &p->calls[i];
@@ -184,7 +184,7 @@ static const struct capo_hang_call *birth_of(const struct capo_hang_job *job, ui
 {
         const struct capo_hang_call *c = capo_hang_inside(&job->processes[process]);
 
-        if (!c && (c = bereft(&job->processes[process])))
+        if (!c && (c = find_failed_init(&job->processes[process])))
                 return c;
         return c && capo_hang_is_birth(c) && !capo_hang_gone(job, process) ? c : NULL;
 }
@@ -261,7 +261,7 @@ static int add_births(struct hang_graph *g)
 
 /* ---- the graph ---- */
 
-static void follow(struct hang_graph *g)
+static void mark_waits(struct hang_graph *g)
 {
         bool changed = true;
 
@@ -305,7 +305,7 @@ int capo_hang_graph(const struct capo_hang_job *job, bool lenient, struct hang_g
         if (r == 0)
                 r = add_births(g);
         if (r == 0)
-                follow(g);
+                mark_waits(g);
         return r;
 }
 

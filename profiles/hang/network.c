@@ -10,7 +10,7 @@
 #include "core/log/fabric.h"
 #include "profiles/hang/network.h"
 
-static bool is(const struct capo_fabric_object *o, const char *kind, const struct capo_fabric_domain *d)
+static bool is_domain_object(const struct capo_fabric_object *o, const char *kind, const struct capo_fabric_domain *d)
 {
         return !o->closed && o->domain == d->id && !strcmp(o->kind, kind);
 }
@@ -31,26 +31,26 @@ static uint64_t receives_to(const struct capo_fabric *f, uint32_t cq, bool *whol
         return n;
 }
 
-static void copy(char *to, const char *from, size_t room)
+static void copy_plain(char *to, const char *from, size_t room)
 {
         snprintf(to, room, "%.*s", (int)room - 1, from);
         capo_plain(to, strlen(to), false, true);
 }
 
-static void fill(struct capo_hang_nic *nic, const struct capo_fabric *f, const struct capo_fabric_domain *d,
-                 uint64_t epoch_ns)
+static void fill_nic(struct capo_hang_nic *nic, const struct capo_fabric *f, const struct capo_fabric_domain *d,
+                     uint64_t epoch_ns)
 {
         uint64_t completed_ns = 0;
 
-        copy(nic->name, d->name, sizeof nic->name);
-        copy(nic->device, d->device, sizeof nic->device);
-        copy(nic->pci, d->nic, sizeof nic->pci);
+        copy_plain(nic->name, d->name, sizeof nic->name);
+        copy_plain(nic->device, d->device, sizeof nic->device);
+        copy_plain(nic->pci, d->nic, sizeof nic->pci);
         for (size_t i = 0; i < f->n_objects; i++) {
                 const struct capo_fabric_object *o = &f->objects[i];
                 bool whole = !d->folded;
                 uint64_t posted;
 
-                if (!is(o, "cq", d))
+                if (!is_domain_object(o, "cq", d))
                         continue;
                 nic->outstanding += o->outstanding;
                 nic->unsure |= o->unsure;
@@ -64,7 +64,7 @@ static void fill(struct capo_hang_nic *nic, const struct capo_fabric *f, const s
         nic->refused = d->n.eagain;
         nic->errors = d->n.errors;
         if (d->n.n_errors)
-                copy(nic->error, d->n.error[0].text, sizeof nic->error);
+                copy_plain(nic->error, d->n.error[0].text, sizeof nic->error);
 }
 
 static int by_outstanding(const void *a_, const void *b_)
@@ -97,7 +97,7 @@ int capo_hang_network(const struct capo_job_process *p, struct capo_hang_network
                 for (int k = 0; k < CAPO_FI_KINDS; k++)
                         posted += d->n.kind[k].count;
                 if (!d->closed && posted)
-                        fill(&out->nics[out->n_nics++], f, d, epoch_ns);
+                        fill_nic(&out->nics[out->n_nics++], f, d, epoch_ns);
         }
         if (out->n_nics)
                 qsort(out->nics, out->n_nics, sizeof *out->nics, by_outstanding);

@@ -69,7 +69,7 @@ static inline bool is_collective(const struct capo_hang_call *c)
 }
 
 /* NCCL took it, or is about to. */
-static inline bool taken(const struct capo_hang_call *c)
+static inline bool call_is_taken(const struct capo_hang_call *c)
 {
         return c->comm != CAPO_HANG_NONE && c->member != CAPO_HANG_NONE && capo_hang_taken(c->result);
 }
@@ -104,9 +104,9 @@ static inline const struct capo_hang_call *call_at(const struct play_member *m, 
         return i < m->n && m->of[i].seq == seq ? m->of[i].call : NULL;
 }
 
-static inline bool plays(const struct play *p, const struct capo_hang_call *c)
+static inline bool call_is_played(const struct play *p, const struct capo_hang_call *c)
 {
-        if (!taken(c) || c->where == CAPO_HANG_OPEN)
+        if (!call_is_taken(c) || c->where == CAPO_HANG_OPEN)
                 return false;
         return is_collective(c) || (is_p2p(c) && p->comms[c->comm].whole_p2p);
 }

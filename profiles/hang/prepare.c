@@ -20,13 +20,13 @@ static bool binds_all(const struct capo_hang_call *c)
 /* ---- what there is ---- */
 
 /* What each member has begun, and where its last calls begin. */
-static void survey(struct play *p)
+static void count_member_calls(struct play *p)
 {
         for (uint32_t i = 0; i < p->n_calls; i++) {
                 const struct capo_hang_call *c = p->call[i];
                 struct play_member *m;
 
-                if (!taken(c) || !is_collective(c))
+                if (!call_is_taken(c) || !is_collective(c))
                         continue;
                 m = member_of(p, c);
                 if (c->where == CAPO_HANG_OPEN) {
@@ -45,13 +45,13 @@ static int by_number(const void *a, const void *b)
         return CAPO_ORDER(x->seq, y->seq) ?: CAPO_ORDER(x->at, y->at);
 }
 
-static int number(struct play *p)
+static int index_member_calls(struct play *p)
 {
         for (uint32_t i = 0; i < p->n_calls; i++) {
                 const struct capo_hang_call *c = p->call[i];
                 struct play_member *m;
 
-                if (!taken(c) || !is_collective(c) || c->where == CAPO_HANG_OPEN)
+                if (!call_is_taken(c) || !is_collective(c) || c->where == CAPO_HANG_OPEN)
                         continue;
                 m = member_of(p, c);
                 if (!m->of) {
@@ -187,7 +187,7 @@ static int line_up(struct play *p)
 
                 if (i && p->process[i] != p->process[i - 1])
                         first = p->n_queues;
-                if (!plays(p, p->call[i]))
+                if (!call_is_played(p, p->call[i]))
                         continue;
                 q = queue_of(p, first, p->process[i], stream_of(p->call[i]));
                 if (!q || capo_array_room(&q->call, q->n, sizeof *q->call) < 0)
@@ -246,7 +246,7 @@ static int pair_up(struct play *p)
                 int32_t me;
 
                 p->mate[i] = CAPO_HANG_NONE;
-                if (!taken(c) || !is_p2p(c) || !p->comms[c->comm].whole_p2p)
+                if (!call_is_taken(c) || !is_p2p(c) || !p->comms[c->comm].whole_p2p)
                         continue;
                 me = p->job->comms[c->comm].members[c->member].rank;
                 if (capo_array_room(&half, n, sizeof *half) < 0)
@@ -342,8 +342,8 @@ int capo_play_set_up(struct play *p)
 
         if (r < 0)
                 return r;
-        survey(p);
-        r = number(p);
+        count_member_calls(p);
+        r = index_member_calls(p);
         for (uint32_t i = 0; i < p->job->n_comms && r == 0; i++)
                 begin_at(p, i);
         r = r < 0 ? r : line_up(p);

@@ -189,7 +189,7 @@ struct counted {
         bool moved;
 };
 
-static uint64_t sum(const struct ras_rank *r)
+static uint64_t sum_calls(const struct ras_rank *r)
 {
         uint64_t n = 0;
 
@@ -198,12 +198,12 @@ static uint64_t sum(const struct ras_rank *r)
         return n;
 }
 
-static bool tells(const struct ras_rank *r)
+static bool rank_has_counts(const struct ras_rank *r)
 {
         return !r->absent && !r->making;
 }
 
-static bool same(const struct ras_comm *a, const struct ras_comm *b)
+static bool same_counts(const struct ras_comm *a, const struct ras_comm *b)
 {
         if (!a || a->n_ranks != b->n_ranks)
                 return false;
@@ -215,18 +215,18 @@ static bool same(const struct ras_comm *a, const struct ras_comm *b)
         return true;
 }
 
-static struct counted compare(const struct ras_look *before, const struct ras_comm *c)
+static struct counted compare_counts(const struct ras_look *before, const struct ras_comm *c)
 {
         const struct ras_comm *comms = before->comms;
         struct counted n = {.most = 0};
 
-        n.moved = !same(comms ? bsearch(c, comms, before->n_comms, sizeof *comms, by_size) : NULL, c);
+        n.moved = !same_counts(comms ? bsearch(c, comms, before->n_comms, sizeof *comms, by_size) : NULL, c);
         for (int k = 0; k < RAS_CALLS; k++)
                 n.least[k] = UINT64_MAX;
         for (uint32_t i = 0; i < c->n_ranks; i++) {
-                if (!tells(&c->ranks[i]))
+                if (!rank_has_counts(&c->ranks[i]))
                         continue;
-                n.most = sum(&c->ranks[i]) > n.most ? sum(&c->ranks[i]) : n.most;
+                n.most = sum_calls(&c->ranks[i]) > n.most ? sum_calls(&c->ranks[i]) : n.most;
                 for (int k = 0; k < RAS_CALLS; k++)
                         n.least[k] = c->ranks[i].count[k] < n.least[k] ? c->ranks[i].count[k] : n.least[k];
         }
@@ -288,7 +288,7 @@ static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const
         call.member = (uint32_t)member;
         m->dead = r->ended;
         m->aborted = r->aborted;
-        m->issued = (uint32_t)(r->absent || (r->ended && !sum(r)) ? n->most : sum(r));
+        m->issued = (uint32_t)(r->absent || (r->ended && !sum_calls(r)) ? n->most : sum_calls(r));
         if (m->issued == n->most && m->issued && (r->absent || r->error)) /* it does not come through the last one */
                 m->issued--;
         call.seq = m->issued;
@@ -305,7 +305,7 @@ static int add_comms(struct capo_hang_foreign *f, struct capo_index *known, cons
 {
         for (uint32_t i = 0; i < second->n_comms; i++) {
                 const struct ras_comm *c = &second->comms[i];
-                struct counted n = compare(first, c);
+                struct counted n = compare_counts(first, c);
                 int64_t comm = capo_hang_foreign_comm(f, c->id, c->hash, c->size);
 
                 if (comm < 0)

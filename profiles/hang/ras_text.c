@@ -63,7 +63,7 @@ static void take_who(struct ras_rank *r, const char *line)
         snprintf(r->host, sizeof r->host, "%.*s", (int)strcspn(node + 9, " \r\n"), node + 9);
 }
 
-static void apply(struct reading *rd, struct ras_rank *r, enum said said)
+static void apply_field(struct reading *rd, struct ras_rank *r, enum said said)
 {
         switch (said) {
         case COUNT:
@@ -154,7 +154,7 @@ static void missing_list(struct reading *rd, const char *list)
         for (long rank = strtol(list, &end, 10); end != list;
              list = end + (*end == ','), rank = strtol(list, &end, 10)) {
                 if (rank_at(rd, rank))
-                        apply(rd, rank_at(rd, rank), MISSING);
+                        apply_field(rd, rank_at(rd, rank), MISSING);
         }
 }
 
@@ -191,20 +191,20 @@ static void take_line(struct reading *rd, const char *line)
                         uint64_t kept = rd->count;
 
                         rd->count = line[at + 4] == 'n' ? 0 : n;
-                        apply(rd, r, COUNT);
+                        apply_field(rd, r, COUNT);
                         rd->count = kept;
                 } else if (sscanf(line + at, "has status %15s", rd->status) == 1) {
-                        apply(rd, r, STATUS);
+                        apply_field(rd, r, STATUS);
                 } else if (!strncmp(line + at, "reported ", 9)) {
-                        apply(rd, r, ERROR);
+                        apply_field(rd, r, ERROR);
                 } else {
                         rd->pending &= said != COUNT;
-                        apply(rd, r, said);
+                        apply_field(rd, r, said);
                 }
         }
 }
 
-static int take(struct reading *rd, const char *line)
+static int parse_line(struct reading *rd, const char *line)
 {
         int group, comms, nodes, size;
         char per_node[16];
@@ -245,7 +245,7 @@ int ras_read_text(char *text, struct ras_look *out)
         if (rd)
                 rd->look = out;
         for (char *line = strsep(&rest, "\n"); line && r == 0; line = strsep(&rest, "\n"))
-                r = take(rd, line);
+                r = parse_line(rd, line);
         if (rd) {
                 end_counts(rd);
                 free(rd->named);

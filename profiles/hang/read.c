@@ -98,7 +98,7 @@ static int take_cell(struct reader *rd, const struct capo_log_frame *f)
         return 0;
 }
 
-static void count(struct reader *rd, uint32_t process, struct cell c)
+static void count_cell(struct reader *rd, uint32_t process, struct cell c)
 {
         struct known_comm *k = c.count ? comm_of(rd, process, c.comm) : NULL;
         enum capo_call_kind kind = capo_call_kind(c.call);
@@ -262,13 +262,13 @@ static int read_log(struct reader *rd, uint32_t process)
                 const struct capo_record *c = &u.record;
 
                 if (u.where == CAPO_UNFINISHED_GPU && c->t_end)
-                        count(rd, process, (struct cell){1, c->comm, c->call, c->result});
+                        count_cell(rd, process, (struct cell){1, c->comm, c->call, c->result});
                 else if (u.where != CAPO_UNFINISHED_WHERES || traced) /* then the log has it as any other */
                         continue;
                 take_call(c, c->thread, rd);
         }
         for (uint32_t i = 0; i < rd->n_cells; i++)
-                count(rd, process, rd->cells[i]);
+                count_cell(rd, process, rd->cells[i]);
         return take_calls(rd, process, framed->at_ns ? &f : NULL);
 }
 

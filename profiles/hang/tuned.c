@@ -13,7 +13,7 @@
 #include "profiles/hang/play.h"
 
 /* In what two choices differ; NULL: in nothing that is known. */
-static const char *otherwise(const struct capo_hang_call *a, const struct capo_hang_call *b)
+static const char *choice_difference(const struct capo_hang_call *a, const struct capo_hang_call *b)
 {
         if (!a || !b || !a->algo_proto || !b->algo_proto)
                 return NULL;
@@ -36,7 +36,7 @@ static const char *members_differ(const struct choices *c, uint32_t a, uint32_t 
                                        *pb = &c->job->processes[c->comm->members[b].process];
 
         if (!c->profiles)
-                return otherwise(c->call[a], c->call[b]);
+                return choice_difference(c->call[a], c->call[b]);
         if (pa->tuned && pb->tuned && strcmp(pa->tuned, pb->tuned) != 0)
                 return "profile";
         return pa->settings && pb->settings && strcmp(pa->settings, pb->settings) != 0 ? "settings" : NULL;
@@ -91,7 +91,7 @@ static int accuse_few(const struct choices *c, struct capo_hang_verdict *v)
 
 /* The newest that was seen to have ended on the GPUs of all: with it those before it. A rank may well be through with one
  * that stands on the others. */
-static uint32_t ended(const struct capo_hang_job *job, uint32_t comm)
+static uint32_t newest_ended_seq(const struct capo_hang_job *job, uint32_t comm)
 {
         const struct capo_hang_comm *c = &job->comms[comm];
         uint32_t least = c->n_members ? UINT32_MAX : 0;
@@ -116,7 +116,7 @@ static uint32_t ended(const struct capo_hang_job *job, uint32_t comm)
 static int first_of(const struct capo_hang_job *job, uint32_t comm, struct capo_hang_verdict *v)
 {
         struct choices c = {.job = job, .comm = &job->comms[comm]};
-        const uint32_t n = c.comm->n_members, after = ended(job, comm);
+        const uint32_t n = c.comm->n_members, after = newest_ended_seq(job, comm);
         _cleanup_free_ const struct capo_hang_call **calls = calloc(n + 1, sizeof(*calls));
         const struct capo_hang_process *first = n ? &job->processes[c.comm->members[0].process] : NULL;
         int r = 0;

@@ -15,7 +15,7 @@
 #include "profiles/hang/judge.h"
 
 /* Of its last calls on @comm the latest that NCCL refused, with nothing taken behind it. */
-static const struct capo_hang_call *refused(const struct capo_hang_process *p, uint32_t comm)
+static const struct capo_hang_call *find_refused_call(const struct capo_hang_process *p, uint32_t comm)
 {
         for (uint32_t i = p->n_calls; i-- > 0;) {
                 const struct capo_hang_call *c = &p->calls[i];
@@ -31,7 +31,8 @@ static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job
 {
         uint32_t process = n->on[place].process;
         const struct capo_hang_process *p = &job->processes[process];
-        const struct capo_hang_call *last = hang_last(p), *in = capo_hang_inside(p), *error = refused(p, n->comm);
+        const struct capo_hang_call *last = hang_last(p), *in = capo_hang_inside(p),
+                                    *error = find_refused_call(p, n->comm);
 
         if (p->life == CAPO_HANG_EXITED)
                 return hang_accuse(v, process, CAPO_HANG_WHY_EXITED, last);
@@ -53,7 +54,7 @@ static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job
 }
 
 /* The node that most wait in: what the page is about. */
-static void about(struct capo_hang_verdict *v, const struct capo_hang_job *job, const struct hang_node *n)
+static void set_subject(struct capo_hang_verdict *v, const struct capo_hang_job *job, const struct hang_node *n)
 {
         v->comm = n->comm;
         v->seq = n->seq;
@@ -103,7 +104,7 @@ static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
                         most = f->call[i];
                 }
         }
-        about(v, g->job, n);
+        set_subject(v, g->job, n);
         v->kind = CAPO_HANG_MISMATCH;
         v->sure = CAPO_HANG_CERTAIN;
         v->call = most;
@@ -147,7 +148,7 @@ static const struct hang_node *next_of(const struct hang_graph *g, uint32_t proc
 }
 
 /* One send or receive in the circle has no other half: whoever owes it is the cause, the others only wait. */
-static int owed(const struct hang_graph *g, struct capo_hang_verdict *v)
+static int accuse_missing_half(const struct hang_graph *g, struct capo_hang_verdict *v)
 {
         const struct hang_node *owing = NULL;
         uint32_t n = 0;
@@ -164,7 +165,7 @@ static int owed(const struct hang_graph *g, struct capo_hang_verdict *v)
         if (n != 1)
                 return 0;
         hang_acquit(v);
-        about(v, g->job, owing);
+        set_subject(v, g->job, owing);
         v->kind = CAPO_HANG_P2P;
         return accuse_absent(v, g->job, owing, 0);
 }
@@ -194,10 +195,10 @@ static int judge_circle(const struct hang_graph *g, uint32_t process, struct cap
         }
         if (r < 0 || !main)
                 return r;
-        about(v, g->job, main);
+        set_subject(v, g->job, main);
         v->kind = CAPO_HANG_ORDER;
         v->sure = CAPO_HANG_LIKELY;
-        return owed(g, v);
+        return accuse_missing_half(g, v);
 }
 
 /* ---- who is not there ---- */
@@ -231,7 +232,7 @@ static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
         const struct hang_node *n = node_about(g);
         int r = 0;
 
-        about(v, g->job, n);
+        set_subject(v, g->job, n);
         v->kind = n->kind;
         v->sure = n->unseen || n->kind != CAPO_HANG_MISSING ? CAPO_HANG_LIKELY : CAPO_HANG_CERTAIN;
         for (uint32_t i = 0; i < n->n_on && r == 0; i++) {
@@ -266,7 +267,7 @@ static bool gpus_unknown(const struct capo_hang_job *job)
         return false;
 }
 
-static bool captured(const struct capo_hang_job *job)
+static bool has_captured_calls(const struct capo_hang_job *job)
 {
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_hang_process *p = &job->processes[i];
@@ -281,7 +282,7 @@ static bool captured(const struct capo_hang_job *job)
 
 /* ---- the verdict ---- */
 
-static uint64_t needed(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
+static uint64_t needed_still_ns(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
         bool gone = v->n_culprits > 0, told = v->n_culprits > 0;
 
@@ -335,7 +336,7 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo
         else if (absent)
                 r = judge_absent(&g, v);
         else if (unseen)
-                about(v, job, unseen), v->kind = CAPO_HANG_UNDECIDED;
+                set_subject(v, job, unseen), v->kind = CAPO_HANG_UNDECIDED;
         else
                 r = hang_judge_lost(job, v);
         if (r == 0 && v->kind == CAPO_HANG_HEALTHY)
@@ -344,7 +345,7 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, struct capo
 }
 
 /* The strict reading stands when the lenient one says no other thing. */
-static void compare(struct capo_hang_verdict *strict, const struct capo_hang_verdict *lenient)
+static void compare_readings(struct capo_hang_verdict *strict, const struct capo_hang_verdict *lenient)
 {
         bool within = strict->kind == lenient->kind;
 
@@ -370,7 +371,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         if (r == 0 && stands) { /* else nothing stands where less waits, either */
                 r = read_graph(job, true, &lenient, &stands);
                 if (r == 0)
-                        compare(v, &lenient);
+                        compare_readings(v, &lenient);
                 capo_hang_verdict_finish(&lenient);
         }
         if (r < 0)
@@ -387,12 +388,12 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 v->since_ns = active;
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
         v->gpu_unknown = gpus_unknown(job);
-        v->graphs_unknown = captured(job);
+        v->graphs_unknown = has_captured_calls(job);
         unknown = v->kind == CAPO_HANG_HEALTHY && alive && v->still_ns >= job->after_ns &&
                   (v->gpu_unknown || v->p2p_unknown || v->graphs_unknown || job->partial);
         if (unknown)
                 v->kind = CAPO_HANG_UNDECIDED;
-        else if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed(job, v))
+        else if (v->kind != CAPO_HANG_HEALTHY && v->still_ns < needed_still_ns(job, v))
                 v->kind = CAPO_HANG_SLOW;
         if (v->kind == CAPO_HANG_RUNNING || unknown)
                 r = hang_judge_tuned(job, v);

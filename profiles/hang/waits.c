@@ -51,13 +51,13 @@ static bool may_be_through(const struct play *p, uint32_t i)
         }
 }
 
-static void set(struct play *p, uint32_t i, enum play_state state)
+static void set_state(struct play *p, uint32_t i, enum play_state state)
 {
         p->state[i] = (uint8_t)((p->state[i] & ~STATE) | state);
 }
 
 /* The call at a head goes on as far as it can. Return: it is done. */
-static bool step(struct play *p, uint32_t i, bool *changed)
+static bool step_call(struct play *p, uint32_t i, bool *changed)
 {
         const struct capo_hang_call *c = p->call[i];
         bool through = p->state[i] & ENDED || may_be_through(p, i);
@@ -70,9 +70,9 @@ static bool step(struct play *p, uint32_t i, bool *changed)
                 uint32_t mate = p->mate[i];
 
                 if (through || (mate != CAPO_HANG_NONE && (p->state[mate] & STATE) != IDLE))
-                        set(p, i, DONE);
+                        set_state(p, i, DONE);
                 else if ((p->state[i] & STATE) == IDLE)
-                        set(p, i, ACTIVE);
+                        set_state(p, i, ACTIVE);
                 else
                         return false;
                 *changed = true;
@@ -82,20 +82,20 @@ static bool step(struct play *p, uint32_t i, bool *changed)
         if (c->seq <= retired || (through && ((p->state[i] & ENDED && !c->captured) || c->seq <= done + 1))) {
                 m->reached = c->seq > m->reached ? c->seq : m->reached;
                 m->through = c->seq > m->through ? c->seq : m->through;
-                set(p, i, DONE);
+                set_state(p, i, DONE);
                 *changed = true;
                 return true;
         }
         if (c->seq == retired + 1 && (p->state[i] & STATE) == IDLE) {
                 m->reached = c->seq > m->reached ? c->seq : m->reached;
-                set(p, i, ACTIVE);
+                set_state(p, i, ACTIVE);
                 *changed = true;
         }
         return false;
 }
 
 /* One launch after the other: a call, or all of a group that went to this stream. */
-static void advance(struct play *p, struct play_queue *q, bool *changed)
+static void advance_queue(struct play *p, struct play_queue *q, bool *changed)
 {
         while (q->at < q->n) {
                 uint32_t group = p->call[q->call[q->at]]->group, end = q->at + 1;
@@ -104,7 +104,7 @@ static void advance(struct play *p, struct play_queue *q, bool *changed)
                 while (group && end < q->n && p->call[q->call[end]]->group == group)
                         end++;
                 for (uint32_t i = q->at; i < end; i++)
-                        done &= step(p, q->call[i], changed);
+                        done &= step_call(p, q->call[i], changed);
                 if (!done)
                         return;
                 q->at = end;
@@ -116,7 +116,7 @@ static bool is_at(const struct play_member *m, uint32_t seq)
         return m->reached >= seq || (m->entered >= seq && !call_at(m, seq) /* not among its last calls */);
 }
 
-static bool retire(struct play *p, uint32_t comm)
+static bool retire_seq(struct play *p, uint32_t comm)
 {
         struct play_comm *c = &p->comms[comm];
         uint32_t all = c->newest;
@@ -148,16 +148,16 @@ static bool retire(struct play *p, uint32_t comm)
         return true;
 }
 
-static void play(struct play *p)
+static void play_queues(struct play *p)
 {
         bool changed = true;
 
         while (changed) {
                 changed = false;
                 for (uint32_t i = 0; i < p->n_queues; i++)
-                        advance(p, &p->queues[i], &changed);
+                        advance_queue(p, &p->queues[i], &changed);
                 for (uint32_t i = 0; i < p->job->n_comms; i++) {
-                        while (retire(p, i))
+                        while (retire_seq(p, i))
                                 changed = true;
                 }
         }
@@ -232,14 +232,14 @@ static uint32_t process_at(const struct play *p, uint32_t comm, int32_t rank)
         return CAPO_HANG_NONE;
 }
 
-static int leftovers(const struct play *p, struct capo_hang_waits *w)
+static int collect_leftovers(const struct play *p, struct capo_hang_waits *w)
 {
         for (uint32_t i = 0; i < p->n_calls; i++) {
                 const struct capo_hang_call *c = p->call[i];
 
-                if (taken(c) && is_p2p(c) && !p->comms[c->comm].whole_p2p)
+                if (call_is_taken(c) && is_p2p(c) && !p->comms[c->comm].whole_p2p)
                         w->p2p_unknown = true;
-                if (!plays(p, c) || !is_p2p(c) || (p->state[i] & STATE) != ACTIVE)
+                if (!call_is_played(p, c) || !is_p2p(c) || (p->state[i] & STATE) != ACTIVE)
                         continue;
                 if (capo_array_room(&w->pairs, w->n_pairs, sizeof *w->pairs) < 0)
                         return -ENOMEM;
@@ -267,8 +267,8 @@ int capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_ha
         if (!out->fronts)
                 r = -ENOMEM;
         if (r == 0) {
-                play(&p);
-                r = leftovers(&p, out);
+                play_queues(&p);
+                r = collect_leftovers(&p, out);
         }
         capo_play_tear_down(&p);
         return r;

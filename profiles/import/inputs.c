@@ -355,7 +355,7 @@ static int read_whole(struct capo_input *in, int fd)
 }
 
 /* Editors and spreadsheets of Windows begin a text with a mark. */
-static void unmark(struct capo_input *in)
+static void strip_bom(struct capo_input *in)
 {
         if (in->size < 3 || memcmp(in->text, "\xef\xbb\xbf", 3) != 0)
                 return;
@@ -364,7 +364,7 @@ static void unmark(struct capo_input *in)
 }
 
 /* All that was measured by now, read or put off. */
-static size_t measured(const struct capo_input *in)
+static size_t count_measured(const struct capo_input *in)
 {
         return in->set->n + capo_late_count(in->set);
 }
@@ -373,7 +373,7 @@ static int import_file(struct capo_input *in, uint64_t file_size)
 {
         enum { HEAD = 65536 };
         const struct importer *format = importers;
-        size_t before = measured(in), rejected = in->set->n_rejected;
+        size_t before = count_measured(in), rejected = in->set->n_rejected;
         _cleanup_close_ int fd = open(in->path, O_RDONLY | O_CLOEXEC);
         int r = fd < 0 ? -errno : capo_file_read_fd(fd, HEAD, &in->text, &in->size);
         bool more;
@@ -387,7 +387,7 @@ static int import_file(struct capo_input *in, uint64_t file_size)
                 return -ENODATA;
         }
         more = in->size == HEAD;
-        unmark(in);
+        strip_bom(in);
         in->set->n_files++;
         while (!format->known(in->text, in->size)) /* the last knows everything */
                 format++;
@@ -396,7 +396,7 @@ static int import_file(struct capo_input *in, uint64_t file_size)
                 return r ? (r < 0 ? r : 0) : format->read(in);
         }
         if (more && (r = read_whole(in, fd)) == 0)
-                unmark(in);
+                strip_bom(in);
         if (r < 0) {
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
                 return r;
@@ -407,10 +407,10 @@ static int import_file(struct capo_input *in, uint64_t file_size)
         if (r)
                 return r < 0 ? r : 0;
         r = format->read(in);
-        return r == 0 && measured(in) == before ? no_measurement(in, in->set->n_rejected > rejected) : r;
+        return r == 0 && count_measured(in) == before ? no_measurement(in, in->set->n_rejected > rejected) : r;
 }
 
-static int visible(const struct dirent *d)
+static int entry_is_visible(const struct dirent *d)
 {
         return d->d_name[0] != '.';
 }
@@ -421,8 +421,8 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth);
 static int import_folder(struct capo_input *in, unsigned depth)
 {
         struct dirent **names;
-        int n = scandir(in->path, &names, visible, alphasort), r = 0;
-        size_t before = measured(in) + in->set->n_again;
+        int n = scandir(in->path, &names, entry_is_visible, alphasort), r = 0;
+        size_t before = count_measured(in) + in->set->n_again;
 
         if (n < 0) {
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(errno));
@@ -442,7 +442,7 @@ static int import_folder(struct capo_input *in, unsigned depth)
                 free(names[i]);
         }
         free(names);
-        if (r >= 0 && measured(in) + in->set->n_again == before && depth == 0) {
+        if (r >= 0 && count_measured(in) + in->set->n_again == before && depth == 0) {
                 snprintf(in->error, in->room, "%s: no measurement in this folder", in->path);
                 return -ENODATA;
         }

@@ -50,7 +50,8 @@ const char *json_str(const json_t *o, const char *key)
 
 /* ---- nccl-tests ---- */
 
-static int choice(struct capo_input *in, const json_t *root, struct capo_trial *run, uint8_t *want, uint8_t *channels)
+static int parse_choice(struct capo_input *in, const json_t *root, struct capo_trial *run, uint8_t *want,
+                        uint8_t *channels)
 {
         struct capo_settings settings = {""};
         unsigned algo = 0, proto = 0;
@@ -105,7 +106,7 @@ static int choice(struct capo_input *in, const json_t *root, struct capo_trial *
 }
 
 /* @odd: why the run is of no use, if it is. */
-static int devices(struct capo_input *in, const json_t *config, struct capo_trial *run, const char **odd)
+static int parse_devices(struct capo_input *in, const json_t *config, struct capo_trial *run, const char **odd)
 {
         const json_t *list = json_object_get(config, "devices"), *d;
         struct capo_layout layout = {0};
@@ -150,8 +151,8 @@ static int devices(struct capo_input *in, const json_t *config, struct capo_tria
         return 0;
 }
 
-static int times(struct capo_input *in, unsigned line, const json_t *row, struct capo_sample *s, const char *key,
-                 unsigned place, unsigned n)
+static int parse_times(struct capo_input *in, unsigned line, const json_t *row, struct capo_sample *s, const char *key,
+                       unsigned place, unsigned n)
 {
         const json_t *o = json_object_get(row, key);
         double us;
@@ -199,10 +200,10 @@ static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
                         program ? program : "nothing");
         run.nccl = (uint32_t)capo_nccl_code((int)json_count(root, "nccl_version", 0, INT_MAX));
         run.iterations = (uint32_t)json_count(config, "iterations", 1, UINT32_MAX);
-        devices(in, config, &run, &bad);
+        parse_devices(in, config, &run, &bad);
         e = capo_input_label(in, &run);
         if (e == 0)
-                e = choice(in, root, &run, &want, &s.want_channels);
+                e = parse_choice(in, root, &run, &want, &s.want_channels);
         if (e < 0)
                 return e;
         s.want = want;
@@ -228,9 +229,9 @@ static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
                         in->set->n_empty++;
                         continue;
                 }
-                e = times(in, line, row, &s, "out_of_place", CAPO_PLACE_OUT, (unsigned)i);
+                e = parse_times(in, line, row, &s, "out_of_place", CAPO_PLACE_OUT, (unsigned)i);
                 if (e == 0)
-                        e = times(in, line, row, &s, "in_place", CAPO_PLACE_IN, (unsigned)i);
+                        e = parse_times(in, line, row, &s, "in_place", CAPO_PLACE_IN, (unsigned)i);
                 if (e < 0)
                         return e;
                 if (e > 0)
@@ -266,7 +267,7 @@ static size_t next_document(const struct capo_input *in, size_t at)
 }
 
 /* One document, nccl-tests' or Inspector's. Return: 0; -EINVAL, said; -ENOMEM. */
-static int document(struct capo_input *in, struct inspector *all, const json_t *o, unsigned line)
+static int parse_document(struct capo_input *in, struct inspector *all, const json_t *o, unsigned line)
 {
         if (json_object_get(o, "results") || json_object_get(o, "config") || json_object_get(o, "args"))
                 return nccl_tests(in, o, line);
@@ -294,7 +295,7 @@ int capo_import_json(struct capo_input *in)
                 o = json_loadb(in->text + at, in->size - at, JSON_DISABLE_EOF_CHECK, &why);
                 if (o) {
                         next = at + (size_t)why.position;
-                        e = document(in, all, o, line);
+                        e = parse_document(in, all, o, line);
                 } else {
                         next = next_document(in, at);
                         if (next == in->size &&

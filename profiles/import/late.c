@@ -59,7 +59,7 @@ void capo_late_free(struct capo_samples *set)
 }
 
 /* The answer of one part: the first error is the answer of all, another is told beside it. */
-static void answered(struct capo_input *in, int r, int *first, char *error, size_t room)
+static void take_result(struct capo_input *in, int r, int *first, char *error, size_t room)
 {
         if (r < 0 && !in->error[0])
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
@@ -83,10 +83,10 @@ int capo_import_end(struct capo_samples *set, char *error, size_t room)
                         .label = l->labelled ? &l->label : NULL, .set = set, .error = said, .room = sizeof said};
 
                 in.path = l->records->n ? l->records->files.v[0] : "";
-                answered(&in, inspector_samples(&in, l->records), &first, error, room);
+                take_result(&in, inspector_samples(&in, l->records), &first, error, room);
                 if (l->n_logs) {
                         in.path = l->logs[0].named;
-                        answered(&in, capo_import_logs(&in, l->logs, l->n_logs), &first, error, room);
+                        take_result(&in, capo_import_logs(&in, l->logs, l->n_logs), &first, error, room);
                 }
         }
         capo_late_free(set);

@@ -114,7 +114,7 @@ static bool has_rank(const struct job_comm *k, const struct capo_log_comm *c)
 }
 
 /* Rank @c of @k has a log too, of the host that @f names. */
-static void seen(struct job *j, struct job_comm *k, struct log_said *f, const struct capo_log_comm *c)
+static void mark_rank(struct job *j, struct job_comm *k, struct log_said *f, const struct capo_log_comm *c)
 {
         k->ranks_on[host_of(j, f->host)]++;
         if (k->ranks && c->rank >= 0 && c->rank < k->n_ranks)
@@ -175,11 +175,11 @@ static uint32_t run_of(struct job *j, struct log_said *f, const struct capo_log_
                 i++;
         if (i == j->n_comms && new_run(j, f, c) == UINT32_MAX)
                 return UINT32_MAX;
-        seen(j, &j->comms[i], f, c);
+        mark_rank(j, &j->comms[i], f, c);
         return j->comms[i].run;
 }
 
-static int add(struct job *j, const struct call *c)
+static int append_call(struct job *j, const struct call *c)
 {
         if (capo_array_room(&j->calls, j->n, sizeof *c) < 0)
                 return -ENOMEM;
@@ -187,7 +187,7 @@ static int add(struct job *j, const struct call *c)
         return 0;
 }
 
-static int take(struct job *j, struct log_said *f, const struct capo_record *r)
+static int take_record(struct job *j, struct log_said *f, const struct capo_record *r)
 {
         const struct capo_log_comm *comm = log_said_comm(f, r->comm);
         struct call c = {.bytes = r->bytes,
@@ -226,7 +226,7 @@ static int take(struct job *j, struct log_said *f, const struct capo_record *r)
         c.run = run_of(j, f, comm);
         if (c.run == UINT32_MAX)
                 return j->in->error[0] ? -EINVAL : -ENOMEM;
-        return add(j, &c);
+        return append_call(j, &c);
 }
 
 static int take_calls(struct job *j, struct log_said *f, struct capo_log *log)
@@ -241,11 +241,11 @@ static int take_calls(struct job *j, struct log_said *f, struct capo_log *log)
                 if (frame.type == CAPO_FRAME_BLOCK && capo_log_block(&frame, &columns) == 0) {
                         for (uint32_t i = 0; i < columns.n && e >= 0; i++) {
                                 capo_log_record(&columns, i, &f->shapes[columns.shape[i]], &record);
-                                e = take(j, f, &record);
+                                e = take_record(j, f, &record);
                         }
                 } else if (frame.type == CAPO_FRAME_WIDE) {
                         for (unsigned i = 0; e >= 0 && capo_log_wide(&frame, i, &record); i++)
-                                e = take(j, f, &record);
+                                e = take_record(j, f, &record);
                 }
                 if (e < 0)
                         return e;
@@ -314,7 +314,7 @@ static int take_cells(struct job *j, struct log_said *f, struct capo_log *log)
                                 ns = lo + (hi - lo) * (rank - (double)below) / (double)p->count;
                                 c.ns = (uint32_t)(ns < lo ? lo : ns > hi - 1 ? hi - 1 : ns); /* a stranger's counts */
                                 c.seq = (uint32_t)q + 1;
-                                if (add(j, &c) < 0)
+                                if (append_call(j, &c) < 0)
                                         return -ENOMEM;
                         }
                         below += p->count;

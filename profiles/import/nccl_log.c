@@ -20,7 +20,7 @@
 static const uint8_t table_calls[CAPO_TABLE_CALLS] = {CAPO_CALL_BROADCAST, CAPO_CALL_REDUCE, CAPO_CALL_ALLGATHER,
                                                       CAPO_CALL_REDUCESCATTER, CAPO_CALL_ALLREDUCE};
 
-static int compare(unsigned call, uint64_t bytes, const struct capo_decision *d)
+static int compare_question(unsigned call, uint64_t bytes, const struct capo_decision *d)
 {
         return CAPO_ORDER(call, d->call) ?: CAPO_ORDER(bytes, d->bytes);
 }
@@ -29,11 +29,11 @@ static int by_question(const void *a, const void *b)
 {
         const struct capo_decision *x = a, *y = b;
 
-        return compare(x->call, x->bytes, y) ?: CAPO_ORDER(x->line, y->line);
+        return compare_question(x->call, x->bytes, y) ?: CAPO_ORDER(x->line, y->line);
 }
 
 /* Sorted, each question once. */
-static void settle(struct capo_nccl_log *log)
+static void merge_decisions(struct capo_nccl_log *log)
 {
         struct capo_decision *v = log->decisions;
         size_t kept = 0;
@@ -44,7 +44,7 @@ static void settle(struct capo_nccl_log *log)
         for (size_t i = 0; i < log->n_decisions; i++) {
                 struct capo_decision *old = kept ? &v[kept - 1] : NULL;
 
-                if (!old || compare(v[i].call, v[i].bytes, old)) {
+                if (!old || compare_question(v[i].call, v[i].bytes, old)) {
                         v[kept++] = v[i];
                         continue;
                 }
@@ -56,18 +56,18 @@ static void settle(struct capo_nccl_log *log)
 }
 
 /* A log repeats the same few decisions thousands of times: now and then they are put together. */
-static void decided(struct capo_nccl_log *log, struct capo_decision d)
+static void add_decision(struct capo_nccl_log *log, struct capo_decision d)
 {
         enum { LEAST = 1024 };
 
         if (log->n_decisions >= 2 * log->n_settled + LEAST)
-                settle(log);
+                merge_decisions(log);
         if (capo_array_room(&log->decisions, log->n_decisions, sizeof d) == 0)
                 log->decisions[log->n_decisions++] = d;
 }
 
 /* "AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}", or "1024 Bytes -> Algo 1 proto 0 time 12.3" */
-static bool decision(struct capo_nccl_log *log, const char *text, unsigned line)
+static bool parse_decision(struct capo_nccl_log *log, const char *text, unsigned line)
 {
         const char *arrow = strstr(text, " Bytes -> Algo ");
         struct capo_decision d = {.line = line};
@@ -98,7 +98,7 @@ static bool decision(struct capo_nccl_log *log, const char *text, unsigned line)
         brace = strstr(arrow, "}={");
         if (brace && sscanf(brace, "}={%u..%u}", &lo, &hi) == 2 && hi >= lo && hi - lo < 128)
                 d.channels = (uint8_t)(hi - lo + 1);
-        decided(log, d);
+        add_decision(log, d);
         return true;
 }
 
@@ -171,7 +171,7 @@ void capo_settings_add(struct capo_settings *settings, const char *name, const c
         }
 }
 
-static void environment(struct capo_nccl_log *log, const char *text)
+static void parse_environment(struct capo_nccl_log *log, const char *text)
 {
         char name[48], value[64];
         unsigned found;
@@ -193,7 +193,7 @@ static void environment(struct capo_nccl_log *log, const char *text)
 }
 
 /* A plugin that decides in NCCL's place: "TUNER/Plugin: Using AWS OFI (v4)", "Using tuner plugin nccl_ofi_tuner". */
-static void plugin(struct capo_nccl_log *log, const char *text)
+static void parse_plugin(struct capo_nccl_log *log, const char *text)
 {
         static const char *const marks[] = {"TUNER/Plugin: Using ", "Using tuner plugin "};
 
@@ -213,7 +213,7 @@ static void plugin(struct capo_nccl_log *log, const char *text)
 }
 
 /* "comm 0x55 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0": NVLink domains count as one node there. */
-static void nodes(struct capo_nccl_log *log, const char *text)
+static void parse_nodes(struct capo_nccl_log *log, const char *text)
 {
         const char *p = strstr(text, " nNodes ");
         int n_nodes, n_local;
@@ -227,11 +227,11 @@ void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned li
         const char *p;
         int driver;
 
-        if (decision(log, text, line) || table_row(log, text, line))
+        if (parse_decision(log, text, line) || table_row(log, text, line))
                 return;
-        environment(log, text);
-        plugin(log, text);
-        nodes(log, text);
+        parse_environment(log, text);
+        parse_plugin(log, text);
+        parse_nodes(log, text);
         p = strstr(text, "cudaDriverVersion ");
         if (p && sscanf(p + 18, "%d", &driver) == 1 && driver >= 1000)
                 snprintf(log->driver, sizeof log->driver, "CUDA %d.%d", driver / 1000, driver % 1000 / 10);
@@ -244,14 +244,14 @@ const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigne
 {
         static const unsigned nameless = 0; /* lines of 2.23 and older do not name the collective */
 
-        settle(log);
+        merge_decisions(log);
         for (int pass = 0; pass < 2; pass++) {
                 unsigned want = pass ? nameless : call;
                 size_t lo = 0, hi = log->n_decisions;
 
                 while (lo < hi) {
                         size_t mid = (lo + hi) / 2;
-                        int c = compare(want, bytes, &log->decisions[mid]);
+                        int c = compare_question(want, bytes, &log->decisions[mid]);
 
                         if (c == 0)
                                 return &log->decisions[mid];
@@ -266,7 +266,7 @@ const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigne
 
 unsigned capo_nccl_log_call(struct capo_nccl_log *log)
 {
-        settle(log);
+        merge_decisions(log);
         return log->n_decisions && log->decisions[0].call == log->decisions[log->n_decisions - 1].call
                        ? log->decisions[0].call
                        : CAPO_CALL_NONE;

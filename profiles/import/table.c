@@ -18,7 +18,7 @@
 
 enum { MAX_FIELDS = 64 };
 
-static unsigned split(char *line, char **fields)
+static unsigned split_fields(char *line, char **fields)
 {
         unsigned n = 0;
         char *end = line + strcspn(line, "\r\n");
@@ -39,7 +39,7 @@ static unsigned split(char *line, char **fields)
         }
 }
 
-static int column(char **heads, unsigned n, const char *name)
+static int find_column(char **heads, unsigned n, const char *name)
 {
         for (unsigned i = 0; i < n && i < MAX_FIELDS; i++) {
                 if (!strcmp(heads[i], name))
@@ -48,7 +48,7 @@ static int column(char **heads, unsigned n, const char *name)
         return -1;
 }
 
-static bool integer(const char *text, long min, long max, long *out)
+static bool parse_integer(const char *text, long min, long max, long *out)
 {
         char *end;
 
@@ -103,7 +103,7 @@ static int by_line(const void *a, const void *b)
         return CAPO_ORDER(x->order, y->order);
 }
 
-static bool repeated(const struct capo_sample *a, const struct capo_sample *b)
+static bool same_point(const struct capo_sample *a, const struct capo_sample *b)
 {
         return a->run == b->run && a->call == b->call && a->bytes == b->bytes && a->want == b->want &&
                a->want_channels == b->want_channels;
@@ -120,7 +120,7 @@ static int split_repeats(struct capo_input *in, size_t first)
         v += first;
         qsort(v, n, sizeof *v, by_repeat);
         for (size_t i = 1, k = 0; i < n; i++) {
-                k = repeated(&v[i - 1], &v[i]) ? k + 1 : 0;
+                k = same_point(&v[i - 1], &v[i]) ? k + 1 : 0;
                 most = k > most ? k : most;
         }
         if (most == 0 || most >= MAX_REPEATS) {
@@ -132,7 +132,7 @@ static int split_repeats(struct capo_input *in, size_t first)
                         memset(made, 0xff, sizeof made);
                         run = v[i].run;
                 }
-                for (next = i + 1; next < n && v[next].run == run && repeated(&v[i], &v[next]); next++)
+                for (next = i + 1; next < n && v[next].run == run && same_point(&v[i], &v[next]); next++)
                         ;
                 for (size_t k = 1; k < next - i; k++) {
                         if (made[k] == UINT32_MAX) {
@@ -194,7 +194,7 @@ static int read_rows(struct table *t, char *line, row_reader *read)
                 next = next ? next + 1 : NULL;
                 if (line[strspn(line, " \t\r")] == '\n' || *line == '#')
                         continue;
-                fields = split(line, f);
+                fields = split_fields(line, f);
                 e = fields != t->n_heads
                             ? capo_input_error(t->in, n, "expected %u fields, found %u", t->n_heads, fields)
                             : read(t, f, n);
@@ -223,16 +223,16 @@ static int sweep_row(struct table *t, char **f, unsigned n)
                 return capo_input_error(t->in, n, "expected an algorithm or \"default\", found \"%s\"", algo_text);
         if (strcmp(proto_text, "default") && strcmp(proto_text, "auto") && !(proto = capo_proto_find(proto_text)))
                 return capo_input_error(t->in, n, "expected a protocol or \"default\", found \"%s\"", proto_text);
-        if (!integer(f[t->at[CHANNELS]], -1, 127, &channels))
+        if (!parse_integer(f[t->at[CHANNELS]], -1, 127, &channels))
                 return capo_input_error(t->in, n, "expected channels, -1 for NCCL's own, found \"%s\"",
                                         f[t->at[CHANNELS]]);
-        if (!integer(f[t->at[NODES]], -1, 100000, &nodes) || !integer(f[t->at[RANKS]], 2, 1000000, &ranks))
+        if (!parse_integer(f[t->at[NODES]], -1, 100000, &nodes) || !parse_integer(f[t->at[RANKS]], 2, 1000000, &ranks))
                 return capo_input_error(t->in, n, "expected nodes and at least 2 ranks, found \"%s\" and \"%s\"",
                                         f[t->at[NODES]], f[t->at[RANKS]]);
         if (!capo_input_number(f[t->at[US]], &s.us) || s.us <= 0)
                 return capo_input_error(t->in, n, "expected a time in us above 0, found \"%s\"", f[t->at[US]]);
         for (int i = PIPE; i <= REG; i++) {
-                if (t->at[i] >= 0 && !integer(f[t->at[i]], -1, 1000000, &other[i - PIPE]))
+                if (t->at[i] >= 0 && !parse_integer(f[t->at[i]], -1, 1000000, &other[i - PIPE]))
                         return capo_input_error(t->in, n, "expected a number or -1, found \"%s\"", f[t->at[i]]);
         }
         /* Another question to NCCL, as optimize_config.py has it too: registered buffers, several operations fused. */
@@ -253,12 +253,12 @@ int capo_import_sweep_csv(struct capo_input *in)
         static const char *const names[] = {"collective", "size_bytes", "algorithm",  "protocol", "channels",
                                             "nodes",      "ranks",      "latency_us", "pipeOps",  "regBuff"};
         char *f[MAX_FIELDS], *next = strchr(in->text, '\n');
-        struct table t = {.in = in, .n_heads = split(in->text, f), .first_run = in->set->n_runs};
+        struct table t = {.in = in, .n_heads = split_fields(in->text, f), .first_run = in->set->n_runs};
         size_t first_sample = in->set->n;
         int e;
 
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                t.at[i] = column(f, t.n_heads, names[i]);
+                t.at[i] = find_column(f, t.n_heads, names[i]);
                 if (i < NEEDED && t.at[i] < 0)
                         return capo_input_error(in, 1,
                                                 "expected a column \"%s\", found none (times are read from latency_us)",
@@ -293,8 +293,8 @@ static int vidur_row(struct table *t, char **f, unsigned n)
                 return capo_input_error(t->in, n, "expected a collective, found \"%s\"", name);
         if (capo_size_parse(f[t->at[V_SIZE]], &s.bytes) < 0 || s.bytes == 0)
                 return capo_input_error(t->in, n, "expected a size in bytes, found \"%s\"", f[t->at[V_SIZE]]);
-        if (!integer(f[t->at[V_WORKERS]], 2, 1000000, &ranks) || !integer(f[t->at[V_EACH]], 1, 4096, &per_node) ||
-            ranks % per_node)
+        if (!parse_integer(f[t->at[V_WORKERS]], 2, 1000000, &ranks) ||
+            !parse_integer(f[t->at[V_EACH]], 1, 4096, &per_node) || ranks % per_node)
                 return capo_input_error(t->in, n,
                                         "expected workers and devices per node that divide, found \"%s\" and \"%s\"",
                                         f[t->at[V_WORKERS]], f[t->at[V_EACH]]);
@@ -315,7 +315,7 @@ int capo_import_vidur_csv(struct capo_input *in)
 {
         static const char *const names[] = {"size", "num_workers", "devices_per_node", "collective"};
         char *f[MAX_FIELDS], *next = strchr(in->text, '\n');
-        struct table t = {.in = in, .n_heads = split(in->text, f), .first_run = in->set->n_runs};
+        struct table t = {.in = in, .n_heads = split_fields(in->text, f), .first_run = in->set->n_runs};
         bool all = true;
 
         t.at[V_MEDIAN] = -1;
@@ -326,7 +326,7 @@ int capo_import_vidur_csv(struct capo_input *in)
                         t.at[V_MEDIAN] = (int)i;
         }
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                t.at[i] = column(f, t.n_heads, names[i]);
+                t.at[i] = find_column(f, t.n_heads, names[i]);
                 all &= t.at[i] >= 0;
         }
         if (!all || t.at[V_MEDIAN] < 0)

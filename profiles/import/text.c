@@ -114,7 +114,7 @@ static void collect_hosts(struct reader *r)
 
 /* How many characters of @word belong to the row it is glued to: "-138dcf168f605:1391:1391" with host 38dcf168f605: 2
  */
-static size_t glued(const struct reader *r, const char *word)
+static size_t glued_length(const struct reader *r, const char *word)
 {
         const char *colon = strchr(word, ':');
         size_t n = colon ? (size_t)(colon - word) : 0, best = 0;
@@ -162,7 +162,7 @@ static unsigned op_of(const char *word)
         return !strcmp(word, "mulsum") ? 254 : 255;
 }
 
-static bool number(const char *word, double *out)
+static bool parse_number(const char *word, double *out)
 {
         if (strcmp(word, "N/A"))
                 return capo_input_number(word, out);
@@ -193,7 +193,7 @@ static int add_row(struct reader *r)
 
         if (capo_size_parse(r->words[0], &s.bytes) < 0)
                 return capo_input_error(r->in, r->row_line, "expected a size, found \"%s\"", r->words[0]);
-        if (at < r->n_words && !number(r->words[at], &v))
+        if (at < r->n_words && !parse_number(r->words[at], &v))
                 op = op_of(r->words[at++]);
         s.op = (uint8_t)op;
         rest = r->n_words - at;
@@ -214,8 +214,8 @@ static int add_row(struct reader *r)
         row.sample[0].bytes = s.bytes;
         for (unsigned g = 0; g < rest / width; g++, at += width) {
                 double us, algbw, busbw, wrong;
-                bool cut = !number(r->words[at], &us) || !number(r->words[at + 1], &algbw) ||
-                           !number(r->words[at + 2], &busbw) || !number(r->words[at + 3], &wrong);
+                bool cut = !parse_number(r->words[at], &us) || !parse_number(r->words[at + 1], &algbw) ||
+                           !parse_number(r->words[at + 2], &busbw) || !parse_number(r->words[at + 3], &wrong);
                 int e;
 
                 if (cut)
@@ -268,7 +268,7 @@ static bool row_whole(const struct reader *r)
         unsigned fixed = 3, width = b->per_iteration ? 8 : 4, rest;
         double v;
 
-        if (r->n_words > 3 && !number(r->words[3], &v))
+        if (r->n_words > 3 && !parse_number(r->words[3], &v))
                 fixed++;
         rest = r->n_words - fixed;
         if (rest && (b->has_root || !strcmp(r->words[fixed], "-1")))
@@ -276,7 +276,7 @@ static bool row_whole(const struct reader *r)
         return rest >= width * (b->groups ? b->groups : 1) && (b->groups || rest % width <= 1);
 }
 
-static bool blank(char c)
+static bool is_blank(char c)
 {
         return c == ' ' || (c >= '\t' && c <= '\r' && c != '\n');
 }
@@ -286,10 +286,10 @@ static size_t next_word(const char **text, const char **word)
 {
         const char *p = *text;
 
-        while (blank(*p))
+        while (is_blank(*p))
                 p++;
         *word = p;
-        while (*p && !blank(*p))
+        while (*p && !is_blank(*p))
                 p++;
         *text = p;
         return (size_t)(p - *word);
@@ -332,7 +332,7 @@ static int row_piece(struct reader *r, const char *text, unsigned line, bool beg
                 double v;
                 char first[40];
 
-                if (sscanf(text, "%39s", first) != 1 || !number(first, &v))
+                if (sscanf(text, "%39s", first) != 1 || !parse_number(first, &v))
                         return 0;
         }
         while ((size = next_word(&text, &word))) {
@@ -348,7 +348,7 @@ static int row_piece(struct reader *r, const char *text, unsigned line, bool beg
 /* ---- lines ---- */
 
 /* Rows as CSV (rccl-tests -Z csv): the same words, with commas between. In place. */
-static void uncomma(char *line)
+static void replace_commas(char *line)
 {
         unsigned commas = 0;
 
@@ -370,13 +370,13 @@ static int read_line(struct reader *r, char *line, unsigned n)
         if (cr && !cr[1])
                 *cr = 0;
         line = capo_text_untag(line, &r->task);
-        uncomma(line);
+        replace_commas(line);
         mark = nccl_mark(line, &said);
         if (mark) {
                 size_t before = (size_t)(mark - line);
 
                 capo_nccl_log_line(&r->block.log, said, n);
-                before += glued(r, mark);
+                before += glued_length(r, mark);
                 line[before] = 0;
                 return before ? row_piece(r, line, n, capo_text_begins_row(line), true) : 0;
         }

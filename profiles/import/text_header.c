@@ -34,7 +34,7 @@ static unsigned call_of_program(const char *text)
 
 /* ---- labels ---- */
 
-static int conflict(struct reader *r, unsigned line, const char *what, const char *a, const char *b)
+static int report_conflict(struct reader *r, unsigned line, const char *what, const char *a, const char *b)
 {
         return capo_input_error(r->in, line, "contradicting labels: %s %s here, %s before", what, a, b);
 }
@@ -47,7 +47,7 @@ static int not_one(struct block *b, const char *value)
 }
 
 /* One KEY=VALUE of a label line or a command line. Returns 1 when it meant something. */
-static int label(struct reader *r, const char *key, const char *value, unsigned line)
+static int apply_label(struct reader *r, const char *key, const char *value, unsigned line)
 {
         struct block *b = &r->block;
         uint64_t n;
@@ -61,7 +61,7 @@ static int label(struct reader *r, const char *key, const char *value, unsigned 
                 if (!algo)
                         return not_one(b, value);
                 if (b->algo && b->algo != algo)
-                        return conflict(r, line, "algorithm", capo_algo_name(algo), capo_algo_name(b->algo));
+                        return report_conflict(r, line, "algorithm", capo_algo_name(algo), capo_algo_name(b->algo));
                 b->algo = (uint8_t)algo;
         } else if (!strcasecmp(key, "NCCL_PROTO") || !strcasecmp(key, "PROTO")) {
                 unsigned proto = capo_proto_find(value);
@@ -69,7 +69,7 @@ static int label(struct reader *r, const char *key, const char *value, unsigned 
                 if (!proto)
                         return not_one(b, value);
                 if (b->proto && b->proto != proto)
-                        return conflict(r, line, "protocol", capo_proto_name(proto), capo_proto_name(b->proto));
+                        return report_conflict(r, line, "protocol", capo_proto_name(proto), capo_proto_name(b->proto));
                 b->proto = (uint8_t)proto;
         } else if (!strcasecmp(key, "CHANNELS") || !strcasecmp(key, "NCCL_MAX_NCHANNELS")) {
                 if (capo_size_parse(value, &n) < 0 || n > 127)
@@ -128,7 +128,7 @@ static bool has_label(const char *text)
 
 /* The grammar of docs/store.md: is it a label, or a command line? Anything else that names a setting is prose about some
  * run, and nobody knows which. */
-static bool certain(const char *text)
+static bool is_label_or_command(const char *text)
 {
         static const char *const said[] = {"rep", "repeat", "run", "trial", "iteration", "round", "size", "test"};
         static const char *const launchers[] = {"$", "+", "mpirun", "mpiexec", "srun", "torchrun", "env", "export"};
@@ -163,7 +163,7 @@ static bool certain(const char *text)
 }
 
 /* A command line that runs a program of nccl-tests. */
-static bool command(const char *text)
+static bool is_test_command(const char *text)
 {
         const char *word = text + strspn(text, " \t"), *perf = strstr(word, "_perf");
 
@@ -171,7 +171,7 @@ static bool command(const char *text)
                 return false;
         if ((*word == '.' || *word == '/') && perf < word + strcspn(word, " \t"))
                 return true;
-        return certain(text);
+        return is_label_or_command(text);
 }
 
 /* The KEY=VALUE behind a comma of @word, which ends there, as it does before commas at its end; NULL: there is none. */
@@ -192,7 +192,7 @@ static char *next_pair(char *word)
         return NULL;
 }
 
-static bool used(const struct block *b)
+static bool is_block_used(const struct block *b)
 {
         return b->n_rows > 0 || b->rejected;
 }
@@ -205,20 +205,20 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
 
         if (!strchr(text, '=') && !strstr(text, "_perf")) /* as most lines */
                 return 0;
-        runs = command(text);
+        runs = is_test_command(text);
         call = call_of_program(text);
-        if (!has_label(text) && !runs && !(call && !used(&r->block)))
+        if (!has_label(text) && !runs && !(call && !is_block_used(&r->block)))
                 return 0;
         /* A label line after rows, or one that repeats what is already said (its run printed nothing), opens a run. */
         if ((has_label(text) || runs) &&
-            (used(&r->block) || (mark && r->block.label_line && r->block.n_devices == 0))) {
+            (is_block_used(&r->block) || (mark && r->block.label_line && r->block.n_devices == 0))) {
                 e = capo_text_run_end(r);
                 if (e < 0)
                         return e;
         }
         r->block.run.line = r->block.run.line ? r->block.run.line : line;
         r->block.command |= runs;
-        if (has_label(text) && !runs && !certain(text)) {
+        if (has_label(text) && !runs && !is_label_or_command(text)) {
                 r->block.unsure_line = line;
                 return 0;
         }
@@ -231,7 +231,7 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
                         if (!eq || eq == word || !eq[1])
                                 continue;
                         *eq = 0;
-                        e = label(r, word, eq + 1, line);
+                        e = apply_label(r, word, eq + 1, line);
                         if (e < 0)
                                 return e;
                 }
@@ -244,7 +244,7 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
 /* ---- headers ---- */
 
 /* Behind "@word @value" of @p; NULL: that is not there, or @p is not. */
-static const char *numbered(const char *p, const char *word, int *value)
+static const char *parse_numbered(const char *p, const char *word, int *value)
 {
         size_t n = strlen(word);
         char *end;
@@ -260,12 +260,12 @@ static const char *numbered(const char *p, const char *word, int *value)
 
 bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM])
 {
-        const char *p = numbered(line + 1, "Rank", rank), *group;
+        const char *p = parse_numbered(line + 1, "Rank", rank), *group;
         int other;
         size_t n;
 
-        group = numbered(p, "Group", &other); /* newer ones have it */
-        p = numbered(group ? group : p, "Pid", &other);
+        group = parse_numbered(p, "Group", &other); /* newer ones have it */
+        p = parse_numbered(group ? group : p, "Pid", &other);
         if (!p)
                 return false;
         p += strspn(p, " \t");
@@ -353,9 +353,10 @@ int capo_text_header(struct reader *r, char *line, unsigned n)
                 b->run.line = b->run.line ? b->run.line : n;
                 return device_line(r, line, n, rank, host);
         }
-        if (strstr(line, "nccl-tests version") || (strstr(line, "# nThread") && (used(b) || b->run.iterations))) {
-                if (used(b) || (strstr(line, "# nThread") && b->run.iterations)) {
-                        if (b->n_devices && !used(b))
+        if (strstr(line, "nccl-tests version") ||
+            (strstr(line, "# nThread") && (is_block_used(b) || b->run.iterations))) {
+                if (is_block_used(b) || (strstr(line, "# nThread") && b->run.iterations)) {
+                        if (b->n_devices && !is_block_used(b))
                                 capo_text_reject(
                                         b,
                                         "its table never came: the run broke off, or several processes ran alone and "

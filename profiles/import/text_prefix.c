@@ -8,7 +8,7 @@
 #include "profiles/import/text.h"
 
 /* Colours: ESC [ ... letter. In place. */
-static void uncolour(char *line)
+static void strip_colours(char *line)
 {
         char *out = strchrnul(line, 27);
 
@@ -25,14 +25,14 @@ static void uncolour(char *line)
 }
 
 /* How many characters of @line a launcher or a container's log driver put before the text; 0: none. */
-static int prefix(const char *line)
+static int measure_prefix(const char *line)
 {
         int n = 0, stamp = 0, zone;
         unsigned a, b, c;
 
         if (*line == '[' && isdigit((unsigned char)line[1]) && strnlen(line, 6) == 6 &&
             line[5] == '-') { /* "[2025-11-20 ...] " */
-                n = prefix(line + 1);
+                n = measure_prefix(line + 1);
                 return n && line[1 + n] == ']' ? 2 + n : 0;
         }
         if (*line != '[' && *line != '(' && !(isdigit((unsigned char)*line) && strnlen(line, 5) == 5 && line[4] == '-'))
@@ -70,8 +70,8 @@ char *capo_text_untag(char *line, unsigned *task)
         unsigned a, b, number;
         int n;
 
-        uncolour(line);
-        while ((n = prefix(line)) > 0)
+        strip_colours(line);
+        while ((n = measure_prefix(line)) > 0)
                 line += n;
         for (char *p = line; (p = strchr(p, '[')); p++) {
                 n = 0;

@@ -45,7 +45,7 @@ void capo_text_fault(struct reader *r)
 
 /* Ranks that the bandwidths of row @r allow, by nccl-tests' convention: they are printed with two digits behind the
  * point, so few bytes and many ranks allow many. */
-static void allowed(const struct row *r, unsigned kind, double *lo, double *hi)
+static void narrow_ranks(const struct row *r, unsigned kind, double *lo, double *hi)
 {
         double f = r->busbw / r->algbw, half = 0.0055 * (1 + f) / r->algbw, at[2];
 
@@ -75,7 +75,7 @@ static int ranks_by_bandwidth(const struct block *b, unsigned call, double *fact
 
                 if (r->algbw < 1 || r->busbw <= 0)
                         continue;
-                allowed(r, kind, lo, hi);
+                narrow_ranks(r, kind, lo, hi);
                 if (r->algbw > best && r->algbw >= 5)
                         *factor = r->busbw / r->algbw;
                 best = fmax(best, r->algbw);
@@ -173,7 +173,7 @@ static void settle_call(struct reader *r)
 }
 
 /* What was forced is not certain: the run takes no part. */
-static __attribute__((format(printf, 2, 3))) void unknown(struct block *b, const char *format, ...)
+static __attribute__((format(printf, 2, 3))) void leave_out_run(struct block *b, const char *format, ...)
 {
         va_list ap;
 
@@ -184,7 +184,7 @@ static __attribute__((format(printf, 2, 3))) void unknown(struct block *b, const
 }
 
 /* NCCL_ALGO or NCCL_PROTO left NCCL some choice, but not all of it. */
-static bool listed(const struct block *b)
+static bool is_choice_restricted(const struct block *b)
 {
         return b->several || b->log.env_several;
 }
@@ -249,22 +249,23 @@ static int settle_choice(struct reader *r, uint8_t *want)
         else if (b->command)
                 snprintf(b->run.why, sizeof b->run.why, "its command line forces nothing");
         else if (b->unsure_line)
-                unknown(b, "line %u may be a label or not", b->unsure_line);
+                leave_out_run(b, "line %u may be a label or not", b->unsure_line);
         else if (r->labelled_line)
-                unknown(b, "no label, and line %u labels another run", r->labelled_line);
+                leave_out_run(b, "no label, and line %u labels another run", r->labelled_line);
         else
                 snprintf(b->run.why, sizeof b->run.why, "nothing says that anything was forced");
         if (!*want && *b->log.tuner)
-                unknown(b, "another tuner plugin decided: %s", b->log.tuner);
+                leave_out_run(b, "another tuner plugin decided: %s", b->log.tuner);
         if (b->algo || b->proto || b->several)
                 r->labelled_line = b->label_line;
-        if (listed(b) && !(algo && proto) && !(user && (user->algo || user->proto)) && b->log.n_decisions == 0)
-                unknown(b, "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
+        if (is_choice_restricted(b) && !(algo && proto) && !(user && (user->algo || user->proto)) &&
+            b->log.n_decisions == 0)
+                leave_out_run(b, "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
         return 0;
 }
 
 /* What ran, into @s. Return: 0; 1 it is not known and NCCL's choice was restricted; -EINVAL, said. */
-static int ran(struct reader *r, struct capo_sample *s, uint8_t want)
+static int fill_choice(struct reader *r, struct capo_sample *s, uint8_t want)
 {
         struct block *b = &r->block;
         const struct capo_decision *d = capo_nccl_log_ran(&b->log, s->call, s->bytes);
@@ -280,9 +281,9 @@ static int ran(struct reader *r, struct capo_sample *s, uint8_t want)
                                                 capo_algo_name(algo), capo_proto_name(proto), capo_ran_algo(d->ran),
                                                 capo_ran_proto(d->ran), (unsigned long long)s->bytes);
         }
-        if (!want && listed(b))
+        if (!want && is_choice_restricted(b))
                 s->want = s->ran; /* not NCCL's own choice, but what ran is known */
-        return !s->want && listed(b) && !b->run.left_out;
+        return !s->want && is_choice_restricted(b) && !b->run.left_out;
 }
 
 void capo_text_run_clear(struct reader *r)
@@ -338,7 +339,7 @@ static int take_rows(struct reader *r, uint8_t want)
 
                         s.run = run;
                         s.call = b->call;
-                        e = ran(r, &s, want);
+                        e = fill_choice(r, &s, want);
                         if (e < 0) { /* then nothing of the run is believed */
                                 r->in->set->n = first;
                                 r->in->set->runs[run].left_out = true;

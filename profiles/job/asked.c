@@ -35,7 +35,7 @@ struct look {
         uint64_t calls[IDS]; /* by place */
 };
 
-static int count(const struct capo_record *r, unsigned thread, void *arg)
+static int count_site(const struct capo_record *r, unsigned thread, void *arg)
 {
         struct look *l = arg;
 
@@ -45,7 +45,7 @@ static int count(const struct capo_record *r, unsigned thread, void *arg)
         return 0;
 }
 
-static int add(struct capo_asked **list, size_t *n, const char *text, size_t length, uint64_t calls)
+static int add_asked(struct capo_asked **list, size_t *n, const char *text, size_t length, uint64_t calls)
 {
         for (size_t i = 0; i < *n; i++) {
                 if (strlen((*list)[i].text) == length && !memcmp((*list)[i].text, text, length)) {
@@ -72,7 +72,7 @@ static int look_into(const char *path, struct look *l, struct capo_asked **list,
 
                 if (capo_log_open(path, &log, why, sizeof why) < 0)
                         return 0;
-                if (round == 0 && capo_log_calls_each(log, count, l) == -ENOMEM)
+                if (round == 0 && capo_log_calls_each(log, count_site, l) == -ENOMEM)
                         return -ENOMEM;
                 while (round == 1 && capo_log_next(log, &f) > 0) {
                         struct capo_log_site site;
@@ -82,7 +82,7 @@ static int look_into(const char *path, struct look *l, struct capo_asked **list,
                         if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 || !l->calls[site.id] ||
                             !(text = capo_asked_text(text, site.text_size, &length)))
                                 continue;
-                        if (add(list, n, text, length, l->calls[site.id]) < 0)
+                        if (add_asked(list, n, text, length, l->calls[site.id]) < 0)
                                 return -ENOMEM;
                         l->calls[site.id] = 0;
                 }
@@ -130,7 +130,7 @@ long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, u
                         rest += l->calls[i];
         }
         if (r == 0 && n && rest)
-                r = add(&list, &n, "", 0, rest);
+                r = add_asked(&list, &n, "", 0, rest);
         if (r < 0) {
                 capo_asked_free(list, (long)n);
                 return r;

@@ -26,14 +26,14 @@ struct side {
         uint8_t call, algo_proto;
 };
 
-static int compare(const struct side *x, const struct side *y)
+static int compare_sides(const struct side *x, const struct side *y)
 {
         return strcmp(x->comm, y->comm) ?: CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->bytes, y->bytes);
 }
 
 static int by_key(const void *x, const void *y)
 {
-        return compare(x, y);
+        return compare_sides(x, y);
 }
 
 static void free_sides(struct side *v, size_t n)
@@ -46,7 +46,7 @@ static void free_sides(struct side *v, size_t n)
 }
 
 /* 0: not timed. */
-static double quantile(const struct side *s, int clock, double q)
+static double side_quantile(const struct side *s, int clock, double q)
 {
         struct capo_sampled sampled = capo_job_times_sampled(s->time, (enum capo_clock)clock, s->calls);
 
@@ -69,7 +69,7 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
 
                 if (capo_call_kind(r->call) == CAPO_KIND_OTHER || (r->flags & CAPO_RECORD_MEMBER))
                         continue;
-                for (k = used; k > 0 && compare(&v[k - 1], &key); k--)
+                for (k = used; k > 0 && compare_sides(&v[k - 1], &key); k--)
                         ; /* rows come by communicator, call, bytes: the last is mostly it */
                 if (k == 0) {
                         v[used] = key;
@@ -91,7 +91,7 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
         }
         for (size_t i = 0; i < used; i++) {
                 for (int c = 0; c < CAPO_CLOCKS; c++)
-                        v[i].run[run][c] = quantile(&v[i], c, 0.5) / 1e3;
+                        v[i].run[run][c] = side_quantile(&v[i], c, 0.5) / 1e3;
         }
         qsort(v, used, sizeof *v, by_key);
         *n = used;
@@ -99,7 +99,7 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
 }
 
 /* All runs of one side. Keys that not every run has stay, with a 0 for the others. */
-static struct side *gather(struct capo_job *const *jobs, size_t n_jobs, size_t *n)
+static struct side *gather_side(struct capo_job *const *jobs, size_t n_jobs, size_t *n)
 {
         struct side *all = NULL;
         size_t used = 0;
@@ -117,7 +117,7 @@ static struct side *gather(struct capo_job *const *jobs, size_t n_jobs, size_t *
                         return NULL;
                 }
                 while (i < used || k < m) {
-                        int c = i == used ? 1 : k == m ? -1 : compare(&all[i], &one[k]);
+                        int c = i == used ? 1 : k == m ? -1 : compare_sides(&all[i], &one[k]);
 
                         if (c != 0) {
                                 both[w++] = c < 0 ? all[i++] : one[k++];
@@ -161,10 +161,11 @@ static const double normal_range[] = {1.128, 1.693, 2.059, 2.326, 2.534, 2.704};
  */
 static double log_se(const struct side *s, int clock, double *freedom)
 {
-        double n = n_timed(s, clock), half = 0.98 / sqrt(fmax(n, 1)), p50 = quantile(s, clock, 0.5);
+        double n = n_timed(s, clock), half = 0.98 / sqrt(fmax(n, 1)), p50 = side_quantile(s, clock, 0.5);
         size_t few = n < 2 ? 0 : (size_t)n - 2;
         bool normal = few < N_ELEMENTS(normal_range);
-        double lo = quantile(s, clock, normal ? 0 : 0.5 - half), hi = quantile(s, clock, normal ? 1 : 0.5 + half);
+        double lo = side_quantile(s, clock, normal ? 0 : 0.5 - half),
+               hi = side_quantile(s, clock, normal ? 1 : 0.5 + half);
 
         *freedom = normal ? (double)few + 1 : 100;
         if (!(p50 > 0) || !(lo > 0))
@@ -193,7 +194,7 @@ static size_t runs_of(const struct side *s, size_t n, int clock, double *out)
         return k;
 }
 
-static double mean(const double *v, size_t n)
+static double mean_value(const double *v, size_t n)
 {
         double sum = 0;
 
@@ -202,7 +203,7 @@ static double mean(const double *v, size_t n)
         return sum / (double)n;
 }
 
-static double squares(const double *v, size_t n, double center)
+static double sum_squares(const double *v, size_t n, double center)
 {
         double sum = 0;
 
@@ -212,7 +213,7 @@ static double squares(const double *v, size_t n, double center)
 }
 
 /* Change and its standard error from the runs; falls back on the histograms where a side is one run. */
-static void measure(struct capo_diff_row *r, const struct side *a, size_t n_a, const struct side *b, size_t n_b)
+static void measure_change(struct capo_diff_row *r, const struct side *a, size_t n_a, const struct side *b, size_t n_b)
 {
         double va[CAPO_DIFF_RUNS], vb[CAPO_DIFF_RUNS], d[CAPO_DIFF_RUNS], copy[CAPO_DIFF_RUNS];
         size_t ka = runs_of(a, n_a, r->clock, va), kb = runs_of(b, n_b, r->clock, vb);
@@ -224,16 +225,16 @@ static void measure(struct capo_diff_row *r, const struct side *a, size_t n_a, c
         r->p50_a_us = exp(capo_median(copy, ka));
         memcpy(copy, vb, kb * sizeof *vb);
         r->p50_b_us = exp(capo_median(copy, kb));
-        r->change = exp(mean(vb, kb) - mean(va, ka)) - 1;
+        r->change = exp(mean_value(vb, kb) - mean_value(va, ka)) - 1;
         if (ka == kb && ka == n_a && kb == n_b && ka > 1) {
                 for (size_t i = 0; i < ka; i++)
                         d[i] = vb[i] - va[i];
                 r->freedom_ = (double)ka - 1;
-                r->se_ = sqrt(squares(d, ka, mean(d, ka)) / r->freedom_ / (double)ka);
+                r->se_ = sqrt(sum_squares(d, ka, mean_value(d, ka)) / r->freedom_ / (double)ka);
         } else if (ka > 1 && kb > 1) {
                 r->freedom_ = (double)(ka + kb) - 2;
-                r->se_ = sqrt((squares(va, ka, mean(va, ka)) + squares(vb, kb, mean(vb, kb))) / r->freedom_ *
-                              (1.0 / (double)ka + 1.0 / (double)kb));
+                r->se_ = sqrt((sum_squares(va, ka, mean_value(va, ka)) + sum_squares(vb, kb, mean_value(vb, kb))) /
+                              r->freedom_ * (1.0 / (double)ka + 1.0 / (double)kb));
         } else {
                 double fa, fb, sa = pow(log_se(a, r->clock, &fa), 2), sb = pow(log_se(b, r->clock, &fb), 2);
 
@@ -243,7 +244,7 @@ static void measure(struct capo_diff_row *r, const struct side *a, size_t n_a, c
         r->seconds = (r->p50_b_us - r->p50_a_us) / 1e6 * (double)b->count / (double)n_b;
 }
 
-static void pair(const struct side *a, size_t n_a, const struct side *b, size_t n_b, struct capo_diff *d)
+static void add_paired_row(const struct side *a, size_t n_a, const struct side *b, size_t n_b, struct capo_diff *d)
 {
         struct capo_diff_row *r = &d->rows[d->n_rows++];
         int clock = CAPO_CLOCK_KERNEL;
@@ -266,11 +267,11 @@ static void pair(const struct side *a, size_t n_a, const struct side *b, size_t 
                                     .high = NAN,
                                     .half_width = NAN};
         d->matched += a->count + b->count;
-        measure(r, a, n_a, b, n_b);
+        measure_change(r, a, n_a, b, n_b);
 }
 
 /* The root mean square of what rows vary by: no row is believed to vary much less than is usual here. */
-static double typical(const struct capo_diff *d)
+static double typical_error(const struct capo_diff *d)
 {
         double sum = 0;
         size_t n = 0;
@@ -284,9 +285,9 @@ static double typical(const struct capo_diff *d)
         return n ? sqrt(sum / (double)n) : 0;
 }
 
-static void judge(struct capo_diff *d, double min_change)
+static void judge_rows(struct capo_diff *d, double min_change)
 {
-        double usual = typical(d);
+        double usual = typical_error(d);
 
         for (size_t n = 0; n < d->n_rows; n++) {
                 struct capo_diff_row *r = &d->rows[n];
@@ -337,8 +338,8 @@ int capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *cons
 
         n_a = n_a > CAPO_DIFF_RUNS ? CAPO_DIFF_RUNS : n_a;
         n_b = n_b > CAPO_DIFF_RUNS ? CAPO_DIFF_RUNS : n_b;
-        a = gather(ja, n_a, &na);
-        b = gather(jb, n_b, &nb);
+        a = gather_side(ja, n_a, &na);
+        b = gather_side(jb, n_b, &nb);
         *d = (struct capo_diff){.runs_a = n_a,
                                 .runs_b = n_b,
                                 .seconds_a = n_a ? (double)capo_job_duration_ns(ja[0]) / 1e9 : 0,
@@ -352,16 +353,16 @@ int capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *cons
                 return -ENOMEM;
         }
         while (i < na || k < nb) {
-                int c = i == na ? 1 : k == nb ? -1 : compare(&a[i], &b[k]);
+                int c = i == na ? 1 : k == nb ? -1 : compare_sides(&a[i], &b[k]);
 
                 if (c < 0)
                         d->unmatched += a[i++].count;
                 else if (c > 0)
                         d->unmatched += b[k++].count;
                 else
-                        pair(&a[i++], n_a, &b[k++], n_b, d);
+                        add_paired_row(&a[i++], n_a, &b[k++], n_b, d);
         }
-        judge(d, min_change);
+        judge_rows(d, min_change);
         qsort(d->rows, d->n_rows, sizeof *d->rows, by_seconds);
         free_sides(a, na);
         free_sides(b, nb);

@@ -69,8 +69,8 @@ static uint32_t comm_of(const struct capo_page *r, const struct capo_job_process
 }
 
 /* "AllReduce number 12 of dp". */
-static const char *named(const struct capo_page *r, const struct capo_job_process *p, unsigned call, unsigned seq,
-                         unsigned comm, char text[256])
+static const char *format_call(const struct capo_page *r, const struct capo_job_process *p, unsigned call, unsigned seq,
+                               unsigned comm, char text[256])
 {
         uint32_t c = comm_of(r, p, comm);
 
@@ -88,7 +88,7 @@ static double after_start(const struct capo_page *r, const struct ending *e)
 }
 
 /* "4.2 s after the start (17:12:03)". */
-static const char *when(const struct capo_page *r, const struct ending *e, char text[96])
+static const char *format_time(const struct capo_page *r, const struct ending *e, char text[96])
 {
         char day[32], time[32];
 
@@ -112,7 +112,7 @@ static const char *gpu_part(const struct capo_page *r, const struct ending *e, c
                 return "";
         if (e->gpu)
                 snprintf(text, 320, "; the GPU was not seen to end %s",
-                         named(r, e->p, e->on_gpu.call, e->on_gpu.seq, e->on_gpu.comm, call));
+                         format_call(r, e->p, e->on_gpu.call, e->on_gpu.seq, e->on_gpu.comm, call));
         else if (c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL)
                 snprintf(text, 320, ", on the GPU too");
         else
@@ -129,8 +129,8 @@ static bool lost_memory(const struct capo_job_process *p)
 }
 
 /* What the last problem is about. */
-static void about(struct capo_page *r, const struct ending *e, unsigned call, unsigned seq, unsigned comm,
-                  int8_t in_call)
+static void set_problem_call(struct capo_page *r, const struct ending *e, unsigned call, unsigned seq, unsigned comm,
+                             int8_t in_call)
 {
         struct capo_problem *problem = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
 
@@ -145,7 +145,7 @@ static void about(struct capo_page *r, const struct ending *e, unsigned call, un
                 capo_problem_rank(r, e->p->rank);
 }
 
-static void say(struct capo_page *r, const struct ending *e)
+static void report_ending(struct capo_page *r, const struct ending *e)
 {
         const struct capo_record *c = &e->p->last_call;
         const char *name = capo_base_name(e->p->path);
@@ -157,7 +157,7 @@ static void say(struct capo_page *r, const struct ending *e)
                 snprintf(who, sizeof who, "rank %d", e->p->rank);
         else
                 snprintf(who, sizeof who, "%.255s", name);
-        when(r, e, at);
+        format_time(r, e, at);
         if (e->p->end.clean != 2 || lost_memory(e->p)) {
                 snprintf(text, sizeof text, "%s: when it ended%s and in which call is not known%s", who,
                          capo_process_away(e->p) ? ", if it did," : "",
@@ -166,7 +166,7 @@ static void say(struct capo_page *r, const struct ending *e)
                         capo_append(text, sizeof text, "; its log was last written %s", at);
                 if (id)
                         capo_append(text, sizeof text, ", its last call there is %s",
-                                    named(r, e->p, id, seq, comm, call));
+                                    format_call(r, e->p, id, seq, comm, call));
         } else if (e->host) {
                 double ns = (double)(e->end_ns - e->in.t_begin);
 
@@ -178,7 +178,7 @@ static void say(struct capo_page *r, const struct ending *e)
                         snprintf(more, sizeof more, "; %u other thread%s in calls too", e->n_in - 1,
                                  e->n_in > 2 ? "s were" : " was");
                 snprintf(text, sizeof text, "%s: last sign of life %s in %s%s, which had not returned%s%s%s", who, at,
-                         e->group ? "the group of " : "", named(r, e->p, id, seq, comm, call),
+                         e->group ? "the group of " : "", format_call(r, e->p, id, seq, comm, call),
                          ns < HEARTBEAT_NS ? "" : " after ", ns < HEARTBEAT_NS ? "" : capo_text_time(ns, since), more);
         } else if (!id) {
                 snprintf(text, sizeof text, "%s: last sign of life %s; %s", who, at,
@@ -190,10 +190,10 @@ static void say(struct capo_page *r, const struct ending *e)
                 in_call = 0;
                 snprintf(text, sizeof text, "%s: last sign of life %s, %s after its last call, %s, had returned%s", who,
                          at, ns < HEARTBEAT_NS ? "at once" : capo_text_time(ns, since),
-                         named(r, e->p, id, seq, comm, call), gpu_part(r, e, gpu));
+                         format_call(r, e->p, id, seq, comm, call), gpu_part(r, e, gpu));
         }
         PROBLEM_OF(r, ENDED, e->p->rank < 0 ? name : NULL, text);
-        about(r, e, id, seq, comm, in_call);
+        set_problem_call(r, e, id, seq, comm, in_call);
 }
 
 static int by_time(const void *a, const void *b)
@@ -226,7 +226,7 @@ void capo_judge_endings(struct capo_page *r)
         qsort(endings, n, sizeof *endings, by_time);
         shown = r->all || r->exact || n <= ENDINGS_SHOWN + 1 ? n : ENDINGS_SHOWN;
         for (uint32_t i = 0; i < shown; i++)
-                say(r, &endings[i]);
+                report_ending(r, &endings[i]);
         if (shown < n)
                 PROBLEM(r, ENDED_MORE, n - shown);
 }

@@ -24,7 +24,7 @@ struct kept {
         const uint8_t *device_of; /* by number of the communicator in the process */
 };
 
-static int keep(const struct capo_record *r, unsigned thread, void *arg)
+static int keep_span(const struct capo_record *r, unsigned thread, void *arg)
 {
         struct kept *k = arg;
         size_t i = k->n % SPANS_MOST;
@@ -38,7 +38,7 @@ static int keep(const struct capo_record *r, unsigned thread, void *arg)
 }
 
 /* Time of one device with at least one call on it, and the sum of their times. */
-static double covered(const struct kept *k, size_t n, unsigned device, double *sum)
+static double covered_time(const struct kept *k, size_t n, unsigned device, double *sum)
 {
         uint64_t until = 0;
         double ns = 0;
@@ -80,12 +80,12 @@ static int overlap_of(const struct capo_job *job, uint32_t process, double *part
         }
         if (capo_log_open(p->path, &log, why, sizeof why) < 0)
                 return 0;
-        if (capo_log_calls_each(log, keep, &k) == -ENOMEM)
+        if (capo_log_calls_each(log, keep_span, &k) == -ENOMEM)
                 return -ENOMEM;
         n = k.n < SPANS_MOST ? k.n : SPANS_MOST;
         capo_gpu_spans(k.spans, n);
         for (unsigned d = 0; d < DEVICES; d++)
-                once += covered(&k, n, d, &sum);
+                once += covered_time(&k, n, d, &sum);
         if (sum > 0)
                 *part = once / sum;
         return 0;

@@ -39,7 +39,7 @@ static int by_begin(const void *a_, const void *b_)
         return CAPO_ORDER(a->begin, b->begin);
 }
 
-static uint64_t overlap(const struct fabric_span *s, const struct capo_fabric_window *w)
+static uint64_t window_overlap(const struct fabric_span *s, const struct capo_fabric_window *w)
 {
         uint64_t begin = s->begin > w->begin_ns ? s->begin : w->begin_ns;
         uint64_t end = s->end < w->end_ns ? s->end : w->end_ns;
@@ -87,10 +87,10 @@ static bool divide_window(struct capo_fabric_job *f, const struct capo_fabric_wi
 
         under_way_move(u, w->begin_ns, w->end_ns);
         for (size_t k = 0; k < u->n; k++)
-                covered += (double)overlap(u->span[k], w);
+                covered += (double)window_overlap(u->span[k], w);
         for (size_t k = 0; k < u->n && covered > 0; k++) {
                 struct capo_fabric_share *to = &f->shares[u->span[k]->share];
-                double part = (double)overlap(u->span[k], w) / covered;
+                double part = (double)window_overlap(u->span[k], w) / covered;
 
                 to->ops += part * (double)w->ops;
                 to->sent += part * (double)w->tx_bytes;
@@ -98,14 +98,14 @@ static bool divide_window(struct capo_fabric_job *f, const struct capo_fabric_wi
                 if (guess)
                         to->by_guess += part * (double)(w->tx_bytes + w->rx_bytes);
                 else
-                        to->net_ns += (double)overlap(u->span[k], w);
+                        to->net_ns += (double)window_overlap(u->span[k], w);
         }
         return covered > 0;
 }
 
 /* To the calls that were under way; where there is none, to those that can have been, as far as anything tells. */
-static void divide(struct capo_fabric_job *f, const struct capo_fabric *of, struct under_way *were,
-                   struct under_way *maybe, uint32_t outside)
+static void divide_windows(struct capo_fabric_job *f, const struct capo_fabric *of, struct under_way *were,
+                           struct under_way *maybe, uint32_t outside)
 {
         for (size_t i = 0; i < of->n_windows; i++) {
                 const struct capo_fabric_window *w = &of->windows[i];
@@ -143,7 +143,7 @@ static double add_unseen(struct capo_fabric_job *f, struct under_way *u, uint64_
 
         under_way_move(u, begin, end);
         for (size_t k = 0; k < u->n; k++) {
-                double ns = (double)overlap(u->span[k], &gap);
+                double ns = (double)window_overlap(u->span[k], &gap);
 
                 if (u->span[k]->measured)
                         f->shares[u->span[k]->share].looks.unseen += ns / 1e9 * (double)u->span[k]->stands;
@@ -153,7 +153,7 @@ static double add_unseen(struct capo_fabric_job *f, struct under_way *u, uint64_
 }
 
 /* How far apart two looks are at most that came in time: they are drawn from nothing to twice the mean. */
-static uint64_t farthest(const struct capo_fabric_look *a, const struct capo_fabric_look *b)
+static uint64_t max_interval(const struct capo_fabric_look *a, const struct capo_fabric_look *b)
 {
         return (uint64_t)fmin(2e9 * (double)fmaxf(a->every_s, b->every_s), 1e18); /* a damaged log may say anything */
 }
@@ -173,10 +173,10 @@ static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of
         f->looks_late += of->looked.late;
         for (size_t i = 0; i < of->n_looks; i++) {
                 const struct capo_fabric_look *look = &of->looks[i], *before = i ? look - 1 : look;
-                uint64_t due = before->t_ns + farthest(look, before); /* at the latest, had it a core */
+                uint64_t due = before->t_ns + max_interval(look, before); /* at the latest, had it a core */
 
                 if (!i && of->looked.since_ns)
-                        due = of->looked.since_ns + farthest(look, look);
+                        due = of->looked.since_ns + max_interval(look, look);
                 if (look->t_ns > due)
                         f->shares[outside].looks.unseen += add_unseen(f, u, due, look->t_ns) / 1e9;
                 under_way_move(u, look->t_ns, look->t_ns + 1);
@@ -193,18 +193,19 @@ static void assign_looks(struct capo_fabric_job *f, const struct capo_fabric *of
                 }
         }
         if (last)
-                add_unseen(f, u, last->t_ns + farthest(last, last), UINT64_MAX);
+                add_unseen(f, u, last->t_ns + max_interval(last, last), UINT64_MAX);
 }
 
 /* What the process did over the network, to its calls. */
-static int join(struct capo_fabric_job *f, const struct capo_fabric *of, struct fabric_calls *calls, uint32_t outside)
+static int assign_traffic(struct capo_fabric_job *f, const struct capo_fabric *of, struct fabric_calls *calls,
+                          uint32_t outside)
 {
         struct under_way were = {0}, maybe = {0};
         int r = -ENOMEM;
 
         were.stand = calloc(f->n_shares, sizeof *were.stand);
         if (were.stand && under_way_init(&were, &calls->were) == 0 && under_way_init(&maybe, &calls->maybe) == 0) {
-                divide(f, of, &were, &maybe, outside);
+                divide_windows(f, of, &were, &maybe, outside);
                 were.next = were.n = 0;
                 assign_looks(f, of, &were, outside);
                 r = 0;
@@ -253,7 +254,7 @@ int fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job)
                         continue;
                 r = fabric_spans_read(f, job, p, &calls);
                 if (r == 0)
-                        r = join(f, f->process[p], &calls, outside);
+                        r = assign_traffic(f, f->process[p], &calls, outside);
                 free(calls.were.span);
                 free(calls.maybe.span);
                 if (r == 0)

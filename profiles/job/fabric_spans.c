@@ -165,7 +165,7 @@ static int add_span(struct fabric_spans *s, struct fabric_span span)
         return 0;
 }
 
-static int place(struct gathered *g, uint64_t epoch, struct fabric_calls *calls)
+static int place_calls(struct gathered *g, uint64_t epoch, struct fabric_calls *calls)
 {
         struct capo_fabric_job *f = g->f;
 
@@ -211,7 +211,7 @@ int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uin
                 g.others |= job->comms[i].n_ranks > 1;
         if (!p->n_records || capo_log_open(p->path, &log, why, sizeof why) < 0)
                 return 0;
-        if (capo_log_calls_each(log, add_call, &g) == -ENOMEM || place(&g, p->header.t0_mono_ns, calls) < 0)
+        if (capo_log_calls_each(log, add_call, &g) == -ENOMEM || place_calls(&g, p->header.t0_mono_ns, calls) < 0)
                 r = -ENOMEM;
         free(g.alike);
         free(g.index.slots);

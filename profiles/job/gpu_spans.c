@@ -38,14 +38,14 @@ static int by_kind(const void *a_, const void *b_)
         return CAPO_ORDER(a->kind, b->kind) ?: b->measured - a->measured ?: CAPO_ORDER(a->gpu_ns, b->gpu_ns);
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
+static uint64_t max_time(uint64_t a, uint64_t b)
 {
         return a > b ? a : b;
 }
 
 /* What was not measured lasts as long as the median of its kind; of two in the middle the shorter, as a stall may be the
  * other. `most` becomes the longest of its kind, for the time being. Returns the longest of all. */
-static uint64_t assume(struct capo_gpu_span *calls, size_t n)
+static uint64_t assume_durations(struct capo_gpu_span *calls, size_t n)
 {
         uint64_t longest = 0;
 
@@ -59,7 +59,7 @@ static uint64_t assume(struct capo_gpu_span *calls, size_t n)
                         if (i >= begin + measured && !calls[i].gpu_ns && calls[i].kind && measured)
                                 calls[i].gpu_ns = calls[begin + (measured - 1) / 2].gpu_ns;
                         calls[i].most = measured ? calls[begin + measured - 1].gpu_ns : calls[i].gpu_ns;
-                        longest = later(longest, calls[i].most);
+                        longest = max_time(longest, calls[i].most);
                 }
         }
         return longest;
@@ -91,12 +91,12 @@ static bool is_known(const struct capo_gpu_span *c)
  * was recorded, 0 none; @stall: what one of those that were not timed can have taken beside what its like take. */
 static void put_behind(struct capo_gpu_span *c, const struct capo_gpu_span *before, uint64_t placed_end, uint64_t stall)
 {
-        uint64_t longest = later(c->most, c->gpu_ns);
+        uint64_t longest = max_time(c->most, c->gpu_ns);
 
         c->begin = c->host_begin;
         c->by = CAPO_SPAN_BY_HOST;
         if (c->placed) {
-                c->begin = later(c->gpu_begin, placed_end);
+                c->begin = max_time(c->gpu_begin, placed_end);
                 c->by = CAPO_SPAN_BY_EVENT;
         } else if (before && before->end > c->begin) {
                 c->begin = before->end;
@@ -107,10 +107,10 @@ static void put_behind(struct capo_gpu_span *c, const struct capo_gpu_span *befo
         if (is_known(c))
                 return;
         if (before)
-                c->least = later(c->host_begin, is_known(before) ? before->end : before->least);
-        c->most = later(c->host_begin + stall, !before            ? 0
-                                               : is_known(before) ? before->end + stall
-                                                                  : before->most) +
+                c->least = max_time(c->host_begin, is_known(before) ? before->end : before->least);
+        c->most = max_time(c->host_begin + stall, !before            ? 0
+                                                  : is_known(before) ? before->end + stall
+                                                                     : before->most) +
                   longest;
 }
 
@@ -124,13 +124,13 @@ static void fit_before(struct capo_gpu_span *calls, size_t n, uint64_t limit)
 
         for (size_t i = 0; i < n; i++) {
                 begin = calls[i].gpu_ns && calls[i].begin < begin ? calls[i].begin : begin;
-                end = calls[i].gpu_ns ? later(end, calls[i].end) : end;
+                end = calls[i].gpu_ns ? max_time(end, calls[i].end) : end;
         }
         for (size_t i = 0; i < n; i++) {
                 struct capo_gpu_span *c = &calls[i];
 
                 if (!c->gpu_ns) { /* nothing of its kind was timed */
-                        c->most = c->kind ? later(c->end, limit) : c->end;
+                        c->most = c->kind ? max_time(c->end, limit) : c->end;
                         continue;
                 }
                 if (end > limit) {
@@ -140,7 +140,7 @@ static void fit_before(struct capo_gpu_span *calls, size_t n, uint64_t limit)
                         c->begin = begin + (uint64_t)((double)(c->begin - begin) * measure);
                 }
                 c->least = c->least < c->begin ? c->least : c->begin;
-                c->most = later(c->end, c->most < limit ? c->most : limit);
+                c->most = max_time(c->end, c->most < limit ? c->most : limit);
         }
 }
 
@@ -152,7 +152,7 @@ void capo_gpu_spans(struct capo_gpu_span *calls, size_t n)
 
         if (!n)
                 return;
-        stall = assume(calls, n);
+        stall = assume_durations(calls, n);
         qsort(calls, n, sizeof *calls, by_stream);
         for (size_t i = 0; i < n; i++) {
                 struct capo_gpu_span *c = &calls[i];

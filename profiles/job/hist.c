@@ -14,7 +14,7 @@ void capo_hist_finish(struct capo_hist *h)
 }
 
 /* Make room for buckets [first, last]. */
-static int span(struct capo_hist *h, unsigned first, unsigned last)
+static int reserve_buckets(struct capo_hist *h, unsigned first, unsigned last)
 {
         unsigned new_first, new_last;
         uint64_t *bucket;
@@ -35,8 +35,8 @@ static int span(struct capo_hist *h, unsigned first, unsigned last)
         return 0;
 }
 
-static void totals(struct capo_hist *h, uint64_t count, uint64_t sum_ns, uint64_t min_ns, uint64_t max_ns,
-                   double sum_sq)
+static void add_totals(struct capo_hist *h, uint64_t count, uint64_t sum_ns, uint64_t min_ns, uint64_t max_ns,
+                       double sum_sq)
 {
         if (!h->count || min_ns < h->min_ns)
                 h->min_ns = min_ns;
@@ -53,10 +53,10 @@ int capo_hist_add(struct capo_hist *h, uint64_t ns, uint64_t times)
 
         if (!times)
                 return 0;
-        if (span(h, b, b) < 0)
+        if (reserve_buckets(h, b, b) < 0)
                 return -ENOMEM;
         h->bucket[b - h->first] += times;
-        totals(h, times, ns * times, ns, ns, (double)ns * (double)ns * (double)times);
+        add_totals(h, times, ns * times, ns, ns, (double)ns * (double)ns * (double)times);
         return 0;
 }
 
@@ -73,7 +73,7 @@ int capo_hist_add_view(struct capo_hist *h, const struct capo_log_hist_view *vie
                 first = b < first ? b : first;
                 last = b > last ? b : last;
         }
-        if (span(h, first, last) < 0)
+        if (reserve_buckets(h, first, last) < 0)
                 return -ENOMEM;
         for (uint32_t i = 0; i < view->head.n; i++) {
                 unsigned b = view->pairs[i].bucket;
@@ -81,7 +81,7 @@ int capo_hist_add_view(struct capo_hist *h, const struct capo_log_hist_view *vie
                 b = b < CAPO_HIST_BUCKETS ? b : CAPO_HIST_BUCKETS - 1;
                 h->bucket[b - h->first] += view->pairs[i].count;
         }
-        totals(h, view->head.count, view->head.sum_ns, view->head.min_ns, view->head.max_ns, view->head.sum_sq);
+        add_totals(h, view->head.count, view->head.sum_ns, view->head.min_ns, view->head.max_ns, view->head.sum_sq);
         return 0;
 }
 
@@ -89,16 +89,16 @@ int capo_hist_merge(struct capo_hist *h, const struct capo_hist *from)
 {
         if (!from->count)
                 return 0;
-        if (span(h, from->first, from->first + from->n - 1) < 0)
+        if (reserve_buckets(h, from->first, from->first + from->n - 1) < 0)
                 return -ENOMEM;
         for (unsigned i = 0; i < from->n; i++)
                 h->bucket[from->first + i - h->first] += from->bucket[i];
-        totals(h, from->count, from->sum_ns, from->min_ns, from->max_ns, from->sum_sq);
+        add_totals(h, from->count, from->sum_ns, from->min_ns, from->max_ns, from->sum_sq);
         return 0;
 }
 
 /* What bucket @b of @h counts. */
-static double counted(const struct capo_hist *h, unsigned b)
+static double bucket_count(const struct capo_hist *h, unsigned b)
 {
         return b >= h->first && b - h->first < h->n ? (double)h->bucket[b - h->first] : 0;
 }
@@ -116,7 +116,7 @@ double capo_hist_quantile_of(const struct capo_hist *h, const struct capo_hist *
         if (!h->count)
                 return 0;
         for (unsigned i = 0; i < h->n; i++) {
-                double alone = counted(once, h->first + i), here = alone + weight * ((double)h->bucket[i] - alone);
+                double alone = bucket_count(once, h->first + i), here = alone + weight * ((double)h->bucket[i] - alone);
 
                 if (here > 0 && before + here >= target) {
                         double floor_ns = (double)capo_hist_floor(h->first + i);

@@ -44,7 +44,7 @@ static struct clock *clock_of(const struct capo_job *job, const struct capo_job_
 }
 
 /* When the making of @c returned, by clock. False: that says nothing, because it does not wait. */
-static bool births(const struct capo_job *job, const struct capo_job_comm *c, struct clock *clocks)
+static bool set_init_times(const struct capo_job *job, const struct capo_job_comm *c, struct clock *clocks)
 {
         for (uint32_t k = 0; k < c->n_members; k++) {
                 if (c->members[k].flags & CAPO_COMM_NONBLOCKING)
@@ -61,12 +61,12 @@ static bool births(const struct capo_job *job, const struct capo_job_comm *c, st
 }
 
 /* What a communicator tells: where one clock of it is known, the others are. Return: one is now that was not. */
-static bool tell(const struct capo_job *job, const struct capo_job_comm *c, struct clock *clocks)
+static bool align_clocks(const struct capo_job *job, const struct capo_job_comm *c, struct clock *clocks)
 {
         const struct clock *by = NULL;
         bool told = false;
 
-        if (c->n_members < 2 || !births(job, c, clocks))
+        if (c->n_members < 2 || !set_init_times(job, c, clocks))
                 return false;
         for (uint32_t k = 0; k < c->n_members && !by; k++)
                 by = clock_of(job, &c->members[k], clocks)->known ? clock_of(job, &c->members[k], clocks) : NULL;
@@ -95,7 +95,7 @@ int job_set_clocks(struct capo_job *job)
         for (bool told = true; told;) {
                 told = false;
                 for (uint32_t i = 0; i < job->n_comms; i++)
-                        told |= tell(job, &job->comms[i], clocks);
+                        told |= align_clocks(job, &job->comms[i], clocks);
         }
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 struct capo_job_process *p = &job->processes[i];

@@ -35,7 +35,7 @@ static char *member_text(const struct capo_job *job, const struct capo_job_membe
         return capo_append(text, room, m->device >= 0 ? ", GPU %d)" : ")", m->device);
 }
 
-static char *sentence(const struct capo_job *job, const struct capo_page_wait *w)
+static char *wait_text(const struct capo_job *job, const struct capo_page_wait *w)
 {
         static const char *const how[] = {
                 [CAPO_SKEW_GPU_DURATION] = " (by GPU durations)",
@@ -76,7 +76,7 @@ static char *sentence(const struct capo_job *job, const struct capo_page_wait *w
         return r < 0 ? NULL : text;
 }
 
-static double cost(const struct capo_job *job, const struct capo_page_wait *w)
+static double wait_cost(const struct capo_job *job, const struct capo_page_wait *w)
 {
         const struct capo_job_comm *c = &job->comms[w->comm];
 
@@ -86,7 +86,7 @@ static double cost(const struct capo_job *job, const struct capo_page_wait *w)
 static int by_cost(const void *a, const void *b, void *job)
 {
         const struct capo_page_wait *x = a, *y = b;
-        double wx = cost(job, x), wy = cost(job, y);
+        double wx = wait_cost(job, x), wy = wait_cost(job, y);
 
         return CAPO_ORDER(wy, wx) ?: CAPO_ORDER(x->comm, y->comm);
 }
@@ -146,7 +146,7 @@ int capo_judge_waits(struct capo_page *r)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
                 if (w->stands_out)
                         w->cause = capo_late_cause(r->job, i, w->last, capo_wait_counts(w) ? r->clocks_now : NULL);
-                w->text = sentence(r->job, w);
+                w->text = wait_text(r->job, w);
                 r->n_waits++;
                 if (!w->text)
                         return -ENOMEM;

@@ -148,7 +148,7 @@ static void say_ranks(struct capo_page *r, enum life life, uint32_t n, const cha
 }
 
 /* Processes that did not end by themselves, or not yet: by rank where ranks are known, else by name. */
-static void unfinished(struct capo_page *r, enum life life)
+static void report_unfinished(struct capo_page *r, enum life life)
 {
         const struct capo_job *job = r->job;
         uint32_t n_ranks = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? (uint32_t)job->n_ranks : 0, n = 0;
@@ -179,10 +179,10 @@ static void unfinished(struct capo_page *r, enum life life)
 
 void capo_judge_logs(struct capo_page *r)
 {
-        unfinished(r, DEAD);
-        unfinished(r, AWAY);
+        report_unfinished(r, DEAD);
+        report_unfinished(r, AWAY);
         capo_judge_endings(r);
-        unfinished(r, ALIVE);
+        report_unfinished(r, ALIVE);
         if (r->fabric) {
                 char text[256];
                 const char *warning = capo_fabric_job_warning(r->fabric, r->job, text, sizeof text);

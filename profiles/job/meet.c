@@ -63,7 +63,7 @@ static uint32_t *slot_of(struct capo_meet *m, uint32_t seq)
 }
 
 /* Halve the sample until there is room; keeps the order of rows. */
-static void thin(struct capo_meet *m)
+static void thin_rows(struct capo_meet *m)
 {
         while (m->n_rows == m->max_rows && m->limit) {
                 uint32_t kept = 0;
@@ -97,7 +97,7 @@ static void set_gpu(struct capo_meet *m, int64_t handle, const struct capo_recor
 }
 
 /* Into @slot's row, which is made when it is empty: there is room for it. */
-static int64_t add(struct capo_meet *m, uint32_t *slot, uint32_t rank, const struct capo_record *r, bool extra)
+static int64_t add_arrival(struct capo_meet *m, uint32_t *slot, uint32_t rank, const struct capo_record *r, bool extra)
 {
         struct capo_meet_arrival *a;
         struct capo_meet_row *row;
@@ -130,12 +130,12 @@ int64_t capo_meet_add(struct capo_meet *m, uint32_t rank, const struct capo_reco
                 return -1;
         slot = slot_of(m, r->seq);
         if (!*slot && m->n_rows == m->max_rows) {
-                thin(m);
+                thin_rows(m);
                 if (m->n_rows == m->max_rows || capo_meet_hash(r->seq) > m->limit)
                         return -1;
                 slot = slot_of(m, r->seq);
         }
-        return add(m, slot, rank, r, false);
+        return add_arrival(m, slot, rank, r, false);
 }
 
 int64_t capo_meet_add_long(struct capo_meet *m, uint32_t rank, const struct capo_record *r)
@@ -144,7 +144,7 @@ int64_t capo_meet_add_long(struct capo_meet *m, uint32_t rank, const struct capo
 
         if (rank >= m->n_ranks || !capo_meet_is_long(m, r->seq))
                 return -1;
-        return add(m, slot, rank, r, !*slot);
+        return add_arrival(m, slot, rank, r, !*slot);
 }
 
 bool capo_meet_is_long(const struct capo_meet *m, uint32_t seq)

@@ -28,9 +28,9 @@
 #include "profiles/job/next_kinds.def"
 
 /* One more; what it is about is filled by the caller. NULL: no memory, or nothing to fill. */
-static struct capo_next *add(struct capo_page *r, enum capo_next_kind kind, const char *words, ...)
+static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words, ...)
         __attribute__((format(printf, 3, 4)));
-static struct capo_next *add(struct capo_page *r, enum capo_next_kind kind, const char *words, ...)
+static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words, ...)
 {
         static struct capo_next nowhere;
         va_list args;
@@ -47,7 +47,7 @@ static struct capo_next *add(struct capo_page *r, enum capo_next_kind kind, cons
                 (struct capo_next){.kind = kind, .text = text, .comm = CAPO_NO_COMM, .rank = -1, .share = -1};
         return &r->next[r->n_next++];
 }
-#define ADD(r, id, ...) add(r, CAPO_NEXT_##id, words_##id, ##__VA_ARGS__)
+#define ADD(r, id, ...) add_next(r, CAPO_NEXT_##id, words_##id, ##__VA_ARGS__)
 
 static void about_row(struct capo_next *next, const struct capo_page_row *row)
 {
@@ -59,7 +59,7 @@ static void about_row(struct capo_next *next, const struct capo_page_row *row)
 }
 
 /* Of the waiting, only what is for this rank is said to be its doing. */
-static void late_rank(struct capo_page *r)
+static void suggest_late_rank(struct capo_page *r)
 {
         for (uint32_t i = 0; i < r->n_waits; i++) {
                 const struct capo_page_wait *w = &r->waits[i];
@@ -76,7 +76,7 @@ static void late_rank(struct capo_page *r)
         }
 }
 
-static void small_calls(struct capo_page *r)
+static void suggest_small_calls(struct capo_page *r)
 {
         double share = 0;
         uint64_t small = 0, all = 0;
@@ -125,7 +125,7 @@ static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
 }
 
 /* "AllReduce" as options have it: all_reduce. */
-static char *snake(const char *name, char *text)
+static char *to_snake_case(const char *name, char *text)
 {
         char *to = text;
 
@@ -150,7 +150,7 @@ static char *short_size(uint64_t bytes, char *text, size_t room)
         return text;
 }
 
-static void sweep(struct capo_page *r)
+static void suggest_sweep(struct capo_page *r)
 {
         const struct capo_page_row *row = worth_a_sweep(r);
         char call[64], size[64], share[32], coll[64], low[32], high[32];
@@ -161,12 +161,12 @@ static void sweep(struct capo_page *r)
         for (from = upto = 1ull << (63 - __builtin_clzll(row->row.bytes)); upto < row->bytes_max && upto < 1ull << 62;)
                 upto *= 2;
         about_row(ADD(r, sweep, capo_page_call(&row->row, call, sizeof call), capo_page_size(row, size, sizeof size),
-                      capo_text_percent(row->share, share), snake(capo_call_name(row->row.call), coll),
+                      capo_text_percent(row->share, share), to_snake_case(capo_call_name(row->row.call), coll),
                       short_size(from, low, sizeof low), short_size(upto, high, sizeof high)),
                   row);
 }
 
-static void disturbed(struct capo_page *r)
+static void suggest_disturbed(struct capo_page *r)
 {
         for (uint32_t i = 0; i < r->judged.n; i++) {
                 const struct capo_page_row *row = &r->judged.row[i];
@@ -186,13 +186,13 @@ static void disturbed(struct capo_page *r)
         }
 }
 
-static void no_gpu_times(struct capo_page *r)
+static void suggest_no_gpu_times(struct capo_page *r)
 {
         if (!r->gpu && r->collectives)
                 ADD(r, no_gpu_times);
 }
 
-static void events_short(struct capo_page *r)
+static void suggest_events_short(struct capo_page *r)
 {
         char text[32];
 
@@ -200,7 +200,7 @@ static void events_short(struct capo_page *r)
                 ADD(r, events_short, capo_text_count(r->job->gpu_dropped, text));
 }
 
-static void no_calls_kept(struct capo_page *r)
+static void suggest_no_calls_kept(struct capo_page *r)
 {
         if (!r->job->n_records && r->collectives && r->job->n_ranks > 1)
                 ADD(r, no_calls_kept);
@@ -209,7 +209,7 @@ static void no_calls_kept(struct capo_page *r)
 int capo_judge_next(struct capo_page *r)
 {
         static void (*const finders[])(struct capo_page *) = {
-#define CAPO_NEXT(id, words) id,
+#define CAPO_NEXT(id, words) suggest_##id,
 #include "profiles/job/next_kinds.def"
         };
 

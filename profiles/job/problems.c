@@ -268,7 +268,7 @@ static void rule_problems(struct capo_page *r)
 }
 
 /* Not wrong, but whoever wonders why it is slow wants to read it. */
-static void slices(struct capo_page *r)
+static void report_slices(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
         uint32_t ranks = 0;
@@ -399,7 +399,7 @@ int capo_judge_problems(struct capo_page *r)
         dlsym_front(r);
         turns_dead(r);
         chunks_dead(r);
-        slices(r);
+        report_slices(r);
         clocks_apart(r);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_skew *s = job->comms[i].skew;

@@ -14,7 +14,7 @@
 #include "core/base/util.h"
 #include "profiles/job/judge.h"
 
-static bool wanted(const struct capo_page *r, const struct capo_job_row *row)
+static bool row_is_wanted(const struct capo_page *r, const struct capo_job_row *row)
 {
         if (r->only_call && row->call != r->only_call)
                 return false;
@@ -43,7 +43,7 @@ enum { MANY_SIZES = 16, NEAR = 256, MANY_COMMS = 8 };
 
 /* Communicators that do the same for other ranks: of one size, and of one given name, or made as the same of their
  * processes' communicators (each rank's second is its tensor-parallel group, and so on). */
-static bool alike(const struct capo_job_comm *a, const struct capo_job_comm *b)
+static bool same_comm_kind(const struct capo_job_comm *a, const struct capo_job_comm *b)
 {
         size_t na = strcspn(a->name, "#"), nb = strcspn(b->name, "#");
 
@@ -54,7 +54,7 @@ static bool alike(const struct capo_job_comm *a, const struct capo_job_comm *b)
         return a->members[0].id == b->members[0].id && (a->parent == CAPO_NO_COMM) == (b->parent == CAPO_NO_COMM);
 }
 
-/* Of what alike() asks for, so that only those that may be alike are asked. */
+/* Of what same_comm_kind() asks for, so that only those that may be alike are asked. */
 struct likeness {
         uint64_t hash;
         uint32_t comm;
@@ -96,7 +96,8 @@ static int classify_comms(const struct capo_job *job, bool together, uint32_t *c
                 uint32_t k;
 
                 first = of[i].hash == of[i - 1].hash ? first : i;
-                for (k = first; k < i && (class_of[of[k].comm] != of[k].comm || !alike(&job->comms[of[k].comm], c));)
+                for (k = first;
+                     k < i && (class_of[of[k].comm] != of[k].comm || !same_comm_kind(&job->comms[of[k].comm], c));)
                         k++;
                 class_of[of[i].comm] = of[k].comm;
         }
@@ -119,7 +120,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Which rows belong together when not everything is shown: sizes of one power of two, when there are many sizes. */
-static bool belongs(const struct capo_job_row *a, const struct place *place, bool ranges)
+static bool belongs_to_place(const struct capo_job_row *a, const struct place *place, bool ranges)
 {
         const struct capo_job_row *b = place->row;
         bool same_size = a->bytes == b->bytes;
@@ -156,7 +157,7 @@ static int add_row(struct gathering *g, const struct place *place)
 
         /* rows come sorted by size, so what this one belongs to is near */
         for (uint32_t i = rows->n; i-- > g->first && rows->n - i <= NEAR && !to;) {
-                if (belongs(&rows->row[i].row, place, g->ranges))
+                if (belongs_to_place(&rows->row[i].row, place, g->ranges))
                         to = &rows->row[i];
         }
         if (!to) {
@@ -229,7 +230,7 @@ static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
 
 /* What stalls that no draw met can have taken, over all ranks: the calls of all rows are drawn by one rule, so they are one
  * sample. @drawn: calls of one rank that were, @rest: of all ranks, not timed, @told_ns: what is known of some of them. */
-static double unseen(const struct capo_job *job, double drawn, double rest, double told_ns)
+static double unseen_time(const struct capo_job *job, double drawn, double rest, double told_ns)
 {
         double gpus = capo_job_gpus(job), ns = 0;
 
@@ -267,7 +268,7 @@ static void rate_job(struct capo_page *r)
         if (sq > 0 &&
             !many_streams) /* an estimate, and one stream cannot have been at work for longer than there was */
                 r->gpu_share = fmin(1, r->gpu_share);
-        r->gpu_share_pm = r->gpu_share >= 0 ? (sqrt(sq) + unseen(r->job, drawn, rest, told)) / there_was : 0;
+        r->gpu_share_pm = r->gpu_share >= 0 ? (sqrt(sq) + unseen_time(r->job, drawn, rest, told)) / there_was : 0;
 }
 
 static double sort_value(const struct capo_page_row *row, enum capo_page_sort key)
@@ -308,8 +309,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /* One list of rows: communicators as @class_of has them, many sizes as ranges or each by itself. */
-static int choose(struct capo_page *r, struct place *places, const uint32_t *class_of, bool ranges,
-                  enum capo_page_sort sort, struct capo_page_rows *rows)
+static int choose_rows(struct capo_page *r, struct place *places, const uint32_t *class_of, bool ranges,
+                       enum capo_page_sort sort, struct capo_page_rows *rows)
 {
         bool told = rows == &r->rows && !r->exact && groups_are_told(r);
         uint32_t n = 0, end;
@@ -322,7 +323,7 @@ static int choose(struct capo_page *r, struct place *places, const uint32_t *cla
 
                 if (told && row->flags & CAPO_RECORD_MEMBER)
                         continue;
-                if (wanted(r, row) && moves_data(row))
+                if (row_is_wanted(r, row) && moves_data(row))
                         places[n++] =
                                 (struct place){row, row->comm == CAPO_NO_COMM ? CAPO_NO_COMM : class_of[row->comm]};
         }
@@ -353,7 +354,7 @@ static int choose_others(struct capo_page *r, struct place *places)
         for (uint32_t i = 0; i < r->job->n_rows; i++) {
                 const struct capo_job_row *row = &r->job->rows[i];
 
-                if (wanted(r, row) && !moves_data(row))
+                if (row_is_wanted(r, row) && !moves_data(row))
                         places[n++] =
                                 (struct place){row, row->comm == CAPO_NO_COMM ? CAPO_NO_COMM : r->class_of[row->comm]};
         }
@@ -386,13 +387,13 @@ int capo_judge_rows(struct capo_page *r)
         for (uint32_t i = 0; i < r->job->n_rows; i++) {
                 const struct capo_job_row *row = &r->job->rows[i];
 
-                if (!wanted(r, row) || !moves_data(row) || row->flags & CAPO_RECORD_GROUP)
+                if (!row_is_wanted(r, row) || !moves_data(row) || row->flags & CAPO_RECORD_GROUP)
                         continue;
                 r->collectives += row->count;
                 r->moved_bytes += row->count * row->bytes;
         }
-        if (choose(r, places, together, true, CAPO_SORT_TIME, &r->judged) < 0 ||
-            choose(r, places, r->class_of, !r->exact, r->sort, &r->rows) < 0)
+        if (choose_rows(r, places, together, true, CAPO_SORT_TIME, &r->judged) < 0 ||
+            choose_rows(r, places, r->class_of, !r->exact, r->sort, &r->rows) < 0)
                 return -ENOMEM;
         rate_job(r);
         return choose_others(r, places);

@@ -20,7 +20,7 @@ static struct rest rest_of(const struct capo_sampled *s)
 }
 
 /* What one of them takes. */
-static double usual(const struct capo_sampled *s, const struct rest *r)
+static double usual_time(const struct capo_sampled *s, const struct rest *r)
 {
         return r->drawn > 0 ? r->sum_ns / r->drawn : capo_hist_quantile(s->chosen, 0.25);
 }
@@ -31,7 +31,7 @@ double capo_sampled_mean(const struct capo_sampled *s)
 
         if (!s->timed->count)
                 return 0;
-        return ((double)s->chosen->sum_ns + r.calls * usual(s, &r) + s->told_ns) /
+        return ((double)s->chosen->sum_ns + r.calls * usual_time(s, &r) + s->told_ns) /
                ((double)s->chosen->count + r.calls + (double)s->told_calls);
 }
 
@@ -66,7 +66,7 @@ double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count)
         if (!s->timed->count || r.calls <= r.drawn)
                 return 0;
         drawn = (double)count * r.drawn / (double)s->calls;
-        mean = usual(s, &r);
+        mean = usual_time(s, &r);
         if (drawn < 2)
                 return r.calls * mean;
         variance = fmax(0, r.sum_sq / r.drawn - mean * mean);

@@ -11,7 +11,7 @@
 #define FEW 8
 
 /* Sorts @v. */
-static double quantile(double *v, size_t n, double q)
+static double find_quantile(double *v, size_t n, double q)
 {
         if (!n)
                 return 0;
@@ -110,7 +110,7 @@ static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_sk
                 }
                 l->column[n++] = worst;
         }
-        *error = quantile(l->column, n, 0.9);
+        *error = find_quantile(l->column, n, 0.9);
         return differ < told / 2;
 }
 
@@ -208,7 +208,7 @@ static double when_last(const struct capo_job_comm *c, const struct capo_skew *s
                 if (is_last)
                         column[n_last++] = last - first;
         }
-        return quantile(column, n_last, 0.5);
+        return find_quantile(column, n_last, 0.5);
 }
 
 /*
@@ -216,8 +216,8 @@ static double when_last(const struct capo_job_comm *c, const struct capo_skew *s
  * first of a kind is like no other) stand for themselves; the others are an even sample of all others, so their mean
  * stands for those, with the interval of a mean of a finite population.
  */
-static void charge(const struct capo_job_comm *c, struct capo_skew *skew, const struct laid *l,
-                   const struct capo_meet *m)
+static void charge_ranks(const struct capo_job_comm *c, struct capo_skew *skew, const struct laid *l,
+                         const struct capo_meet *m)
 {
         double *sum = l->charges, *sq = sum + l->n, *own = sq + l->n, n, all;
 
@@ -344,9 +344,9 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
                 if (!l->call[i].row->extra)
                         column[n_even++] = l->call[i].spread;
         }
-        skew->p50_ns = quantile(column, n_even, 0.5);
-        skew->p95_ns = quantile(column, n_even, 0.95);
-        charge(c, skew, l, m);
+        skew->p50_ns = find_quantile(column, n_even, 0.5);
+        skew->p95_ns = find_quantile(column, n_even, 0.95);
+        charge_ranks(c, skew, l, m);
         find_holes(skew, l);
         find_turn(s->job, c, skew, l, m);
         for (uint32_t i = 0; i < l->n_rows; i++) {
@@ -360,7 +360,7 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
 
                         column[i] = t[k] - t[l->call[i].last] + l->call[i].spread;
                 }
-                skew->ranks[k].late_p50_ns = quantile(column, l->n_rows, 0.5);
+                skew->ranks[k].late_p50_ns = find_quantile(column, l->n_rows, 0.5);
                 waited += skew->ranks[k].caused_ns / n;
         }
         skew->worst_p50_ns = when_last(c, skew, starts, column, EVERYBODY);

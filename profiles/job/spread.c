@@ -4,13 +4,13 @@
 
 #include "profiles/job/spread.h"
 
-static double middle(const double *v, size_t n)
+static double middle_value(const double *v, size_t n)
 {
         return n == 0 ? NAN : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
 /* Hoare's "find": v[k] becomes what sorting would put there, nothing before it larger, nothing behind it smaller. */
-static void find(double *v, ptrdiff_t n, ptrdiff_t k)
+static void select_kth(double *v, ptrdiff_t n, ptrdiff_t k)
 {
         ptrdiff_t lo = 0, hi = n - 1;
 
@@ -43,7 +43,7 @@ double capo_median(double *v, size_t n)
 
         if (n == 0)
                 return NAN;
-        find(v, (ptrdiff_t)n, (ptrdiff_t)n / 2);
+        select_kth(v, (ptrdiff_t)n, (ptrdiff_t)n / 2);
         if (n % 2)
                 return v[n / 2];
         below = v[0];
@@ -72,11 +72,11 @@ double capo_median_se(const double *sorted, size_t n, double *scratch)
 
                 return (sorted[hi] - sorted[lo]) / (2 * 1.96);
         }
-        return 1.2533 * capo_spread(sorted, n, middle(sorted, n), scratch) / sqrt((double)n);
+        return 1.2533 * capo_spread(sorted, n, middle_value(sorted, n), scratch) / sqrt((double)n);
 }
 
 /* Normal quantile of the upper tail p: Abramowitz and Stegun 26.2.23, then one Newton step. */
-static double upper(double p)
+static double normal_quantile(double p)
 {
         double t = sqrt(-2 * log(p));
         double z =
@@ -87,7 +87,7 @@ static double upper(double p)
 }
 
 /* P(|T| > t) for whole degrees of freedom: Abramowitz and Stegun 26.7.3 and 26.7.4. */
-static double beyond(double t, int freedom)
+static double tail_probability(double t, int freedom)
 {
         double angle = atan(t / sqrt(freedom)), c2 = cos(angle) * cos(angle), term = 1, sum = 0;
 
@@ -100,16 +100,16 @@ static double beyond(double t, int freedom)
         return 1 - (angle + sin(angle) * cos(angle) * sum) * M_2_PI;
 }
 
-static double exactly(double alpha, int freedom)
+static double exact_quantile(double alpha, int freedom)
 {
         double lo = 0, hi = 1;
 
-        while (beyond(hi, freedom) > alpha)
+        while (tail_probability(hi, freedom) > alpha)
                 hi *= 2;
         for (int i = 0; i < 50; i++) {
                 double t = (lo + hi) / 2;
 
-                if (beyond(t, freedom) > alpha)
+                if (tail_probability(t, freedom) > alpha)
                         lo = t;
                 else
                         hi = t;
@@ -123,13 +123,13 @@ double capo_quantile_t(double alpha, double freedom)
         int whole = (int)fmin(v, 20);
 
         if (v < 20 && v - whole < 1e-9)
-                return exactly(alpha, whole);
+                return exact_quantile(alpha, whole);
         if (v < 20) { /* straight in 1 / freedom between the two next to it */
-                double a = exactly(alpha, whole), b = exactly(alpha, whole + 1);
+                double a = exact_quantile(alpha, whole), b = exact_quantile(alpha, whole + 1);
 
                 return b + (a - b) * (1 / v - 1.0 / (whole + 1)) * whole * (whole + 1);
         }
-        z = upper(alpha / 2);
+        z = normal_quantile(alpha / 2);
         z2 = z * z;
         return z * (1 + (z2 + 1) / (4 * v) + (z2 * (5 * z2 + 16) + 3) / (96 * v * v) +
                     (z2 * (z2 * (3 * z2 + 19) + 17) - 15) / (384 * v * v * v));

@@ -55,7 +55,7 @@ static bool is_collective(unsigned call)
 }
 
 /* What is wanted of calls that look like this. Communicators' limits fall as calls are added, so ask again then. */
-static struct wanted want(const struct reading *rd, unsigned call, unsigned flags, uint16_t comm)
+static struct wanted wanted_of_call(const struct reading *rd, unsigned call, unsigned flags, uint16_t comm)
 {
         struct capo_meet *meet;
 
@@ -70,7 +70,7 @@ void job_want_again(struct reading *rd, uint16_t comm)
 {
         for (uint32_t i = 0; i < rd->n_shapes; i++) {
                 if (rd->shapes[i].call && rd->shapes[i].comm == comm)
-                        rd->wanted[i] = want(rd, rd->shapes[i].call, rd->shapes[i].flags, comm);
+                        rd->wanted[i] = wanted_of_call(rd, rd->shapes[i].call, rd->shapes[i].flags, comm);
         }
 }
 
@@ -202,7 +202,7 @@ static void read_long(struct reading *rd, const struct capo_log_columns *c)
 
 /* Calls are in the order in which they were finished: one that was timed on the GPU comes late, a group behind its
  * members. */
-static uint32_t latest(const struct capo_log_columns *c)
+static uint32_t find_latest(const struct capo_log_columns *c)
 {
         uint32_t begin = 0, i = c->n - 1;
 
@@ -237,7 +237,7 @@ void job_read_block(struct reading *rd, const struct capo_log_frame *f)
                 capo_log_record(&c, i, &rd->shapes[c.shape[i]], &r);
                 meet_call(rd, &r);
         }
-        last = latest(&c);
+        last = find_latest(&c);
         job_seen_until(rd, c.base + c.t_begin[last] + c.host_ns[last]);
         if (c.base + c.t_begin[last] >= p->last_call.t_begin)
                 capo_log_record(&c, last, &rd->shapes[c.shape[last]], &p->last_call);
@@ -250,7 +250,7 @@ void job_read_wide(struct reading *rd, const struct capo_log_frame *f)
 
         rd->blocks = true;
         for (unsigned i = 0; capo_log_wide(f, i, &r); i++) {
-                struct wanted w = want(rd, r.call, r.flags, r.comm);
+                struct wanted w = wanted_of_call(rd, r.call, r.flags, r.comm);
 
                 p->n_records += !rd->again;
                 if (w.limit && (rd->longs || capo_meet_hash(r.seq) <= w.limit) && r.t_begin <= r.t_end)
@@ -275,7 +275,7 @@ void job_read_shapes(struct reading *rd, const struct capo_log_frame *f)
                 }
                 rd->shapes[s->id] = *s;
                 rd->n_shapes = s->id >= rd->n_shapes ? s->id + 1u : rd->n_shapes;
-                rd->wanted[s->id] = want(rd, s->call, s->flags, s->comm);
+                rd->wanted[s->id] = wanted_of_call(rd, s->call, s->flags, s->comm);
         }
 }
 
@@ -307,7 +307,7 @@ int job_read_again(struct reading *rd, const char *path)
 }
 
 /* What is zero in a new one. */
-static void forget(struct reading *rd)
+static void clear_reading(struct reading *rd)
 {
         memset(rd->comms, 0, rd->n_ids * sizeof *rd->comms);
         memset(rd->ranks, 0, rd->n_ids * sizeof *rd->ranks);
@@ -332,7 +332,7 @@ struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct c
                         return NULL;
                 }
         }
-        forget(rd);
+        clear_reading(rd);
         *rd = (struct reading){.job = job,
                                .log = log,
                                .process = process,

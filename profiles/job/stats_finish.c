@@ -17,7 +17,7 @@
 #include "profiles/job/stats.h"
 #include "profiles/job/stats_private.h"
 
-static bool same(const char *a, const char *b)
+static bool same_string(const char *a, const char *b)
 {
         return a == b || (a && b && !strcmp(a, b));
 }
@@ -34,7 +34,7 @@ static struct place place_of(const struct capo_job_process *p)
 
 static bool same_place(const struct place *a, const struct place *b)
 {
-        return same(a->boot, b->boot) && same(a->host, b->host) && same(a->id, b->id);
+        return same_string(a->boot, b->boot) && same_string(a->host, b->host) && same_string(a->id, b->id);
 }
 
 static int find_node(struct capo_job *job, const struct place *at, uint32_t *node)
@@ -90,8 +90,8 @@ static int place_processes(struct capo_job *job)
                 for (k = 0; k < n; k++) {
                         const struct place *other = &places[first[k]];
 
-                        if (places[i].boot && other->boot ? same(places[i].boot, other->boot)
-                                                          : same(p->host, other->host)) {
+                        if (places[i].boot && other->boot ? same_string(places[i].boot, other->boot)
+                                                          : same_string(p->host, other->host)) {
                                 p->clock = job->processes[first[k]].clock;
                                 break;
                         }
@@ -109,7 +109,7 @@ static int by_rank(const void *a, const void *b)
         return CAPO_ORDER(x->rank, y->rank) ?: CAPO_ORDER(x->process, y->process) ?: x->id - y->id;
 }
 
-static uint64_t birth(const struct capo_job_comm *c)
+static uint64_t first_init_time(const struct capo_job_comm *c)
 {
         uint64_t t = UINT64_MAX;
 
@@ -149,7 +149,7 @@ static int sort_comms(struct capo_job *job)
                         qsort(job->comms[i].members, job->comms[i].n_members, sizeof *job->comms[i].members, by_rank);
                 order[i] = (struct order){.comm = job->comms[i],
                                           .meet = job->scratch->meets[i],
-                                          .birth = birth(&job->comms[i]),
+                                          .birth = first_init_time(&job->comms[i]),
                                           .was = i};
         }
         if (job->n_comms)

@@ -19,7 +19,7 @@ struct squeezed {
         size_t n;
 };
 
-static struct squeezed squeeze(const char *from)
+static struct squeezed squeeze_text(const char *from)
 {
         struct squeezed s = {0};
         bool begins = true;
@@ -77,7 +77,7 @@ static int gpus_here(const char *folder, char *model, size_t room)
 }
 
 /* A note's JSON text without its quotes. */
-static const char *note(const struct capo_profile *p, const char *key, char *text, size_t room)
+static const char *note_text(const struct capo_profile *p, const char *key, char *text, size_t room)
 {
         for (uint32_t i = 0; i < p->n_notes[CAPO_PLATFORM]; i++) {
                 const struct capo_note *n = &p->notes[CAPO_PLATFORM][i];
@@ -91,7 +91,7 @@ static const char *note(const struct capo_profile *p, const char *key, char *tex
         return NULL;
 }
 
-static bool fits(const char *path, const struct squeezed *model, int n_gpus)
+static bool profile_fits(const char *path, const struct squeezed *model, int n_gpus)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
         struct squeezed gpu;
@@ -100,13 +100,13 @@ static bool fits(const char *path, const struct squeezed *model, int n_gpus)
 
         if (capo_profile_load(path, &p, NULL))
                 return false; /* `capo profile list` shows why; a broken file must not stop another's job */
-        value = note(p, "gpu", text, sizeof text);
+        value = note_text(p, "gpu", text, sizeof text);
         if (!value)
                 return false;
-        gpu = squeeze(value);
+        gpu = squeeze_text(value);
         if (!has_words(model, &gpu))
                 return false;
-        value = note(p, "gpus_per_node", text, sizeof text);
+        value = note_text(p, "gpus_per_node", text, sizeof text);
         return !value || atoi(value) == n_gpus;
 }
 
@@ -128,7 +128,7 @@ int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t 
         if (n_gpus == 0)
                 return capo_why(-ENODEV, fault->text, sizeof fault->text,
                                 "profile auto: no NVIDIA GPU on this machine; name a profile (capo profile list)");
-        plain = squeeze(model);
+        plain = squeeze_text(model);
         for (unsigned i = 0; !found && capo_profile_folder(i, shipped, folder, sizeof folder, &what); i++) {
                 struct dirent **names;
                 int n = *folder ? scandir(folder, &names, is_profile, alphasort) : -1;
@@ -138,7 +138,7 @@ int capo_profile_auto(const char *shipped, const char *gpus, char *path, size_t 
 
                         if (!found &&
                             snprintf(file, sizeof file, "%s/%s", folder, names[k]->d_name) < (int)sizeof file &&
-                            strlen(file) < room && fits(file, &plain, n_gpus)) {
+                            strlen(file) < room && profile_fits(file, &plain, n_gpus)) {
                                 strcpy(path, file);
                                 found = true;
                         }

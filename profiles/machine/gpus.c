@@ -24,12 +24,12 @@ struct reader {
 
 #define bad(r, error, ...) capo_why_at(error, (r)->why, (r)->room, (r)->named, 0, __VA_ARGS__)
 
-static void blanks(struct reader *r)
+static void skip_blanks(struct reader *r)
 {
         r->at += strspn(r->at, " \t");
 }
 
-static int add(struct reader *r, int gpu)
+static int add_gpu_place(struct reader *r, int gpu)
 {
         int number = r->of->n_devs ? r->of->devs[gpu] : gpu;
 
@@ -50,10 +50,11 @@ static int add_number(struct reader *r, long number)
         const struct capo_gpus_of *of = r->of;
 
         if (!of->n_devs)
-                return number > UINT16_MAX ? bad(r, -EINVAL, "no GPU has the number %ld", number) : add(r, (int)number);
+                return number > UINT16_MAX ? bad(r, -EINVAL, "no GPU has the number %ld", number)
+                                           : add_gpu_place(r, (int)number);
         for (size_t i = 0; i < of->n_devs; i++) {
                 if (of->devs[i] == number)
-                        return add(r, (int)i);
+                        return add_gpu_place(r, (int)i);
         }
         return bad(r, -ENOENT, "no GPU %ld; this machine has %zu, numbered %d to %d", number, of->n_devs, of->devs[0],
                    of->devs[of->n_devs - 1]);
@@ -71,7 +72,7 @@ static int read_gpu(struct reader *r)
         if (strchr(word, '.')) {
                 int gpu = r->of->busid ? r->of->busid(r->of->machine, word) : -1;
 
-                return gpu < 0 ? bad(r, -ENOENT, "no GPU at %s", word) : add(r, gpu);
+                return gpu < 0 ? bad(r, -ENOENT, "no GPU at %s", word) : add_gpu_place(r, gpu);
         }
         if (!isdigit((unsigned char)*word))
                 return bad(r, -EINVAL,
@@ -101,7 +102,7 @@ static int read_node(struct reader *r)
                 return bad(r, -EINVAL, "no machine has the number %ld", node);
         r->node = (int)node;
         r->at += digits + 1;
-        blanks(r);
+        skip_blanks(r);
         return 0;
 }
 
@@ -112,9 +113,9 @@ static int read_machine(struct reader *r)
 
         r->at += open;
         while (!e) {
-                blanks(r);
+                skip_blanks(r);
                 e = read_gpu(r);
-                blanks(r);
+                skip_blanks(r);
                 if (e || *r->at != ',')
                         break;
                 r->at++;
@@ -122,7 +123,7 @@ static int read_machine(struct reader *r)
         if (!e && open && *r->at != '}')
                 return bad(r, -EINVAL, "expected , or }, found \"%s\"", r->at);
         r->at += !e && open;
-        blanks(r);
+        skip_blanks(r);
         return e;
 }
 
@@ -131,7 +132,7 @@ static int read_list(struct reader *r)
         for (;;) {
                 int e;
 
-                blanks(r);
+                skip_blanks(r);
                 e = read_machine(r);
                 if (e || !*r->at)
                         return e;
@@ -183,7 +184,7 @@ static int read_counts(struct reader *r)
                 }
                 for (; nodes && !e; nodes--, r->node++) {
                         for (unsigned long gpu = 0; gpu < ranks && !e; gpu++)
-                                e = add(r, (int)gpu);
+                                e = add_gpu_place(r, (int)gpu);
                 }
                 at = end + (*end == '+');
         }

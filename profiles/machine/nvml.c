@@ -70,7 +70,7 @@ static const struct {
 #undef FUNCTION
 };
 
-static int failed(int result, const char *what, char *why, size_t room)
+static int report_nvml_error(int result, const char *what, char *why, size_t room)
 {
         return capo_why(-EIO, why, room, "NVML: %s: %s", what, nv.ErrorString(result));
 }
@@ -134,7 +134,7 @@ static int read_all(struct capo_nvml *out, const bool *there, char *why, size_t 
         int r = nv.DeviceGetCount_v2(&n);
 
         if (r)
-                return failed(r, "number of GPUs", why, room);
+                return report_nvml_error(r, "number of GPUs", why, room);
         for (unsigned i = 0; i < n && out->n_gpus < CAPO_NVML_GPUS; i++) {
                 struct capo_nvml_gpu *g = &out->gpus[out->n_gpus];
                 struct pci_info pci = {0};
@@ -146,7 +146,7 @@ static int read_all(struct capo_nvml *out, const bool *there, char *why, size_t 
                 if (!r)
                         r = nv.DeviceGetUUID(d, g->uuid, sizeof g->uuid);
                 if (r)
-                        return failed(r, "bus id and UUID of a GPU", why, room);
+                        return report_nvml_error(r, "bus id and UUID of a GPU", why, room);
                 busid_text(&pci, g->busid);
                 g->dev = (int)i;
                 out->n_gpus++;
@@ -178,7 +178,7 @@ int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
         }
         r = nv.Init_v2();
         if (r) {
-                r = failed(r, "start", why, room);
+                r = report_nvml_error(r, "start", why, room);
         } else {
                 r = read_all(out, there, why, room);
                 nv.Shutdown();

@@ -27,7 +27,7 @@ int topology_build_begin(struct topology_build *b, const char *name, unsigned fl
         return 0;
 }
 
-static void *grow(struct topology_build *b, void **array, size_t *n, size_t size)
+static void *grow_array(struct topology_build *b, void **array, size_t *n, size_t size)
 {
         if (capo_array_room(array, *n, size) < 0) {
                 b->no_memory = true;
@@ -36,7 +36,7 @@ static void *grow(struct topology_build *b, void **array, size_t *n, size_t size
         return memset((char *)*array + (*n)++ * size, 0, size);
 }
 
-#define GROW(b, array, n) grow(b, (void **)&(array), &(n), sizeof *(array))
+#define GROW(b, array, n) grow_array(b, (void **)&(array), &(n), sizeof *(array))
 
 struct capo_topology_cpu *topology_add_cpu(struct topology_build *b)
 {
@@ -308,7 +308,7 @@ static int join_links(struct topology_build *b)
 
 /* --- distances --- */
 
-static int climb(const struct capo_topology *t, int pci, int *chain)
+static int climb_pci(const struct capo_topology *t, int pci, int *chain)
 {
         int n = 0;
 
@@ -324,7 +324,7 @@ static int climb(const struct capo_topology *t, int pci, int *chain)
  */
 static enum capo_path pci_path(const struct capo_topology *t, int a_pci, int a_cpu, int b_pci, int b_cpu)
 {
-        int a[64], b[64], na = climb(t, a_pci, a), nb = climb(t, b_pci, b);
+        int a[64], b[64], na = climb_pci(t, a_pci, a), nb = climb_pci(t, b_pci, b);
 
         if (a_pci < 0 && b_pci < 0)
                 return a_cpu < 0 || b_cpu < 0 ? CAPO_PATH_UNKNOWN : a_cpu == b_cpu ? CAPO_PATH_PHB : CAPO_PATH_SYS;
@@ -337,7 +337,7 @@ static enum capo_path pci_path(const struct capo_topology *t, int a_pci, int a_c
         return a_cpu < 0 || b_cpu < 0 ? CAPO_PATH_UNKNOWN : a_cpu == b_cpu ? CAPO_PATH_PHB : CAPO_PATH_SYS;
 }
 
-static int measure(struct capo_topology *t)
+static int measure_paths(struct capo_topology *t)
 {
         size_t n = t->n_gpus;
 
@@ -377,7 +377,7 @@ int topology_build_end(struct topology_build *b, int r, struct capo_topology **o
         if (!r)
                 r = join_links(b);
         if (!r)
-                r = measure(b->t);
+                r = measure_paths(b->t);
         if (!r && !b->t->n_links && b->t->gpus[0].xml && !strcmp(b->t->gpus[0].xml->name, "pci"))
                 b->t->links_unknown = true;
         if (!r) {

@@ -50,7 +50,7 @@ static double wire_mbs(int sm)
         return sm >= 100 ? 50000 : sm >= 70 ? 25000 : 20000;
 }
 
-static void busid(hwloc_obj_t o, char out[CAPO_BUSID_ROOM])
+static void format_busid(hwloc_obj_t o, char out[CAPO_BUSID_ROOM])
 {
         snprintf(out, CAPO_BUSID_ROOM, "%04x:%02x:%02x.%x", o->attr->pcidev.domain, o->attr->pcidev.bus,
                  o->attr->pcidev.dev, o->attr->pcidev.func);
@@ -105,7 +105,7 @@ static int add_pci(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o, 
         int parent = -1;
         bool bridge = o->type == HWLOC_OBJ_BRIDGE;
 
-        busid(o, id);
+        format_busid(o, id);
         for (size_t i = 0; i < b->t->n_pcis; i++) {
                 if (!strcmp(b->t->pcis[i].busid, id))
                         return (int)i;
@@ -136,7 +136,7 @@ static int add_gpu(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
                 return -ENOMEM;
         g->cpu = cpu;
         g->pci = pci;
-        busid(o, g->busid);
+        format_busid(o, g->busid);
         for (hwloc_obj_t os = o->io_first_child; os; os = os->next_sibling) {
                 const char *model = hwloc_obj_get_info_by_name(os, "GPUModel"),
                            *uuid = hwloc_obj_get_info_by_name(os, "NVIDIAUUID");
@@ -214,7 +214,7 @@ static int add_links(struct topology_build *b, hwloc_topology_t h, const char *n
 
                 if (!from)
                         continue;
-                busid(from, from_id);
+                format_busid(from, from_id);
                 for (size_t g = 0; g < b->t->n_gpus; g++) {
                         if (!strcmp(b->t->gpus[g].busid, from_id))
                                 gpu = (int)g;
@@ -226,7 +226,7 @@ static int add_links(struct topology_build *b, hwloc_topology_t h, const char *n
 
                         if (!to || i == j || mbs < 1000)
                                 continue;
-                        busid(to, to_id);
+                        format_busid(to, to_id);
                         half = topology_add_half(b);
                         if (!half) {
                                 hwloc_distances_release(h, d);
@@ -246,7 +246,7 @@ static int add_links(struct topology_build *b, hwloc_topology_t h, const char *n
         return 0;
 }
 
-static int build(struct topology_build *b, hwloc_topology_t h)
+static int build_topology(struct topology_build *b, hwloc_topology_t h)
 {
         hwloc_obj_t o = NULL;
         int r = 0;
@@ -262,7 +262,7 @@ static int build(struct topology_build *b, hwloc_topology_t h)
                 else if (class >> 8 == 0x02)
                         r = add_nic(b, h, o);
                 else if (is_switch(o)) {
-                        busid(o, id);
+                        format_busid(o, id);
                         r = topology_add_switch(b, id) < 0 ? -ENOMEM : 0;
                 }
         }
@@ -286,7 +286,7 @@ static int read_xml(const char *path, char **out, size_t *size)
 }
 
 /* @text: lstopo's XML; NULL: this machine. */
-static int load(struct topology_build *b, const char *text, size_t size)
+static int load_hwloc(struct topology_build *b, const char *text, size_t size)
 {
         hwloc_topology_t h;
         int r;
@@ -298,7 +298,7 @@ static int load(struct topology_build *b, const char *text, size_t size)
                 r = topology_fail(b, 0, "hwloc does not read it (expected the XML of lstopo)");
         } else {
                 b->t->pci_known = true;
-                r = build(b, h);
+                r = build_topology(b, h);
         }
         hwloc_topology_destroy(h);
         return r;
@@ -309,7 +309,7 @@ static int load(struct topology_build *b, const char *text, size_t size)
  * So what others wrote is read by a child first, and what the child does not survive is refused. Where no child can be had
  * the file is read all the same.
  */
-static bool kills(struct topology_build *b, const char *text, size_t size)
+static bool crashes_hwloc(struct topology_build *b, const char *text, size_t size)
 {
         pid_t child = fork();
         int status = 0;
@@ -325,7 +325,7 @@ static bool kills(struct topology_build *b, const char *text, size_t size)
                         signal(deaths[i], SIG_DFL);
                 setrlimit(RLIMIT_CORE, &no_core);
                 setrlimit(RLIMIT_CPU, &seconds);
-                load(b, text, size);
+                load_hwloc(b, text, size);
                 _exit(0);
         }
         while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -347,9 +347,9 @@ int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs, stru
         r = topology_build_begin(&b, name, flags, brick_gbs, why, room);
         if (r < 0)
                 return r;
-        if (text && kills(&b, text, size))
+        if (text && crashes_hwloc(&b, text, size))
                 r = topology_fail(&b, 0, "libhwloc does not survive it (expected the XML of lstopo, undamaged)");
         else
-                r = load(&b, text, size);
+                r = load_hwloc(&b, text, size);
         return topology_build_end(&b, r, out);
 }

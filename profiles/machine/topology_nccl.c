@@ -38,8 +38,8 @@ static double pci_gbs(const struct capo_xml *e)
 }
 
 /* A whole number; absent or empty gives `otherwise`. */
-static int number(struct topology_build *b, const struct capo_xml *e, const char *attr, long low, long high,
-                  int otherwise, int *out)
+static int parse_int_attr(struct topology_build *b, const struct capo_xml *e, const char *attr, long low, long high,
+                          int otherwise, int *out)
 {
         const char *text = capo_xml_get(e, attr);
         char *end;
@@ -66,7 +66,7 @@ static int gcn_of(struct topology_build *b, const struct capo_xml *e, int *out)
         long v;
 
         if (!text || strncmp(text, "gfx", 3) != 0)
-                return number(b, e, "gcn", 0, 99999, 0, out);
+                return parse_int_attr(b, e, "gcn", 0, 99999, 0, out);
         v = strtol(text + 3, &end, 10);
         if (v == 90 && *end == 'a') {
                 v = 910;
@@ -78,7 +78,7 @@ static int gcn_of(struct topology_build *b, const struct capo_xml *e, int *out)
         return 0;
 }
 
-static void copy(char *out, size_t room, const struct capo_xml *e, const char *attr)
+static void copy_attr(char *out, size_t room, const struct capo_xml *e, const char *attr)
 {
         const char *text = capo_xml_get(e, attr);
 
@@ -101,8 +101,8 @@ static int read_links(struct topology_build *b, const struct capo_xml *gpu_xml, 
                 h->kind = c2c ? CAPO_WIRE_C2C : xgmi ? CAPO_WIRE_XGMI : CAPO_WIRE_NVLINK;
                 h->from = gpu;
                 h->line = e->line;
-                copy(h->class_text, sizeof h->class_text, e, "tclass");
-                r = number(b, e, "count", 1, 1000, 1, &h->count);
+                copy_attr(h->class_text, sizeof h->class_text, e, "tclass");
+                r = parse_int_attr(b, e, "count", 1, 1000, 1, &h->count);
                 if (r < 0)
                         return r;
                 if (c2c) {
@@ -137,9 +137,10 @@ static int read_gpu(struct topology_build *b, const struct capo_xml *e, int cpu,
                 snprintf(gpu->busid, sizeof gpu->busid, "%s", b->t->pcis[pci].busid);
         if (strcmp(e->name, "gpu") != 0) /* a bare <pci> of a GPU's class */
                 return 0;
-        if ((r = number(b, e, "dev", 0, 4095, -1, &gpu->dev)) < 0 ||
-            (r = number(b, e, "sm", 0, 999, 0, &gpu->sm)) < 0 || (r = gcn_of(b, e, &gpu->gcn)) < 0 ||
-            (r = number(b, e, "rank", -1, 1 << 24, -1, &gpu->rank)) < 0 || (r = number(b, e, "gdr", 0, 1, 0, &gdr)) < 0)
+        if ((r = parse_int_attr(b, e, "dev", 0, 4095, -1, &gpu->dev)) < 0 ||
+            (r = parse_int_attr(b, e, "sm", 0, 999, 0, &gpu->sm)) < 0 || (r = gcn_of(b, e, &gpu->gcn)) < 0 ||
+            (r = parse_int_attr(b, e, "rank", -1, 1 << 24, -1, &gpu->rank)) < 0 ||
+            (r = parse_int_attr(b, e, "gdr", 0, 1, 0, &gdr)) < 0)
                 return r;
         gpu->gdr = gdr;
         if (gpu->gcn)
@@ -161,12 +162,12 @@ static int read_nic(struct topology_build *b, const struct capo_xml *e, int cpu,
                 nic->cpu = cpu;
                 nic->pci = pci;
                 nic->xml = n;
-                copy(nic->name, sizeof nic->name, n, "name");
-                copy(nic->guid, sizeof nic->guid, n, "guid");
-                if ((r = number(b, n, "dev", 0, 4095, (int)b->t->n_nics - 1, &nic->dev)) < 0 ||
-                    (r = number(b, n, "port", 0, 255, 0, &nic->port)) < 0 ||
-                    (r = number(b, n, "gdr", 0, 1, 0, &gdr)) < 0 ||
-                    (r = number(b, n, "speed", 0, 1 << 30, 10000, &speed)) < 0)
+                copy_attr(nic->name, sizeof nic->name, n, "name");
+                copy_attr(nic->guid, sizeof nic->guid, n, "guid");
+                if ((r = parse_int_attr(b, n, "dev", 0, 4095, (int)b->t->n_nics - 1, &nic->dev)) < 0 ||
+                    (r = parse_int_attr(b, n, "port", 0, 255, 0, &nic->port)) < 0 ||
+                    (r = parse_int_attr(b, n, "gdr", 0, 1, 0, &gdr)) < 0 ||
+                    (r = parse_int_attr(b, n, "speed", 0, 1 << 30, 10000, &speed)) < 0)
                         return r;
                 nic->gdr = gdr;
                 nic->gbs = (speed > 0 ? speed : 10000) / 8000.0; /* Mb/s; 10 Gb/s when not given, as NCCL takes it */
@@ -232,11 +233,11 @@ static int read_system(struct topology_build *b, const struct capo_xml *root)
                 if (!cpu)
                         return -ENOMEM;
                 cpu->xml = e;
-                copy(cpu->host_hash, sizeof cpu->host_hash, e, "host_hash");
-                copy(cpu->arch, sizeof cpu->arch, e, "arch");
-                copy(cpu->vendor, sizeof cpu->vendor, e, "vendor");
-                if ((r = number(b, e, "numaid", -1, 65535, (int)b->t->n_cpus - 1, &cpu->numa)) < 0 ||
-                    (r = number(b, e, "modelid", 0, 65535, 0, &cpu->model)) < 0)
+                copy_attr(cpu->host_hash, sizeof cpu->host_hash, e, "host_hash");
+                copy_attr(cpu->arch, sizeof cpu->arch, e, "arch");
+                copy_attr(cpu->vendor, sizeof cpu->vendor, e, "vendor");
+                if ((r = parse_int_attr(b, e, "numaid", -1, 65535, (int)b->t->n_cpus - 1, &cpu->numa)) < 0 ||
+                    (r = parse_int_attr(b, e, "modelid", 0, 65535, 0, &cpu->model)) < 0)
                         return r;
                 r = read_devices(b, e, (int)b->t->n_cpus - 1, -1);
                 if (r < 0)

@@ -19,7 +19,7 @@
 #define PORTS   18
 
 /* Take out ESC [ ... letter. */
-static void strip(char *line)
+static void strip_escapes(char *line)
 {
         char *to = line;
 
@@ -39,7 +39,7 @@ static void strip(char *line)
         *to = 0;
 }
 
-static size_t split(char *line, char **words)
+static size_t split_words(char *line, char **words)
 {
         size_t n = 0;
 
@@ -123,8 +123,8 @@ static int read_lines(struct topology_build *b, struct matrix *m, FILE *f)
                 size_t n;
 
                 number++;
-                strip(line);
-                n = split(line, words);
+                strip_escapes(line);
+                n = split_words(line, words);
                 if (!n)
                         continue;
                 if (!m->n_columns) {
@@ -159,7 +159,7 @@ static int read_lines(struct topology_build *b, struct matrix *m, FILE *f)
         return 0;
 }
 
-static int build(struct topology_build *b, const struct matrix *m)
+static int build_from_matrix(struct topology_build *b, const struct matrix *m)
 {
         size_t n = m->n_gpus, n_nics = m->n_columns - n;
         int most = 0;
@@ -253,7 +253,7 @@ int topology_read_smi(const char *path, unsigned flags, double brick_gbs, struct
                 return r;
         r = read_lines(&b, m, f);
         if (!r)
-                r = build(&b, m);
+                r = build_from_matrix(&b, m);
         r = topology_build_end(&b, r, out);
         if (!r && brick_gbs <= 0 && (*out)->brick_gbs > 0)
                 (*out)->brick_source = "NCCL's planning constant for the generation guessed from the link counts";

@@ -29,8 +29,8 @@ struct finder {
         struct capo_visible *out;
 };
 
-static void say(struct capo_visible *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct capo_visible *v, const char *format, ...)
+static void add_remark(struct capo_visible *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_remark(struct capo_visible *v, const char *format, ...)
 {
         size_t used = strlen(v->said);
         va_list args;
@@ -53,7 +53,7 @@ static int by_busid(const struct capo_topology *t, const char *busid)
         return -1;
 }
 
-static void collect(struct finder *f, const struct capo_nvml *nvml)
+static void collect_candidates(struct finder *f, const struct capo_nvml *nvml)
 {
         int at[CAPO_NVML_GPUS], unknown = 0;
 
@@ -90,17 +90,19 @@ static void collect(struct finder *f, const struct capo_nvml *nvml)
                 f->n_slices++;
         }
         if (unknown)
-                say(f->out,
-                    "%d of the driver's %d GPUs are not among those on the PCI bus here (a container without /sys?) "
-                    "and are left out",
-                    unknown, nvml->n_gpus);
+                add_remark(
+                        f->out,
+                        "%d of the driver's %d GPUs are not among those on the PCI bus here (a container without /sys?) "
+                        "and are left out",
+                        unknown, nvml->n_gpus);
         if (f->n_gpus + unknown < (int)f->t->n_gpus)
-                say(f->out, "%zu GPUs are on the PCI bus, %d of them are open to this process, as in a container",
-                    f->t->n_gpus, f->n_gpus);
+                add_remark(f->out,
+                           "%zu GPUs are on the PCI bus, %d of them are open to this process, as in a container",
+                           f->t->n_gpus, f->n_gpus);
 }
 
 /* The device whose UUID begins with @word; -1 none, -2 several. A whole name goes before the beginnings of others. */
-static int match(const struct candidate *list, int n, const char *word)
+static int match_uuid(const struct candidate *list, int n, const char *word)
 {
         size_t length = strlen(word);
         int found = -1;
@@ -125,7 +127,7 @@ static bool models_differ(const struct finder *f)
         return false;
 }
 
-static void take(struct finder *f, struct candidate *c, const char *name)
+static void take_device(struct finder *f, struct candidate *c, const char *name)
 {
         struct capo_visible *v = f->out;
         bool shared = false;
@@ -143,7 +145,7 @@ static void take(struct finder *f, struct candidate *c, const char *name)
 }
 
 /* One entry. 1: taken, 0: it ends the list, -EINVAL: it cannot be resolved here. */
-static int entry(struct finder *f, const char *word, bool by_bus, char *why, size_t room)
+static int resolve_entry(struct finder *f, const char *word, bool by_bus, char *why, size_t room)
 {
         bool slice = !strncasecmp(word, "MIG", 3), gpu = !strncasecmp(word, "GPU", 3);
         struct candidate *list = slice ? f->slices : f->gpus;
@@ -156,7 +158,7 @@ static int entry(struct finder *f, const char *word, bool by_bus, char *why, siz
 
                 for (int k = 0; k < n; k++)
                         uuids |= *list[k].uuid;
-                i = match(list, n, word);
+                i = match_uuid(list, n, word);
                 if (i < 0 && !uuids)
                         return capo_why(
                                 -EINVAL, why, room,
@@ -165,18 +167,18 @@ static int entry(struct finder *f, const char *word, bool by_bus, char *why, siz
                                 slice ? "MIG is off, or libnvidia-ml.so.1 is missing; name GPUs with --gpus"
                                       : "libnvidia-ml.so.1 is missing; name GPUs with --gpus");
                 if (i == -2)
-                        say(f->out, "%.80s is the beginning of several UUIDs: CUDA ends its list there", word);
+                        add_remark(f->out, "%.80s is the beginning of several UUIDs: CUDA ends its list there", word);
                 else if (i < 0)
-                        say(f->out, "%.80s is no device of this machine: CUDA ends its list there", word);
+                        add_remark(f->out, "%.80s is no device of this machine: CUDA ends its list there", word);
                 if (i < 0)
                         return 0;
-                take(f, &list[i], word);
+                take_device(f, &list[i], word);
                 return 1;
         }
         dev = strtol(word, &end, 10);
         if (end == word || *end || dev < 0 || dev >= n) {
                 if (strcmp(word, "-1") != 0)
-                        say(f->out, "\"%.80s\" is no GPU here: CUDA ends its list there", word);
+                        add_remark(f->out, "\"%.80s\" is no GPU here: CUDA ends its list there", word);
                 return 0;
         }
         if (!by_bus && models_differ(f))
@@ -184,11 +186,11 @@ static int entry(struct finder *f, const char *word, bool by_bus, char *why, siz
                                 "CUDA_VISIBLE_DEVICES=%.40s counts GPUs the fastest first, and they differ here: set "
                                 "CUDA_DEVICE_ORDER=PCI_BUS_ID, use UUIDs, or name GPUs with --gpus",
                                 word);
-        take(f, &list[dev], word);
+        take_device(f, &list[dev], word);
         return 1;
 }
 
-static int finish(const struct finder *f, const char *list, char *why, size_t room)
+static int finish_devices(const struct finder *f, const char *list, char *why, size_t room)
 {
         struct capo_visible *v = f->out;
         int slices = 0;
@@ -203,15 +205,17 @@ static int finish(const struct finder *f, const char *list, char *why, size_t ro
         for (int i = 0; i < v->n; i++)
                 slices += v->devices[i].slice;
         if (slices)
-                say(v,
-                    "%d of %d devices are MIG slices: neither NVLink nor P2P reaches a slice, data goes through the "
-                    "host's memory",
-                    slices, v->n);
+                add_remark(
+                        v,
+                        "%d of %d devices are MIG slices: neither NVLink nor P2P reaches a slice, data goes through the "
+                        "host's memory",
+                        slices, v->n);
         if (v->n_shared)
-                say(v,
-                    "%d of the slices are of a GPU that another has too: NCCL before 2.30 refuses two ranks on one GPU "
-                    "(\"Duplicate GPU detected\"), later ones unless NCCL_MULTI_RANK_GPU_ENABLE=1",
-                    v->n_shared);
+                add_remark(
+                        v,
+                        "%d of the slices are of a GPU that another has too: NCCL before 2.30 refuses two ranks on one GPU "
+                        "(\"Duplicate GPU detected\"), later ones unless NCCL_MULTI_RANK_GPU_ENABLE=1",
+                        v->n_shared);
         return 0;
 }
 
@@ -231,7 +235,7 @@ int capo_visible_find(const struct capo_topology *t, const struct capo_nvml *nvm
                 return capo_why(-EINVAL, why, room, "out of memory");
         f->t = t;
         f->out = out;
-        collect(f, nvml);
+        collect_candidates(f, nvml);
         if (nvml && !f->n_gpus)
                 return capo_why(-EINVAL, why, room, "the driver shows this process no GPU%s%.80s",
                                 container ? "; NVIDIA_VISIBLE_DEVICES=" : "", container ? container : "");
@@ -239,9 +243,9 @@ int capo_visible_find(const struct capo_topology *t, const struct capo_nvml *nvm
                 char name[16];
 
                 snprintf(name, sizeof name, "%d", i);
-                take(f, &f->gpus[i], name);
+                take_device(f, &f->gpus[i], name);
         }
         for (char *w = copy ? strtok_r(copy, ", ", &save) : NULL; w && r == 1; w = strtok_r(NULL, ", ", &save))
-                r = entry(f, w, by_bus, why, room);
-        return r < 0 ? r : finish(f, list ? list : "", why, room);
+                r = resolve_entry(f, w, by_bus, why, room);
+        return r < 0 ? r : finish_devices(f, list ? list : "", why, room);
 }

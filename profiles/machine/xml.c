@@ -69,7 +69,7 @@ const char *capo_xml_get(const struct capo_xml *e, const char *attr)
         return NULL;
 }
 
-static void stop(struct builder *b, int error)
+static void stop_parser(struct builder *b, int error)
 {
         b->error = error;
         XML_StopParser(b->parser, XML_FALSE);
@@ -81,13 +81,13 @@ static void on_start(void *user, const char *name, const char **attrs)
         struct capo_xml *e;
 
         if (++b->depth > DEPTH_MAX) {
-                stop(b, -E2BIG);
+                stop_parser(b, -E2BIG);
                 return;
         }
         e = calloc(1, sizeof *e);
         if (!e || !(e->name = strdup(name))) {
                 free(e);
-                stop(b, -ENOMEM);
+                stop_parser(b, -ENOMEM);
                 return;
         }
         e->line = (int)XML_GetCurrentLineNumber(b->parser);
@@ -107,7 +107,7 @@ static void on_start(void *user, const char *name, const char **attrs)
                 if (a)
                         *a = (struct capo_xml_attr){strdup(attrs[0]), strdup(attrs[1])};
                 if (!a || !a->name || !a->value) {
-                        stop(b, -ENOMEM);
+                        stop_parser(b, -ENOMEM);
                         return;
                 }
         }
@@ -128,7 +128,7 @@ static void on_entity(void *user, const char *name, int is_parameter, const char
                       const char *system, const char *public, const char *notation)
 {
         (void)name, (void)is_parameter, (void)value, (void)size, (void)base, (void)system, (void)public, (void)notation;
-        stop(user, -EINVAL);
+        stop_parser(user, -EINVAL);
 }
 
 int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_xml **out, char *why, size_t room)

@@ -157,7 +157,7 @@ static void read_path(const struct capo_xml *channel, char *text, size_t room)
         }
 }
 
-static double real(const struct capo_xml *e, const char *attr)
+static double get_real_attr(const struct capo_xml *e, const char *attr)
 {
         const char *text = capo_xml_get(e, attr);
 
@@ -165,9 +165,9 @@ static double real(const struct capo_xml *e, const char *attr)
 }
 
 /* 0 for what is no int, too. */
-static int whole(const struct capo_xml *e, const char *attr)
+static int get_int_attr(const struct capo_xml *e, const char *attr)
 {
-        double v = real(e, attr);
+        double v = get_real_attr(e, attr);
 
         return v > INT_MIN && v < INT_MAX ? (int)v : 0;
 }
@@ -178,11 +178,11 @@ static void read_graph(const struct capo_xml *g, uint32_t node, struct capo_plan
         size_t n = 0;
 
         to->node = (int)node;
-        to->id = whole(g, "id");
-        to->pattern = whole(g, "pattern");
-        to->n_channels = whole(g, "nchannels");
-        to->speed_intra = real(g, "speedintra");
-        to->speed_inter = real(g, "speedinter");
+        to->id = get_int_attr(g, "id");
+        to->pattern = get_int_attr(g, "pattern");
+        to->n_channels = get_int_attr(g, "nchannels");
+        to->speed_intra = get_real_attr(g, "speedintra");
+        to->speed_inter = get_real_attr(g, "speedinter");
         snprintf(to->type_intra, sizeof to->type_intra, "%s", intra ? intra : "");
         snprintf(to->type_inter, sizeof to->type_inter, "%s", inter ? inter : "");
         for (const struct capo_xml *c = g->child; c; c = c->next)

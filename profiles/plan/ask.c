@@ -109,7 +109,7 @@ static int prepare_ranks(struct run *run)
         return 0;
 }
 
-static int prepare(struct run *run)
+static int prepare_run(struct run *run)
 {
         const struct capo_plan_question *q = run->q;
         uint64_t size = plan_job_size((uint32_t)q->n_ranks, (uint32_t)q->n_asks);
@@ -146,7 +146,7 @@ static int prepare(struct run *run)
 
 /* The workers. */
 
-static int start(struct run *run, uint32_t node)
+static int start_worker(struct run *run, uint32_t node)
 {
         struct environment *env = plan_environment_new(run->q, run->job, run->folder, node);
         posix_spawn_file_actions_t actions;
@@ -232,7 +232,7 @@ void capo_plan_interrupt(int signal)
         interrupted = 1;
 }
 
-static int watch(struct run *run)
+static int watch_workers(struct run *run)
 {
         unsigned limit_ms = run->q->timeout_ms ? run->q->timeout_ms : TIMEOUT_MS + RANK_MS * run->job->n_ranks;
         double until = now_ms() + limit_ms;
@@ -272,7 +272,7 @@ static int watch(struct run *run)
 
 /* Traces. */
 
-static void sweep(struct run *run)
+static void clean_up_run(struct run *run)
 {
         DIR *dir;
 
@@ -345,14 +345,14 @@ int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *o
         run->room = room;
         r = folder_new(run);
         if (r == 0)
-                r = prepare(run);
+                r = prepare_run(run);
         for (uint32_t n = 0; r == 0 && n < run->job->n_nodes; n++)
-                r = start(run, n);
+                r = start_worker(run, n);
         if (r == 0)
-                r = watch(run);
+                r = watch_workers(run);
         if (r == 0)
                 r = plan_answer_read(run->job, q, run->folder, out, why, room);
-        sweep(run);
+        clean_up_run(run);
         free(run);
         if (r < 0)
                 capo_plan_answer_finish(out);

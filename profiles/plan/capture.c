@@ -210,7 +210,7 @@ static void put_below(struct capture *c, hwloc_obj_t parent, bool port, int dept
 }
 
 /* I/O hangs below the object that contains the NUMA node's processors, or below one above it for all of its nodes. */
-static bool belongs(hwloc_obj_t holder, hwloc_obj_t numa, hwloc_obj_t first_numa)
+static bool belongs_to_numa(hwloc_obj_t holder, hwloc_obj_t numa, hwloc_obj_t first_numa)
 {
         return hwloc_bitmap_isequal(holder->cpuset, numa->cpuset) ||
                hwloc_bitmap_isincluded(holder->cpuset, numa->cpuset) ||
@@ -219,13 +219,13 @@ static bool belongs(hwloc_obj_t holder, hwloc_obj_t numa, hwloc_obj_t first_numa
 
 static void put_holders(struct capture *c, hwloc_obj_t o, hwloc_obj_t numa, hwloc_obj_t first_numa)
 {
-        if (o->io_arity && belongs(o, numa, first_numa))
+        if (o->io_arity && belongs_to_numa(o, numa, first_numa))
                 put_below(c, o, true, 2);
         for (unsigned i = 0; i < o->arity; i++)
                 put_holders(c, o->children[i], numa, first_numa);
 }
 
-static const char *info(hwloc_obj_t o, const char *name)
+static const char *find_hwloc_info(hwloc_obj_t o, const char *name)
 {
         const char *text = NULL;
 
@@ -259,9 +259,9 @@ static void put_cpus(struct capture *c)
                         continue;
                 while (package && package->type != HWLOC_OBJ_PACKAGE && package->arity)
                         package = package->first_child;
-                vendor = package ? info(package, "CPUVendor") : NULL;
-                family = package ? info(package, "CPUFamilyNumber") : NULL;
-                model = package ? info(package, "CPUModelNumber") : NULL;
+                vendor = package ? find_hwloc_info(package, "CPUVendor") : NULL;
+                family = package ? find_hwloc_info(package, "CPUFamilyNumber") : NULL;
+                model = package ? find_hwloc_info(package, "CPUModelNumber") : NULL;
                 fprintf(c->out, "  <cpu numaid=\"%u\" affinity=\"", numa->os_index);
                 put_mask(c->out, numa->cpuset);
                 fprintf(c->out, "\" arch=\"%s\"", strcmp(machine.machine, "aarch64") ? machine.machine : "arm64");

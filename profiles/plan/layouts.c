@@ -56,7 +56,7 @@ static uint32_t first_gpus(int k)
 }
 
 /* A place with the GPUs @sets of each node; @lacks: node whose NIC @nic is missing, -1 none. */
-static int add(struct maker *k, const char *layout, const uint32_t *sets, int lacks, int nic)
+static int add_place(struct maker *k, const char *layout, const uint32_t *sets, int lacks, int nic)
 {
         struct place *p;
         size_t used = 0, n = 0;
@@ -95,25 +95,25 @@ static int add(struct maker *k, const char *layout, const uint32_t *sets, int la
 }
 
 /* All choices of GPUs, node by node; nodes of one size in order, because they can be exchanged. */
-static int choices(struct maker *k, const char *layout, const int *size, uint32_t *sets, int node)
+static int add_choices(struct maker *k, const char *layout, const int *size, uint32_t *sets, int node)
 {
         uint64_t end = 1ull << k->n_devs;
         int r = 0;
 
         if (node == k->n_nodes)
-                return add(k, layout, sets, -1, 0);
+                return add_place(k, layout, sets, -1, 0);
         for (uint64_t set = first_gpus(size[node]); set < end && r == 0; set = capo_set_next(set)) {
                 if (capo_symmetry_least(&k->symmetry, (uint32_t)set) == set &&
                     !(node && size[node] == size[node - 1] && set < sets[node - 1])) {
                         sets[node] = (uint32_t)set;
-                        r = choices(k, layout, size, sets, node + 1);
+                        r = add_choices(k, layout, size, sets, node + 1);
                 }
         }
         return r;
 }
 
 /* All layouts with rising node sizes; each with its choices and its missing NICs. */
-static int layouts(struct maker *k, int *size, int node, int left)
+static int add_sized_layouts(struct maker *k, int *size, int node, int left)
 {
         struct capo_layout l = {0};
         uint32_t sets[NODES_MAX];
@@ -126,21 +126,21 @@ static int layouts(struct maker *k, int *size, int node, int left)
                 for (int s = least; s <= k->n_devs && s * nodes_left <= left && r == 0; s++) {
                         size[node] = s;
                         if (nodes_left > 1 || s == left)
-                                r = layouts(k, size, node + 1, left - s);
+                                r = add_sized_layouts(k, size, node + 1, left - s);
                 }
                 return r;
         }
         for (int i = 0; i < k->n_nodes; i++)
                 (void)capo_layout_add(&l, (uint32_t)size[i], 1);
         capo_layout_print(&l, text, sizeof text);
-        r = choices(k, text, size, sets, 0);
+        r = add_choices(k, text, size, sets, 0);
         for (int i = 0; i < k->n_nodes; i++)
                 sets[i] = first_gpus(size[i]);
         for (int i = 0; i < k->n_nodes && r == 0; i++) {
                 if (i + 1 < k->n_nodes && size[i + 1] == size[i])
                         continue; /* the last of equal nodes stands for all */
                 for (int nic = 0; nic < k->n_nics && r == 0; nic++)
-                        r = add(k, text, sets, i, nic);
+                        r = add_place(k, text, sets, i, nic);
         }
         return r;
 }
@@ -179,7 +179,7 @@ static int take_nics_out(struct maker *k)
 }
 
 /* The two numbers of a collective, from three rows of it. false: not available, or not a line. */
-static bool line(const struct capo_plan_row *row, double *us, double *gbs)
+static bool fit_line(const struct capo_plan_row *row, double *us, double *gbs)
 {
         double y[SIZES], x[SIZES], slope, base;
 
@@ -199,7 +199,7 @@ static bool line(const struct capo_plan_row *row, double *us, double *gbs)
         return true;
 }
 
-static int take(size_t i, int rc, struct capo_plan_answer *a, const char *why, void *arg)
+static int take_place_answer(size_t i, int rc, struct capo_plan_answer *a, const char *why, void *arg)
 {
         struct maker *k = arg;
         struct place *p = &k->places[i];
@@ -215,13 +215,13 @@ static int take(size_t i, int rc, struct capo_plan_answer *a, const char *why, v
         if (a->told.abi && a->told.n_nodes != k->n_nodes)
                 return 0;
         for (int c = 0; c < CAPO_COLLS && a->n_rows == CAPO_COLLS * SIZES; c++)
-                p->good |= line(&a->rows[c * SIZES], &p->us[c], &p->gbs[c]);
+                p->good |= fit_line(&a->rows[c * SIZES], &p->us[c], &p->gbs[c]);
         if (!p->good)
                 snprintf(k->why, sizeof k->why, "%.190s: this NCCL shows a tuner no table with Ring/Simple", p->gpus);
         return p->good ? 0 : -ENODATA;
 }
 
-static int ask(struct maker *k)
+static int ask_places(struct maker *k)
 {
         _cleanup_free_ struct capo_plan_question *q = calloc(k->n_places, sizeof *q);
 
@@ -238,10 +238,10 @@ static int ask(struct maker *k)
                                                    .asks = k->asks,
                                                    .n_asks = N_ELEMENTS(k->asks)};
         }
-        return capo_plan_ask_all(q, k->n_places, k->m->at_once, take, k);
+        return capo_plan_ask_all(q, k->n_places, k->m->at_once, take_place_answer, k);
 }
 
-static bool same(double a, double b)
+static bool is_same_number(double a, double b)
 {
         return fabs(a - b) <= CAPO_SEEN_TOLERANCE / 4 * fabs(a);
 }
@@ -249,14 +249,14 @@ static bool same(double a, double b)
 static bool same_costs(const struct place *a, const struct place *b)
 {
         for (int c = 0; c < CAPO_COLLS; c++) {
-                if (!same(a->us[c], b->us[c]) || !same(a->gbs[c], b->gbs[c]))
+                if (!is_same_number(a->us[c], b->us[c]) || !is_same_number(a->gbs[c], b->gbs[c]))
                         return false;
         }
         return true;
 }
 
 /* Seven digits are more than a float has, and fewer than a person tires of. */
-static double rounded(double v)
+static double round_digits(double v)
 {
         char text[32];
 
@@ -294,8 +294,8 @@ static int write_entries(struct maker *k, struct capo_profile *profile, struct c
                 if (twice)
                         continue;
                 for (int x = 0; x < CAPO_COLLS; x++) {
-                        c.us[x] = rounded(p->us[x]);
-                        c.gbs[x] = rounded(p->gbs[x]);
+                        c.us[x] = round_digits(p->us[x]);
+                        c.gbs[x] = round_digits(p->gbs[x]);
                 }
                 e = capo_profile_layout(profile, &c);
                 if (e < 0)
@@ -339,9 +339,9 @@ int capo_layouts_make(const struct capo_layouts_machine *m, int n_ranks, int n_n
                 k->symmetry = (struct capo_symmetry){.n_gpus = (size_t)k->n_devs};
         r = take_nics_out(k);
         if (r == 0)
-                r = layouts(k, size, 0, n_ranks);
+                r = add_sized_layouts(k, size, 0, n_ranks);
         if (r == 0)
-                r = ask(k);
+                r = ask_places(k);
         if (r == 0)
                 r = write_entries(k, profile, made);
         if (r == -E2BIG)

@@ -37,14 +37,14 @@ struct reading {
 #define fail(r, line, ...) \
         ((r)->rc = (r)->rc ? (r)->rc : capo_why_at(-EINVAL, (r)->why, (r)->room, (r)->path, line, __VA_ARGS__))
 
-static int number(const struct capo_xml *e, const char *attr, int otherwise)
+static int get_number_attr(const struct capo_xml *e, const char *attr, int otherwise)
 {
         const char *text = e ? capo_xml_get(e, attr) : NULL;
 
         return text && *text ? (int)strtol(text, NULL, 0) : otherwise;
 }
 
-static const struct capo_xml *child(const struct capo_xml *e, const char *name)
+static const struct capo_xml *find_child(const struct capo_xml *e, const char *name)
 {
         for (const struct capo_xml *c = e->child; c; c = c->next) {
                 if (!strcmp(c->name, name))
@@ -62,7 +62,7 @@ static bool is_class(const struct capo_xml *e, const char *prefix)
 
 static void add_gpu(struct reading *r, const struct capo_xml *pci, int numa)
 {
-        const struct capo_xml *xml = child(pci, "gpu");
+        const struct capo_xml *xml = find_child(pci, "gpu");
         const char *busid = capo_xml_get(pci, "busid");
         struct plan_gpu *gpu = &r->m->gpus[r->m->n_gpus];
         int end = 0;
@@ -82,9 +82,9 @@ static void add_gpu(struct reading *r, const struct capo_xml *pci, int numa)
         }
         for (size_t i = 0; busid[i]; i++) /* NCCL compares bus ids as text, in lower case */
                 gpu->busid[i] = busid[i] >= 'A' && busid[i] <= 'F' ? (char)(busid[i] + 32) : busid[i];
-        gpu->dev = xml ? number(xml, "dev", -1) : -1;
-        gpu->sm = xml ? number(xml, "sm", 0) : 0;
-        gpu->gdr = xml ? number(xml, "gdr", 1) : 1;
+        gpu->dev = xml ? get_number_attr(xml, "dev", -1) : -1;
+        gpu->sm = xml ? get_number_attr(xml, "sm", 0) : 0;
+        gpu->gdr = xml ? get_number_attr(xml, "gdr", 1) : 1;
         gpu->numa = numa;
         if (!gpu->sm && r->platform)
                 gpu->sm = r->platform->sm;
@@ -126,10 +126,10 @@ static void add_net(struct reading *r, const struct capo_xml *xml, const char *n
         }
         strcpy(net->name, name);
         net->dev = (int)r->m->n_nets;
-        net->speed = number(xml, "speed", r->platform ? r->platform->nic_speed : 10000);
-        net->port = number(xml, "port", 1);
-        net->gdr = number(xml, "gdr", strcmp(xml->name, "net") ? 1 : 0);
-        net->max_comms = number(xml, "maxconn", 65536);
+        net->speed = get_number_attr(xml, "speed", r->platform ? r->platform->nic_speed : 10000);
+        net->port = get_number_attr(xml, "port", 1);
+        net->gdr = get_number_attr(xml, "gdr", strcmp(xml->name, "net") ? 1 : 0);
+        net->max_comms = get_number_attr(xml, "maxconn", 65536);
         net->latency = latency ? strtof(latency, NULL) : 0;
         net->guid = guid ? strtoull(guid, NULL, 0) : 0x1000 + r->m->n_nets;
         if (net->speed <= 0)
@@ -137,13 +137,13 @@ static void add_net(struct reading *r, const struct capo_xml *xml, const char *n
         r->net_at[r->m->n_nets++] = xml;
 }
 
-static void walk(struct reading *r, const struct capo_xml *e, int numa)
+static void walk_elements(struct reading *r, const struct capo_xml *e, int numa)
 {
         if (r->rc)
                 return;
         if (!strcmp(e->name, "cpu"))
-                numa = number(e, "numaid", 0);
-        if (!strcmp(e->name, "pci") && (child(e, "gpu") || is_class(e, "0x03"))) {
+                numa = get_number_attr(e, "numaid", 0);
+        if (!strcmp(e->name, "pci") && (find_child(e, "gpu") || is_class(e, "0x03"))) {
                 add_gpu(r, e, numa);
                 return;
         }
@@ -155,7 +155,7 @@ static void walk(struct reading *r, const struct capo_xml *e, int numa)
                 add_net(r, e, name && *name ? name : made);
                 return;
         }
-        if (!strcmp(e->name, "pci") && is_class(e, "0x02") && !child(e, "nic")) {
+        if (!strcmp(e->name, "pci") && is_class(e, "0x02") && !find_child(e, "nic")) {
                 char made[32];
 
                 snprintf(made, sizeof made, "nic%u", r->m->n_nets);
@@ -163,7 +163,7 @@ static void walk(struct reading *r, const struct capo_xml *e, int numa)
                 return;
         }
         for (const struct capo_xml *c = e->child; c; c = c->next)
-                walk(r, c, numa < 0 ? 0 : numa);
+                walk_elements(r, c, numa < 0 ? 0 : numa);
 }
 
 /* GPUs without a number are counted as CUDA does for equal GPUs: by bus id. */
@@ -222,7 +222,7 @@ static int index_of(const struct capo_xml *const *list, uint32_t n, const struct
         return -1;
 }
 
-static void put(FILE *f, const struct reading *r, const struct capo_xml *e)
+static void put_element(FILE *f, const struct reading *r, const struct capo_xml *e)
 {
         int gpu = index_of(r->gpu_at, r->m->n_gpus, e->parent);
         int net = index_of(r->net_at, r->m->n_nets, e);
@@ -255,10 +255,10 @@ static void put(FILE *f, const struct reading *r, const struct capo_xml *e)
         }
         fputs(">\n", f);
         for (const struct capo_xml *c = e->child; c; c = c->next)
-                put(f, r, c);
+                put_element(f, r, c);
         if (is_gpu && gpu >= 0)
                 put_links(f, r, r->m->gpus[gpu].dev);
-        if (new_gpu >= 0 && !child(e, "gpu")) {
+        if (new_gpu >= 0 && !find_child(e, "gpu")) {
                 fprintf(f, "<gpu dev=\"%d\" sm=\"%d\" gdr=\"1\">\n", r->m->gpus[new_gpu].dev, r->m->gpus[new_gpu].sm);
                 put_links(f, r, r->m->gpus[new_gpu].dev);
                 fputs("</gpu>\n", f);
@@ -287,7 +287,7 @@ int plan_machine_prepare(const char *topo, const char *platform, const char *wri
                 return r.rc;
         if (strcmp(root->name, "system") != 0)
                 fail(&r, root->line, "expected NCCL's <system>, found <%s>", root->name);
-        walk(&r, root, 0);
+        walk_elements(&r, root, 0);
         if (!r.rc)
                 number_gpus(&r);
         if (!r.rc && !m->n_gpus)
@@ -298,7 +298,7 @@ int plan_machine_prepare(const char *topo, const char *platform, const char *wri
         if (!r.rc && write_to) {
                 f = fopen(write_to, "we");
                 if (f) {
-                        put(f, &r, root);
+                        put_element(f, &r, root);
                         snprintf(m->topo, sizeof m->topo, "%s", write_to);
                 }
                 if (!f || fclose(f) != 0) {

@@ -117,7 +117,7 @@ long capo_plan_sizes_parse(const char *text, uint64_t *out, size_t room, char *w
 
 /* Which libnccl. */
 
-static int take(const char *candidate, char *path, size_t room)
+static int resolve_candidate(const char *candidate, char *path, size_t room)
 {
         char resolved[PATH_MAX];
 
@@ -135,7 +135,7 @@ static int take_pattern(const char *pattern, char *path, size_t room)
         if (glob(pattern, 0, NULL, &found) != 0)
                 return -ENOENT;
         for (size_t i = found.gl_pathc; r < 0 && i > 0; i--) /* the newest Python last */
-                r = take(found.gl_pathv[i - 1], path, room);
+                r = resolve_candidate(found.gl_pathv[i - 1], path, room);
         globfree(&found);
         return r;
 }
@@ -155,9 +155,9 @@ int capo_plan_find_libnccl(char *path, size_t room)
         char pattern[PATH_MAX];
 
         if (named && *named)
-                return take(named, path, room);
+                return resolve_candidate(named, path, room);
         if (capo_file_find(getenv("LD_LIBRARY_PATH"), "libnccl.so.2", R_OK, pattern, sizeof pattern) &&
-            take(pattern, path, room) == 0)
+            resolve_candidate(pattern, path, room) == 0)
                 return 0;
         if (venv && *venv) {
                 snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2", venv);

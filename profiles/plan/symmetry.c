@@ -21,7 +21,7 @@ struct search {
         int rc;
 };
 
-static void describe(struct search *s)
+static void describe_pairs(struct search *s)
 {
         const struct capo_topology *t = s->t;
 
@@ -69,7 +69,7 @@ static bool nics_follow(const struct search *s)
         return true;
 }
 
-static void place(struct search *s, size_t gpu)
+static void map_gpus(struct search *s, size_t gpu)
 {
         if (s->rc || s->out->n_maps == MAPS)
                 return;
@@ -90,7 +90,7 @@ static void place(struct search *s, size_t gpu)
                         continue;
                 s->map[gpu] = image;
                 s->used |= 1u << image;
-                place(s, gpu + 1);
+                map_gpus(s, gpu + 1);
                 s->used &= ~(1u << image);
         }
 }
@@ -102,8 +102,8 @@ int capo_symmetry_find(const struct capo_topology *t, struct capo_symmetry *out)
         *out = (struct capo_symmetry){.n_gpus = t->n_gpus};
         if (t->n_gpus > GPUS)
                 return -E2BIG;
-        describe(&s);
-        place(&s, 0);
+        describe_pairs(&s);
+        map_gpus(&s, 0);
         if (s.rc)
                 capo_symmetry_finish(out);
         return s.rc;

@@ -76,7 +76,7 @@ static const char *const steps[CAPO_STORE_VERSION] = {
                 " s.want_chunk AS forced_chunk,"),
 };
 
-static int integer(sqlite3 *db, const char *sql, int64_t *out)
+static int query_integer(sqlite3 *db, const char *sql, int64_t *out)
 {
         sqlite3_stmt *q = NULL;
         int rc = sqlite3_prepare_v2(db, sql, -1, &q, NULL);
@@ -91,12 +91,12 @@ static int integer(sqlite3 *db, const char *sql, int64_t *out)
 
 int capo_schema_head(sqlite3 *db, struct capo_schema_head *head)
 {
-        int rc = integer(db, "PRAGMA user_version", &head->version);
+        int rc = query_integer(db, "PRAGMA user_version", &head->version);
 
         if (rc == SQLITE_OK)
-                rc = integer(db, "PRAGMA application_id", &head->application);
+                rc = query_integer(db, "PRAGMA application_id", &head->application);
         if (rc == SQLITE_OK)
-                rc = integer(db, "SELECT count(*) FROM sqlite_master", &head->n_tables);
+                rc = query_integer(db, "SELECT count(*) FROM sqlite_master", &head->n_tables);
         return rc;
 }
 

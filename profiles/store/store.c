@@ -27,7 +27,7 @@ struct capo_store {
         struct stat still; /* of a file that SQLite may not lock, as it was when it was opened; st_ino 0: it locks */
 };
 
-static int trouble(sqlite3 *db, int rc, const char *path, char *why, size_t room)
+static int sqlite_error(sqlite3 *db, int rc, const char *path, char *why, size_t room)
 {
         switch (rc & 0xff) {
         case SQLITE_OK:
@@ -59,13 +59,13 @@ static const char *file_of(const struct capo_store *s)
         return name && *name ? name : "store";
 }
 
-static int failed(struct capo_store *s, int rc, char *why, size_t room)
+static int store_error(struct capo_store *s, int rc, char *why, size_t room)
 {
-        return trouble(s->db, rc, file_of(s), why, room);
+        return sqlite_error(s->db, rc, file_of(s), why, room);
 }
 
 /* In one transaction: what is read must be of one moment, because another process may be making the store right now. */
-static int check(sqlite3 *db, const char *path, bool *old, char *why, size_t room)
+static int check_store_head(sqlite3 *db, const char *path, bool *old, char *why, size_t room)
 {
         struct capo_schema_head head = {0};
         int rc = sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
@@ -73,7 +73,7 @@ static int check(sqlite3 *db, const char *path, bool *old, char *why, size_t roo
         if (rc == SQLITE_OK)
                 rc = capo_schema_head(db, &head);
         if (rc != SQLITE_OK) { /* in its words, before another statement has others */
-                rc = trouble(db, rc, path, why, room);
+                rc = sqlite_error(db, rc, path, why, room);
                 sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
                 return rc;
         }
@@ -127,7 +127,7 @@ static int open_unlocked(struct capo_store *s, const char *path)
 static int still_same(struct capo_store *s, int rc, char *why, size_t room)
 {
         struct stat now, log;
-        int e = failed(s, rc, why, room);
+        int e = store_error(s, rc, why, room);
 
         if (e < 0 || !s->still.st_ino)
                 return e;
@@ -168,9 +168,9 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                 sqlite3_busy_timeout(s->db, (int)wait_s * 1000);
                 sqlite3_extended_result_codes(s->db, 0);
         }
-        e = trouble(s->db, rc, path, why, room);
+        e = sqlite_error(s->db, rc, path, why, room);
         if (e == 0)
-                e = check(s->db, path, &old, why, room);
+                e = check_store_head(s->db, path, &old, why, room);
         if (!write && (e == -EACCES || e == -ENOENT)) {
                 if (log_of(path, &log) == 0 && log.st_size > 0) {
                         e = capo_why(
@@ -179,8 +179,8 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                                 "brings it in order",
                                 path);
                 } else {
-                        e = trouble(s->db, open_unlocked(s, path), path, why, room);
-                        e = e < 0 ? e : check(s->db, path, &old, why, room);
+                        e = sqlite_error(s->db, open_unlocked(s, path), path, why, room);
+                        e = e < 0 ? e : check_store_head(s->db, path, &old, why, room);
                 }
         }
         if (e == 0 && write) {
@@ -188,7 +188,7 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                 sqlite3_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;",
                              NULL, NULL, NULL);
                 if (old) {
-                        e = trouble(s->db, capo_schema_migrate(s->db), path, why, room);
+                        e = sqlite_error(s->db, capo_schema_migrate(s->db), path, why, room);
                         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL,
                                      NULL); /* what is left after an error, told of above */
                 }
@@ -327,7 +327,7 @@ int capo_store_add(struct capo_store *s, const struct capo_samples *set, const s
         }
         free(ids);
         if (rc != SQLITE_OK) {
-                int e = failed(s, rc, why, room);
+                int e = store_error(s, rc, why, room);
 
                 sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
                 return e;
@@ -357,7 +357,7 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f, str
                 f->import ? "t.import = ?1" : "?1 = 0"); /* of one its own trials only, by their index */
         rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
         if (rc != SQLITE_OK)
-                return failed(s, rc, why, room);
+                return store_error(s, rc, why, room);
         sqlite3_bind_int64(q, 1, f->import);
         sqlite3_bind_int(q, 2, f->call);
         sqlite3_bind_int64(q, 3, f->nccl);
@@ -488,5 +488,5 @@ int capo_store_remove(struct capo_store *s, int64_t id, char *why, size_t room)
         sqlite3_finalize(q);
         if (rc == SQLITE_DONE && sqlite3_changes(s->db) == 0)
                 return capo_why(-ENOENT, why, room, "%s: no import %lld", file_of(s), (long long)id);
-        return failed(s, rc, why, room);
+        return store_error(s, rc, why, room);
 }

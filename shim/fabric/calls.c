@@ -220,7 +220,7 @@ static enum fi_ep_type type_of(const struct fi_info *info)
         return info && info->ep_attr ? info->ep_attr->type : FI_EP_UNSPEC;
 }
 
-static bool completes(const struct fi_info *info)
+static bool wants_completion(const struct fi_info *info)
 {
         return info && info->tx_attr && info->tx_attr->op_flags & FI_COMPLETION;
 }
@@ -282,7 +282,7 @@ static size_t attr_bytes(const struct fi_mr_attr *attr, uint64_t flags)
                                     : iov_bytes(attr->mr_iov, attr->iov_count);
 }
 
-static void registered(struct fi_domain *d, int r, size_t bytes, uint64_t t0)
+static void count_registration(struct fi_domain *d, int r, size_t bytes, uint64_t t0)
 {
         if (r) {
                 d->mr_failed++;

@@ -112,7 +112,7 @@ static bool same_library(const void *caller, void *f)
 }
 
 /* The real function, which is to find the errno that the caller left; *@pass: it is not the program's own call. */
-static void *meet(const char *name, const char *version, const void *caller, const void *frame, bool *pass)
+static void *find_real(const char *name, const char *version, const void *caller, const void *frame, bool *pass)
 {
         int saved = errno;
         void *f = real_of(name, version, caller);
@@ -122,7 +122,7 @@ static void *meet(const char *name, const char *version, const void *caller, con
         return f;
 }
 
-static int opened(int r, struct fid_fabric **fabric, const struct fi_fabric_attr *attr)
+static int track_fabric(int r, struct fid_fabric **fabric, const struct fi_fabric_attr *attr)
 {
         int saved = errno;
 
@@ -140,11 +140,11 @@ static int opened(int r, struct fid_fabric **fabric, const struct fi_fabric_attr
         return r;
 }
 
-static int enter(const char *version, const void *caller, const void *frame, struct fi_fabric_attr *attr,
-                 struct fid_fabric **fabric, void *context)
+static int enter_fabric(const char *version, const void *caller, const void *frame, struct fi_fabric_attr *attr,
+                        struct fid_fabric **fabric, void *context)
 {
         bool pass;
-        fabric_fn *real = (fabric_fn *)meet("fi_fabric", version, caller, frame, &pass);
+        fabric_fn *real = (fabric_fn *)find_real("fi_fabric", version, caller, frame, &pass);
         int r;
 
         if (!real) {
@@ -156,24 +156,24 @@ static int enter(const char *version, const void *caller, const void *frame, str
         capo_fi_enter(frame, caller);
         r = real(attr, fabric, context);
         capo_fi_leave();
-        return opened(r, fabric, attr);
+        return track_fabric(r, fabric, attr);
 }
 
 CAPO_EXPORT int capo_fi_fabric_1_0(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
 {
-        return enter("FABRIC_1.0", FI_CALLER, FI_FRAME, attr, fabric, context);
+        return enter_fabric("FABRIC_1.0", FI_CALLER, FI_FRAME, attr, fabric, context);
 }
 
 CAPO_EXPORT int capo_fi_fabric_1_1(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
 {
-        return enter("FABRIC_1.1", FI_CALLER, FI_FRAME, attr, fabric, context);
+        return enter_fabric("FABRIC_1.1", FI_CALLER, FI_FRAME, attr, fabric, context);
 }
 
 CAPO_EXPORT int capo_fi_fabric2_1_8(struct fi_info *info, struct fid_fabric **fabric, uint64_t flags, void *context)
 {
         const void *caller = FI_CALLER, *frame = FI_FRAME;
         bool pass;
-        fabric2_fn *real = (fabric2_fn *)meet("fi_fabric2", "FABRIC_1.8", caller, frame, &pass);
+        fabric2_fn *real = (fabric2_fn *)find_real("fi_fabric2", "FABRIC_1.8", caller, frame, &pass);
         int r;
 
         if (!real)
@@ -183,5 +183,5 @@ CAPO_EXPORT int capo_fi_fabric2_1_8(struct fi_info *info, struct fid_fabric **fa
         capo_fi_enter(frame, caller);
         r = real(info, fabric, flags, context);
         capo_fi_leave();
-        return opened(r, fabric, info ? info->fabric_attr : NULL);
+        return track_fabric(r, fabric, info ? info->fabric_attr : NULL);
 }

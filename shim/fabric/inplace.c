@@ -41,7 +41,7 @@ const void *capo_fi_was(const void *table)
 }
 
 /* By the kernel's word: what is constant was written by ld.so first, and locked afterwards. */
-static bool writable(const void *at, size_t bytes)
+static bool is_writable_memory(const void *at, size_t bytes)
 {
         _cleanup_fclose_ FILE *f = fopen("/proc/self/maps", "re");
         uintptr_t begin, end;
@@ -55,7 +55,7 @@ static bool writable(const void *at, size_t bytes)
         return false;
 }
 
-static bool has(const size_t *table, const size_t *mine, size_t n)
+static bool has_own_entry(const size_t *table, const size_t *mine, size_t n)
 {
         for (size_t i = 1; i < n; i++) {
                 if (mine[i] && table[i] == mine[i])
@@ -78,7 +78,7 @@ const void *capo_fi_put_in(const void *provider_table, const void *ours, size_t 
         while (place < n_places && places[place].table != table)
                 place++;
         /* at a known place, but not ours any more: a library was unloaded, and this is another's table */
-        if (!has(table, mine, n) && place < PLACES && writable(table, bytes)) {
+        if (!has_own_entry(table, mine, n) && place < PLACES && is_writable_memory(table, bytes)) {
                 memcpy(places[place].was, table, bytes);
                 places[place].table = table;
                 if (place == n_places)
@@ -88,7 +88,8 @@ const void *capo_fi_put_in(const void *provider_table, const void *ours, size_t 
                                 __atomic_store_n(&table[i], mine[i], __ATOMIC_RELEASE);
                 }
         }
-        was = has(table, mine, n) ? capo_fi_was(table) : NULL; /* NULL: somebody's copy of a table with our entries */
+        was = has_own_entry(table, mine, n) ? capo_fi_was(table)
+                                            : NULL; /* NULL: somebody's copy of a table with our entries */
         capo_unlock(&capo_fi_lock);
         return was;
 }

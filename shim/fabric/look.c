@@ -86,7 +86,7 @@ static uint64_t errors_of(const struct fi_errors *e)
 }
 
 /* What was noted of this object; all 0 of one that was not there at the last reading. NULL: it is being made. */
-static struct fi_looked *noted(struct fi_object *o)
+static struct fi_looked *find_notes(struct fi_object *o)
 {
         uint32_t id = o->id;
 
@@ -97,7 +97,7 @@ static struct fi_looked *noted(struct fi_object *o)
 
 static void read_queue(struct fi_cq *c, struct reading *r, uint64_t now)
 {
-        struct fi_looked *look = noted(&c->o);
+        struct fi_looked *look = find_notes(&c->o);
         uint64_t completions = 0, received = 0, errors = errors_of(&c->o.errors);
 
         for (int s = 0; s < FI_SETS; s++) {
@@ -125,7 +125,7 @@ static void read_queue(struct fi_cq *c, struct reading *r, uint64_t now)
 
 static void read_counter(struct fi_cntr *n, struct reading *r)
 {
-        struct fi_looked *look = noted(&n->o);
+        struct fi_looked *look = find_notes(&n->o);
         uint64_t last = n->last;
 
         if (!look || n->o.id != look->id)
@@ -136,15 +136,15 @@ static void read_counter(struct fi_cntr *n, struct reading *r)
 
 static void read_endpoint(struct fi_ep *e, struct reading *r, uint64_t now)
 {
-        struct fi_looked *look = noted(&e->o), *tx, *rx;
+        struct fi_looked *look = find_notes(&e->o), *tx, *rx;
         uint64_t injects, posts = posts_of(e, &injects);
         struct fi_cq *sends = e->cq[0], *receives = e->cq[1];
         bool open = e->o.fid, silent = e->silent;
 
         if (!look || e->o.id != look->id)
                 return;
-        tx = sends ? noted(&sends->o) : NULL;
-        rx = receives ? noted(&receives->o) : NULL;
+        tx = sends ? find_notes(&sends->o) : NULL;
+        rx = receives ? find_notes(&receives->o) : NULL;
         if (posts != look->ep.posts && tx) {
                 tx->cq.outstanding += (int64_t)(posts - look->ep.posts);
                 tx->cq.t_moved = now;
@@ -165,7 +165,7 @@ static void read_endpoint(struct fi_ep *e, struct reading *r, uint64_t now)
 
 static void judge_queue(struct fi_cq *c, struct reading *r, uint64_t now)
 {
-        struct fi_looked *look = noted(&c->o);
+        struct fi_looked *look = find_notes(&c->o);
         bool there = c->o.fid;
 
         if (!look)
@@ -256,7 +256,7 @@ static void draw_next(uint64_t now)
  * reading. A nap that took far longer than asked for (a busy machine, a coarse timer) says nothing about 50 us: then
  * the slit is spun through.
  */
-static bool moves(uint64_t *t, struct reading *r)
+static bool detect_motion(uint64_t *t, struct reading *r)
 {
         for (int attempt = 0;; attempt++) {
                 uint64_t t0 = capo_clock_mono(), t1 = t0;
@@ -289,7 +289,7 @@ void capo_fi_look(void)
                 return;
         }
         r = read_all(now);
-        if (r.moved && !r.waiting && moves(&now, &r))
+        if (r.moved && !r.waiting && detect_motion(&now, &r))
                 state |= CAPO_FABRIC_MOVING;
         if (r.waiting)
                 state |= CAPO_FABRIC_WAITING;

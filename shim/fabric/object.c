@@ -97,7 +97,7 @@ void capo_fi_fold_more(struct fi_folded *to, const struct fi_folded *from)
 }
 
 /* A stretch of whole words becomes 0; who reads one of these zeros sees also what was written before. */
-static void wipe(void *from, size_t size)
+static void zero_words(void *from, size_t size)
 {
         uint64_t *word = from;
 
@@ -127,7 +127,7 @@ void *capo_fi_new(enum fi_object_type type, struct fid *fid, struct fi_domain *d
                 closed[type].n--;
                 capo_fi_fold(&o->domain->folded, o);
                 o->id = 0;
-                wipe((char *)o + kept, size - kept);
+                zero_words((char *)o + kept, size - kept);
         } else if (recycles || n_kept[type] < FI_MOST_DOMAINS) {
                 o = capo_shim_alloc(size);
                 if (o) {
@@ -181,7 +181,7 @@ void capo_fi_closed(struct fi_object *o)
         capo_unlock(&capo_fi_lock);
 }
 
-static void forget(struct fi_object *o)
+static void clear_counts(struct fi_object *o)
 {
         struct fi_ep *e = (struct fi_ep *)o;
         struct fi_cq *c = (struct fi_cq *)o;
@@ -221,5 +221,5 @@ void capo_fi_forget(void)
 {
         pthread_mutex_init(&capo_fi_lock, NULL);
         for (struct fi_object *o = capo_fi_objects; o; o = o->next)
-                forget(o);
+                clear_counts(o);
 }

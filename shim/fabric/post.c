@@ -185,8 +185,8 @@ static inline void count_post(struct fi_post_set *set, enum capo_fi_kind kind, s
         fi_add(&set->bytes[kind], bytes, shared);
 }
 
-static __attribute__((noinline)) void refused(struct fi_ep *e, struct fi_post_set *set, bool shared, bool rx,
-                                              void *context, ssize_t r)
+static __attribute__((noinline)) void post_refused(struct fi_ep *e, struct fi_post_set *set, bool shared, bool rx,
+                                                   void *context, ssize_t r)
 {
         struct fi_cq *cq = cq_of(e, rx);
 
@@ -203,7 +203,7 @@ static inline bool is_rx(enum capo_fi_kind kind)
         return kind == CAPO_FI_RECV || kind == CAPO_FI_TRECV || kind == CAPO_FI_PEEK;
 }
 
-static inline void before(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind, void *context)
+static inline void post_begin(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind, void *context)
 {
         bool rx = is_rx(kind);
         struct fi_cq *cq = cq_of(e, rx);
@@ -252,13 +252,13 @@ static __attribute__((noinline)) void inside_call(size_t bytes, bool rx)
                 in->bytes += bytes;
 }
 
-static inline void after(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind, size_t bytes, void *context,
-                         ssize_t r)
+static inline void post_end(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind, size_t bytes,
+                            void *context, ssize_t r)
 {
         bool shared = set == &e->set[FI_SETS - 1];
 
         if (unlikely(r)) {
-                refused(e, set, shared, is_rx(kind), context, r);
+                post_refused(e, set, shared, is_rx(kind), context, r);
                 return;
         }
         if (unlikely(capo_tls.inside))
@@ -332,9 +332,9 @@ static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, enu
                 size_t bytes = bytes_of;                                                                      \
                 ssize_t r;                                                                                    \
                                                                                                               \
-                before(s, set, kind, at);                                                                     \
+                post_begin(s, set, kind, at);                                                                 \
                 r = s->table.was.op args;                                                                     \
-                after(s, set, kind, bytes, at, r);                                                            \
+                post_end(s, set, kind, bytes, at, r);                                                         \
                 return r;                                                                                     \
         }                                                                                                     \
         static inline ssize_t table##_##op##_away(struct fi_ep *s, const void *caller, FI_UNPACK params)      \
@@ -360,7 +360,7 @@ static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, enu
                 if (likely(r == 0))                                                                           \
                         count_post(&s->set[0], kind, kept_bytes, false);                                      \
                 else                                                                                          \
-                        refused(s, &s->set[0], false, is_rx(kind), FI_NO_CONTEXT, r);                         \
+                        post_refused(s, &s->set[0], false, is_rx(kind), FI_NO_CONTEXT, r);                    \
                 return r;                                                                                     \
         }
 #include "shim/fabric/ops.def"

@@ -33,7 +33,7 @@ static inline struct fi_cq_set *set_of(struct fi_cq *c)
 }
 
 /* @n entries came, or nothing by another word, or @n is an error. Returns @n. */
-static __attribute__((noinline)) ssize_t found(struct fi_cq *c, const char *entry, ssize_t n)
+static __attribute__((noinline)) ssize_t count_completions(struct fi_cq *c, const char *entry, ssize_t n)
 {
         bool watched = atomic_load_explicit(&c->watched, memory_order_relaxed) > 0;
         struct fi_cq_set *set;
@@ -83,7 +83,7 @@ static __attribute__((noinline)) ssize_t found(struct fi_cq *c, const char *entr
                 n = s->ops.was.entry args;                                                                 \
                 s = kept;                                                                                  \
                 if (unlikely(n != -FI_EAGAIN))                                                             \
-                        return found(s, kept_buf, n);                                                      \
+                        return count_completions(s, kept_buf, n);                                          \
                 fi_add(&s->empty, 1, false);                                                               \
                 return n;                                                                                  \
         }
@@ -191,7 +191,7 @@ const struct fi_ops_cntr capo_fi_cntr = {.read = cntr_read, .wait = cntr_wait};
 
 /* ---- event queues ------------------------------------------------------------------------------------------------ */
 
-static void event(struct fi_eq *q, ssize_t n, const uint32_t *what, const void *buf)
+static void count_event(struct fi_eq *q, ssize_t n, const uint32_t *what, const void *buf)
 {
         const struct fi_eq_cm_entry *entry = buf;
         struct fi_ep *e;
@@ -220,7 +220,7 @@ static void event(struct fi_eq *q, ssize_t n, const uint32_t *what, const void *
                 if (FI_OWN_CALL(&s->o, caller))                                                                        \
                         return s->ops.was.entry args;                                                                  \
                 n = s->ops.was.entry args;                                                                             \
-                event(s, n, what, buf);                                                                                \
+                count_event(s, n, what, buf);                                                                          \
                 return n;                                                                                              \
         }
 EVENT_READ(read, (struct fid_eq * eq, uint32_t *what, void *buf, size_t len, uint64_t flags),

@@ -111,7 +111,7 @@ static void put_fabric(struct capo_fabric_text *t, const struct fi_fabric *f)
 }
 
 /* Is what stands in their lines beside numbers the same? */
-static bool alike(const struct fi_domain *a, const struct fi_domain *b)
+static bool domains_match(const struct fi_domain *a, const struct fi_domain *b)
 {
         return !strcmp(a->name, b->name) && !strcmp(a->pci, b->pci) && !strcmp(a->device, b->device) &&
                !strcmp(a->fabric->provider, b->fabric->provider) && !strcmp(a->fabric->name, b->fabric->name) &&
@@ -159,7 +159,7 @@ static void put_domain(struct capo_fabric_text *t, struct fi_domain *d, const st
 }
 
 /* What is the type's own of an endpoint, queue or counter. */
-static void fill(struct capo_fabric_object *line, const struct fi_object *o)
+static void fill_type_fields(struct capo_fabric_object *line, const struct fi_object *o)
 {
         const struct fi_ep *e = (const struct fi_ep *)o;
         const struct fi_cq *c = (const struct fi_cq *)o, *tx, *rx;
@@ -212,7 +212,7 @@ static void put_object(struct capo_fabric_text *t, struct fi_object *o)
                 const struct fi_domain *d = o->domain;
 
                 line = (struct capo_fabric_object){.id = o->id, .domain = d ? d->line->o.id : 0, .closed = !o->fid};
-                fill(&line, o);
+                fill_type_fields(&line, o);
                 name_errors(&line.n, &o->errors);
                 if (line.id && o->id == line.id) /* else the memory is another object's by now */
                         capo_fabric_put(t, lines[o->type], &line);
@@ -314,7 +314,7 @@ static void share_lines(struct fi_object *all)
                 for (struct fi_object *k = all; k != o; k = k->next) {
                         struct fi_domain *newer = (struct fi_domain *)k;
 
-                        if (k->type == FI_T_DOMAIN && !k->fid && newer->line == newer && alike(newer, d)) {
+                        if (k->type == FI_T_DOMAIN && !k->fid && newer->line == newer && domains_match(newer, d)) {
                                 d->line = newer;
                                 break;
                         }
@@ -427,7 +427,7 @@ static atomic_flag started = ATOMIC_FLAG_INIT;
 static atomic_flag fork_known = ATOMIC_FLAG_INIT;
 
 /* After fork() the child starts from nothing: what was counted belongs to the parent. */
-static void forked(void)
+static void reset_after_fork(void)
 {
         memset(capo_fi_inside, 0, sizeof capo_fi_inside);
         t_keep = 0;
@@ -447,7 +447,7 @@ bool capo_fi_text_start(void)
         capo_shim_at_checkpoint(write_snapshot);
         capo_shim_at_poll(round_of_drain);
         if (!atomic_flag_test_and_set(&fork_known))
-                capo_shim_at_fork(forked);
+                capo_shim_at_fork(reset_after_fork);
         capo_fi_in_passing();
         return true;
 }

@@ -47,7 +47,7 @@ static void add_post(struct capo_fabric_window *w, const struct fi_post_set *s)
         }
 }
 
-static struct capo_fabric_window total(void)
+static struct capo_fabric_window sum_counters(void)
 {
         struct capo_fabric_window w = {.end_ns = capo_clock_mono()};
         uint64_t n_blind = 0; /* their number is of no use here */
@@ -88,7 +88,7 @@ static void merge_older_half(void)
 
 /* What @now is above the most seen so far. Counters have several writers and are read beside them: a closed object may be seen
  * once more where its domain keeps its counts. That comes off what follows, so that windows have in all what the counters have. */
-static uint64_t rise(uint64_t now, uint64_t *most)
+static uint64_t take_rise(uint64_t now, uint64_t *most)
 {
         uint64_t by = now > *most ? now - *most : 0;
 
@@ -103,12 +103,12 @@ void capo_fi_windows_poll(bool last)
 
         if (now - so_far.end_ns < FI_WINDOW_MIN_NS + n_looked_at * 100000u && !last)
                 return;
-        t = total();
+        t = sum_counters();
         w = (struct capo_fabric_window){.begin_ns = so_far.end_ns,
                                         .end_ns = t.end_ns,
-                                        .ops = rise(t.ops, &so_far.ops),
-                                        .tx_bytes = rise(t.tx_bytes, &so_far.tx_bytes),
-                                        .rx_bytes = rise(t.rx_bytes, &so_far.rx_bytes)};
+                                        .ops = take_rise(t.ops, &so_far.ops),
+                                        .tx_bytes = take_rise(t.tx_bytes, &so_far.tx_bytes),
+                                        .rx_bytes = take_rise(t.rx_bytes, &so_far.rx_bytes)};
         so_far.end_ns = t.end_ns;
         if (!w.ops && !w.tx_bytes && !w.rx_bytes) /* a post is counted a moment before its bytes are */
                 return;

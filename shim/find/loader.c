@@ -16,7 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread bool held __attribute__((tls_model("initial-exec"))); /* by the fork of this thread */
 static _Atomic int forks;                                             /* that wait for it, or are under way */
 
-static void nap(void)
+static void sleep_millisecond(void)
 {
         syscall(SYS_nanosleep, &(struct timespec){0, 1000000}, NULL); /* libc's would be a point to be cancelled at */
 }
@@ -25,7 +25,7 @@ void capo_loader_enter(void)
 {
         /* forks come first: else they would hardly ever meet a moment between two looks */
         for (int i = 0; i < MOST_MS && atomic_load(&forks); i++)
-                nap();
+                sleep_millisecond();
         capo_lock(&lock);
 }
 
@@ -43,7 +43,7 @@ void capo_loader_fork(void)
         atomic_fetch_add(&forks, 1);
         held = pthread_mutex_trylock(&lock) == 0;
         for (int i = 0; i < MOST_MS && !held; i++) {
-                nap();
+                sleep_millisecond();
                 held = pthread_mutex_trylock(&lock) == 0;
         }
         errno = saved;

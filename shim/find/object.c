@@ -31,7 +31,7 @@ struct search {
         struct capo_object *out;
 };
 
-static int look(struct dl_phdr_info *info, size_t size, void *cookie)
+static int match_address(struct dl_phdr_info *info, size_t size, void *cookie)
 {
         struct search *s = cookie;
 
@@ -54,7 +54,7 @@ bool capo_object_of(const void *address, struct capo_object *out)
         struct search s = {(uintptr_t)address, out};
 
         *out = (struct capo_object){0};
-        return dl_iterate_phdr(look, &s) == 1;
+        return dl_iterate_phdr(match_address, &s) == 1;
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE /* 2.35: no lock, no walk; core/base/old_glibc.c has it for processes with an older one */
@@ -111,13 +111,13 @@ struct map {
         size_t size;
 };
 
-static void unmap(struct map *m)
+static void unmap_file(struct map *m)
 {
         if (m->p)
                 munmap((void *)m->p, m->size);
 }
 
-static bool inside(const struct map *m, uint64_t offset, uint64_t size)
+static bool map_contains(const struct map *m, uint64_t offset, uint64_t size)
 {
         return offset <= m->size && size <= m->size - offset;
 }
@@ -126,8 +126,8 @@ static bool inside(const struct map *m, uint64_t offset, uint64_t size)
 static int search_table(const struct map *m, const ElfW(Shdr) * table, const ElfW(Shdr) * strings, uint64_t offset,
                         char *name, size_t room, uint64_t *into)
 {
-        if (!inside(m, table->sh_offset, table->sh_size) || !inside(m, strings->sh_offset, strings->sh_size) ||
-            table->sh_entsize != sizeof(ElfW(Sym)))
+        if (!map_contains(m, table->sh_offset, table->sh_size) ||
+            !map_contains(m, strings->sh_offset, strings->sh_size) || table->sh_entsize != sizeof(ElfW(Sym)))
                 return -ENOENT;
         for (uint64_t i = 0; i < table->sh_size / sizeof(ElfW(Sym)); i++) {
                 ElfW(Sym) sym;
@@ -149,7 +149,7 @@ int capo_object_symbol(const char *path, uint64_t offset, char *name, size_t roo
 {
         static const uint32_t kinds[] = {SHT_SYMTAB, SHT_DYNSYM};
         _cleanup_close_ int fd = open(*path ? path : "/proc/self/exe", O_RDONLY | O_CLOEXEC);
-        _cleanup_(unmap) struct map m = {0};
+        _cleanup_(unmap_file) struct map m = {0};
         const ElfW(Ehdr) * header;
         const ElfW(Shdr) * sections;
         struct stat st;
@@ -164,7 +164,7 @@ int capo_object_symbol(const char *path, uint64_t offset, char *name, size_t roo
         }
         header = (const ElfW(Ehdr) *)m.p;
         if (memcmp(header->e_ident, ELFMAG, SELFMAG) || header->e_shentsize != sizeof *sections ||
-            header->e_shoff % 8 || !inside(&m, header->e_shoff, (uint64_t)header->e_shnum * sizeof *sections))
+            header->e_shoff % 8 || !map_contains(&m, header->e_shoff, (uint64_t)header->e_shnum * sizeof *sections))
                 return -ENOENT;
         sections = (const ElfW(Shdr) *)(m.p + header->e_shoff);
         for (size_t k = 0; k < N_ELEMENTS(kinds); k++) {
@@ -188,7 +188,7 @@ struct tables {
         const uint32_t *gnu, *sysv; /* hash tables; NULL where there is none */
 };
 
-CAPO_UNSANITIZED static bool same(const char *a, const char *b)
+CAPO_UNSANITIZED static bool names_equal(const char *a, const char *b)
 {
         while (*a && *a == *b)
                 a++, b++;
@@ -196,7 +196,7 @@ CAPO_UNSANITIZED static bool same(const char *a, const char *b)
 }
 
 /* ld.so adds the load address to most of these pointers in place; the kernel's vdso keeps it apart. */
-CAPO_UNSANITIZED static const void *placed(uintptr_t base, ElfW(Addr) value)
+CAPO_UNSANITIZED static const void *resolve_pointer(uintptr_t base, ElfW(Addr) value)
 {
         return (const void *)(value < base ? base + value : value);
 }
@@ -206,7 +206,7 @@ CAPO_UNSANITIZED static struct tables tables_of(uintptr_t base, const ElfW(Dyn) 
         struct tables t = {0};
 
         for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
-                const void *at = placed(base, dynamic->d_un.d_ptr);
+                const void *at = resolve_pointer(base, dynamic->d_un.d_ptr);
 
                 if (dynamic->d_tag == DT_SYMTAB)
                         t.symbols = at;
@@ -224,7 +224,7 @@ CAPO_UNSANITIZED static bool is_it(const struct tables *t, uint32_t i, const cha
 {
         const ElfW(Sym) *s = &t->symbols[i];
 
-        return s->st_shndx != SHN_UNDEF && s->st_value && same(t->strings + s->st_name, name);
+        return s->st_shndx != SHN_UNDEF && s->st_value && names_equal(t->strings + s->st_name, name);
 }
 
 /* The number of the symbol @name that the object defines, 0 when it defines none. */
@@ -279,7 +279,7 @@ CAPO_UNSANITIZED void *capo_object_next_function(const char *name)
         return f ? f : first_function(_r_debug.r_map, name);
 }
 
-static int defines(struct dl_phdr_info *info, size_t size, void *name)
+static int defines_symbol(struct dl_phdr_info *info, size_t size, void *name)
 {
         for (int i = 0; i < info->dlpi_phnum; i++) {
                 const ElfW(Phdr) *p = &info->dlpi_phdr[i];
@@ -296,7 +296,7 @@ static int defines(struct dl_phdr_info *info, size_t size, void *name)
 
 bool capo_object_defined(const char *name)
 {
-        return dl_iterate_phdr(defines, (void *)name) != 0;
+        return dl_iterate_phdr(defines_symbol, (void *)name) != 0;
 }
 
 struct each_function {

@@ -159,7 +159,7 @@ static struct capo_slot *slot_at(uint32_t i)
         return capo_area_at(&capo_seg, CAPO_AREA_SLOTS, i);
 }
 
-static bool take(uint32_t i)
+static bool take_slot(uint32_t i)
 {
         uint32_t free = CAPO_SLOT_FREE;
 
@@ -249,7 +249,7 @@ static int32_t slot_take(void *context)
         for (uint32_t k = 0; k < used && k < PROBES; k++) {
                 uint32_t i = (last + k) % used;
 
-                if (events[i].context == context && take(i)) {
+                if (events[i].context == context && take_slot(i)) {
                         last = i + 1;
                         return (int32_t)i;
                 }

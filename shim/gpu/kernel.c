@@ -62,7 +62,7 @@ static bool get_ready(void)
         return ready;
 }
 
-static void stamp(struct capo_record *r, uint64_t ns, uint32_t waited)
+static void stamp_record(struct capo_record *r, uint64_t ns, uint32_t waited)
 {
         r->clock = CAPO_CLOCK_KERNEL;
         r->gpu_ns = ns;
@@ -76,7 +76,7 @@ bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r)
         capo_lock(&lock);
         for (uint32_t i = 0; i < EARLY; i++) {
                 if (early[i].nth == nth && early[i].comm_hash == comm_hash) {
-                        stamp(r, early[i].ns, early[i].waited);
+                        stamp_record(r, early[i].ns, early[i].waited);
                         early[i].nth = 0;
                         goto out;
                 }
@@ -120,7 +120,7 @@ static struct newest *newest_of(uint64_t comm_hash)
         return NULL;
 }
 
-static void came(uint64_t comm_hash, uint32_t nth)
+static void update_newest(uint64_t comm_hash, uint32_t nth)
 {
         struct newest *n = newest_of(comm_hash);
 
@@ -151,10 +151,10 @@ void capo_comm_kernel(const struct capo_seam_kernel *k)
         if (atomic_load(&capo_life.state) != CAPO_SHIM_ON)
                 return;
         capo_lock(&lock);
-        came(k->comm_hash, k->nth);
+        update_newest(k->comm_hash, k->nth);
         for (uint32_t i = 0; i < COUNT && n_armed && !found; i++) {
                 if (waits[i].armed && waits[i].nth == k->nth && waits[i].comm_hash == k->comm_hash) {
-                        stamp(&slot_at(i)->record, ns, kept);
+                        stamp_record(&slot_at(i)->record, ns, kept);
                         let_go(i);
                         found = true;
                 }

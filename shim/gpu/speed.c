@@ -42,7 +42,7 @@ void capo_speed_watch(int device, const char *busid)
         atomic_fetch_or_explicit(&watched, UINT64_C(1) << device, memory_order_release);
 }
 
-static bool find(void)
+static bool find_nvml(void)
 {
         void *library;
 
@@ -58,7 +58,7 @@ static bool find(void)
         return own.found;
 }
 
-static void look(uint64_t devices)
+static void sample_clocks(uint64_t devices)
 {
         for (int i = 0; i < GPUS; i++) {
                 struct capo_clock_look at;
@@ -68,7 +68,7 @@ static void look(uint64_t devices)
         }
 }
 
-static void tell(void)
+static void report_clocks(void)
 {
         for (int i = 0; i < GPUS; i++) {
                 char key[32], text[256];
@@ -90,12 +90,12 @@ void capo_speed_poll(bool now)
         begin_ns = capo_clock_mono();
         if (!own.next_ns)
                 own.next_ns = begin_ns + EVERY_NS;
-        if (!own.over && (now || begin_ns >= own.next_ns) && find() && own.nvml.Init_v2() == 0) {
-                look(devices);
+        if (!own.over && (now || begin_ns >= own.next_ns) && find_nvml() && own.nvml.Init_v2() == 0) {
+                sample_clocks(devices);
                 own.nvml.Shutdown(); /* it counts: NCCL's own start of it stays */
                 own.over |= capo_clock_mono() - begin_ns > LONG_NS;
                 if (now)
-                        tell();
+                        report_clocks();
         }
         if (begin_ns >= own.next_ns)
                 own.next_ns = begin_ns + EVERY_NS;
@@ -106,7 +106,7 @@ void capo_speed_tell(void)
 {
         if (!capo_trylock(&look_lock))
                 return;
-        tell();
+        report_clocks();
         capo_unlock(&look_lock);
 }
 

@@ -157,7 +157,7 @@ void capo_comm_config(struct capo_birth *birth, const ncclConfig_t *config)
 /* ---- birth, change, death ---- */
 
 /* Ask NCCL itself. Nested, so that nothing of it is recorded. */
-static void ask(struct capo_tls *t, struct capo_comm *comm, struct capo_nccl *lib)
+static void query_comm(struct capo_tls *t, struct capo_comm *comm, struct capo_nccl *lib)
 {
         const void *inside = t->inside;
         int v;
@@ -174,7 +174,7 @@ static void ask(struct capo_tls *t, struct capo_comm *comm, struct capo_nccl *li
 }
 
 /* @shared: of an id that several have. */
-static void describe(const struct capo_comm *comm, const struct capo_birth *birth, bool shared)
+static void describe_comm(const struct capo_comm *comm, const struct capo_birth *birth, bool shared)
 {
         struct capo_seg_comm *entry = capo_comm_change(comm);
 
@@ -203,8 +203,8 @@ static void describe(const struct capo_comm *comm, const struct capo_birth *birt
         capo_comm_changed(entry);
 }
 
-static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth, ncclComm_t handle, bool in_progress,
-                             uint64_t begun)
+static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_birth *birth, ncclComm_t handle,
+                                       bool in_progress, uint64_t begun)
 {
         struct capo_comm *c, *old;
         int saved = errno; /* NCCL's answer has been given */
@@ -244,11 +244,11 @@ static struct capo_comm *add(struct capo_tls *t, const struct capo_birth *birth,
         if (in_progress)
                 atomic_fetch_add(&capo_comms_pending, 1);
         else
-                ask(t, c, birth->lib);
+                query_comm(t, c, birth->lib);
         shared = capo_comm_name_id(c);
         capo_comm_enter(c);
         capo_unlock(&table_lock);
-        describe(c, birth, shared);
+        describe_comm(c, birth, shared);
         if (!shared)
                 capo_comm_claim(c);
         if (!in_progress) {
@@ -266,9 +266,9 @@ struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *bi
         if (result != ncclSuccess && result != ncclInProgress)
                 return NULL;
         if (!t->group_depth)
-                return *birth->where
-                               ? add(t, birth, *birth->where, result == ncclInProgress, capo_call_record(t)->t_begin)
-                               : NULL;
+                return *birth->where ? register_comm(t, birth, *birth->where, result == ncclInProgress,
+                                                     capo_call_record(t)->t_begin)
+                                     : NULL;
         capo_lock(&table_lock);
         while (i < N_ELEMENTS(waiting) && waiting[i].thread)
                 i++;
@@ -300,7 +300,7 @@ void capo_comm_group_over(struct capo_tls *t, ncclResult_t result)
                 capo_unlock(&table_lock);
                 t->n_births--;
                 if ((result == ncclSuccess || result == ncclInProgress) && *birth.where)
-                        add(t, &birth, *birth.where, result == ncclInProgress, t->group_begin);
+                        register_comm(t, &birth, *birth.where, result == ncclInProgress, t->group_begin);
         }
         t->n_births = 0;
 }
@@ -311,8 +311,8 @@ void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm)
 
         comm->pending = false;
         atomic_fetch_sub(&capo_comms_pending, 1);
-        ask(t, comm, comm->lib);
-        describe(comm, NULL, false);
+        query_comm(t, comm, comm->lib);
+        describe_comm(comm, NULL, false);
         if (!comm->comm_hash)
                 capo_comm_claim(comm);
         capo_untuned_look(comm->n_ranks, comm->lib->version);
@@ -356,7 +356,7 @@ struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int whic
                                                    .device = -1,
                                                    .color = -1};
 
-                        c = add(t, &birth, handle, false, capo_clock_ticks());
+                        c = register_comm(t, &birth, handle, false, capo_clock_ticks());
                 }
         }
         errno = saved;

@@ -104,7 +104,7 @@ STUB("dlvsym", "");
 #endif
 
 /* As the settings table reads them; but here a process may not have called NCCL yet, and may never. */
-static bool wanted(void)
+static bool wants_recording(void)
 {
         const char *off = getenv(CAPO_ENV_off), *dir = getenv(CAPO_ENV_dir);
 
@@ -113,7 +113,7 @@ static bool wanted(void)
                  (!strcmp(off, "1") || !strcasecmp(off, "yes") || !strcasecmp(off, "on") || !strcasecmp(off, "true")));
 }
 
-static void *nothing(void *handle, const char *name)
+static void *find_nothing(void *handle, const char *name)
 {
         return NULL;
 }
@@ -129,11 +129,11 @@ static int is_nccl(struct dl_phdr_info *info, size_t size, void *unused)
 }
 
 /* Nothing was recorded, and there is an NCCL: nobody else would say why. */
-__attribute__((destructor)) static void unseen(void)
+__attribute__((destructor)) static void warn_unseen(void)
 {
         struct capo_object front;
 
-        if (atomic_load(&capo_life.state) == CAPO_SHIM_UNBORN && wanted() && capo_dlsym_front(&front) &&
+        if (atomic_load(&capo_life.state) == CAPO_SHIM_UNBORN && wants_recording() && capo_dlsym_front(&front) &&
             dl_iterate_phdr(is_nccl, NULL))
                 capo_warn(
                         "no call of NCCL was seen: %s has a dlsym of its own and stands in front of libcapo.so, which should be "
@@ -163,7 +163,7 @@ CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name, const ch
 
                 __atomic_store_n(&capo_dlvsym_next, next_versioned ? next_versioned : nothing_versioned,
                                  __ATOMIC_RELEASE);
-                __atomic_store_n(&capo_dlsym_next, next ? next : nothing, __ATOMIC_RELEASE);
+                __atomic_store_n(&capo_dlsym_next, next ? next : find_nothing, __ATOMIC_RELEASE);
         }
         if (!name)
                 return NULL;
@@ -178,7 +178,7 @@ CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name, const ch
                 return NULL;
         if (capo_own(real))
                 return handle == dlopen(NULL, RTLD_LAZY) ? in_global_scope(name) : NULL;
-        if (!wanted())
+        if (!wants_recording())
                 return NULL;
         if (fabric)
                 return capo_fi_wrapper_of(name, version, real);

@@ -99,7 +99,7 @@ static void *walk_objects(void)
 
 /* Fill in the pointers: what @handle knows, else what answers for it. The handle's own order of search finds the copy
  * itself first; the pncclX twin serves where somebody removed the plain name. */
-static void resolve(struct capo_nccl *copy, void *handle)
+static void resolve_functions(struct capo_nccl *copy, void *handle)
 {
         char twin[64];
         void *p;
@@ -207,7 +207,7 @@ struct capo_nccl *capo_nccl_at(const void *symbol, const char *how)
                         copy->number = n;
                         copy->how = how;
                         memcpy(copy->path, o.path, sizeof copy->path);
-                        resolve(copy, handle);
+                        resolve_functions(copy, handle);
                         if (copy->ncclGetVersion(&copy->version) != ncclSuccess)
                                 copy->version = 0;
                         capo_untuned_prevent(copy->version);
@@ -291,7 +291,7 @@ struct capo_nccl *capo_nccl_of(const void *caller)
                         "no libnccl.so.2 to be found behind a call of NCCL, nor librccl.so.1; it gets ncclInvalidUsage");
                 capo_lock(&lock);
                 if (!absent.ncclGetVersion)
-                        resolve(&absent, NULL);
+                        resolve_functions(&absent, NULL);
                 capo_unlock(&lock);
                 copy = &absent;
         }

@@ -29,7 +29,7 @@ struct hash {
         uint64_t a, b;
 };
 
-static void eat(struct hash *h, const void *bytes, size_t size)
+static void hash_bytes(struct hash *h, const void *bytes, size_t size)
 {
         const char *at = bytes;
 
@@ -50,7 +50,7 @@ static void eat(struct hash *h, const void *bytes, size_t size)
         }
 }
 
-static uint64_t digest(const struct hash *h)
+static uint64_t finish_hash(const struct hash *h)
 {
         uint64_t x = h->a;
 
@@ -65,8 +65,8 @@ uint64_t capo_steer_hash(const ncclUniqueId *id)
 {
         struct hash h = {1, 1};
 
-        eat(&h, id, sizeof *id);
-        return digest(&h);
+        hash_bytes(&h, id, sizeof *id);
+        return finish_hash(&h);
 }
 
 uint64_t capo_steer_hash_split(uint64_t parent, int nth, int color)
@@ -75,10 +75,10 @@ uint64_t capo_steer_hash_split(uint64_t parent, int nth, int color)
 
         if (!parent)
                 return 0;
-        eat(&h, &parent, sizeof parent);
-        eat(&h, &nth, sizeof nth);
-        eat(&h, &color, sizeof color);
-        return digest(&h);
+        hash_bytes(&h, &parent, sizeof parent);
+        hash_bytes(&h, &nth, sizeof nth);
+        hash_bytes(&h, &color, sizeof color);
+        return finish_hash(&h);
 }
 
 /* ---- a call ---- */
@@ -121,8 +121,8 @@ static int cluster_of(struct capo_tls *t, int own, int wanted)
 #define INLINE static inline __attribute__((always_inline)) /* a call without a config of its own looks at none */
 
 /* Is this call turned? Then @out is the config of its twin; @own: the application's, NULL none. */
-INLINE bool turn(const struct capo_comm *c, unsigned coll, const struct capo_what *what, const ncclCollConfig_t *own,
-                 union config *out)
+INLINE bool turn_call(const struct capo_comm *c, unsigned coll, const struct capo_what *what,
+                      const ncclCollConfig_t *own, union config *out)
 {
         const struct capo_turn *to = c->turns ? capo_tables_turn(c->turns, coll, capo_bytes(what, c->n_ranks)) : NULL;
         ncclCollConfig_t *config = &out->config;
@@ -164,7 +164,7 @@ INLINE bool turn(const struct capo_comm *c, unsigned coll, const struct capo_wha
         return any;
 }
 
-static bool refused(ncclResult_t rc)
+static bool nccl_refuses(ncclResult_t rc)
 {
         if (likely(rc != ncclInvalidArgument && rc != ncclInvalidUsage))
                 return false;
@@ -197,11 +197,11 @@ static const struct capo_comm *comm_of(ncclComm_t handle)
                 union config config;                                                           \
                 ncclResult_t rc;                                                               \
                                                                                                \
-                if (turn(c, CAPO_COLL_##coll, &what, own, &config)) {                          \
+                if (turn_call(c, CAPO_COLL_##coll, &what, own, &config)) {                     \
                         rc = c->lib->name##Config AND_OUR args;                                \
                         if (!capo_tls.group_depth) /* a member's is used at the group's end */ \
                                 capo_tls.tag = 0;                                              \
-                        if (!refused(rc))                                                      \
+                        if (!nccl_refuses(rc))                                                 \
                                 return rc;                                                     \
                 }                                                                              \
                 return own ? c->lib->name##Config AND_OWN args : c->lib->name args;            \

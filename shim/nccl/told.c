@@ -21,14 +21,14 @@ static struct told {
 } tolds[64];
 static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool fits(const struct capo_seam_comm *told, const struct capo_comm *comm)
+static bool matches_comm(const struct capo_seam_comm *told, const struct capo_comm *comm)
 {
         return (told->n_ranks < 0 || comm->n_ranks == 0 || (uint32_t)told->n_ranks == comm->n_ranks) &&
                (told->rank < 0 || comm->rank < 0 || told->rank == comm->rank);
 }
 
 /* Called with told_lock held. */
-static void apply(struct capo_comm *comm, const struct told *told)
+static void update_comm(struct capo_comm *comm, const struct told *told)
 {
         struct capo_seg_comm *entry;
 
@@ -61,7 +61,7 @@ void capo_comm_claim(struct capo_comm *comm)
         for (size_t i = 0; i < N_ELEMENTS(tolds); i++) {
                 struct told *told = &tolds[i];
 
-                if (told->when < comm->begun || !told->when || !fits(&told->what, comm))
+                if (told->when < comm->begun || !told->when || !matches_comm(&told->what, comm))
                         continue;
                 if (told->thread == &capo_tls)
                         mine = !mine || told->when > mine->when ? told : mine;
@@ -69,7 +69,7 @@ void capo_comm_claim(struct capo_comm *comm)
                 other = told;
         }
         if (mine || (other && !several))
-                apply(comm, mine ? mine : other);
+                update_comm(comm, mine ? mine : other);
         capo_unlock(&told_lock);
 }
 
@@ -114,9 +114,9 @@ void capo_comm_told(const struct capo_seam_comm *what)
         if (what->name)
                 snprintf(told->name, sizeof told->name, "%s", what->name);
         comm = what->comm_hash ? capo_comm_by_hash(what->comm_hash) : NULL;
-        if (comm &&
-            fits(&told->what, comm)) /* a non-blocking one that was claimed already, of which more is told now */
-                apply(comm, told);
+        if (comm && matches_comm(&told->what,
+                                 comm)) /* a non-blocking one that was claimed already, of which more is told now */
+                update_comm(comm, told);
         capo_unlock(&told_lock);
 }
 

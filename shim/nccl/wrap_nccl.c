@@ -96,8 +96,8 @@ bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const v
 #include "capo/nccl_calls.def"
 
 /* The record of a call that is neither a collective nor p2p, made by hand. */
-static void put(struct capo_tls *t, unsigned id, const struct capo_comm *comm, uint64_t begin, ncclResult_t result,
-                const void *caller, const void *frame)
+static void put_record(struct capo_tls *t, unsigned id, const struct capo_comm *comm, uint64_t begin,
+                       ncclResult_t result, const void *caller, const void *frame)
 {
         struct capo_record r = {
                 .t_begin = begin,
@@ -117,15 +117,15 @@ static void put(struct capo_tls *t, unsigned id, const struct capo_comm *comm, u
         capo_record_put(t, r);
 }
 
-/* Where put() will put it: a stranger sees what it is in (core/log/unfinished.h). A group tells by its members. */
-static void show(struct capo_tls *t)
+/* Where put_record() will put it: a stranger sees what it is in (core/log/unfinished.h). A group tells by its members. */
+static void show_record(struct capo_tls *t)
 {
         if (t->head < t->limit || capo_ring_room(t))
                 t->ring->records[t->head & t->mask] = t->spare_record;
 }
 
 /* Into the real library and out: between these two nothing is recorded on this thread. */
-static uint64_t enter(struct capo_tls *t, struct capo_nccl *lib, struct capo_comm *comm, unsigned id)
+static uint64_t enter_nccl(struct capo_tls *t, struct capo_nccl *lib, struct capo_comm *comm, unsigned id)
 {
         t->lib_of_none = lib;
         t->comm_before = t->comm;
@@ -139,27 +139,27 @@ static uint64_t enter(struct capo_tls *t, struct capo_nccl *lib, struct capo_com
                                                .op = NO_OP,
                                                .thread = (uint16_t)t->thread};
         if (id != CAPO_CALL_GROUP)
-                show(t);
+                show_record(t);
         return t->spare_record.t_begin;
 }
 
-static void back(struct capo_tls *t)
+static void restore_comm(struct capo_tls *t)
 {
         t->spare = false;
         t->comm = t->comm_before;
 }
 
 /* The end of a call made by hand: only now may a signal's handler record one of its own. */
-static ncclResult_t over(struct capo_tls *t, ncclResult_t rc)
+static ncclResult_t finish_call(struct capo_tls *t, ncclResult_t rc)
 {
         atomic_signal_fence(memory_order_seq_cst);
         t->inside = NULL;
         return rc;
 }
 
-static void leave(struct capo_tls *t)
+static void leave_nccl(struct capo_tls *t)
 {
-        back(t);
+        restore_comm(t);
         t->algo_proto = t->channels = 0;
         if (!t->group_depth)
                 t->rule = 0;
@@ -217,15 +217,15 @@ static ncclResult_t hand_ncclGetUniqueId(int which, const void *caller, const vo
 }
 
 /* The common end of everything that makes a communicator. */
-static ncclResult_t born(struct capo_tls *t, const struct capo_birth *birth, unsigned id, uint64_t begin,
-                         ncclResult_t rc, const void *caller, const void *frame)
+static ncclResult_t finish_new_comm(struct capo_tls *t, const struct capo_birth *birth, unsigned id, uint64_t begin,
+                                    ncclResult_t rc, const void *caller, const void *frame)
 {
         struct capo_comm *comm;
 
-        leave(t);
+        leave_nccl(t);
         comm = capo_comm_born(t, birth, rc);
-        put(t, id, comm ? comm : birth->parent, begin, rc, caller, frame);
-        return over(t, rc);
+        put_record(t, id, comm ? comm : birth->parent, begin, rc, caller, frame);
+        return finish_call(t, rc);
 }
 
 /* Which communicator the call that stands at the head is about to make: it has no number yet. */
@@ -234,27 +234,27 @@ static void show_birth(struct capo_tls *t, const struct capo_birth *birth)
         t->spare_record.stream = (uint32_t)(birth->uid ^ birth->uid >> 32);
         t->spare_record.peer = birth->rank;
         t->spare_record.bytes = birth->n_ranks > 0 ? (uint64_t)birth->n_ranks : 0;
-        show(t);
+        show_record(t);
 }
 
 /* What makes a communicator, where @recordable holds; @of: struct capo_birth. */
-#define BIRTH(name, id, recordable, params, args, of)                                   \
-        static ncclResult_t hand_##name PARAMS params                                   \
-        {                                                                               \
-                struct capo_tls *t = &capo_tls;                                         \
-                struct capo_nccl *lib;                                                  \
-                struct capo_birth birth;                                                \
-                uint64_t begin;                                                         \
-                                                                                        \
-                if (!(recordable))                                                      \
-                        return capo_lib_within(t, which, caller)->name args;            \
-                if (capo_call_passes(t, which, caller, frame, &lib))                    \
-                        return lib->name args;                                          \
-                lib = capo_lib(t, which, caller);                                       \
-                birth = of;                                                             \
-                begin = enter(t, birth.lib, birth.parent, id);                          \
-                show_birth(t, &birth);                                                  \
-                return born(t, &birth, id, begin, birth.lib->name args, caller, frame); \
+#define BIRTH(name, id, recordable, params, args, of)                                              \
+        static ncclResult_t hand_##name PARAMS params                                              \
+        {                                                                                          \
+                struct capo_tls *t = &capo_tls;                                                    \
+                struct capo_nccl *lib;                                                             \
+                struct capo_birth birth;                                                           \
+                uint64_t begin;                                                                    \
+                                                                                                   \
+                if (!(recordable))                                                                 \
+                        return capo_lib_within(t, which, caller)->name args;                       \
+                if (capo_call_passes(t, which, caller, frame, &lib))                               \
+                        return lib->name args;                                                     \
+                lib = capo_lib(t, which, caller);                                                  \
+                birth = of;                                                                        \
+                begin = enter_nccl(t, birth.lib, birth.parent, id);                                \
+                show_birth(t, &birth);                                                             \
+                return finish_new_comm(t, &birth, id, begin, birth.lib->name args, caller, frame); \
         }
 BIRTH(ncclCommInitRank, CAPO_CALL_COMMINIT, true, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank),
       (comm, nranks, commId, rank), first_of(lib, comm, &commId, nranks, rank, NULL, false))
@@ -298,9 +298,9 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
         lib = capo_lib(t, which, caller);
         birth = birth_of(comm, lib);
         t->unique_hash = t->unique_nccl = 0;
-        begin = enter(t, lib, NULL, CAPO_CALL_COMMINIT);
+        begin = enter_nccl(t, lib, NULL, CAPO_CALL_COMMINIT);
         rc = lib->ncclCommInitAll(comm, ndev, devlist);
-        leave(t);
+        leave_nccl(t);
         birth.uid = t->unique_hash ? t->unique_hash : capo_uid_child((uintptr_t)comm ^ begin, (uint32_t)getpid(), ndev);
         birth.nccl_hash = t->unique_nccl;
         birth.n_ranks = ndev;
@@ -315,8 +315,8 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
                 if (i == 0)
                         first = c;
         }
-        put(t, CAPO_CALL_COMMINIT, first, begin, rc, caller, frame);
-        return over(t, rc);
+        put_record(t, CAPO_CALL_COMMINIT, first, begin, rc, caller, frame);
+        return finish_call(t, rc);
 }
 
 /* The end of a communicator, or the beginning of it. */
@@ -333,13 +333,13 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
                         return capo_lib_within(t, which, caller)->name(comm);                              \
                 if (capo_call_passes(t, which, caller, frame, &into))                                      \
                         return into->name(comm);                                                           \
-                begin = enter(t, c->lib, c, id);                                                           \
+                begin = enter_nccl(t, c->lib, c, id);                                                      \
                 rc = c->lib->name(comm);                                                                   \
-                leave(t);                                                                                  \
-                put(t, id, c, begin, rc, caller, frame);                                                   \
+                leave_nccl(t);                                                                             \
+                put_record(t, id, c, begin, rc, caller, frame);                                            \
                 if ((dies) && (rc == ncclSuccess || rc == ncclInProgress))                                 \
                         capo_comm_died(c, aborted);                                                        \
-                return over(t, rc);                                                                        \
+                return finish_call(t, rc);                                                                 \
         }
 ENDING(ncclCommFinalize, CAPO_CALL_COMMFINALIZE, false, false)
 ENDING(ncclCommDestroy, CAPO_CALL_COMMDESTROY, true, false)
@@ -372,12 +372,12 @@ static ncclResult_t hand_ncclGroupStart(int which, const void *caller, const voi
         if (capo_call_passes(t, which, caller, frame, &lib))
                 return lib->ncclGroupStart();
         lib = capo_lib(t, which, caller);
-        begin = enter(t, lib, NULL, CAPO_CALL_GROUP);
+        begin = enter_nccl(t, lib, NULL, CAPO_CALL_GROUP);
         rc = lib->ncclGroupStart();
-        back(t);
+        restore_comm(t);
         if (rc == ncclSuccess && t->group_depth++ == 0)
                 capo_group_begin(t, begin, capo_site_here(t, caller, frame));
-        return over(t, rc);
+        return finish_call(t, rc);
 }
 
 static ncclResult_t end_of(struct capo_nccl *lib, bool simulate, ncclSimInfo_t *sim)
@@ -401,18 +401,18 @@ static ncclResult_t group_end(int which, const void *caller, const void *frame, 
         lib = capo_lib(t, which, caller);
         if (t->group_depth > 1) {
                 t->group_depth--;
-                enter(t, lib, NULL, CAPO_CALL_GROUP);
+                enter_nccl(t, lib, NULL, CAPO_CALL_GROUP);
                 rc = end_of(lib, simulate, sim);
-                back(t);
-                return over(t, rc);
+                restore_comm(t);
+                return finish_call(t, rc);
         }
         gpu.n = 0;
         if (unlikely(atomic_load_explicit(&capo_gpu_on, memory_order_acquire)) && t->group_members && !sim)
                 capo_group_time(t, &gpu);
-        atomic_store_explicit(&t->ring->closing, enter(t, lib, NULL, CAPO_CALL_GROUP), memory_order_relaxed);
+        atomic_store_explicit(&t->ring->closing, enter_nccl(t, lib, NULL, CAPO_CALL_GROUP), memory_order_relaxed);
         rc = end_of(lib, simulate, sim);
         atomic_store_explicit(&t->ring->closing, 0, memory_order_relaxed);
-        back(t);
+        restore_comm(t);
         t->group_depth = 0;
         if (sim && rc != ncclInProgress)
                 capo_group_forget(t);
@@ -420,7 +420,7 @@ static ncclResult_t group_end(int which, const void *caller, const void *frame, 
                 capo_group_end(t, &gpu, rc, capo_clock_ticks());
         if (unlikely(t->n_births))
                 capo_comm_group_over(t, rc);
-        return over(t, rc);
+        return finish_call(t, rc);
 }
 
 static ncclResult_t hand_ncclGroupEnd(int which, const void *caller, const void *frame)

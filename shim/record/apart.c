@@ -34,7 +34,7 @@ struct plan {
         int error;
 };
 
-static void limit(int what, rlim_t most)
+static void limit_resource(int what, rlim_t most)
 {
         struct rlimit l;
 
@@ -70,15 +70,15 @@ static bool only_these_files(const char *out)
         return true;
 }
 
-static CAPO_UNSANITIZED int second(void *arg)
+static CAPO_UNSANITIZED int run_grandchild(void *arg)
 {
         struct plan *p = arg;
 
         no_handlers();
         setsid();
         setpriority(PRIO_PROCESS, 0, 19);
-        limit(RLIMIT_CPU, p->seconds / 2 + 1);
-        limit(RLIMIT_CORE, 0);
+        limit_resource(RLIMIT_CPU, p->seconds / 2 + 1);
+        limit_resource(RLIMIT_CORE, 0);
         alarm(p->seconds);
         if (only_these_files(p->out))
                 execve(p->argv[0], p->argv, p->envp);
@@ -86,11 +86,11 @@ static CAPO_UNSANITIZED int second(void *arg)
         _exit(127);
 }
 
-static CAPO_UNSANITIZED int first(void *arg)
+static CAPO_UNSANITIZED int run_child(void *arg)
 {
         struct plan *p = arg;
 
-        if (plain_clone(second, p->stack + STACK, CLONE_VM | CLONE_VFORK, p) < 0)
+        if (plain_clone(run_grandchild, p->stack + STACK, CLONE_VM | CLONE_VFORK, p) < 0)
                 p->error = -errno;
         _exit(0);
 }
@@ -106,7 +106,7 @@ int capo_apart(char *const argv[], char *const envp[], const char *out, unsigned
                 return -ENOMEM;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        child = plain_clone(first, stacks + 2 * STACK, CLONE_VM | CLONE_VFORK, &p);
+        child = plain_clone(run_child, stacks + 2 * STACK, CLONE_VM | CLONE_VFORK, &p);
         if (child < 0)
                 p.error = -errno;
         else

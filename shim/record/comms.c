@@ -88,7 +88,7 @@ void capo_comm_enter(struct capo_comm *comm)
 }
 
 /* Take @comm out of the chain that begins at @chain; @next: where in an entry the next one stands. */
-static void unchain(_Atomic(struct capo_comm *) *chain, const struct capo_comm *comm, size_t next)
+static void unchain_comm(_Atomic(struct capo_comm *) *chain, const struct capo_comm *comm, size_t next)
 {
 #define NEXT(c) (struct capo_comm **)((char *)(c) + next)
         struct capo_comm *c = atomic_load_explicit(chain, memory_order_relaxed), *after = *NEXT(comm);
@@ -110,12 +110,12 @@ void capo_comm_leave(struct capo_comm *comm)
 
         if (!handle)
                 return;
-        unchain(&chains[chain_of(handle)], comm, offsetof(struct capo_comm, next));
+        unchain_comm(&chains[chain_of(handle)], comm, offsetof(struct capo_comm, next));
         capo_lock(&hash_lock);
         __atomic_store_n(&comm->handle, NULL, __ATOMIC_RELAXED);
         if (comm->comm_hash)
-                unchain(&by_hash[comm->comm_hash % N_ELEMENTS(by_hash)], comm,
-                        offsetof(struct capo_comm, next_by_hash));
+                unchain_comm(&by_hash[comm->comm_hash % N_ELEMENTS(by_hash)], comm,
+                             offsetof(struct capo_comm, next_by_hash));
         capo_unlock(&hash_lock);
         comm->died = capo_clock_mono();
         comm->next_dead = NULL;
@@ -215,7 +215,7 @@ bool capo_comm_name_id(struct capo_comm *comm)
 }
 
 /* The one that died first, if it has rested; else a place that nobody has had. */
-static struct capo_comm *place(void)
+static struct capo_comm *alloc_comm(void)
 {
         static struct capo_comm *block;
         static unsigned used, in_block;
@@ -241,7 +241,7 @@ static struct capo_comm *place(void)
 struct capo_comm *capo_comm_new(const struct capo_comm *what)
 {
         const size_t from = offsetof(struct capo_comm, lib), to = offsetof(struct capo_comm, comm_hash);
-        struct capo_comm *comm = place();
+        struct capo_comm *comm = alloc_comm();
 
         if (!comm)
                 return NULL;

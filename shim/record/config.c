@@ -83,7 +83,8 @@ void capo_config_take(struct capo_tls *t, const ncclCollConfig_t *config)
 }
 
 /* " NAME=VALUE" behind what there is; false when it does not fit. */
-__attribute__((format(printf, 4, 5))) static bool add(char *text, unsigned room, unsigned *n, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static bool append_setting(char *text, unsigned room, unsigned *n,
+                                                                 const char *format, ...)
 {
         va_list args;
         int wrote;
@@ -102,21 +103,22 @@ unsigned capo_config_text(const ncclCollConfig_t *config, char *text, unsigned r
         struct asked a;
         unsigned n = 0, from;
 
-        if (!config || !read_config(config, &a) || !add(text, room, &n, "config:"))
+        if (!config || !read_config(config, &a) || !append_setting(text, room, &n, "config:"))
                 return 0;
         from = n + (unsigned)strlen(" algSelection=");
-        if (a.n_algorithms && !add(text, room, &n, " algSelection=%.*s", (int)a.n_algorithms, a.algorithms))
+        if (a.n_algorithms && !append_setting(text, room, &n, " algSelection=%.*s", (int)a.n_algorithms, a.algorithms))
                 return 0;
         for (unsigned i = from; i < n; i++) { /* one line, and words with blanks between */
                 if (text[i] <= ' ' || text[i] > '~')
                         text[i] = '_';
         }
         for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                if (a.numbers[i] != INT_MIN && !add(text, room, &n, " %s=%d", names[i], a.numbers[i]))
+                if (a.numbers[i] != INT_MIN && !append_setting(text, room, &n, " %s=%d", names[i], a.numbers[i]))
                         return 0;
         }
-        if (a.tag == UINT64_MAX ? !add(text, room, &n, " userProfilerTag=many")
-                                : a.tag && !add(text, room, &n, " userProfilerTag=%llu", (unsigned long long)a.tag))
+        if (a.tag == UINT64_MAX
+                    ? !append_setting(text, room, &n, " userProfilerTag=many")
+                    : a.tag && !append_setting(text, room, &n, " userProfilerTag=%llu", (unsigned long long)a.tag))
                 return 0;
-        return add(text, room, &n, "\n") ? n : 0;
+        return append_setting(text, room, &n, "\n") ? n : 0;
 }

@@ -12,13 +12,13 @@
 #define BATCH   256
 #define BATCHES 15
 
-static __attribute__((noinline)) ncclResult_t nothing(void *comm)
+static __attribute__((noinline)) ncclResult_t call_bare(void *comm)
 {
         __asm__ volatile("" : : "r"(comm) : "memory");
         return ncclSuccess;
 }
 
-static __attribute__((noinline)) ncclResult_t recorded(struct capo_tls *t, struct capo_comm *comm)
+static __attribute__((noinline)) ncclResult_t call_recorded(struct capo_tls *t, struct capo_comm *comm)
 {
         const struct capo_what what = {.count = 1, .type = 7, .op = 0, .peer = -1};
         const void *caller = __builtin_return_address(0), *frame = __builtin_frame_address(0);
@@ -28,7 +28,7 @@ static __attribute__((noinline)) ncclResult_t recorded(struct capo_tls *t, struc
         r = capo_call_usual(t, comm->handle, caller, frame)
                     ? capo_call_begin(t, comm, NULL, CAPO_CALL_ALLREDUCE, &what, caller, frame)
                     : capo_call_begin_long(t, NULL, CAPO_CALL_ALLREDUCE, &what, caller, frame);
-        rc = nothing(comm);
+        rc = call_bare(comm);
         capo_call_end(t, r, capo_clock_ticks(), rc, false, NULL);
         return rc;
 }
@@ -56,10 +56,10 @@ double capo_cost_measure(void)
 
                 t0 = capo_clock_ticks();
                 for (int i = 0; i < BATCH; i++)
-                        recorded(t, &comm);
+                        call_recorded(t, &comm);
                 t1 = capo_clock_ticks();
                 for (int i = 0; i < BATCH; i++)
-                        nothing(&comm);
+                        call_bare(&comm);
                 t2 = capo_clock_ticks();
                 cost[b] = ((double)(t1 - t0) - (double)(t2 - t1)) * ns_per_tick / BATCH;
         }

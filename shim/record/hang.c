@@ -167,7 +167,7 @@ static void name_of(const struct capo_stand *s, char *text, size_t room)
         }
 }
 
-static void report(const struct capo_stand *s, uint64_t now_ns)
+static void report_hang(const struct capo_stand *s, uint64_t now_ns)
 {
         const struct capo_timebase *clock = &capo_seg.header->clock;
         const char *none = NULL;
@@ -191,7 +191,7 @@ static void report(const struct capo_stand *s, uint64_t now_ns)
 }
 
 /* The rank that has the verdict written: nobody else has, for this hang. */
-static void claim(uint64_t now_ns)
+static void claim_verdict(uint64_t now_ns)
 {
         char path[sizeof hang.folder + 32], old[sizeof hang.folder + 32];
         ino_t there = verdict_there();
@@ -211,7 +211,7 @@ static void claim(uint64_t now_ns)
         hang.ask_ns = now_ns + 2 * hang.period_ns;
 }
 
-static void ask(void)
+static void run_hang_command(void)
 {
         char capo[1200], path[sizeof hang.folder + 32];
         char after[24], *argv[] = {capo, (char *)"hang", (char *)"--after", after, hang.folder, NULL};
@@ -232,7 +232,7 @@ static void ask(void)
 }
 
 /* Does anything stand here that was reported? */
-static bool stands(void)
+static bool has_reported_hang(void)
 {
         return hang.watch.n && hang.watch.stands[0].told;
 }
@@ -247,7 +247,7 @@ bool capo_hang_look(void)
                 return false;
         s = capo_watch_look(&hang.watch, &capo_seg, now_ns);
         if (s && hang.told < MOST) {
-                report(s, now_ns);
+                report_hang(s, now_ns);
                 frame = true;
         }
         if (now_ns >= hang.next_ns && *hang.folder) {
@@ -257,7 +257,7 @@ bool capo_hang_look(void)
                 if (there && there != hang.known) {
                         hang.known = there;
                         hang.seen_ns = now_ns;
-                        if (!stands() && hang.asked < MOST) {
+                        if (!has_reported_hang() && hang.asked < MOST) {
                                 write_frame(0, UINT64_MAX, NULL);
                                 frame = true;
                         }
@@ -265,12 +265,12 @@ bool capo_hang_look(void)
         }
         if (hang.claim_ns && now_ns >= hang.claim_ns) {
                 hang.claim_ns = 0;
-                if (stands())
-                        claim(now_ns);
+                if (has_reported_hang())
+                        claim_verdict(now_ns);
         }
         if (hang.ask_ns && now_ns >= hang.ask_ns) {
                 hang.ask_ns = 0;
-                ask();
+                run_hang_command();
         }
         return frame;
 }

@@ -58,7 +58,7 @@ long capo_shim_sysfs(const char *dir, const char *name, const char *file, long m
         return f && fscanf(f, "%ld", &v) == 1 ? v : missing;
 }
 
-static void arguments(void)
+static void record_arguments(void)
 {
         _cleanup_close_ int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
         char text[3500], line[3500];
@@ -91,7 +91,7 @@ static struct {
         size_t n;
 } said, now;
 
-__attribute__((format(printf, 2, 3))) static void put(const char *key, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void put_info(const char *key, const char *format, ...)
 {
         va_list args;
 
@@ -101,7 +101,7 @@ __attribute__((format(printf, 2, 3))) static void put(const char *key, const cha
 }
 
 /* What else may have changed times: a later comparison of logs looks for differences. */
-static void settings(void)
+static void put_nccl_settings(void)
 {
         static char text[3500];
         size_t used = 0;
@@ -118,7 +118,7 @@ static void settings(void)
         }
         text[used] = 0;
         if (used)
-                put(CAPO_INFO_NCCL_SETTINGS, "%s", text);
+                put_info(CAPO_INFO_NCCL_SETTINGS, "%s", text);
 }
 
 static long rank = -1;
@@ -136,20 +136,20 @@ void capo_info_environment(void)
                         const char *value = getenv(launchers[i].names[k]);
 
                         if (value && *value) {
-                                put(launchers[i].key, "%.3500s", value);
+                                put_info(launchers[i].key, "%.3500s", value);
                                 if (i == 0)
                                         rank = strtol(value, NULL, 10);
                                 if (i < 4) {
                                         char from[32];
 
                                         snprintf(from, sizeof from, "%s%s", launchers[i].key, CAPO_INFO_FROM);
-                                        put(from, "%s", launchers[i].names[k]);
+                                        put_info(from, "%s", launchers[i].names[k]);
                                 }
                                 break;
                         }
                 }
         }
-        settings();
+        put_nccl_settings();
         if (now.n != said.n || memcmp(now.text, said.text, now.n) != 0)
                 capo_shim_text_early(CAPO_FRAME_INFO, now.text, now.n);
         said = now;
@@ -173,7 +173,7 @@ void capo_info_write(void)
         capo_shim_info(CAPO_INFO_UID, "%u", h->uid);
         from_link(CAPO_INFO_EXE, "/proc/self/exe");
         if (!env->no_cmdline)
-                arguments();
+                record_arguments();
         from_link(CAPO_INFO_CWD, "/proc/self/cwd");
         capo_shim_info(CAPO_INFO_START, "%llu", (unsigned long long)h->clock.t0_real_ns); /* ns since 1970 */
         capo_shim_info(CAPO_INFO_CLOCK, "%s", h->clock.counter ? "tsc" : "monotonic");

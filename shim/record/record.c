@@ -106,7 +106,7 @@ bool capo_thread_start(struct capo_tls *t)
         return t->ready;
 }
 
-static void publish(struct capo_tls *t)
+static void publish_head(struct capo_tls *t)
 {
         atomic_store_explicit(&t->ring->head, t->head, memory_order_release);
 }
@@ -128,7 +128,7 @@ void capo_thread_end(void)
                         t->ring->records[t->head & t->mask].call = CAPO_CALL_NONE; /* nobody is in it any more */
                 atomic_store_explicit(&t->ring->closing, 0, memory_order_relaxed);
         }
-        publish(t);
+        publish_head(t);
         atomic_store_explicit(&t->ring->state, CAPO_RING_LEFT, memory_order_release);
         memset(t, 0, sizeof *t);
 }
@@ -173,11 +173,11 @@ bool capo_ring_room(struct capo_tls *t)
 }
 
 /* The record at head is whole. */
-static void advance(struct capo_tls *t)
+static void advance_head(struct capo_tls *t)
 {
         t->head++;
         if (!t->group_depth)
-                publish(t);
+                publish_head(t);
 }
 
 void capo_record_put(struct capo_tls *t, struct capo_record r)
@@ -189,7 +189,7 @@ void capo_record_put(struct capo_tls *t, struct capo_record r)
                 return;
         }
         t->ring->records[t->head & t->mask] = r;
-        advance(t);
+        advance_head(t);
 }
 
 /* The same collective of one communicator, for another of its ranks? A rank's next one has another number. */
@@ -246,7 +246,7 @@ static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
         r->clock = CAPO_CLOCK_NONE;
         if (t->head - t->group_head > t->mask / 2) {
                 forget_tags(t);
-                publish(t);
+                publish_head(t);
                 t->group_head = t->head;
         }
         r->gpu_ns = t->tag;
@@ -306,7 +306,7 @@ void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, 
         else if (spare) /* perhaps there is room by now */
                 capo_record_put(t, *r);
         else
-                advance(t);
+                advance_head(t);
 }
 
 /* ---- groups ---- */
@@ -348,7 +348,7 @@ void capo_group_time(struct capo_tls *t, struct capo_group_gpu *gpu)
  * collective for each of its ranks that this thread drives (nccl-tests -g N): it is the call of each of them, with the time on
  * its own GPU.
  */
-static void ungroup(struct capo_tls *t, const struct capo_record *group, const struct capo_group_gpu *gpu)
+static void ungroup_calls(struct capo_tls *t, const struct capo_record *group, const struct capo_group_gpu *gpu)
 {
         struct capo_record timed[CAPO_GROUP_TIMED]; /* these go on from their slots */
         uint64_t to = t->group_head;
@@ -371,7 +371,7 @@ static void ungroup(struct capo_tls *t, const struct capo_record *group, const s
         for (uint64_t i = to; i < t->head; i++) /* not published yet, nor in a group that has not ended */
                 t->ring->records[i & t->mask].flags = 0;
         t->head = to;
-        publish(t);
+        publish_head(t);
         for (uint32_t i = 0; i < gpu->n; i++) {
                 if (gpu->call[i].slot >= 0)
                         capo_gpu_end(t, gpu->call[i].slot, t->group_of[i].stream, timed[i]);
@@ -421,10 +421,10 @@ void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclRe
         t->rule = 0;
         t->rules_differ = false;
         if (t->group_alike && t->group_members && n_whole == t->group_members && t->head - t->group_head == n_whole) {
-                ungroup(t, &r, gpu);
+                ungroup_calls(t, &r, gpu);
                 return;
         }
-        publish(t);
+        publish_head(t);
         if (gpu->n && gpu->call[0].slot >= 0)
                 capo_gpu_end(t, gpu->call[0].slot, t->group_stream, r);
         else if (t->group_members || t->n_births)
@@ -450,7 +450,7 @@ void capo_group_forget(struct capo_tls *t)
         t->head = to;
         t->rule = 0;
         t->rules_differ = false;
-        publish(t);
+        publish_head(t);
 }
 
 /* ---- who asks what this thread is doing ---- */

@@ -139,7 +139,7 @@ static unsigned round_once(void)
         return capo_drain_round(drain);
 }
 
-static void checkpoint(void)
+static void write_checkpoint(void)
 {
         capo_nccl_tell();
         capo_speed_tell();
@@ -174,25 +174,25 @@ static void last_words(void)
                 capo_segment_remove(&capo_seg);
 }
 
-static void obeyed(uint32_t wish)
+static void mark_wish_done(uint32_t wish)
 {
         atomic_store(&done, wish);
         syscall(SYS_futex, &done, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* What the end of the process asks for. Caller holds drain_lock. True: that was the last. */
-static bool obey(void)
+static bool obey_wish(void)
 {
         uint32_t wish = atomic_load(&wanted);
 
         if (wish >= CAPO_WISH_GPU && atomic_load(&done) < CAPO_WISH_GPU) {
                 capo_gpu_poll();
                 capo_gpu_stop();
-                obeyed(CAPO_WISH_GPU);
+                mark_wish_done(CAPO_WISH_GPU);
         }
         if (wish >= CAPO_WISH_END && atomic_load(&done) < CAPO_WISH_END) {
                 last_words();
-                obeyed(CAPO_WISH_END);
+                mark_wish_done(CAPO_WISH_END);
         }
         return wish >= CAPO_WISH_END;
 }
@@ -201,7 +201,7 @@ static bool obey(void)
  * A job may end its first thread by pthread_exit(): the process ends with its last thread, which must not be this one. glibc
  * ends it when this one returns.
  */
-static bool alone(void)
+static bool check_last_thread(void)
 {
         static uint64_t next_ns;
         uint64_t now_ns = capo_seg.header->clock.now_mono_ns;
@@ -232,7 +232,7 @@ static void *drain_main(void *unused)
 
                 capo_shim_nap(interval_or_sooner(interval));
                 capo_lock(&drain_lock);
-                if (obey()) {
+                if (obey_wish()) {
                         capo_unlock(&drain_lock);
                         return NULL;
                 }
@@ -243,18 +243,18 @@ static void *drain_main(void *unused)
                         make_log();
                 } else if (early && log_made) { /* soon after the start, say which NCCL, and which communicators */
                         early = false;
-                        checkpoint();
+                        write_checkpoint();
                 }
                 hangs = log_made && capo_hang_look();
                 if (hangs)
-                        checkpoint();
+                        write_checkpoint();
                 if (capo_seg.header->clock.now_mono_ns >= next) {
-                        checkpoint();
+                        write_checkpoint();
                         distance = distance * 2 > CHECKPOINT_MOST_NS ? CHECKPOINT_MOST_NS : distance * 2;
                         next = capo_clock_mono() + distance;
                 }
                 capo_unlock(&drain_lock);
-                if (alone())
+                if (check_last_thread())
                         return NULL;
                 capo_speed_poll(hangs);
                 interval = full > 0.25 ? interval / 2 : interval + interval / 2;
@@ -316,7 +316,7 @@ bool capo_rounds_ask(enum capo_wish wish, bool here)
         atomic_store(&wanted, wish);
         begin_thread();
         if ((no_thread || here) && capo_trylock(&drain_lock)) {
-                obey();
+                obey_wish();
                 capo_unlock(&drain_lock);
                 return true;
         }

@@ -196,7 +196,7 @@ void capo_thread_watch(void)
                 pthread_setspecific(thread_key, (void *)1);
 }
 
-static bool start(void)
+static bool start_recording(void)
 {
         struct capo_segment_config config;
         int r;
@@ -254,7 +254,7 @@ bool capo_shim_start_slow(void)
         capo_lock(&start_lock);
         state = atomic_load(&capo_life.state);
         if (state == CAPO_SHIM_UNBORN) {
-                state = start() ? CAPO_SHIM_ON : CAPO_SHIM_OFF;
+                state = start_recording() ? CAPO_SHIM_ON : CAPO_SHIM_OFF;
                 atomic_store(&capo_life.state, state);
                 atomic_store(&lives, state);
         }
@@ -265,7 +265,7 @@ bool capo_shim_start_slow(void)
 
 /* ---- death ---- */
 
-__attribute__((destructor)) static void over(void)
+__attribute__((destructor)) static void end_recording(void)
 {
         CAPO_FPU_OURS;
 

@@ -53,7 +53,7 @@ static void be_modest(void)
                 sched_setscheduler(0, SCHED_OTHER, &none);
 }
 
-static void *begin(void *life)
+static void *run_thread(void *life)
 {
         CAPO_FPU_OURS;
 
@@ -77,13 +77,13 @@ int capo_own_thread(void *(*life)(void *))
         pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
         pthread_attr_setstacksize(&attr, 256 << 10);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&thread, &attr, begin, (void *)life);
+        r = pthread_create(&thread, &attr, run_thread, (void *)life);
         if (r ==
             EINVAL) { /* thread-local data of the job's libraries, which glibc takes out of the stack, are larger */
                 pthread_attr_destroy(&attr);
                 pthread_attr_init(&attr);
                 pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-                r = pthread_create(&thread, &attr, begin, (void *)life);
+                r = pthread_create(&thread, &attr, run_thread, (void *)life);
         }
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         pthread_attr_destroy(&attr);

@@ -11,7 +11,7 @@ void capo_watch_init(struct capo_watch *w, uint64_t limit_ns)
         *w = (struct capo_watch){.limit_ns = limit_ns};
 }
 
-static uint64_t distance(const struct capo_watch *w)
+static uint64_t compute_interval(const struct capo_watch *w)
 {
         uint64_t ns = w->limit_ns / LOOKS;
 
@@ -24,13 +24,13 @@ struct look {
         uint32_t n;
 };
 
-static bool same(const struct capo_stand *a, const struct capo_stand *b)
+static bool same_stand(const struct capo_stand *a, const struct capo_stand *b)
 {
         return a->begin == b->begin && a->seq == b->seq && a->comm == b->comm && a->thread == b->thread &&
                a->where == b->where && a->call == b->call;
 }
 
-static void found(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
+static void add_stand(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
 {
         struct look *l = arg;
         struct capo_stand s = {.begin = r->t_begin,
@@ -45,7 +45,7 @@ static void found(enum capo_unfinished_where where, const struct capo_record *r,
         if (where == CAPO_UNFINISHED_MEMBER || where == CAPO_UNFINISHED_GPU || l->n == CAPO_WATCH_STANDS)
                 return;
         for (uint32_t i = 0; i < l->before->n; i++) {
-                if (same(&l->before->stands[i], &s)) {
+                if (same_stand(&l->before->stands[i], &s)) {
                         s.since = l->before->stands[i].since;
                         s.told = l->before->stands[i].told;
                 }
@@ -55,7 +55,7 @@ static void found(enum capo_unfinished_where where, const struct capo_record *r,
 
 const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo_segment *seg, uint64_t now_ns)
 {
-        uint64_t most = 2 * distance(w), passed = now_ns - w->last_ns;
+        uint64_t most = 2 * compute_interval(w), passed = now_ns - w->last_ns;
         struct look look = {.before = w};
         struct capo_stand *longest = NULL;
         bool told = false;
@@ -65,8 +65,8 @@ const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo
         if (w->last_ns)
                 w->watched_ns += passed < most ? passed : most;
         w->last_ns = now_ns;
-        w->next_ns = now_ns + distance(w);
-        capo_unfinished_each(seg, found, &look);
+        w->next_ns = now_ns + compute_interval(w);
+        capo_unfinished_each(seg, add_stand, &look);
         memcpy(w->stands, look.stands, look.n * sizeof *look.stands);
         w->n = look.n;
         for (uint32_t i = 0; i < w->n; i++) {

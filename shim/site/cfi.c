@@ -39,7 +39,7 @@ struct entry {
 };
 
 /* Bytes of the object that @c is in. */
-static bool get(const struct capo_cfi *c, uintptr_t from, void *to, size_t size)
+static bool get_bytes(const struct capo_cfi *c, uintptr_t from, void *to, size_t size)
 {
         if (!c->end)
                 return capo_read_self(from, to, size);
@@ -51,12 +51,12 @@ static bool get(const struct capo_cfi *c, uintptr_t from, void *to, size_t size)
 
 struct cie {
         struct entry e;
-        uint64_t code_align, data_align; /* the latter stands for one below 0, mostly (scaled()) */
+        uint64_t code_align, data_align; /* the latter stands for one below 0, mostly (scale_offset()) */
         uint8_t encoding;                /* of addresses */
         bool signal;
 };
 
-static uint64_t fixed(struct bytes *b, unsigned size)
+static uint64_t read_fixed(struct bytes *b, unsigned size)
 {
         uint64_t v = 0;
 
@@ -69,12 +69,12 @@ static uint64_t fixed(struct bytes *b, unsigned size)
         return v;
 }
 
-static uint64_t uleb(struct bytes *b)
+static uint64_t read_uleb(struct bytes *b)
 {
         uint64_t v = 0;
 
         for (unsigned shift = 0; shift < 64; shift += 7) {
-                uint8_t byte = (uint8_t)fixed(b, 1);
+                uint8_t byte = (uint8_t)read_fixed(b, 1);
 
                 v |= (uint64_t)(byte & 0x7f) << shift;
                 if (!(byte & 0x80))
@@ -84,10 +84,10 @@ static uint64_t uleb(struct bytes *b)
         return 0;
 }
 
-static int64_t sleb(struct bytes *b)
+static int64_t read_sleb(struct bytes *b)
 {
         const uint8_t *first = b->p;
-        uint64_t v = uleb(b);
+        uint64_t v = read_uleb(b);
         size_t bits = (size_t)(b->p - first) * 7;
 
         if (!b->bad && bits < 64 && v >> (bits - 1) & 1)
@@ -96,14 +96,14 @@ static int64_t sleb(struct bytes *b)
 }
 
 /* Unsigned, since the product of a stranger's numbers may overflow. */
-static int64_t scaled(uint64_t n, uint64_t align)
+static int64_t scale_offset(uint64_t n, uint64_t align)
 {
         return (int64_t)(n * align);
 }
 
-static void skip(struct bytes *b)
+static void skip_block(struct bytes *b)
 {
-        uint64_t n = uleb(b);
+        uint64_t n = read_uleb(b);
 
         if (b->bad || n > (uint64_t)(b->end - b->p))
                 b->bad = true;
@@ -117,10 +117,10 @@ static bool read_entry(const struct capo_cfi *c, uintptr_t at, struct entry *e)
         const uint8_t *p = e->raw;
         uint32_t length;
 
-        if (!get(c, at, &length, sizeof length) || length < 8)
+        if (!get_bytes(c, at, &length, sizeof length) || length < 8)
                 return false;
         if (!c->end) {
-                if (length > ENTRY || !get(c, at + 4, e->raw, length))
+                if (length > ENTRY || !get_bytes(c, at + 4, e->raw, length))
                         return false;
         } else if (length > c->end - at - 4) {
                 return false;
@@ -151,29 +151,29 @@ static bool read_cie(const struct capo_cfi *own, uintptr_t at, struct cie *c)
 
         c->encoding = 0;
         c->signal = false;
-        if (!read_entry(own, at, &c->e) || fixed(b, 4) != 0)
+        if (!read_entry(own, at, &c->e) || read_fixed(b, 4) != 0)
                 return false;
-        version = fixed(b, 1);
+        version = read_fixed(b, 1);
         letters = (const char *)b->p;
         if ((version != 1 && version != 3) || !memchr(letters, 0, (size_t)(b->end - b->p)) || *letters != 'z')
                 return false;
         b->p += strlen(letters) + 1;
-        c->code_align = uleb(b);
-        c->data_align = (uint64_t)sleb(b);
-        if ((version == 1 ? fixed(b, 1) : uleb(b)) != CAPO_CFI_PC)
+        c->code_align = read_uleb(b);
+        c->data_align = (uint64_t)read_sleb(b);
+        if ((version == 1 ? read_fixed(b, 1) : read_uleb(b)) != CAPO_CFI_PC)
                 return false;
-        size = uleb(b);
+        size = read_uleb(b);
         if (b->bad || size > (uint64_t)(b->end - b->p))
                 return false;
         data = (struct bytes){b->p, b->p + size, false};
         b->p += size;
         for (letters++; *letters; letters++) {
                 if (*letters == 'R')
-                        c->encoding = (uint8_t)fixed(&data, 1);
+                        c->encoding = (uint8_t)read_fixed(&data, 1);
                 else if (*letters == 'L')
-                        fixed(&data, 1);
-                else if (*letters == 'P' && (size = size_of((uint8_t)fixed(&data, 1))))
-                        fixed(&data, (unsigned)size);
+                        read_fixed(&data, 1);
+                else if (*letters == 'P' && (size = size_of((uint8_t)read_fixed(&data, 1))))
+                        read_fixed(&data, (unsigned)size);
                 else if (*letters == 'S')
                         c->signal = true;
                 else
@@ -183,8 +183,8 @@ static bool read_cie(const struct capo_cfi *own, uintptr_t at, struct cie *c)
 }
 
 /* The entry of the function that @pc lies in. */
-static bool find(const struct capo_cfi *own, uintptr_t hdr, uint64_t pc, uint64_t *begin, struct cie *c,
-                 struct entry *fde)
+static bool find_entry(const struct capo_cfi *own, uintptr_t hdr, uint64_t pc, uint64_t *begin, struct cie *c,
+                       struct entry *fde)
 {
         struct {
                 uint8_t version, frame, count, table;
@@ -197,13 +197,13 @@ static bool find(const struct capo_cfi *own, uintptr_t hdr, uint64_t pc, uint64_
         uint64_t range, cie_at;
         uint32_t low = 0, high;
 
-        if (!get(own, hdr, &head, sizeof head) || head.version != 1 || head.frame != 0x1b || head.count != 0x03 ||
+        if (!get_bytes(own, hdr, &head, sizeof head) || head.version != 1 || head.frame != 0x1b || head.count != 0x03 ||
             head.table != 0x3b)
                 return false;
         for (high = head.n; low < high;) { /* the last one that does not begin behind it */
                 uint32_t i = low + (high - low) / 2;
 
-                if (!get(own, hdr + sizeof head + i * sizeof middle, &middle, sizeof middle))
+                if (!get_bytes(own, hdr + sizeof head + i * sizeof middle, &middle, sizeof middle))
                         return false;
                 if (hdr + (uint64_t)(int64_t)middle.begin <= pc) {
                         row = middle;
@@ -217,12 +217,12 @@ static bool find(const struct capo_cfi *own, uintptr_t hdr, uint64_t pc, uint64_
         *begin = hdr + (uint64_t)(int64_t)row.begin;
         if (!read_entry(own, hdr + (uint64_t)(int64_t)row.entry, fde))
                 return false;
-        cie_at = fixed(&fde->program, 4);
+        cie_at = read_fixed(&fde->program, 4);
         if (!cie_at || !read_cie(own, hdr + (uint64_t)(int64_t)row.entry + 4 - cie_at, c))
                 return false;
-        fixed(&fde->program, size_of(c->encoding)); /* where it begins: the table says so, too */
-        range = fixed(&fde->program, size_of(c->encoding));
-        skip(&fde->program); /* of the language */
+        read_fixed(&fde->program, size_of(c->encoding)); /* where it begins: the table says so, too */
+        range = read_fixed(&fde->program, size_of(c->encoding));
+        skip_block(&fde->program); /* of the language */
         return !fde->program.bad && pc - *begin < range;
 }
 
@@ -236,7 +236,7 @@ struct machine {
         bool bad;
 };
 
-static void rule(struct machine *m, uint64_t reg, enum rule what, int64_t at)
+static void set_rule(struct machine *m, uint64_t reg, enum rule what, int64_t at)
 {
         if (reg >= CAPO_CFI_REGISTERS) /* a vector register or so: of no use here */
                 return;
@@ -245,9 +245,9 @@ static void rule(struct machine *m, uint64_t reg, enum rule what, int64_t at)
 }
 
 /* A block that says "register plus number" or "what stands there", as gcc writes for a frame that it has aligned. */
-static bool simple(struct bytes *b, uint8_t *reg, int64_t *at, bool *there)
+static bool read_simple_block(struct bytes *b, uint8_t *reg, int64_t *at, bool *there)
 {
-        uint64_t n = uleb(b);
+        uint64_t n = read_uleb(b);
         struct bytes block;
         uint8_t op;
 
@@ -257,22 +257,22 @@ static bool simple(struct bytes *b, uint8_t *reg, int64_t *at, bool *there)
         }
         block = (struct bytes){b->p, b->p + n, false};
         b->p += n;
-        op = (uint8_t)fixed(&block, 1);
+        op = (uint8_t)read_fixed(&block, 1);
         *reg = (uint8_t)(op - 0x70); /* DW_OP_breg0 */
-        *at = sleb(&block);
+        *at = read_sleb(&block);
         *there = block.p < block.end;
-        if (*there && fixed(&block, 1) != 0x06) /* DW_OP_deref */
+        if (*there && read_fixed(&block, 1) != 0x06) /* DW_OP_deref */
                 return false;
         return !block.bad && block.p == block.end && *reg < CAPO_CFI_PC;
 }
 
-static void by(struct machine *m, uint64_t reg, struct bytes *b)
+static void set_block_rule(struct machine *m, uint64_t reg, struct bytes *b)
 {
         uint8_t from = 0;
         int64_t at = 0;
-        bool there, known = simple(b, &from, &at, &there) && !there;
+        bool there, known = read_simple_block(b, &from, &at, &there) && !there;
 
-        rule(m, reg, known ? SAVED_BY : UNKNOWN, at);
+        set_rule(m, reg, known ? SAVED_BY : UNKNOWN, at);
         if (reg < CAPO_CFI_REGISTERS)
                 m->now.reg[reg].by = from;
 }
@@ -281,33 +281,35 @@ static void cfa_by(struct machine *m, struct bytes *b)
 {
         uint8_t from = 0;
 
-        m->now.cfa_known = simple(b, &from, &m->now.cfa_at, &m->now.cfa_there);
+        m->now.cfa_known = read_simple_block(b, &from, &m->now.cfa_at, &m->now.cfa_there);
         m->now.cfa_reg = from;
 }
 
-static void restore(struct machine *m, uint64_t reg)
+static void restore_register(struct machine *m, uint64_t reg)
 {
         if (reg < CAPO_CFI_REGISTERS)
                 m->now.reg[reg] = m->first.reg[reg];
 }
 
 /* DWARF 5, 7.24, table 7.29, but those of the upper two bits. */
-static void extended(struct machine *m, uint8_t op, struct bytes *b)
+static void run_extended_op(struct machine *m, uint8_t op, struct bytes *b)
 {
         uint64_t data = m->cie->data_align;
         uint64_t reg;
 
         switch (op) {
-        case 0x00: break;                                                            /* nop */
-        case 0x02: m->at += fixed(b, 1) * m->cie->code_align; break;                 /* advance_loc1 */
-        case 0x03: m->at += fixed(b, 2) * m->cie->code_align; break;                 /* advance_loc2 */
-        case 0x04: m->at += fixed(b, 4) * m->cie->code_align; break;                 /* advance_loc4 */
-        case 0x05: reg = uleb(b), rule(m, reg, SAVED, scaled(uleb(b), data)); break; /* offset_extended */
-        case 0x06: restore(m, uleb(b)); break;                                       /* restore_extended */
-        case 0x07: rule(m, uleb(b), UNDEFINED, 0); break;
-        case 0x08: rule(m, uleb(b), SAME, 0); break;
-        case 0x09: reg = uleb(b), uleb(b), rule(m, reg, UNKNOWN, 0); break; /* in another register */
-        case 0x0a:                                                          /* remember_state */
+        case 0x00: break;                                                 /* nop */
+        case 0x02: m->at += read_fixed(b, 1) * m->cie->code_align; break; /* advance_loc1 */
+        case 0x03: m->at += read_fixed(b, 2) * m->cie->code_align; break; /* advance_loc2 */
+        case 0x04: m->at += read_fixed(b, 4) * m->cie->code_align; break; /* advance_loc4 */
+        case 0x05:
+                reg = read_uleb(b), set_rule(m, reg, SAVED, scale_offset(read_uleb(b), data));
+                break;                                       /* offset_extended */
+        case 0x06: restore_register(m, read_uleb(b)); break; /* restore_extended */
+        case 0x07: set_rule(m, read_uleb(b), UNDEFINED, 0); break;
+        case 0x08: set_rule(m, read_uleb(b), SAME, 0); break;
+        case 0x09: reg = read_uleb(b), read_uleb(b), set_rule(m, reg, UNKNOWN, 0); break; /* in another register */
+        case 0x0a:                                                                        /* remember_state */
                 if (m->n_kept < STATES)
                         m->kept[m->n_kept++] = m->now;
                 else
@@ -321,36 +323,38 @@ static void extended(struct machine *m, uint8_t op, struct bytes *b)
                 break;
         case 0x0c: /* def_cfa */
         case 0x12: /* def_cfa_sf */
-                m->now.cfa_reg = uleb(b);
-                m->now.cfa_at = op == 0x0c ? (int64_t)uleb(b) : scaled((uint64_t)sleb(b), data);
+                m->now.cfa_reg = read_uleb(b);
+                m->now.cfa_at = op == 0x0c ? (int64_t)read_uleb(b) : scale_offset((uint64_t)read_sleb(b), data);
                 m->now.cfa_known = true;
                 m->now.cfa_there = false;
                 break;
-        case 0x0d: m->now.cfa_reg = uleb(b); break;                                            /* def_cfa_register */
-        case 0x0e: m->now.cfa_at = (int64_t)uleb(b); break;                                    /* def_cfa_offset */
-        case 0x13: m->now.cfa_at = scaled((uint64_t)sleb(b), data); break;                     /* def_cfa_offset_sf */
-        case 0x0f: cfa_by(m, b); break;                                                        /* def_cfa_expression */
-        case 0x10: reg = uleb(b), by(m, reg, b); break;                                        /* expression */
-        case 0x16: reg = uleb(b), skip(b), rule(m, reg, UNKNOWN, 0); break;                    /* val_expression */
-        case 0x11: reg = uleb(b), rule(m, reg, SAVED, scaled((uint64_t)sleb(b), data)); break; /* offset_extended_sf */
-        case 0x14:                                                                             /* val_offset */
-        case 0x15: reg = uleb(b), uleb(b), rule(m, reg, UNKNOWN, 0); break;                    /* val_offset_sf */
-        case 0x2e: uleb(b); break;                                                             /* GNU_args_size */
+        case 0x0d: m->now.cfa_reg = read_uleb(b); break;                                   /* def_cfa_register */
+        case 0x0e: m->now.cfa_at = (int64_t)read_uleb(b); break;                           /* def_cfa_offset */
+        case 0x13: m->now.cfa_at = scale_offset((uint64_t)read_sleb(b), data); break;      /* def_cfa_offset_sf */
+        case 0x0f: cfa_by(m, b); break;                                                    /* def_cfa_expression */
+        case 0x10: reg = read_uleb(b), set_block_rule(m, reg, b); break;                   /* expression */
+        case 0x16: reg = read_uleb(b), skip_block(b), set_rule(m, reg, UNKNOWN, 0); break; /* val_expression */
+        case 0x11:
+                reg = read_uleb(b), set_rule(m, reg, SAVED, scale_offset((uint64_t)read_sleb(b), data));
+                break;                                                                    /* offset_extended_sf */
+        case 0x14:                                                                        /* val_offset */
+        case 0x15: reg = read_uleb(b), read_uleb(b), set_rule(m, reg, UNKNOWN, 0); break; /* val_offset_sf */
+        case 0x2e: read_uleb(b); break;                                                   /* GNU_args_size */
         default: m->bad = true;
         }
 }
 
 /* To where the program counter is. */
-static bool run(struct machine *m, struct bytes b)
+static bool run_instructions(struct machine *m, struct bytes b)
 {
         while (b.p < b.end && !b.bad && !m->bad) {
-                uint8_t op = (uint8_t)fixed(&b, 1), low = op & 0x3f;
+                uint8_t op = (uint8_t)read_fixed(&b, 1), low = op & 0x3f;
 
                 switch (op >> 6) {
                 case 1: m->at += low * m->cie->code_align; break;
-                case 2: rule(m, low, SAVED, scaled(uleb(&b), m->cie->data_align)); break;
-                case 3: restore(m, low); break;
-                default: extended(m, op, &b);
+                case 2: set_rule(m, low, SAVED, scale_offset(read_uleb(&b), m->cie->data_align)); break;
+                case 3: restore_register(m, low); break;
+                default: run_extended_op(m, op, &b);
                 }
                 if (m->at > m->pc)
                         return !b.bad && !m->bad;
@@ -361,14 +365,14 @@ static bool run(struct machine *m, struct bytes b)
 #ifdef __x86_64__
 /* Can it be read? Of a futex that is looked at for nobody (0 to wake, 0 to move) the kernel reads the word and says EFAULT where it cannot; no
  * container forbids that one, as some do process_vm_readv(). */
-static bool readable(uint64_t at)
+static bool is_readable_word(uint64_t at)
 {
         return syscall(SYS_futex, at & ~UINT64_C(3), FUTEX_CMP_REQUEUE_PRIVATE, 0, 0L, at & ~UINT64_C(3), 0) >= 0 ||
                errno != EFAULT;
 }
 
 /* A word of the stack. */
-static CAPO_UNSANITIZED bool load(struct capo_cfi *c, uint64_t at, uint64_t *v)
+static CAPO_UNSANITIZED bool load_word(struct capo_cfi *c, uint64_t at, uint64_t *v)
 {
         if (!c->high)
                 return capo_read_self(at, v, sizeof *v);
@@ -377,7 +381,7 @@ static CAPO_UNSANITIZED bool load(struct capo_cfi *c, uint64_t at, uint64_t *v)
         if (at < c->low || at >= c->high) { /* of a page that is not known */
                 uint64_t page = at & -(uint64_t)PAGE;
 
-                if (!readable(at))
+                if (!is_readable_word(at))
                         return false;
                 if (page != c->high)
                         c->low = page;
@@ -396,7 +400,7 @@ int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
         struct entry fde;
         struct cie cie;
 
-        if (!find(c, eh_frame_hdr, pc, &begin, &cie, &fde) || cie.signal)
+        if (!find_entry(c, eh_frame_hdr, pc, &begin, &cie, &fde) || cie.signal)
                 return -ENODATA;
         m.now = (struct row){0};
         m.n_kept = 0;
@@ -404,10 +408,10 @@ int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
         m.pc = pc;
         m.cie = &cie;
         m.bad = false;
-        if (!run(&m, cie.e.program))
+        if (!run_instructions(&m, cie.e.program))
                 return -ENODATA;
         m.first = m.now;
-        if (!run(&m, fde.program) || !m.now.cfa_known || m.now.cfa_reg >= CAPO_CFI_PC ||
+        if (!run_instructions(&m, fde.program) || !m.now.cfa_known || m.now.cfa_reg >= CAPO_CFI_PC ||
             !(c->known & 1u << m.now.cfa_reg))
                 return -ENODATA;
         if (m.now.reg[CAPO_CFI_PC].rule == UNDEFINED)
@@ -415,7 +419,7 @@ int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
         if (m.now.reg[CAPO_CFI_PC].rule != SAVED)
                 return -ENODATA;
         cfa = c->v[m.now.cfa_reg] + (uint64_t)m.now.cfa_at;
-        if (m.now.cfa_there && !load(c, cfa, &cfa))
+        if (m.now.cfa_there && !load_word(c, cfa, &cfa))
                 return -ENODATA;
         if (cfa <= c->v[CAPO_CFI_RSP]) /* a stack grows down: else this would never end */
                 return -ENODATA;
@@ -425,7 +429,7 @@ int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call)
                 bool same = rule == SAME && c->known & KEPT & 1u << i,
                      saved = rule == SAVED || (rule == SAVED_BY && c->known & 1u << by);
 
-                if (saved && !load(c, from + (uint64_t)m.now.reg[i].at, &up.v[i]))
+                if (saved && !load_word(c, from + (uint64_t)m.now.reg[i].at, &up.v[i]))
                         return -ENODATA;
                 if (same)
                         up.v[i] = c->v[i];

@@ -93,7 +93,7 @@ static unsigned put_frame(const struct capo_map *m, uint64_t pc, bool after_call
 }
 
 /* From where it stands upwards. */
-static unsigned walk(const struct where *w, uint64_t began_ns, char *text, unsigned room)
+static unsigned put_stack(const struct where *w, uint64_t began_ns, char *text, unsigned room)
 {
         struct capo_cfi c = {.known = 1u << CAPO_CFI_RSP};
         unsigned n = 0;
@@ -131,7 +131,7 @@ static bool one_thread(int tid, uint64_t began_ns, struct told *told, char *text
                 return true;
         read_file(tid, "wchan", t.wait, sizeof t.wait);
         if (read_where(tid, &w)) {
-                n = walk(&w, began_ns, text, room);
+                n = put_stack(&w, began_ns, text, room);
                 t.running = !read_where(tid, &again) || again.sp != w.sp || again.pc != w.pc;
         } else {
                 t.running = true;

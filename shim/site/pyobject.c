@@ -18,7 +18,7 @@ static bool read_here(void *nothing, uint64_t from, void *to, size_t size)
         return capo_read_self((uintptr_t)from, to, size);
 }
 
-static bool find(struct capo_py_here *py)
+static bool find_python(struct capo_py_here *py)
 {
         const char *const types[] = {"PyCode_Type", "PyUnicode_Type", "PyBytes_Type", "PyTuple_Type"};
         uint64_t *const addresses[] = {&py->it.code_type, &py->it.text_type, &py->it.bytes_type, &py->it.tuple_type};
@@ -58,7 +58,7 @@ bool capo_py_find(void)
         if (!is) { /* the loader has a lock of its own: looked up before ours is taken */
                 struct capo_py_here py = {0};
 
-                is = find(&py) ? 1 : -1;
+                is = find_python(&py) ? 1 : -1;
                 capo_lock(&lock);
                 if (!found)
                         capo_py = py;

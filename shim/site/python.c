@@ -29,12 +29,12 @@ enum {
 _Atomic bool capo_python_seen;
 
 /* The word at @offset, read as it is. */
-static inline void *word(const void *from, size_t offset)
+static inline void *load_pointer(const void *from, size_t offset)
 {
         return *(void *const *)((const char *)from + offset);
 }
 
-static inline uint64_t mixed(uint64_t place, uint32_t at, uintptr_t code)
+static inline uint64_t mix_place(uint64_t place, uint32_t at, uintptr_t code)
 {
         place = (place ^ at ^ code) * 0x9e3779b97f4a7c15u;
         return place ^ place >> 29;
@@ -56,16 +56,16 @@ static inline bool is_first_thread(void)
 static uintptr_t place_of(const void *thread)
 {
         const struct capo_py_layout *l = capo_py.it.layout;
-        const void *frame = word(thread, l->current);
+        const void *frame = load_pointer(thread, l->current);
         uint64_t place = 0;
 
         if (l->through >= 0 && frame)
-                frame = word(frame, (size_t)l->through);
+                frame = load_pointer(frame, (size_t)l->through);
         for (int i = 0; i < PLACED && frame; i++) {
                 uint32_t at = *(const uint32_t *)((const char *)frame + l->at);
 
-                place = mixed(place, at, (uintptr_t)word(frame, l->code));
-                frame = word(frame, l->back);
+                place = mix_place(place, at, (uintptr_t)load_pointer(frame, l->code));
+                frame = load_pointer(frame, l->back);
         }
         return (uintptr_t)place;
 }
@@ -78,7 +78,7 @@ struct chain {
         int n;
 };
 
-static void part(struct iovec *to, struct iovec *from, void *here, uint64_t there, size_t size)
+static void set_iovecs(struct iovec *to, struct iovec *from, void *here, uint64_t there, size_t size)
 {
         *to = (struct iovec){here, size};
         *from = (struct iovec){(void *)(uintptr_t)there, size};
@@ -95,14 +95,14 @@ static bool read_again(const struct chain *c, const void *thread, struct capo_py
 
         if (thread != c->thread)
                 return false;
-        part(&to[n], &from[n], &current, (uintptr_t)thread + l->current, sizeof current);
+        set_iovecs(&to[n], &from[n], &current, (uintptr_t)thread + l->current, sizeof current);
         n++;
         if (l->through >= 0) {
-                part(&to[n], &from[n], &through, c->between + (uint64_t)l->through, sizeof through);
+                set_iovecs(&to[n], &from[n], &through, c->between + (uint64_t)l->through, sizeof through);
                 n++;
         }
         for (int i = 0; i < c->n; i++, n++)
-                part(&to[n], &from[n], raw[i], c->frame[i], capo_py_frame_bytes(l));
+                set_iovecs(&to[n], &from[n], raw[i], c->frame[i], capo_py_frame_bytes(l));
         if (!capo_read_self_pieces(to, from, n) || current != (l->through >= 0 ? c->between : c->frame[0]) ||
             through != c->frame[0])
                 return false;
@@ -142,7 +142,7 @@ static uintptr_t place_read(const void *thread)
         if (!read_again(&last, thread, f))
                 read_anew(&last, thread, f);
         for (int i = 0; i < last.n; i++)
-                place = mixed(place, (uint32_t)f[i].at, f[i].code);
+                place = mix_place(place, (uint32_t)f[i].at, f[i].code);
         errno = saved;
         return (uintptr_t)place;
 }
@@ -157,7 +157,7 @@ uintptr_t capo_python_place(void)
 }
 
 /* The frame this thread is in; 0: none, or no Python that we know. */
-static uint64_t innermost(void)
+static uint64_t find_inner_frame(void)
 {
         if (!capo_py_find() || !capo_py.Py_IsInitialized())
                 return 0;
@@ -182,7 +182,7 @@ static unsigned frames_from(uint64_t frame, char *text, unsigned room)
 
 unsigned capo_python_frames(char *text, unsigned room)
 {
-        unsigned n = frames_from(innermost(), text, room);
+        unsigned n = frames_from(find_inner_frame(), text, room);
 
         if (n)
                 atomic_store_explicit(&capo_python_seen, true, memory_order_release); /* capo_py is filled */
@@ -221,7 +221,7 @@ unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg),
 }
 
 /* The value of @variable, the frame at @address being in its function. False: it has none that is a text. */
-static bool local(uint64_t address, uint64_t code, const char *variable, char *text)
+static bool read_local(uint64_t address, uint64_t code, const char *variable, char *text)
 {
         const struct capo_py *py = &capo_py.it;
         uint64_t names, name, value;
@@ -243,7 +243,7 @@ static bool local(uint64_t address, uint64_t code, const char *variable, char *t
 bool capo_python_local(const char *function, const char *variable, char *value, size_t room)
 {
         char text[CAPO_PY_TEXT + 1];
-        uint64_t address = innermost();
+        uint64_t address = find_inner_frame();
         struct capo_py_code code;
         struct capo_py_frame f;
 
@@ -251,7 +251,7 @@ bool capo_python_local(const char *function, const char *variable, char *value, 
                 if (f.entry || !capo_py_code(&capo_py.it, f.code, &code) ||
                     !capo_py_text(&capo_py.it, code.name, false, text) || strcmp(text, function) != 0)
                         continue;
-                if (!local(address, f.code, variable, text))
+                if (!read_local(address, f.code, variable, text))
                         return false;
                 snprintf(value, room, "%s", text);
                 return true;

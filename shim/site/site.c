@@ -41,7 +41,7 @@ static struct {
 #ifdef __x86_64__
 /* The return addresses of who called us, the innermost first. What called us may lie in no object (code made when it runs); what is further
  * out and in none may be no code at all. */
-static uint32_t walk(uint64_t *pc)
+static uint32_t walk_stack(uint64_t *pc)
 {
         struct capo_cfi c = {0};
         uint32_t n = 0;
@@ -69,7 +69,7 @@ struct walk {
         uint32_t n;
 };
 
-static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *cookie)
+static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *cookie)
 {
         struct walk *w = cookie;
         uintptr_t pc = _Unwind_GetIP(context);
@@ -81,7 +81,7 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *cookie)
         return _URC_NO_REASON;
 }
 
-static uint32_t walk(uint64_t *pc)
+static uint32_t walk_stack(uint64_t *pc)
 {
         struct walk w = {pc, 0};
 
@@ -90,7 +90,7 @@ static uint32_t walk(uint64_t *pc)
 }
 #endif
 
-static uint32_t add(uint64_t hash, const uint64_t *pc, uint32_t n, const char *py, unsigned py_size)
+static uint32_t add_site(uint64_t hash, const uint64_t *pc, uint32_t n, const char *py, unsigned py_size)
 {
         struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_SITES];
         uint32_t i = (uint32_t)hash % TABLE, site = 0;
@@ -136,11 +136,11 @@ uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *fram
         }
         if (t->site_misses++ > MISSES_FREE && t->site_misses % MISSES_RATE)
                 return e->caller == caller ? e->site : 0;
-        n = walk(pc);
+        n = walk_stack(pc);
         py_size = capo_config_text(t->config, py, sizeof py);
         py_size += capo_python_frames(py + py_size, (unsigned)sizeof py - py_size);
         if (n)
-                site = add(XXH3_64bits_withSeed(pc, n * sizeof *pc, XXH3_64bits(py, py_size)), pc, n, py, py_size);
+                site = add_site(XXH3_64bits_withSeed(pc, n * sizeof *pc, XXH3_64bits(py, py_size)), pc, n, py, py_size);
         *e = (struct capo_site_entry){caller, frame, site};
         if (t->group_depth) /* this time is ours, not the open group's */
                 t->group_begin += capo_clock_ticks() - began;

@@ -18,7 +18,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct capo_tuner copy;   /* of the first that was opened, with tables that stay when it is closed */
 static _Atomic int copy_answers; /* communicators open, while the copy is good */
 
-static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log)
+static capo_nccl_result init_tuner_v1(size_t n_ranks, size_t n_nodes, capo_nccl_log log)
 {
         const struct capo_tuner_info info = {.abi = 1, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
         struct open_tuner *o = malloc(sizeof *o);
@@ -53,7 +53,7 @@ static capo_nccl_result get_coll_info(int func, size_t bytes, int collnet, int n
         return result;
 }
 
-static capo_nccl_result destroy(void)
+static capo_nccl_result destroy_tuner_v1(void)
 {
         struct open_tuner *o;
 
@@ -71,7 +71,8 @@ static capo_nccl_result destroy(void)
 }
 
 extern const struct capo_tuner_v1 ncclTunerPlugin_v1;
-CAPO_EXPORT const struct capo_tuner_v1 ncclTunerPlugin_v1 = {capo_plugin_name, init, get_coll_info, destroy};
+CAPO_EXPORT const struct capo_tuner_v1 ncclTunerPlugin_v1 = {capo_plugin_name, init_tuner_v1, get_coll_info,
+                                                             destroy_tuner_v1};
 
 /* ---- somebody else's ---- */
 

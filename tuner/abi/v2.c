@@ -2,7 +2,7 @@
 /* NCCL 2.21: a context, and still no cost table. */
 #include "tuner/abi/adapt.h"
 
-static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
+static capo_nccl_result init_tuner_v2(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
 {
         const struct capo_tuner_info info = {.abi = 2, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
 
@@ -16,7 +16,8 @@ static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int
 }
 
 extern const struct capo_tuner_v2 ncclTunerPlugin_v2;
-CAPO_EXPORT const struct capo_tuner_v2 ncclTunerPlugin_v2 = {capo_plugin_name, init, get_coll_info, capo_tuner_close};
+CAPO_EXPORT const struct capo_tuner_v2 ncclTunerPlugin_v2 = {capo_plugin_name, init_tuner_v2, get_coll_info,
+                                                             capo_tuner_close};
 
 /* ---- somebody else's ---- */
 

@@ -2,7 +2,7 @@
 /* NCCL 2.22 and 2.23: the cost table. Whether buffers are registered is not told. */
 #include "tuner/abi/adapt.h"
 
-static capo_nccl_result init(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
+static capo_nccl_result init_tuner_v3(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **context)
 {
         const struct capo_tuner_info info = {.abi = 3, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
 
@@ -16,7 +16,8 @@ static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int
 }
 
 extern const struct capo_tuner_v3 ncclTunerPlugin_v3;
-CAPO_EXPORT const struct capo_tuner_v3 ncclTunerPlugin_v3 = {capo_plugin_name, init, get_coll_info, capo_tuner_close};
+CAPO_EXPORT const struct capo_tuner_v3 ncclTunerPlugin_v3 = {capo_plugin_name, init_tuner_v3, get_coll_info,
+                                                             capo_tuner_close};
 
 /* ---- somebody else's ---- */
 

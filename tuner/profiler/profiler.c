@@ -38,7 +38,7 @@ static struct {
 } other = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The newest that the library has, down from what NCCL speaks. */
-static enum capo_plugin_found look(void *library, void *user)
+static enum capo_plugin_found probe_profiler(void *library, void *user)
 {
         enum capo_plugin_found found = CAPO_PLUGIN_NONE;
 
@@ -62,10 +62,10 @@ static enum capo_plugin_found look(void *library, void *user)
 
 /* Events that capo passes on are laid out as in the version that NCCL speaks, and NCCL's own adapters for older ones cannot
  * be reached from here, so the other profiler must know events that are laid out alike. */
-static void find(int abi)
+static void find_chained_profiler(int abi)
 {
         other.looked = true;
-        if (!capo_plugin_find("profiler", capo_tuner_env()->chain_profiler, look, &abi))
+        if (!capo_plugin_find("profiler", capo_tuner_env()->chain_profiler, probe_profiler, &abi))
                 return;
         if (other.abi->events != capo_profiler_abis[abi - 1]->events) {
                 capo_warn("the profiler plugin %s knows interface v%d at most, this NCCL speaks v%d: it is left out "
@@ -103,7 +103,7 @@ static int open_other(const struct capo_profiler_info *info, struct capo_profile
 
         capo_lock(&other.lock);
         if (!other.looked)
-                find(info->abi);
+                find_chained_profiler(info->abi);
         capo_unlock(&other.lock);
         if (!other.plugin)
                 return 0;
@@ -241,7 +241,7 @@ capo_nccl_result capo_profiler_state(void *handle, int state, const void *args)
 /* ---- life ---- */
 
 /* Does the recorder want Coll events from this NCCL? */
-static bool wanted(const struct capo_profiler_info *info)
+static bool wants_events(const struct capo_profiler_info *info)
 {
         const char *setting = capo_tuner_env()->profiler;
         int version;
@@ -268,7 +268,7 @@ capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info, struc
         p->comm_hash = info->comm_hash;
         if (info->comm_name && *info->comm_name)
                 capo_comm_name_keep(info->comm_hash, info->comm_name);
-        if (wanted(info)) {
+        if (wants_events(info)) {
                 p->ran = capo_seam->ran;
                 asked = CAPO_EVENT_COLL | (info->abi >= 6 ? CAPO_EVENT_CE_COLL : 0);
                 p->kernels = capo_tuner_env()->kernel_time && info->abi >= 4;

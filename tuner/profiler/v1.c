@@ -3,7 +3,7 @@
 #include "core/base/calls.h"
 #include "tuner/profiler/adapt.h"
 
-static capo_nccl_result init(void **context, int *mask)
+static capo_nccl_result init_profiler_v1(void **context, int *mask)
 {
         return capo_adapt_profiler_v1(1, context, mask);
 }
@@ -28,6 +28,6 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
 
 extern const struct capo_profiler_v1 ncclProfiler_v1;
 CAPO_EXPORT const struct capo_profiler_v1 ncclProfiler_v1 = {
-        capo_plugin_name, init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+        capo_plugin_name, init_profiler_v1, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
 
 const struct capo_profiler_abi capo_profiler_abi_v1 = {1, 1, &ncclProfiler_v1, capo_their_init_v1};

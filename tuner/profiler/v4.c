@@ -2,8 +2,8 @@
 /* NCCL 2.27: the communicator is told at init; real channels; kernel time stamps. */
 #include "tuner/profiler/adapt.h"
 
-static capo_nccl_result init(void **context, int *mask, const char *comm_name, uint64_t comm_id, int n_nodes,
-                             int n_ranks, int rank, capo_nccl_log log)
+static capo_nccl_result init_profiler_v4(void **context, int *mask, const char *comm_name, uint64_t comm_id,
+                                         int n_nodes, int n_ranks, int rank, capo_nccl_log log)
 {
         return capo_adapt_profiler(4, context, comm_id, mask, comm_name, n_nodes, n_ranks, rank, log);
 }
@@ -25,7 +25,7 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
 
 extern const struct capo_profiler_v4 ncclProfiler_v4;
 CAPO_EXPORT const struct capo_profiler_v4 ncclProfiler_v4 = {
-        capo_plugin_name, init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+        capo_plugin_name, init_profiler_v4, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
 
 static capo_nccl_result their_init(const void *plugin, const struct capo_profiler_info *info, void **context, int *mask)
 {

@@ -6,14 +6,14 @@
 #include "core/base/calls.h"
 #include "tuner/profiler/adapt.h"
 
-static capo_nccl_result init(void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes,
-                             int n_ranks, int rank, capo_nccl_log log)
+static capo_nccl_result init_profiler_v7(void **context, uint64_t comm_id, int *mask, const char *comm_name,
+                                         int n_nodes, int n_ranks, int rank, capo_nccl_log log)
 {
         return capo_adapt_profiler(7, context, comm_id, mask, comm_name, n_nodes, n_ranks, rank, log);
 }
 
 /* Where an algorithm would stand NCCL writes a symmetric kernel's name again, or nothing. */
-static struct capo_seam_ran ran(const struct capo_event_v7 *d, uint64_t comm_hash)
+static struct capo_seam_ran read_event(const struct capo_event_v7 *d, uint64_t comm_hash)
 {
         struct capo_seam_ran told = {.comm_hash = comm_hash,
                                      .count = d->coll.count,
@@ -36,7 +36,7 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         if (unlikely(!p))
                 return CAPO_NCCL_SUCCESS;
         if (d->type == CAPO_EVENT_COLL) {
-                e.ran = ran(d, p->comm_hash);
+                e.ran = read_event(d, p->comm_hash);
                 e.ran.tag = d->coll.tag;
         }
         if (d->type == CAPO_EVENT_CE_COLL) {
@@ -53,6 +53,6 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
 
 extern const struct capo_profiler_v7 ncclProfiler_v7;
 CAPO_EXPORT const struct capo_profiler_v7 ncclProfiler_v7 = {
-        capo_plugin_name, init, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
+        capo_plugin_name, init_profiler_v7, start_event, capo_profiler_stop, capo_profiler_state, capo_profiler_finish};
 
 const struct capo_profiler_abi capo_profiler_abi_v7 = {7, 5, &ncclProfiler_v7, capo_their_init_v5};

@@ -56,7 +56,7 @@ static void handle_put(struct handle *h)
 }
 
 /* What needs no answer but that it went well. */
-static int nothing(void)
+static int return_success(void)
 {
         return 0;
 }
@@ -336,7 +336,7 @@ static const struct plan_symbol driver[] = {
         {"cuDeviceGetAttribute", (void *)plan_cuda_device_attribute},
         ROW(cuDeviceGetUuid),
         ROW(cuCtxCreate),
-        {"cuCtxDestroy", (void *)nothing},
+        {"cuCtxDestroy", (void *)return_success},
         {"cuCtxGetCurrent", (void *)cuCtxCreate},
         ROW(cuCtxSetCurrent),
         ROW(cuCtxGetDevice),
@@ -349,7 +349,7 @@ static const struct plan_symbol driver[] = {
         ROW(cuMemAddressFree),
         ROW(cuMemMap),
         ROW(cuMemUnmap),
-        {"cuMemSetAccess", (void *)nothing},
+        {"cuMemSetAccess", (void *)return_success},
         ROW(cuMemRetainAllocationHandle),
         ROW(cuMemGetAllocationPropertiesFromHandle),
         ROW(cuMemExportToShareableHandle),
@@ -358,15 +358,15 @@ static const struct plan_symbol driver[] = {
         ROW(cuPointerGetAttribute),
         ROW(cuMulticastGetGranularity),
         ROW(cuMulticastCreate),
-        {"cuMulticastAddDevice", (void *)nothing},
-        {"cuMulticastBindMem", (void *)nothing},
-        {"cuMulticastBindAddr", (void *)nothing},
-        {"cuMulticastUnbind", (void *)nothing},
-        {"cuStreamBatchMemOp", (void *)nothing},
-        {"cuStreamWaitValue32", (void *)nothing},
-        {"cuStreamWaitValue64", (void *)nothing},
-        {"cuStreamWriteValue32", (void *)nothing},
-        {"cuStreamWriteValue64", (void *)nothing},
+        {"cuMulticastAddDevice", (void *)return_success},
+        {"cuMulticastBindMem", (void *)return_success},
+        {"cuMulticastBindAddr", (void *)return_success},
+        {"cuMulticastUnbind", (void *)return_success},
+        {"cuStreamBatchMemOp", (void *)return_success},
+        {"cuStreamWaitValue32", (void *)return_success},
+        {"cuStreamWaitValue64", (void *)return_success},
+        {"cuStreamWriteValue32", (void *)return_success},
+        {"cuStreamWriteValue64", (void *)return_success},
         ROW(cuLaunchKernel),
         ROW(cuLaunchKernelEx),
         ROW(cuGetProcAddress),

@@ -23,7 +23,7 @@ static struct range {
 static size_t n_ranges;
 
 /* First range whose base is above @address; call with the lock held. */
-static size_t above(const char *address)
+static size_t find_above(const char *address)
 {
         size_t lo = 0, hi = n_ranges;
 
@@ -38,15 +38,15 @@ static size_t above(const char *address)
         return lo;
 }
 
-static struct range *find(const char *address)
+static struct range *find_range(const char *address)
 {
-        size_t i = above(address);
+        size_t i = find_above(address);
 
         return i && address < ranges[i - 1].base + ranges[i - 1].bytes ? &ranges[i - 1] : NULL;
 }
 
 /* Map @bytes (whole pages) at @at, or anywhere when it is NULL, and note the range. */
-static char *map(char *at, size_t bytes)
+static char *map_range(char *at, size_t bytes)
 {
         char *base = mmap(at, bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
@@ -60,7 +60,7 @@ static char *map(char *at, size_t bytes)
                 return NULL;
         }
 
-        size_t i = above(base);
+        size_t i = find_above(base);
 
         memmove(ranges + i + 1, ranges + i, (n_ranges - i) * sizeof *ranges);
         ranges[i] = (struct range){base, bytes};
@@ -73,19 +73,19 @@ void *plan_memory_map(size_t bytes)
 {
         size_t size = (bytes + PAGE - 1) & ~(PAGE - 1);
 
-        return map(NULL, size ? size : PAGE);
+        return map_range(NULL, size ? size : PAGE);
 }
 
 int plan_memory_map_at(void *address, size_t bytes)
 {
-        return map(address, (bytes + PAGE - 1) & ~(PAGE - 1)) ? 0 : -ENOMEM;
+        return map_range(address, (bytes + PAGE - 1) & ~(PAGE - 1)) ? 0 : -ENOMEM;
 }
 
 void plan_memory_unmap(void *address)
 {
         pthread_mutex_lock(&lock);
 
-        struct range *r = find(address);
+        struct range *r = find_range(address);
 
         if (r && r->base == address) {
                 munmap(r->base, r->bytes);
@@ -104,7 +104,7 @@ bool plan_memory_zero(void *address, size_t bytes)
         if (bytes < 16 * PAGE)
                 return false;
         pthread_mutex_lock(&lock);
-        struct range *r = find(address);
+        struct range *r = find_range(address);
 
         ours = r && (char *)address + bytes <= r->base + r->bytes;
         pthread_mutex_unlock(&lock);
@@ -120,7 +120,7 @@ int plan_memory_range(void *address, void **base, size_t *bytes)
         int rc = -ENOENT;
 
         pthread_mutex_lock(&lock);
-        struct range *r = find(address);
+        struct range *r = find_range(address);
 
         if (r) {
                 *base = r->base;

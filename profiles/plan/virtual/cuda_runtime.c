@@ -119,13 +119,13 @@ static int device_by_busid(int *dev, const char *text)
         return 101;
 }
 
-static int allocate(void **p, size_t n)
+static int allocate_memory(void **p, size_t n)
 {
         *p = plan_memory_map(n);
         return *p ? 0 : 2; /* cudaErrorMemoryAllocation */
 }
 
-static int fill(void *p, int v, size_t n)
+static int fill_memory(void *p, int v, size_t n)
 {
         if (v || !plan_memory_zero(p, n))
                 memset(p, v, n);
@@ -149,7 +149,7 @@ static int func_attributes(struct func_attributes *a)
         return 0;
 }
 
-static void *handle(void)
+static void *make_cuda_handle(void)
 {
         static _Atomic uintptr_t next = 0x1000;
 

@@ -51,7 +51,7 @@ struct net {
 
 static char something; /* what every handle and request points to */
 
-static int devices(int *n)
+static int count_net_devices(int *n)
 {
         *n = (int)plan_machine->n_nets;
         return 0;
@@ -116,7 +116,7 @@ static int reg_mr_dmabuf(void *comm, void *data, size_t bytes, int type, uint64_
         return 0;
 }
 
-static int nothing(void *comm_or_log)
+static int accept_call(void *comm_or_log)
 {
         return 0;
 }
@@ -126,25 +126,25 @@ static int dereg_mr(void *comm, void *mhandle)
         return 0;
 }
 
-static int isend(void *comm, void *data, int bytes, int tag, void *mhandle, void **request)
+static int start_send(void *comm, void *data, int bytes, int tag, void *mhandle, void **request)
 {
         *request = &something;
         return 0;
 }
 
-static int irecv(void *comm, int n, void **data, int *bytes, int *tags, void **mhandles, void **request)
+static int start_receive(void *comm, int n, void **data, int *bytes, int *tags, void **mhandles, void **request)
 {
         *request = &something;
         return 0;
 }
 
-static int iflush(void *comm, int n, void **data, int *bytes, void **mhandles, void **request)
+static int start_flush(void *comm, int n, void **data, int *bytes, void **mhandles, void **request)
 {
         *request = &something;
         return 0;
 }
 
-static int test(void *request, int *done, int *bytes)
+static int test_request(void *request, int *done, int *bytes)
 {
         *done = 0;
         return 0;
@@ -152,10 +152,11 @@ static int test(void *request, int *done, int *bytes)
 
 #define NET(version)                                                                                                   \
         {                                                                                                              \
-                .name = "capo-virtual", .init = nothing, .devices = devices, .properties = properties_##version,       \
-                .listen = listen_at, .connect = connect_to, .accept = accept_from, .reg_mr = reg_mr,                   \
-                .reg_mr_dmabuf = reg_mr_dmabuf, .dereg_mr = dereg_mr, .isend = isend, .irecv = irecv,                  \
-                .iflush = iflush, .test = test, .close_send = nothing, .close_recv = nothing, .close_listen = nothing, \
+                .name = "capo-virtual", .init = accept_call, .devices = count_net_devices,                             \
+                .properties = properties_##version, .listen = listen_at, .connect = connect_to, .accept = accept_from, \
+                .reg_mr = reg_mr, .reg_mr_dmabuf = reg_mr_dmabuf, .dereg_mr = dereg_mr, .isend = start_send,           \
+                .irecv = start_receive, .iflush = start_flush, .test = test_request, .close_send = accept_call,        \
+                .close_recv = accept_call, .close_listen = accept_call,                                                \
         }
 
 extern const struct net ncclNetPlugin_v8, ncclNetPlugin_v7;

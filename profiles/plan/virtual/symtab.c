@@ -24,7 +24,7 @@
 #define MACHINE EM_NONE
 #endif
 
-static bool inside(uint64_t offset, uint64_t size, uint64_t file_size)
+static bool is_inside_file(uint64_t offset, uint64_t size, uint64_t file_size)
 {
         return offset <= file_size && size <= file_size - offset;
 }
@@ -32,12 +32,12 @@ static bool inside(uint64_t offset, uint64_t size, uint64_t file_size)
 /* A table, which ELF has at a multiple of 8. */
 static bool table_inside(uint64_t offset, uint64_t size, uint64_t file_size)
 {
-        return offset % 8 == 0 && inside(offset, size, file_size);
+        return offset % 8 == 0 && is_inside_file(offset, size, file_size);
 }
 
-static int walk(const unsigned char *file, uint64_t size, unsigned type,
-                int (*each)(const char *name, uint64_t value, uint64_t size, void *arg), void *arg, char *why,
-                size_t room)
+static int walk_symbols(const unsigned char *file, uint64_t size, unsigned type,
+                        int (*each)(const char *name, uint64_t value, uint64_t size, void *arg), void *arg, char *why,
+                        size_t room)
 {
         const Elf64_Ehdr *eh = (const void *)file;
 
@@ -60,7 +60,7 @@ static int walk(const unsigned char *file, uint64_t size, unsigned type,
                 if (tab->sh_type != SHT_SYMTAB)
                         continue;
                 if (tab->sh_link >= eh->e_shnum || !table_inside(tab->sh_offset, tab->sh_size, size) ||
-                    !inside(sections[tab->sh_link].sh_offset, sections[tab->sh_link].sh_size, size))
+                    !is_inside_file(sections[tab->sh_link].sh_offset, sections[tab->sh_link].sh_size, size))
                         return capo_why(-ENOEXEC, why, room, "its symbol table lies outside the file (cut short?)");
 
                 const Elf64_Sym *syms = (const void *)(file + tab->sh_offset);
@@ -107,7 +107,7 @@ int capo_elf_symbols(const char *path, unsigned type,
                 return capo_why(r, why, why_room, "cannot be mapped: %s", strerror(-r));
         }
 
-        int r = walk(file, (uint64_t)st.st_size, type, each, arg, why, why_room);
+        int r = walk_symbols(file, (uint64_t)st.st_size, type, each, arg, why, why_room);
 
         munmap(file, (size_t)st.st_size);
         return r;

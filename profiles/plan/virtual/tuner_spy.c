@@ -39,7 +39,7 @@ static void find_other(int abi)
                 plan_fail("tuner %s offers no interface that this NCCL loads (v%d or older)", plan_job->wrapped, abi);
 }
 
-static void told(const struct capo_tuner_info *info)
+static void record_tuner_info(const struct capo_tuner_info *info)
 {
         plan_job->told = (struct capo_plan_told){.abi = info->abi,
                                                  .n_ranks = (int)info->n_ranks,
@@ -59,7 +59,7 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
 
         if (!spy)
                 return CAPO_NCCL_SYSTEM_ERROR;
-        told(info);
+        record_tuner_info(info);
         find_other(info->abi);
         *spy = (struct spy){.other = wrapped};
         r = capo_other_open(&spy->other, info);

@@ -147,7 +147,7 @@ static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
         return r;
 }
 
-static int redirect(void *handle)
+static int redirect_cuda(void *handle)
 {
         struct link_map *map;
         char why[256] = "";
@@ -179,7 +179,7 @@ static int redirect(void *handle)
         return 0;
 }
 
-static int load(void)
+static int load_nccl(void)
 {
         void *handle = dlopen(plan_job->libnccl, RTLD_NOW | RTLD_LOCAL);
 
@@ -203,7 +203,7 @@ static int load(void)
                           capo_nccl_text((uint32_t)plan_job->version, text, sizeof text));
                 return -EINVAL;
         }
-        return redirect(handle);
+        return redirect_cuda(handle);
 }
 
 /* The ranks. */
@@ -220,7 +220,7 @@ static uint64_t most;              /* bytes of the largest row */
 static char *plain_buffer;         /* address space only; no kernel ever reads it */
 static _Thread_local char *buffer; /* that, or this rank's window */
 
-static int call(void *comm, uint32_t n_ranks, const struct capo_plan_row *row)
+static int call_collective(void *comm, uint32_t n_ranks, const struct capo_plan_row *row)
 {
         bool shared = row->coll == CAPO_COLL_ALLGATHER || row->coll == CAPO_COLL_REDUCESCATTER;
         uint64_t share = shared ? row->bytes / n_ranks : row->bytes;
@@ -266,7 +266,7 @@ static int open_window(struct rank *me)
         return 0;
 }
 
-static void *play(void *arg)
+static void *play_rank(void *arg)
 {
         struct rank *me = arg;
         struct plan_agree *agree = plan_job_agree(plan_job, me->rank);
@@ -290,7 +290,7 @@ static void *play(void *arg)
                 struct plan_seen seen = {.row = me->rank == 0 ? row : NULL, .algo = -1, .proto = -1, .func_index = -1};
 
                 plan_seen = &seen;
-                me->rc = call(me->comm, plan_job->n_ranks, row);
+                me->rc = call_collective(me->comm, plan_job->n_ranks, row);
                 plan_seen = NULL;
                 if (seen.algo < 0)
                         plan_kernel_decode(&seen, row->coll);
@@ -392,7 +392,7 @@ static int play_node(uint32_t node)
                         continue;
                 ranks[n].rank = r;
                 ranks[n].dev = plan_job->ranks[r].dev;
-                if (pthread_create(&ranks[n].thread, &attr, play, &ranks[n]) != 0) {
+                if (pthread_create(&ranks[n].thread, &attr, play_rank, &ranks[n]) != 0) {
                         plan_fail("cannot start a thread for rank %u", r);
                         return -EAGAIN;
                 }
@@ -413,7 +413,7 @@ int capo_plan_node(struct plan_job *job, uint32_t node)
                 files.rlim_cur = files.rlim_max;
                 setrlimit(RLIMIT_NOFILE, &files);
         }
-        if (load() < 0) {
+        if (load_nccl() < 0) {
                 job->error_code = -ENOEXEC;
                 return 1;
         }

@@ -147,7 +147,7 @@ int soft_mkstemp64(char *template)
 
 static int pagemap = -1; /* /proc/self/pagemap */
 
-static void fill(unsigned char *to, int value, size_t n)
+static void fill_bytes(unsigned char *to, int value, size_t n)
 {
 #if defined(__x86_64__)
         __asm__ volatile("rep stosb" : "+D"(to), "+c"(n) : "a"(value) : "memory");
@@ -176,7 +176,7 @@ static bool clear_pages(unsigned char *first, size_t n)
                         return false;
                 for (size_t i = 0; i < now; i++) {
                         if (entries[i] >> 62 || cached[i] & 1)
-                                fill(at + i * PAGE, 0, PAGE);
+                                fill_bytes(at + i * PAGE, 0, PAGE);
                 }
         }
         return true;
@@ -188,10 +188,10 @@ void *soft_memset(void *to, int value, size_t n)
         unsigned char *last = (unsigned char *)(((uintptr_t)to + n) & ~4095ul);
 
         if (value || n < 1 << 19 || pagemap < 0 || !clear_pages(first, (size_t)(last - first) / 4096)) {
-                fill(p, value, n);
+                fill_bytes(p, value, n);
         } else {
-                fill(p, 0, (size_t)(first - p));
-                fill(last, 0, (size_t)(p + n - last));
+                fill_bytes(p, 0, (size_t)(first - p));
+                fill_bytes(last, 0, (size_t)(p + n - last));
         }
         return to;
 }
